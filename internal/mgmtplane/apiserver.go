@@ -35,19 +35,19 @@ import (
 )
 
 const (
-	// readyTimeout is many times what a start takes on a busy machine: it ends
-	// one that hangs.
+	// readyTimeout is many times the duration of a start on a busy machine: it ends
+	// a start that hangs.
 	readyTimeout = 60 * time.Second
-	// interruptedTimeout is how long a start that is interrupted waits for the
-	// API server, which needs a second or two.
+	// interruptedTimeout is how long an interrupted start waits for the API server,
+	// which needs a second or two.
 	interruptedTimeout = 10 * time.Second
 
-	// A write computes for some milliseconds and waits about as long for the
-	// disk, where etcd takes together what comes together.
+	// A write computes for some milliseconds and waits about as long for the disk,
+	// where etcd batches concurrent writes.
 	writesPerCPU    = 4
 	minWritesAtOnce = 8
-	// connectionsTimeout is how long a stop waits for connections to fall idle.
-	// Those of hooks that a stop interrupts at the start never do.
+	// connectionsTimeout is how long a stop waits for connections to become idle.
+	// Those of start hooks that a stop interrupts never do.
 	connectionsTimeout = 5 * time.Second
 )
 
@@ -56,10 +56,10 @@ type apiServerInput struct {
 	keys     pki.Folder
 	etcd     []string
 	own      *ownObjects
-	dial     Dial // of what lies in the cluster
+	dial     Dial // to addresses in the cluster
 }
 
-// flags of kube-apiserver. What is not here has its default.
+// flags returns the flags of kube-apiserver. All others have their default.
 func (c *completed) flags(in apiServerInput) []string {
 	flags := []string{
 		"--etcd-servers=" + strings.Join(in.etcd, ","),
@@ -70,7 +70,7 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--etcd-db-metric-poll-interval=0",
 		"--watch-cache-sizes=" + strings.Join(uncached, "#0,") + "#0",
 		"--advertise-address=127.0.0.1",
-		"--endpoint-reconciler-type=none", // there is no Endpoints object that 127.0.0.1 may be in
+		"--endpoint-reconciler-type=none", // no Endpoints object may have 127.0.0.1
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--tls-cert-file=" + in.keys.Cert("apiserver"),
 		"--tls-private-key-file=" + in.keys.Key("apiserver"),
@@ -92,24 +92,24 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--authorization-mode=RBAC",
 		"--profiling=false",
 		"--shutdown-delay-duration=0s",
-		// Without it the watches of a manager that runs elsewhere keep their
-		// connection, and a stop waits connectionsTimeout for it.
+		// Without it the watches of a manager in another process keep their
+		// connection open, and a stop waits connectionsTimeout for it.
 		"--shutdown-watch-termination-grace-period=2s",
-		// One machine, few clients that are all ours: fairness between them
-		// costs CPU on each request and buys nothing.
+		// One machine, few clients, all trusted: fairness between them costs CPU on
+		// each request without a benefit.
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=2000",
 		"--max-mutating-requests-inflight=1000",
-		// There is one API server and its peers are nobody. What fills a cache, the
-		// API server's own or one of the controllers, is read as a list: as the
-		// beginning of a watch each object would be an event, parsed three times.
+		// There is one API server without peers. The initial content of a cache,
+		// the API server's own or one of the controllers, is read as a list: in a
+		// watch each object would be an event, parsed three times.
 		"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false,WatchListClient=false",
 	}
 	return flags
 }
 
 // startAPIServer builds and runs the aggregator, kube-apiserver and
-// apiextensions-apiserver, and waits until they say that they are ready, but
+// apiextensions-apiserver, and waits until they report that they are ready, except
 // for their own objects.
 func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.CompletedConfig) error {
 	server, err := app.CreateServerChain(config)
@@ -165,7 +165,7 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 	return waitReady(ctx, p)
 }
 
-// configure makes what the API server is built from. It does not need etcd yet.
+// configure builds the configuration of the API server. It does not need etcd yet.
 func (c *completed) configure(ctx context.Context, in apiServerInput) (config app.CompletedConfig, err error) {
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -218,9 +218,9 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	return cfg.Complete()
 }
 
-// takeTurns lets a few writes be served at a time; see inflight.Limit. It sits
-// behind authorization, in the server that all requests enter by. Reads do not
-// count, and neither do reviews: serving a write may need them, and would wait
+// takeTurns limits the number of concurrent writes; see inflight.Limit. It is
+// called after authorization, in the server that receives all requests. Reads do
+// not count, and neither do reviews: serving a write may need them, and would wait
 // for itself.
 func takeTurns(c *genericapiserver.Config) {
 	build, atOnce := c.BuildHandlerChainFunc, max(minWritesAtOnce, writesPerCPU*runtime.GOMAXPROCS(0))
@@ -232,7 +232,8 @@ func takeTurns(c *genericapiserver.Config) {
 	}
 }
 
-// letRelaysLast spares connections for other planes the time limit of a request.
+// letRelaysLast exempts connections for other planes from the time limit of a
+// request.
 func letRelaysLast(c *genericapiserver.Config) {
 	long := c.LongRunningFunc
 	c.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
@@ -242,7 +243,7 @@ func letRelaysLast(c *genericapiserver.Config) {
 
 var readVerbs = sets.New("get", "list", "watch")
 
-// namedVersion is a version that knows its name; see kubernetesVersion.
+// namedVersion is a version with a name; see kubernetesVersion.
 type namedVersion struct {
 	compatibility.EffectiveVersion
 	name string
@@ -257,10 +258,10 @@ func (v namedVersion) Info() *version.Info {
 	return info
 }
 
-// waitReady asks /readyz through the handlers themselves until it is 200, but
-// not for ownObjects: what comes next needs none of them. An
-// interrupt waits for that as well: to stop the server makes its start hooks
-// fail, which upstream is fatal.
+// waitReady polls /readyz through the handlers themselves until it is 200, except
+// for ownObjects: the next step needs none of them. An interrupt waits for that as
+// well: stopping the server makes its start hooks fail, which upstream treats as
+// fatal.
 func waitReady(ctx context.Context, p *Plane) error {
 	client, err := rest.HTTPClientFor(p.config)
 	if err != nil {
@@ -308,7 +309,7 @@ func notReady(ctx context.Context, client *http.Client, host string) (string, er
 	return failedChecks(res)
 }
 
-// failedChecks lists the checks of a /readyz?verbose answer that do not pass.
+// failedChecks lists the failed checks in a /readyz?verbose response.
 func failedChecks(res *http.Response) (string, error) {
 	var failed []string
 	lines := bufio.NewScanner(res.Body)
@@ -336,12 +337,12 @@ func inProcess(server *genericapiserver.GenericAPIServer) *rest.Config {
 	}
 }
 
-// uncached are the kinds of Kubernetes' that the API server keeps no watch cache
-// of. They are for clusters with nodes and are rare or absent in a management
-// cluster, where nobody but the garbage collector watches them; each cache wakes
-// the process once a second to see whether a watch needs a bookmark. They are
-// served from etcd, as Events are everywhere. Leases are not among them: providers
-// renew theirs every two seconds, which would read from etcd what it replaces.
+// uncached are the Kubernetes kinds without a watch cache in the API server. They
+// are for clusters with nodes and are rare or absent in a management cluster, where
+// only the garbage collector watches them; each cache runs once a second to check
+// whether a watch needs a bookmark. They are served from etcd, as Events are in all
+// clusters. Leases are not among them: providers renew theirs every two seconds,
+// which would read from etcd what it replaces.
 var uncached = []string{
 	"controllerrevisions.apps", "daemonsets.apps", "deployments.apps", "replicasets.apps", "statefulsets.apps",
 	"endpoints", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas",

@@ -28,9 +28,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
 )
 
-// The second handler of errors waits a millisecond after the last error, whose time it
-// keeps for the process. An error at virtual time would have the planes of other tests
-// wait for decades.
+// The second handler of errors waits a millisecond after the last error, whose time
+// it stores for the process. An error at virtual time would make the planes of
+// other tests wait for decades.
 func init() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] }
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}

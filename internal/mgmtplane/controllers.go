@@ -37,27 +37,27 @@ import (
 
 const (
 	issuer = "https://kubernetes.default.svc.cluster.local"
-	// gcSyncPeriod is how often the garbage collector looks for new kinds. It
-	// asks a cached answer (see collected.Discovery), so that often costs nothing.
-	// It is as well how long the collector waits for the kinds that it has
-	// found before it complains: the first to ask for a kind of others after a
-	// start is sent away for a second, until the API server has its objects.
+	// gcSyncPeriod is how often the garbage collector checks for new kinds. It
+	// reads a cached answer (see collected.Discovery), so that a short period costs
+	// nothing. It is also how long the collector waits for the caches of kinds that
+	// it has found before it reports an error: the first request for a custom kind
+	// after a start is refused for a second, until the API server has its objects.
 	gcSyncPeriod = 3 * time.Second
-	// collectorStart is for how long the garbage collector is told of owners from
-	// memory: it begins to work when it has seen all there is, and the latest
-	// after half a minute.
+	// collectorStart is how long the garbage collector reads owners from memory: it
+	// starts to work when it has all objects, and no later than after half a
+	// minute.
 	collectorStart = time.Minute
-	// collectorPeriod is how often AwaitCollector looks.
+	// collectorPeriod is the polling period of AwaitCollector.
 	collectorPeriod = 20 * time.Millisecond
 )
 
-// controllers is a set of informers and the loops that run on them.
+// controllers is a set of informers and the loops that use them.
 type controllers struct {
 	typed  kubernetes.Interface
 	meta   metadata.Interface
 	shared informers.SharedInformerFactory
-	// secrets sees service account tokens alone: all others would only fill
-	// the memory.
+	// secrets watches only service account tokens: all others would only use
+	// memory.
 	secrets   informers.SharedInformerFactory
 	collected *collected.Objects
 	informing chan struct{} // closed when informers run
@@ -66,9 +66,9 @@ type controllers struct {
 	graph     *garbagecollector.GraphBuilder
 }
 
-// startControllers runs kube-controller-manager's controllers on p until it
-// stops. The controller manager itself cannot be used: it runs once per
-// process, and its garbage collector takes half a minute to see a new kind.
+// startControllers runs kube-controller-manager's controllers on p until it stops.
+// The controller manager itself cannot be used: it runs once per process, and its
+// garbage collector takes half a minute to detect a new kind.
 func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 	cfg := rest.AddUserAgent(p.Config(), "capstan-plane")
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
@@ -127,9 +127,9 @@ func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 	return nil
 }
 
-// AwaitCollector waits until the garbage collector knows the objects of these
-// kinds, or ctx ends. Until then it asks the API server for every owner of a
-// new object.
+// AwaitCollector waits until the garbage collector has the objects of these kinds,
+// or ctx ends. Until then it requests every owner of a new object from the API
+// server.
 func (p *Plane) AwaitCollector(ctx context.Context, kinds ...schema.GroupVersionResource) error {
 	return wait.PollUntilContextCancel(ctx, collectorPeriod, true, func(context.Context) (bool, error) {
 		for _, kind := range kinds {

@@ -28,7 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// thing is of a kind whose two versions differ in their name alone.
+// thing is an object of a kind with two versions that differ only in their name.
 type thing struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -48,8 +48,8 @@ var (
 	newThings = schema.GroupVersionResource{Group: "things.capstan.dev", Version: "v2", Resource: "things"}
 )
 
-// converts makes a Converter of things. While it is broken, those named fails are
-// refused and for those named panics it panics, in either direction.
+// converts returns a Converter of things. While it is broken, it refuses things
+// named fails and panics for things named panics, in either direction.
 func converts(t *testing.T, broken *atomic.Bool) *conversion.Converter {
 	t.Helper()
 	to := func(version string) func(runtime.Object) (runtime.Object, error) {
@@ -76,7 +76,7 @@ func converts(t *testing.T, broken *atomic.Bool) *conversion.Converter {
 	return c
 }
 
-// definition of things.
+// definition returns the definition of things.
 func definition() *apiextensionsv1.CustomResourceDefinition {
 	object := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 		"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"size": {Type: "integer", Format: "int64"}}},
@@ -97,13 +97,13 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// world is a plane with things in it, which are seen at both versions.
+// world is a plane with things in it, with clients for both versions.
 type world struct {
 	*testing.T
 	old, new dynamic.ResourceInterface
 }
 
-// startPlane starts one in a folder and at a port of its own.
+// startPlane starts a plane in its own directory and at its own port.
 func startPlane(t *testing.T, o Options) *Plane {
 	t.Helper()
 	o.Dir, o.Listen = t.TempDir(), "127.0.0.1:0"
@@ -169,7 +169,7 @@ func (w world) must(what string, err error) {
 	}
 }
 
-// refused wants an error that names an object.
+// refused requires an error that names an object.
 func (w world) refused(what, name string, err error) {
 	w.Helper()
 	if err == nil || !strings.Contains(err.Error(), "Thing default/"+name) {
@@ -177,7 +177,7 @@ func (w world) refused(what, name string, err error) {
 	}
 }
 
-// owners of the fields of an object, with their versions.
+// owners returns the field managers of an object, with their versions.
 func (w world) owners(name string) (all []string) {
 	w.Helper()
 	obj, err := w.new.Get(w.Context(), name, metav1.GetOptions{})
@@ -189,8 +189,8 @@ func (w world) owners(name string) (all []string) {
 	return all
 }
 
-// TestConversionsThatFailStopNothingElse has a plane in this process: nothing that
-// somebody can send makes a conversion of ours panic.
+// TestConversionsThatFailStopNothingElse runs a plane in this process: no request
+// of a client can make a conversion of Capstan panic.
 func TestConversionsThatFailStopNothingElse(t *testing.T) {
 	t.Parallel()
 	broken := &atomic.Bool{}
@@ -199,9 +199,8 @@ func TestConversionsThatFailStopNothingElse(t *testing.T) {
 	t.Run("writes afterwards", func(t *testing.T) { manyFail(world{t, w.old, w.new}, broken) })
 }
 
-// oneFails: a conversion that fails or panics fails the requests that are about its
-// object, each by name. Nothing is lost by that, and all works again with the
-// conversion.
+// oneFails: a conversion that fails or panics fails the requests for its object,
+// each by name. Nothing is lost by that, and all works again with the conversion.
 func oneFails(w world, broken *atomic.Bool) {
 	bad := []string{"fails", "panics"}
 	for _, name := range append(bad, "good", "goes") {
@@ -279,9 +278,10 @@ func (w world) whileBroken(bad []string) {
 	w.must("delete another", w.old.Delete(w.Context(), "goes", metav1.DeleteOptions{}))
 }
 
-// manyFail: of what many write at both versions until a conversion fails, and then
-// on, all that was not refused is stored, and no record of fields is lost. What was
-// being written when that began may be stored although the answer failed.
+// manyFail: several clients write at both versions until a conversion fails, and
+// continue afterwards. All writes that were not refused are stored, and no managed
+// fields are lost. Writes that were in progress when the failure started may be
+// stored although their response failed.
 func manyFail(w world, broken *atomic.Bool) {
 	const writers, writes = 6, 12
 	var all sync.WaitGroup

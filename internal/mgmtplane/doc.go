@@ -10,10 +10,9 @@
 //	defer p.Stop(ctx)
 //	client.New(p.Config(), ...)
 //
-// Everything it keeps lies under one data directory, which it locks. The
-// process may be killed at any moment: the next Start on the same directory
-// takes up where it was.
+// All its data is in one data directory, which it locks. The process may be killed
+// at any moment: the next Start on the same directory continues from there.
 //
-// It is the only package that may import k8s.io/kubernetes and the etcd
-// server, and no test links it: internal/testenv runs the program instead.
+// It is the only package that may import k8s.io/kubernetes and the etcd server, and
+// no test links it: internal/testenv runs the program instead.
 package mgmtplane

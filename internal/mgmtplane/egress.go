@@ -20,16 +20,16 @@ import (
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 )
 
-// Dial connects the API server to an address in the cluster: that of a Service
-// and a port of it, of a Pod, or of a Node and its kubelet.
+// Dial connects the API server to an address in the cluster: that of a Service and
+// a port of it, of a Pod, or of a Node and its kubelet.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newConfig is app.NewConfig, but for one thing: what lies in the cluster is
-// dialled by dial, and what a webhook names by its URL by Options.DialURL,
-// unless those are nil. In the cluster are webhooks and conversions that name a
-// Service, aggregated APIs, the proxy subresources, and kubelets.
+// newConfig is app.NewConfig, except that connections into the cluster use dial,
+// and those to the URL of a webhook use Options.DialURL, unless those are nil. In
+// the cluster are webhooks and conversions that name a Service, aggregated APIs,
+// the proxy subresources, and kubelets.
 //
-// Upstream reads the dialer from a file, which can name a proxy and nothing else.
+// Upstream reads the dialer from a file, which can only name a proxy.
 func (c *completed) newConfig(o options.CompletedOptions, dial Dial) (*app.Config, error) {
 	generic, informers, storage, err := controlplaneapiserver.BuildGenericConfig(o.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},

@@ -34,24 +34,24 @@ import (
 )
 
 const (
-	// minFreeBytes is what a plane with a few clusters takes.
+	// minFreeBytes is the disk space that a plane with a few clusters uses.
 	minFreeBytes = 200 << 20
-	// minFreeAgain is for data that is there: a plane with less would end soon
-	// after it was ready.
+	// minFreeAgain is for existing data: a plane with less would stop soon after it
+	// was ready.
 	minFreeAgain = 16 << 20
 	etcdTimeout  = 60 * time.Second
-	// electEvery is how often it is tried to have a new member elect itself.
+	// electEvery is the period of attempts to make a new member elect itself.
 	electEvery = 5 * time.Millisecond
 
-	// A start reads all that is on disk of the write-ahead log, and what is newer
-	// than the last snapshot again. etcd keeps five segments of 64 MB unless it is
-	// told otherwise, where three of 4 MiB hold the last three snapshots, each
-	// after 1,000 requests, as a rule.
+	// A start reads all of the write-ahead log that is on disk, and the entries
+	// after the last snapshot again. By default etcd retains five segments of 64
+	// MB. Three of 4 MiB usually contain the last three snapshots, each after 1,000
+	// requests.
 	segmentBytes = 4 << 20
 	segments     = 3
 )
 
-// shortSegments sets what etcd's configuration does not have.
+// shortSegments sets what is not in etcd's configuration.
 var shortSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = segmentBytes })
 
 // member is the embedded etcd. One goroutine starts it, watches it and closes
@@ -60,20 +60,20 @@ type member struct {
 	plane  *Plane
 	dir    string
 	socket string // where it serves clients
-	old    bool   // there was data before this start
+	old    bool   // data existed before this start
 
 	server   *etcdserver.EtcdServer // once ready
 	ready    chan struct{}          // closed when it serves
 	stopping chan struct{}          // closed to have it closed
-	ended    chan struct{}          // closed when nothing of it is left, or it is lost
+	ended    chan struct{}          // closed when it has stopped completely, or is lost
 
 	once sync.Once
-	lost chan struct{} // closed when it gave up
+	lost chan struct{} // closed when it failed
 }
 
-// startEtcd runs a single member of etcd that listens on Unix sockets only and
-// returns its address, before it serves there. Nobody but the owner reaches
-// them: their folder is 0700.
+// startEtcd runs a single member of etcd that listens only on Unix sockets and
+// returns its address, before it serves there. Only the owner can reach them: their
+// directory is 0700.
 func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 	if err := c.checkDisk(); err != nil {
 		return nil, "", err
@@ -98,8 +98,8 @@ func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 	return m, "unix://" + client, nil
 }
 
-// awaitEtcd returns when it serves, and holds what a new one begins with; what
-// an old one holds is counted.
+// awaitEtcd returns when etcd serves, and has the initial objects of a new store;
+// the keys of an old store are counted.
 func (c *completed) awaitEtcd(ctx context.Context, m *member) error {
 	select {
 	case <-m.ready:
@@ -119,7 +119,7 @@ func (c *completed) awaitEtcd(ctx context.Context, m *member) error {
 	}
 }
 
-// count tells how many keys there are.
+// count reports how many keys the store has.
 func (c *completed) count(ctx context.Context, server *etcdserver.EtcdServer) error {
 	all, err := server.Range(ctx, &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}, CountOnly: true, Serializable: true})
 	if err != nil {
@@ -134,14 +134,14 @@ func etcdConfig(dir, client, peer string) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = memberName, dir
 	cfg.QuotaBackendBytes = 8 << 30
-	// Each tick wakes the process, also at rest. It is there for other members: a
-	// single one would wait a tick or more before it elects itself, of which elect
-	// spares it. An election takes at least five ticks, etcd says.
+	// Each tick runs the process, also in steady state. It is there for other
+	// members: a single one would wait a tick or more before it elects itself,
+	// which elect avoids. An election takes at least five ticks, according to etcd.
 	cfg.TickMs, cfg.ElectionMs = 1000, 5000
-	// etcd keeps requests in memory for members that fall behind, 5,000 unless it
-	// is told otherwise, and a start keeps all since the last snapshot, up to
-	// 10,000: 20 to 40 MiB of a heap with 100 clusters. A single member has
-	// nobody to catch up. A snapshot names the members and little else.
+	// etcd caches requests in memory for members that fall behind, 5,000 by
+	// default, and a start caches all since the last snapshot, up to 10,000: 20 to
+	// 40 MiB of a heap with 100 clusters. A single member has no others that could
+	// fall behind. A snapshot names the members and little else.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
 	cfg.MaxWalFiles = segments
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = []url.URL{nowhere}, []url.URL{nowhere}
@@ -151,20 +151,20 @@ func etcdConfig(dir, client, peer string) *embed.Config {
 	return cfg
 }
 
-// nowhere is the address of a single member, which nobody dials, and memberName its
-// name: what is restored has to have the same.
+// nowhere is the address of a single member, which no client dials, and memberName
+// its name: restored data must have the same.
 var nowhere = url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 
 const memberName = "capstan"
 
-// EtcdMember is how the embedded etcd calls itself: its name, the URL of its peer,
-// and the cluster that it makes up.
+// EtcdMember returns the identity of the embedded etcd: its name, the URL of its
+// peer, and its cluster.
 func EtcdMember() (name, peer, cluster string) {
 	return memberName, nowhere.String(), memberName + "=" + nowhere.String()
 }
 
-// Snapshot writes a snapshot of what the embedded etcd of a data directory keeps,
-// as etcd itself does, with a checksum. No plane may run there.
+// Snapshot writes a snapshot of the embedded etcd of a data directory, as etcd
+// itself does, with a checksum. No plane may run there.
 func Snapshot(ctx context.Context, dir datadir.Dir, w io.Writer) (err error) {
 	c, err := Options{Dir: string(dir)}.complete()
 	if err != nil {
@@ -199,8 +199,8 @@ func Snapshot(ctx context.Context, dir datadir.Dir, w io.Writer) (err error) {
 	return err
 }
 
-// run is the whole life of etcd. Panics at the start become errors: etcd
-// answers spoiled data with those.
+// run starts etcd, watches it and closes it. Panics at the start become errors:
+// etcd panics on corrupt data.
 func (m *member) run(cfg *embed.Config) {
 	defer close(m.ended)
 	defer func() {
@@ -232,8 +232,8 @@ func (m *member) run(cfg *embed.Config) {
 			m.fail(errors.New("stopped by itself"))
 		case <-m.stopping:
 		case <-m.lost:
-			// Its goroutines ended where they stood, some with locks: to close
-			// what is left of it would wait for ever.
+			// Its goroutines exited at any point, some with locks: closing the rest
+			// could wait forever.
 			return
 		}
 		server.Close()
@@ -241,20 +241,20 @@ func (m *member) run(cfg *embed.Config) {
 	}
 }
 
-// elect has a single member elect itself now, instead of when it has waited for
-// others: it is told what a leader that resigns tells its successor. Not before
-// raft has noticed that all committed entries are applied, though: in an election
-// it would look through those that are not, and panic, for etcd drops what it has
-// applied beside it.
+// elect makes a single member elect itself now, instead of after a wait for others:
+// it receives the message that a resigning leader sends to its successor. It does
+// so only after raft has recorded that all committed entries are applied: in an
+// election raft would read those that are not, and panic, because etcd drops
+// applied entries concurrently.
 func elect(s *etcdserver.EtcdServer) {
-	status, _ := expvar.Get("raft.status").(expvar.Func)().(raft.Status) // etcd tells it nowhere else
+	status, _ := expvar.Get("raft.status").(expvar.Func)().(raft.Status) // etcd publishes it only there
 	if status.Commit == 0 || status.Applied < status.Commit {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	id := uint64(s.MemberID())
-	_ = s.Process(ctx, raftpb.Message{Type: raftpb.MsgTimeoutNow, From: id, To: id}) // fails only when it stops, which its caller sees
+	_ = s.Process(ctx, raftpb.Message{Type: raftpb.MsgTimeoutNow, From: id, To: id}) // fails only when it stops, which its caller detects
 }
 
 // stop closes etcd and waits until it is closed.
@@ -270,7 +270,7 @@ func (m *member) stop(ctx context.Context) error {
 	}
 }
 
-// closed reports whether nothing of etcd is left in this process.
+// closed reports whether etcd has stopped completely in this process.
 func (m *member) closed() bool {
 	select {
 	case <-m.lost:
@@ -303,8 +303,8 @@ func (m *member) fail(err error) {
 	m.plane.fail(err)
 }
 
-// etcdLogger hands errors to klog, and to fatal what etcd would end the
-// process for; then only the goroutine that said it ends.
+// etcdLogger sends errors to klog, and those for which etcd would end the process
+// to fatal; then only the goroutine that logged the error ends.
 func etcdLogger(fatal func(error)) *zap.Logger {
 	hook := exitHook(fatal)
 	return zap.New(etcdCore{}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
@@ -321,8 +321,8 @@ func (h exitHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	runtime.Goexit()
 }
 
-// etcdCore drops all below error, and the noise that every first start and
-// every stop of a sound etcd makes.
+// etcdCore drops all entries below error, and the expected errors at every first
+// start and every stop of a healthy etcd.
 type etcdCore struct{}
 
 func (etcdCore) Enabled(l zapcore.Level) bool        { return l >= zapcore.ErrorLevel }
@@ -344,7 +344,7 @@ func (etcdCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// errorField is the error among the fields, nil if there is none.
+// errorField returns the error among the fields, nil if there is none.
 func errorField(fields []zapcore.Field) error {
 	for _, f := range fields {
 		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {

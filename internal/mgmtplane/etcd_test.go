@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// TestEtcdElectsItselfWithoutATick gives etcd the longest tick that it takes,
-// with new data and with what that start has written.
+// TestEtcdElectsItselfWithoutATick uses the longest tick that etcd accepts, with
+// new data and with the data of the previous start.
 func TestEtcdElectsItselfWithoutATick(t *testing.T) {
 	const tick = 10 * time.Second
 	dir := shortDir(t)
@@ -35,9 +35,9 @@ func TestEtcdElectsItselfWithoutATick(t *testing.T) {
 	}
 }
 
-// TestAnElectionWaitsForWhatAStartApplies ends etcd with more in its log than it
-// keeps in memory of what it has applied, and no snapshot yet. An election at the
-// wrong moment panics; on a busy machine there are such moments.
+// TestAnElectionWaitsForWhatAStartApplies stops etcd with more applied entries in
+// its log than it caches in memory, and no snapshot yet. An election at the wrong
+// moment panics; on a busy machine there are such moments.
 func TestAnElectionWaitsForWhatAStartApplies(t *testing.T) {
 	const rounds, writes = 12, 350
 	for range 2 * runtime.NumCPU() {
@@ -60,8 +60,9 @@ func TestAnElectionWaitsForWhatAStartApplies(t *testing.T) {
 	}
 }
 
-// TestTheLogStaysShort writes much more than the log is to keep, and looks at what
-// the next start leaves of it; what was written is there at the one after that.
+// TestTheLogStaysShort writes much more than the retained size of the log, and
+// checks how much the next start leaves of it; all writes must exist at the start
+// after that.
 func TestTheLogStaysShort(t *testing.T) {
 	const writes, value = 3500, 8 << 10
 	dir := shortDir(t)
@@ -76,7 +77,7 @@ func TestTheLogStaysShort(t *testing.T) {
 	deadline := time.After(2 * time.Minute)
 	for size := logSize(t, dir); size > segments*(segmentBytes+2*value); size = logSize(t, dir) {
 		select {
-		case <-time.After(time.Millisecond): // it is shortened beside what else a start does
+		case <-time.After(time.Millisecond): // the log is truncated concurrently with the rest of a start
 		case <-deadline:
 			t.Fatalf("%d MiB of log are left", size>>20)
 		}
@@ -90,7 +91,7 @@ func TestTheLogStaysShort(t *testing.T) {
 	}
 }
 
-// logSize is how large the write-ahead log on disk is.
+// logSize returns the size of the write-ahead log on disk.
 func logSize(t *testing.T, dir string) (size int64) {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(dir, "data", "member", "wal", "*.wal"))
@@ -98,15 +99,15 @@ func logSize(t *testing.T, dir string) (size int64) {
 		t.Fatal(err)
 	}
 	for _, segment := range segments {
-		if info, err := os.Stat(segment); err == nil { // else it has just gone
+		if info, err := os.Stat(segment); err == nil { // otherwise it was just deleted
 			size += info.Size()
 		}
 	}
 	return size
 }
 
-// shortDir is a directory with room for the name of a socket, which t.TempDir
-// does not have.
+// shortDir returns a directory whose path is short enough for a socket, which that
+// of t.TempDir is not.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "etcd")

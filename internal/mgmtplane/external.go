@@ -17,20 +17,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
 )
 
-// dialTimeout is for each server in turn, before a start that a user waits for.
+// dialTimeout is the limit for each server in turn, before a start that a user
+// waits for.
 const dialTimeout = 3 * time.Second
 
-// awaitEvery is how often a start looks whether an etcd answers that it awaits.
+// awaitEvery is how often a start checks whether an awaited etcd answers.
 const awaitEvery = time.Second
 
-// reach returns when the external etcd answers, or with an error at once unless it
-// is to be awaited.
+// reach returns when the external etcd answers. If it does not, reach returns an
+// error immediately, unless Await is set.
 func (c *completed) reach(ctx context.Context, p *Plane) error {
 	if !c.Etcd.Await {
 		return c.Etcd.reach(ctx)
 	}
 	for {
-		// What answers a connection may be an etcd that hangs.
+		// An etcd that hangs may accept a connection.
 		asking, cancel := context.WithTimeout(ctx, dialTimeout)
 		_, err := p.others.client.Get(asking, members.Folder(c.Etcd.Prefix)+"/authorities")
 		cancel()
@@ -46,8 +47,8 @@ func (c *completed) reach(ctx context.Context, p *Plane) error {
 	}
 }
 
-// reach returns an error unless one of the servers of an external etcd takes
-// connections. The API server would say only that a deadline has passed.
+// reach returns an error unless one of the servers of an external etcd accepts
+// connections. The API server would report only an exceeded deadline.
 func (e ExternalEtcd) reach(ctx context.Context) error {
 	cfg, err := e.TLS()
 	if err != nil {
@@ -64,7 +65,7 @@ func (e ExternalEtcd) reach(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// TLS is how its https servers are reached.
+// TLS returns the client configuration for https servers.
 func (e ExternalEtcd) TLS() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.CAFile != "" {

@@ -13,20 +13,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
-// fence keeps the controllers of this process from writing once they have led and
-// another plane may: also those that go on, between two instructions, after the
-// process was stopped for a while. It asks before a request is made, and again when
-// all else that may take time is behind it: its turn, webhooks, a conflict. What is
-// left is the time between that and etcd.
+// fence prevents writes of the controllers of this process after it has led and
+// another plane may lead: also of those that continue, between two instructions,
+// after the process was stopped for a while. It checks before a request is sent,
+// and again after everything else that may take time: the write limit, webhooks, a
+// conflict. What remains is the time from that check to etcd.
 //
-// What was made by a write that came late has to be taken back, and may be: nobody
-// else knows of it. Who comes by a socket writes for himself, at any plane.
+// Undo steps are exempt (see lifecycle.TakesBack): what a late write has created
+// must be deleted, and can be, because no other plane uses it. Clients that connect
+// by a socket write in their own name, at any plane.
 type fence struct {
 	http.RoundTripper
 	mayAct func() error
 }
 
-// fenced is the key of the function of a fence in the context of a request.
+// fenced is the context key of a fence's function in a request.
 type fenced struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -40,7 +41,7 @@ func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r.WithContext(context.WithValue(r.Context(), fenced{}, f.mayAct)))
 }
 
-// gate is where a fence asks again. It has to be the last of the admission.
+// gate is the second check of a fence. It must be the last admission plugin.
 type gate struct{}
 
 // Handles implements admission.Interface.

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
-// reached is a server that a request comes to.
+// reached is a server that records its last request.
 type reached struct{ last *http.Request }
 
 // RoundTrip implements http.RoundTripper.

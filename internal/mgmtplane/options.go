@@ -21,80 +21,82 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
-// Options say where a plane keeps its data and where it answers. Only Dir is
-// needed.
+// Options define where a plane stores its data and where it answers. Only Dir is
+// required.
 type Options struct {
-	// Dir is the data directory; it is made if need be.
+	// Dir is the data directory; it is created if needed.
 	Dir string
-	// Listen is the API server's address, 127.0.0.1:6443 if empty. Port 0
-	// takes a free one; Plane.Addr tells which.
+	// Listen is the API server's address, 127.0.0.1:6443 if empty. Port 0 takes a
+	// free one; Plane.Addr returns it.
 	Listen string
 	// Etcd uses an external etcd instead of the embedded one.
 	Etcd ExternalEtcd
-	// Version is what the lock of the data directory says of the program.
+	// Version is the version of the program, recorded in the lock of the data
+	// directory.
 	Version string
-	// Providers is what the lock says of the controllers that run, Flags what
-	// it says of the command line.
+	// Providers are the running controllers, recorded in the lock, and Flags the
+	// recorded command-line flags.
 	Providers []string
 	Flags     map[string]string
-	// Fatal receives what a library would have ended the process for; see
-	// CatchExits. Nil receives nothing.
+	// Fatal receives the errors for which a library would have ended the process;
+	// see CatchExits. Nil receives nothing.
 	Fatal <-chan error
-	// Definitions returns those that a new embedded etcd begins with, as an API
-	// server would have them. Nil returns none.
+	// Definitions returns the initial definitions of a new embedded etcd, as an API
+	// server would have stored them. Nil returns none.
 	Definitions func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error)
 	// Conversion converts objects of definitions that name conversion.InProcessURL.
 	// Nil converts none.
 	Conversion *conversion.Converter
-	// Stored is told how many keys an embedded etcd holds that is not new, before
-	// an API server reads them. Nil is not told.
+	// Stored receives the number of keys in an embedded etcd that is not new,
+	// before an API server reads them. Nil is not called.
 	Stored func(keys int64)
-	// Install is called when the API server answers, before its own
-	// controllers start: a garbage collector that knows all kinds from its
-	// start need not ask the API server for the owners it has not seen. Nil
-	// installs nothing.
+	// Install is called when the API server answers, before its own controllers
+	// start: a garbage collector that has all kinds from its start need not request
+	// the owners it has not seen from the API server. Nil installs nothing.
 	Install func(context.Context, *rest.Config) error
-	// Handlers answer at the API server, each at its path, whoever is allowed
-	// to use that path as a nonResourceURL.
+	// Handlers are served by the API server, each at its path, for clients that are
+	// allowed to use that path as a nonResourceURL.
 	Handlers map[string]http.Handler
-	// Dial connects the API server to what lies in the cluster. Nil dials as the
-	// host does, to which addresses of Services and Pods mean nothing.
+	// Dial connects the API server to addresses in the cluster. Nil dials from the
+	// host, which cannot reach the addresses of Services and Pods.
 	Dial Dial
 	// DialURL connects the API server to the host and port of a webhook's URL. Nil
-	// dials as the host does.
+	// dials from the host.
 	DialURL Dial
 	// Workloads runs the controllers of Deployments, ReplicaSets and the endpoints
-	// of Services, once there is one of the former or a Pod. Who binds and runs
-	// the Pods is another matter.
+	// of Services, once there is one of the first two or a Pod. It does not bind or
+	// run the Pods.
 	Workloads bool
 	// Kubelets are the names and addresses by which the API server dials the
-	// kubelet of this plane; see Plane.KubeletFiles. Empty makes no certificate.
+	// kubelet of this plane; see Plane.KubeletFiles. If empty, no certificate is
+	// created.
 	Kubelets []string
-	// Progress is told what is being done, in a few words. Nil tells nobody.
+	// Progress receives the current step, in a few words. Nil reports nothing.
 	Progress func(string)
 }
 
-// ExternalEtcd is an etcd that others run. The zero value is none.
+// ExternalEtcd is an etcd that this plane does not run. The zero value means none.
 type ExternalEtcd struct {
 	// Servers are URLs.
 	Servers []string
-	// CAFile, CertFile and KeyFile are needed for https servers that ask for
-	// a client certificate.
+	// CAFile, CertFile and KeyFile are needed for https servers that request a
+	// client certificate.
 	CAFile, CertFile, KeyFile string
-	// Prefix of all keys, /registry if empty. Planes with the same one share what
-	// they keep, and one of them at a time acts; others need another.
+	// Prefix of all keys, /registry if empty. Planes with the same prefix share a
+	// store, and one of them leads at a time; unrelated planes need another prefix.
 	Prefix string
-	// Await has a start wait for servers that do not answer, as long as its context
-	// lasts. Otherwise it fails, for somebody who may have named the wrong ones.
+	// Await makes a start wait for servers that do not answer, as long as its
+	// context lasts. Otherwise the start fails, because the user may have named the
+	// wrong servers.
 	Await bool
 }
 
-// completed is options in which nothing is left to choose. Only it can run.
+// completed are validated options with all defaults set. Only it can run.
 type completed struct {
 	Options
 	dir  datadir.Dir
 	host string
-	// hosts are the names and addresses that the serving certificate is for.
+	// hosts are the names and addresses in the serving certificate.
 	hosts []string
 	// kubernetes is the version of the API server, for example v1.36.3.
 	kubernetes string
@@ -157,8 +159,8 @@ func (e ExternalEtcd) check() error {
 	return nil
 }
 
-// servingHosts lists what clients may call the server; the first is what the
-// kubeconfig uses.
+// servingHosts lists the names of the server for clients; the kubeconfig uses the
+// first.
 func servingHosts(host string) ([]string, error) {
 	always := []string{"127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.96.0.1"}
 	ip := net.ParseIP(host)
@@ -177,10 +179,10 @@ func servingHosts(host string) ([]string, error) {
 	return always, nil
 }
 
-// kubernetesVersion is that of the k8s.io/kubernetes module in this program.
-// Upstream stamps it at link time; without the stamp a server calls itself
-// v0.0.0-master, which kubectl cannot parse. A program built by plain go build
-// must work as well, so we ask the build information.
+// kubernetesVersion is the version of the k8s.io/kubernetes module in this program.
+// Upstream stamps it at link time; without the stamp the version of a server is
+// v0.0.0-master, which kubectl cannot parse. A program built by plain go build must
+// work as well, so the version is read from the build information.
 func kubernetesVersion() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -23,10 +23,10 @@ const (
 	ownObjectsTimeout = 3 * time.Second
 )
 
-// ownObjects writes what the API server keeps in itself: Kubernetes' roles and
-// priority classes. Upstream has a start hook for each, and both sleep for a
-// second before they begin. Here they begin before the server is built, which
-// takes about as long, and end while definitions are installed.
+// ownObjects writes the API server's own objects: Kubernetes' roles and priority
+// classes. Upstream has a start hook for each, and both sleep for a second before
+// they start. Here they start before the server is built, which takes about as
+// long, and end while definitions are installed.
 type ownObjects struct {
 	names []string // of the hooks
 
@@ -37,7 +37,7 @@ type ownObjects struct {
 	err  error
 }
 
-// writeOwnObjects has them written as soon as serve was called.
+// writeOwnObjects writes them as soon as serve was called.
 func writeOwnObjects(ctx context.Context) (*ownObjects, error) {
 	o := &ownObjects{serving: make(chan struct{}), done: make(chan struct{})}
 	in := genericapiserver.PostStartHookContext{
@@ -68,8 +68,8 @@ func writeOwnObjects(ctx context.Context) (*ownObjects, error) {
 	return o, nil
 }
 
-// replace takes upstream's hooks out of a server and puts one in their place
-// that waits, so that the server still calls itself ready when all is written.
+// replace replaces upstream's hooks in a server by one that waits, so that the
+// server still reports that it is ready when all is written.
 func (o *ownObjects) replace(c *genericapiserver.Config) error {
 	c.DisabledPostStartHooks.Insert(o.names...)
 	return c.AddPostStartHook(ownObjectsHook, func(hook genericapiserver.PostStartHookContext) error {
@@ -77,11 +77,11 @@ func (o *ownObjects) replace(c *genericapiserver.Config) error {
 		case <-o.done:
 		case <-hook.Done():
 		}
-		return nil // wait tells of an error; for one from here the process would be ended
+		return nil // wait returns the error; an error from here would end the process
 	})
 }
 
-// serve tells how to reach the server, which answers.
+// serve sets the transport to the server, which answers.
 func (o *ownObjects) serve(p *Plane) error {
 	transport, err := rest.TransportFor(p.config)
 	if err != nil {

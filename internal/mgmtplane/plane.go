@@ -27,7 +27,7 @@ import (
 
 // Plane is a running management plane.
 type Plane struct {
-	graph  *garbagecollector.GraphBuilder // what the garbage collector knows
+	graph  *garbagecollector.GraphBuilder // the objects in the garbage collector's cache
 	stack  lifecycle.Stack
 	errs   chan error
 	config *rest.Config
@@ -46,8 +46,8 @@ type Plane struct {
 	stopErr error
 }
 
-// Start starts a plane and returns when it answers and its controllers run.
-// ctx bounds the start alone. A start that fails leaves nothing running.
+// Start starts a plane and returns when it answers and its controllers run. ctx
+// bounds only the start. A start that fails leaves nothing running.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	c, err := o.complete()
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 		return err
 	}
 	c.relayExits(p)
-	listener, err := c.listen(p) // first of all: a port that is taken shows at once
+	listener, err := c.listen(p) // first, so that a port in use is reported immediately
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	return p.describe(func(h *datadir.Holder) { h.Address = p.addr })
 }
 
-// etcd returns the servers to use, the external ones or one of its own, and
-// what waits until they answer.
+// etcd returns the servers to use, external or embedded, and a function that waits
+// until they answer.
 func (c *completed) etcd(p *Plane) (servers []string, await func(context.Context) error, err error) {
 	if len(c.Etcd.Servers) > 0 {
 		return c.Etcd.Servers, func(ctx context.Context) error { return c.reach(ctx, p) }, nil
@@ -173,14 +173,14 @@ func (c *completed) listen(p *Plane) (net.Listener, error) {
 		if err := p.served.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		return nil // the API server has closed it already, if it came to run
+		return nil // the API server has already closed it, if it ran
 	})
 	_, port, err := net.SplitHostPort(ln.Addr().String())
 	p.addr = net.JoinHostPort(c.host, port)
 	return p.served, err
 }
 
-// relayExits passes on what CatchExits caught, until the plane stops.
+// relayExits forwards the errors that CatchExits caught, until the plane stops.
 func (c *completed) relayExits(p *Plane) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -194,11 +194,11 @@ func (c *completed) relayExits(p *Plane) {
 	p.stack.Push("relay of fatal errors", func(context.Context) error { close(done); <-ended; return nil })
 }
 
-// ensure makes the certificates and keys that are missing or near their end.
+// ensure creates the certificates and keys that are missing or expire soon.
 func (c *completed) ensure(keys pki.Folder) error { return keys.Ensure(c.hosts, c.Kubelets...) }
 
-// keepCertificates renews them in a process that runs for months. The API
-// server reads changed files by itself.
+// keepCertificates renews them in a process that runs for months. The API server
+// reads changed files automatically.
 func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -224,8 +224,8 @@ func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
 	p.stack.Push("renewal of certificates", func(context.Context) error { cancel(); <-ended; return nil })
 }
 
-// Config reaches the API server as system:masters, inside the process and
-// without a limit of requests.
+// Config returns a config for the API server as system:masters, inside the process
+// and without a limit of requests.
 func (p *Plane) Config() *rest.Config { return rest.CopyConfig(p.config) }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
@@ -234,14 +234,14 @@ func (p *Plane) Kubeconfig() string { return p.dir.Kubeconfig() }
 // Addr is the host and port at which the API server answers.
 func (p *Plane) Addr() string { return p.addr }
 
-// Serve has the API server answer on a connection that somebody else has
-// accepted, as on one of its own address: with TLS, which the client begins. It
-// takes over the connection, and closes it if the plane has stopped.
+// Serve makes the API server answer on a connection that another listener accepted,
+// as on one of its own address: with TLS, which the client starts. It takes over
+// the connection, and closes it if the plane has stopped.
 func (p *Plane) Serve(c net.Conn) { p.served.Serve(c) }
 
-// KubeletFiles are what the kubelet of this plane shows and asks for: a
-// certificate for Options.Kubelets and its key, the authority that clients are
-// signed by, and the common name of the API server among those.
+// KubeletFiles are the files of the kubelet of this plane: a certificate for
+// Options.Kubelets and its key, the authority that signs client certificates, and
+// the common name of the API server among those.
 func (p *Plane) KubeletFiles() (cert, key, authority, client string) {
 	keys := pki.Folder{Dir: p.dir.PKI()}
 	return keys.Cert(pki.Kubelet), keys.Key(pki.Kubelet), keys.Cert("ca"), pki.KubeletClient
@@ -253,13 +253,13 @@ func (p *Plane) MayAct() error { return p.others.mayAct() }
 // Err receives what ended the plane from within. The owner then calls Stop.
 func (p *Plane) Err() <-chan error { return p.errs }
 
-// SetReady records in the data directory that everything answers, for those
-// who ask for the plane's status from another process.
+// SetReady records in the data directory that everything answers, for processes
+// that read the plane's status there.
 func (p *Plane) SetReady(now time.Time) error {
 	return p.describe(func(h *datadir.Holder) { h.Ready = now })
 }
 
-// describe changes what the lock says of the plane.
+// describe changes the description of the plane in the lock.
 func (p *Plane) describe(change func(*datadir.Holder)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,15 +267,15 @@ func (p *Plane) describe(change func(*datadir.Holder)) error {
 	return p.lock.Describe(p.holder)
 }
 
-// Stop stops everything in reverse order. A second call returns what the
-// first did.
+// Stop stops everything in reverse order. A second call returns the result of the
+// first.
 func (p *Plane) Stop(ctx context.Context) error {
 	p.stop.Do(func() { p.stopErr = p.stack.Unwind(ctx) })
 	return p.stopErr
 }
 
-// fail ends the plane. The reason stays in the data directory, for those who
-// ask there why nothing runs.
+// fail ends the plane. The reason stays in the data directory, where other
+// processes read why nothing runs.
 func (p *Plane) fail(err error) {
 	err = p.explain(err)
 	select {
@@ -288,7 +288,7 @@ func (p *Plane) fail(err error) {
 	}
 }
 
-// explain says what to do about a full disk, if that is the cause.
+// explain adds the remedy for a full disk, if that is the cause.
 func (p *Plane) explain(err error) error {
 	if _, done := errors.AsType[*fullDiskError](err); done || !diskspace.Full(err) {
 		return err
@@ -307,10 +307,10 @@ func (e *fullDiskError) Error() string {
 
 func (e *fullDiskError) Unwrap() error { return e.cause }
 
-// CatchExits keeps Kubernetes libraries from ending the process: what they
-// would have ended it for is sent to the channel, and only the goroutine that
-// said so ends. It changes globals of klog: call it once, before Start, from
-// where the program begins.
+// CatchExits prevents Kubernetes libraries from ending the process: the errors for
+// which they would have ended it are sent to the channel, and only the goroutine
+// that logged the error ends. It changes globals of klog: call it once, before
+// Start, from the start of the program.
 func CatchExits() <-chan error {
 	omitStacks()
 	fatal := make(chan error, 1)
@@ -324,9 +324,9 @@ func CatchExits() <-chan error {
 	return fatal
 }
 
-// omitStacks keeps klog from writing the stacks of all goroutines, thousands
-// of them, before it would end the process. It does so after a first klog.Exit
-// only, which is let pass here without a word.
+// omitStacks prevents klog from writing the stacks of all goroutines, thousands of
+// them, before it would end the process. klog omits them only after a first
+// klog.Exit, which is called here without output.
 func omitStacks() {
 	klog.SetLogger(logr.Discard())
 	defer klog.ClearLogger()
@@ -339,7 +339,8 @@ func omitStacks() {
 	<-done
 }
 
-// caller names the innermost function of the stack that is not klog's.
+// caller returns the name of the innermost function of the stack that is not
+// klog's.
 func caller() string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

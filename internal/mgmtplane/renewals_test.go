@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestRenewalsOfALeaseDoNotReadEtcd renews one as controllers do that are elected by
-// it. What etcd is asked for is told from the API server's own count.
+// TestRenewalsOfALeaseDoNotReadEtcd renews a Lease as controllers with leader
+// election do. The API server's own metrics count the reads of etcd.
 func TestRenewalsOfALeaseDoNotReadEtcd(t *testing.T) {
 	const renewals = 20
 	typed, err := kubernetes.NewForConfig(startPlane(t, Options{}).Config())
@@ -28,7 +28,7 @@ func TestRenewalsOfALeaseDoNotReadEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the cache has seen, it has told of.
+	// The watch reports what the cache has received.
 	seen, err := leases.Watch(t.Context(), metav1.ListOptions{ResourceVersion: lease.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestRenewalsOfALeaseDoNotReadEtcd(t *testing.T) {
 		}
 		t.Fatal("the watch has ended")
 	}
-	renew() // the cache may not have begun before
+	renew() // the cache may not have started before
 	before := leaseReads(t, typed)
 	for range renewals {
 		renew()
@@ -57,7 +57,7 @@ func TestRenewalsOfALeaseDoNotReadEtcd(t *testing.T) {
 	}
 }
 
-// leaseReads is how often Leases were got from etcd.
+// leaseReads returns how often Leases were read from etcd.
 func leaseReads(t *testing.T, typed kubernetes.Interface) (sum int) {
 	t.Helper()
 	metrics, err := typed.CoordinationV1().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())

@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// seed puts definitions into a new etcd, before an API server reads them.
-// Through an API server each would be written four times (created, its names
-// accepted, established, its date changed), and be taken in as often by half a
-// dozen of the server's controllers: a third of the CPU time of a first start.
-// What is missing, after a crash say, is installed through the API server.
+// seed writes definitions into a new etcd, before an API server reads them. Through
+// an API server each would be written four times (created, its names accepted,
+// established, its date changed), and each write handled by half a dozen of the
+// server's controllers: a third of the CPU time of a first start. Definitions that
+// are missing, for example after a crash, are installed through the API server.
 func (c *completed) seed(ctx context.Context, server *etcdserver.EtcdServer) error {
 	if c.Definitions == nil {
 		return nil
@@ -31,7 +31,7 @@ func (c *completed) seed(ctx context.Context, server *etcdserver.EtcdServer) err
 	if err != nil {
 		return err
 	}
-	var writing sync.WaitGroup // at once: etcd syncs them to disk together
+	var writing sync.WaitGroup // concurrently: etcd syncs them to disk together
 	errs := make([]error, len(definitions))
 	for i, d := range definitions {
 		writing.Go(func() {

@@ -32,8 +32,8 @@ import (
 // planes that share it, as a JSON array of members.Member.
 const MembersPath = "/capstan/members"
 
-// others is what a plane with an external etcd has to do with those that share
-// it. With an embedded one it has no client, and leads from its start.
+// others handles the planes with which a plane shares an external etcd. With an
+// embedded one it has no client, and leads from its start.
 type others struct {
 	client     *clientv3.Client
 	leads      chan struct{} // closed when it leads
@@ -41,7 +41,7 @@ type others struct {
 	membership *members.Membership
 }
 
-// connect makes a client of an external etcd, which does not call it yet.
+// connect creates a client of an external etcd, which does not call it yet.
 func (c *completed) connect(p *Plane) error {
 	p.others.leads = make(chan struct{})
 	if len(c.Etcd.Servers) == 0 {
@@ -69,8 +69,8 @@ func (c *completed) connect(p *Plane) error {
 	return nil
 }
 
-// meet refuses an external etcd whose planes have other certificates and keys: what
-// one of them signs, another would not know.
+// meet refuses an external etcd whose planes have other certificates and keys: one
+// plane would not trust what another signs.
 func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	if p.others.client == nil {
 		return nil
@@ -100,8 +100,8 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	return nil
 }
 
-// fit refuses a plane that must not join the others, before it changes what they
-// have in common.
+// fit refuses a plane that must not join the others, before it changes their shared
+// data.
 func (c *completed) fit(ctx context.Context, p *Plane) error {
 	self, err := c.self(p)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *completed) fit(ctx context.Context, p *Plane) error {
 	return members.Fit(self, there)
 }
 
-// self is what this plane says of itself to the others.
+// self returns the description of this plane for the others.
 func (c *completed) self(p *Plane) (m members.Member, err error) {
 	m = members.Member{Dir: string(c.dir), Address: c.reachedAt(p.addr), Version: c.Version, Since: c.now()}
 	if m.Name, err = c.memberName(); err != nil {
@@ -124,8 +124,8 @@ func (c *completed) self(p *Plane) (m members.Member, err error) {
 	return m, err
 }
 
-// join makes it one of the planes of an external etcd. Its controllers wait until
-// it leads; if it does no longer, the plane ends.
+// join makes the plane a member of the planes of an external etcd. Its controllers
+// wait until it leads; when it no longer does, the plane ends.
 func (c *completed) join(ctx context.Context, p *Plane) error {
 	if p.others.client == nil {
 		return nil
@@ -159,21 +159,21 @@ func (c *completed) join(ctx context.Context, p *Plane) error {
 	p.stack.Push("membership", func(ctx context.Context) error {
 		close(done)
 		<-ended
-		_ = m.Leave(ctx) // or etcd ends it, a few seconds later
+		_ = m.Leave(ctx) // otherwise etcd ends it, a few seconds later
 		return nil
 	})
 	return nil
 }
 
-// reachedAt is where other hosts reach an API server that listens on all addresses
-// of this one.
+// reachedAt returns the address by which other hosts reach an API server that
+// listens on all addresses of this one.
 func (c *completed) reachedAt(addr string) string {
 	host, port, _ := net.SplitHostPort(addr) // it is an address by construction
 	listens, _, _ := net.SplitHostPort(c.Listen)
 	if ip := net.ParseIP(listens); listens != "" && (ip == nil || !ip.IsUnspecified()) {
 		return addr
 	}
-	for _, h := range c.hosts { // those of the host come last
+	for _, h := range c.hosts { // the addresses of the host are last
 		if ip := net.ParseIP(h); ip != nil && !ip.IsLoopback() {
 			host = h
 		}
@@ -181,8 +181,8 @@ func (c *completed) reachedAt(addr string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// dialer is how the API server reaches what lies in the cluster. Pods run where a
-// plane leads: the others go through its API server.
+// dialer returns how the API server connects to addresses in the cluster. Pods run
+// where a plane leads: the other planes connect through its API server.
 func (c *completed) dialer(p *Plane, keys pki.Folder) Dial {
 	if c.Dial == nil || p.others.client == nil {
 		return c.Dial
@@ -205,7 +205,7 @@ func (c *completed) dialer(p *Plane, keys pki.Folder) Dial {
 	}
 }
 
-// leader is the address of the plane that leads.
+// leader returns the address of the leader.
 func (o *others) leader(ctx context.Context) (string, error) {
 	all, err := o.list(ctx)
 	if err != nil {
@@ -231,8 +231,8 @@ func asAdministrator(keys pki.Folder) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}, nil
 }
 
-// serveOthers answers at the API server what other planes, and "capstan status",
-// ask of a plane that shares its store.
+// serveOthers serves, at the API server, the requests of other planes, and of
+// "capstan status", to a plane that shares its store.
 func (c *completed) serveOthers(p *Plane, mux *mux.PathRecorderMux) {
 	if p.others.client == nil {
 		return
@@ -250,7 +250,8 @@ func (c *completed) serveOthers(p *Plane, mux *mux.PathRecorderMux) {
 	}
 }
 
-// memberName is that of the data directory, made up when it is needed first.
+// memberName returns the name of the data directory, which the first call
+// generates.
 func (c *completed) memberName() (string, error) {
 	b, err := os.ReadFile(c.dir.Member())
 	if err == nil && len(b) > 0 {
@@ -266,11 +267,11 @@ func (c *completed) memberName() (string, error) {
 	return name, nil
 }
 
-// Leads is closed when the controllers of this plane may act: at its start, or
-// once it leads those that share its etcd.
+// Leads is closed when the controllers of this plane may act: at its start, or once
+// it leads the planes that share its etcd.
 func (p *Plane) Leads() <-chan struct{} { return p.others.leads }
 
-// list returns the planes that share the store, the one that leads first.
+// list returns the planes that share the store, the leader first.
 func (o *others) list(ctx context.Context) ([]members.Member, error) {
 	o.mu.Lock()
 	m := o.membership
@@ -299,5 +300,5 @@ func (o *others) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(all) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(all) // the client may have disconnected
 }

@@ -17,17 +17,17 @@ import (
 
 const (
 	clientSocket, peerSocket = "etcd.sock", "peer.sock"
-	// maxSocketPath is what sockaddr_un holds on Linux, less the final zero.
+	// maxSocketPath is the capacity of sockaddr_un on Linux, less the final zero.
 	maxSocketPath = 107
-	// inURLs means something in a list of URLs, which is how the API server is
-	// told of the socket.
+	// inURLs are characters with a meaning in a list of URLs, by which the API
+	// server receives the socket.
 	inURLs = ",%?#"
-	// socketsPrefix begins the names of folders of sockets in the folder of
-	// temporary files. A plane locks its own for as long as it lives.
+	// socketsPrefix is the prefix of the names of socket directories in the
+	// directory of temporary files. A plane locks its own for as long as it runs.
 	socketsPrefix = "capstan-sockets-"
 )
 
-// socketDir is DIR/run, or a folder with a short name where that path would
+// socketDir returns DIR/run, or a directory with a short name where that path would
 // not fit a socket's address, or a URL.
 func (c *completed) socketDir(p *Plane) (string, error) {
 	sweepSockets()
@@ -57,8 +57,8 @@ func (c *completed) socketDir(p *Plane) (string, error) {
 	}
 }
 
-// sweepSockets removes what planes of this user that were killed have left. It
-// touches nothing but sockets; what it cannot remove harms nobody.
+// sweepSockets removes what killed planes of this user have left. It removes only
+// sockets; what it cannot remove is harmless.
 func sweepSockets() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), socketsPrefix+"*")) // the pattern is sound
 	for _, dir := range dirs {
@@ -68,7 +68,7 @@ func sweepSockets() {
 		}
 		lock, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB)
 		if err != nil {
-			continue // its plane lives
+			continue // its plane runs
 		}
 		_ = os.Remove(filepath.Join(dir, clientSocket))
 		_ = os.Remove(filepath.Join(dir, peerSocket))
@@ -77,8 +77,8 @@ func sweepSockets() {
 	}
 }
 
-// lockFolder returns a folder that is locked and was not removed before it
-// was: then the error is fs.ErrNotExist.
+// lockFolder returns a locked directory. If it was removed before the lock was
+// taken, the error is fs.ErrNotExist.
 func lockFolder(dir string, how int) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {

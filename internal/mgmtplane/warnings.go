@@ -15,17 +15,17 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// upstreamFinalizers have no path in their names. Each user who creates an
-// object gets a warning for it, because the finalizer is put there at creation,
-// and can do nothing about it: other programs know the objects by these names.
+// upstreamFinalizers have no path in their names. Each user who creates an object
+// gets a warning for it, because the finalizer is added at creation, and cannot
+// avoid it: other programs use these names.
 var upstreamFinalizers = []string{
 	clusterv1.ClusterFinalizer, clusterv1.MachineFinalizer, clusterv1.MachinePoolFinalizer,
 	clusterv1.MachineDeploymentTopologyFinalizer, clusterv1.MachineSetTopologyFinalizer,
 	controlplanev1.KubeadmControlPlaneFinalizer, addonsv1.ClusterResourceSetFinalizer,
 }
 
-// withoutKnownWarnings keeps warnings about upstreamFinalizers from clients.
-// All others pass.
+// withoutKnownWarnings drops warnings about upstreamFinalizers. Clients receive all
+// others.
 func withoutKnownWarnings(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := warning.WithWarningRecorder(r.Context(), recorder{r.Context()})

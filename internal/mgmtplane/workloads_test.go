@@ -38,23 +38,23 @@ import (
 
 const (
 	nodeAddress = "10.244.0.1"
-	// patience is for a busy machine; what passes takes a second or two.
+	// patience is for a busy machine; a passing test takes a second or two.
 	patience = time.Minute
 )
 
-// node stands for what runs Pods: it binds them, calls them running and lets go
-// of those that are deleted. What is dialled in the cluster, it answers itself.
+// node is a fake node: it binds Pods, reports them as running and completes the
+// deletion of deleted ones. It also answers connections to cluster addresses.
 type node struct {
 	*testing.T
 	client    kubernetes.Interface
 	plane     *Plane
-	authority []byte // of what Pods show, in PEM
+	authority []byte // of the certificates of Pods, in PEM
 
 	pods, kubelet *httptest.Server // any port of any Pod or Service, and the kubelet
 
 	mu    sync.Mutex // guards what follows
 	dials []string
-	asked string // the common name of who asked the kubelet
+	asked string // the common name of the kubelet's client
 }
 
 func newNode(t *testing.T) *node {
@@ -127,7 +127,7 @@ func (n *node) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", to.Listener.Addr().String())
 }
 
-// dialled reports whether an address was, since the last time it was asked.
+// dialled reports whether an address was dialed since the last call.
 func (n *node) dialled(address string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,8 +135,8 @@ func (n *node) dialled(address string) bool {
 	return slices.Contains(n.dials, address)
 }
 
-// ofPods answers for every Pod: as a webhook that refuses ConfigMaps named bad,
-// and with the path elsewhere.
+// ofPods answers for every Pod: as a webhook that refuses ConfigMaps named bad, and
+// at other paths with the path.
 func (n *node) ofPods(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/webhook" {
 		_, _ = fmt.Fprint(w, "pods serve "+r.URL.Path)
@@ -205,7 +205,7 @@ func (n *node) act(pod *corev1.Pod, number int) error {
 	return err
 }
 
-// deploy creates web: a Deployment and the Service of it.
+// deploy creates web: a Deployment and its Service.
 func (n *node) deploy() {
 	n.Helper()
 	labels := map[string]string{"app": "web"}
@@ -261,7 +261,7 @@ func (n *node) patch(patch string) {
 	n.must("patch the Deployment", err)
 }
 
-// TestAPlaneRunsDeployments is alone in its process while it runs: it counts.
+// TestAPlaneRunsDeployments must not run in parallel with other tests: it counts.
 func TestAPlaneRunsDeployments(t *testing.T) {
 	n := newNode(t)
 	n.costsNothing()
@@ -285,8 +285,8 @@ func TestAPlaneRunsDeployments(t *testing.T) {
 	})
 }
 
-// costsNothing: without a Deployment, none of their controllers watches anything,
-// and nothing is written for them.
+// costsNothing: without a Deployment, none of the workload controllers watches
+// anything, or writes.
 func (n *node) costsNothing() {
 	n.Helper()
 	metrics, err := n.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(n.Context())
@@ -301,7 +301,7 @@ func (n *node) costsNothing() {
 			watches[resource] = value
 		}
 	}
-	for resource, want := range map[string]string{ // of some, the API server has one for itself
+	for resource, want := range map[string]string{ // the API server itself watches some
 		"deployments": "1", "replicasets": "1", "pods": "2", "services": "2", "endpoints": "1", "endpointslices": "2", "nodes": "2",
 	} {
 		if watches[resource] != want {
@@ -314,7 +314,7 @@ func (n *node) costsNothing() {
 	}
 }
 
-// reaches wants answers of Pods and of their kubelet through the API server.
+// reaches requires answers of Pods and of their kubelet through the API server.
 func (n *node) reaches(pod string) {
 	n.Helper()
 	ip := ""
@@ -349,7 +349,8 @@ func (n *node) reaches(pod string) {
 	}
 }
 
-// callsWebhook has a webhook judge that is named by its Service.
+// callsWebhook requires that the API server calls a webhook that is named by its
+// Service.
 func (n *node) callsWebhook() {
 	n.Helper()
 	service, err := n.client.CoreV1().Services("default").Get(n.Context(), "web", metav1.GetOptions{})
@@ -383,7 +384,8 @@ func (n *node) callsWebhook() {
 	}
 }
 
-// answersPods has the API server answer on a connection that it has not accepted.
+// answersPods requires that the API server answers on a connection that it has not
+// accepted.
 func (n *node) answersPods() {
 	n.Helper()
 	var published *corev1.ConfigMap
@@ -393,7 +395,7 @@ func (n *node) answersPods() {
 	})
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(published.Data["ca.crt"]))
-	pods, err := net.Listen("tcp", "127.0.0.1:0") // where a Pod's connections come in
+	pods, err := net.Listen("tcp", "127.0.0.1:0") // that accepts a Pod's connections
 	n.must("listen", err)
 	defer func() { _ = pods.Close() }()
 	go func() {
@@ -415,6 +417,6 @@ func (n *node) answersPods() {
 		if res.StatusCode != http.StatusOK {
 			n.Errorf("a Pod is told %s", res.Status)
 		}
-		_ = errors.Join(res.Body.Close(), c.Close()) // what it said is read
+		_ = errors.Join(res.Body.Close(), c.Close()) // the response was read
 	}
 }

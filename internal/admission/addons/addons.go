@@ -40,7 +40,7 @@ func DefaultClusterResourceSet(s, _ *addonsv1.ClusterResourceSet) {
 	}
 }
 
-// ValidateClusterResourceSet says what is wrong with a ClusterResourceSet.
+// ValidateClusterResourceSet returns the errors in a ClusterResourceSet.
 func ValidateClusterResourceSet(s, old *addonsv1.ClusterResourceSet) field.ErrorList {
 	spec := field.NewPath("spec")
 	selector := spec.Child("clusterSelector")
@@ -60,7 +60,7 @@ func ValidateClusterResourceSet(s, old *addonsv1.ClusterResourceSet) field.Error
 	return errs
 }
 
-// ValidateClusterResourceSetBinding says what is wrong with a
+// ValidateClusterResourceSetBinding returns the errors in a
 // ClusterResourceSetBinding.
 func ValidateClusterResourceSetBinding(b, old *addonsv1.ClusterResourceSetBinding) field.ErrorList {
 	if old == nil || old.Spec.ClusterName == "" {

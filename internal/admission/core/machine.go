@@ -24,7 +24,7 @@ func DefaultMachine(m, _ *clusterv1.Machine) {
 	m.Spec.Version = fieldrules.NormalVersion(m.Spec.Version)
 }
 
-// ValidateMachine says what is wrong with a Machine.
+// ValidateMachine returns the errors in a Machine.
 func ValidateMachine(m, old *clusterv1.Machine) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList

@@ -55,7 +55,7 @@ func defaultStrategy(s *clusterv1.MachineDeploymentRolloutStrategy) {
 	}
 }
 
-// ValidateMachineDeployment says what is wrong with a MachineDeployment.
+// ValidateMachineDeployment returns the errors in a MachineDeployment.
 func ValidateMachineDeployment(d, old *clusterv1.MachineDeployment) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := fieldrules.LabelValue(field.NewPath("metadata", "name"), d.Name)

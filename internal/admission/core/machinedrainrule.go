@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// ValidateMachineDrainRule says what is wrong with a MachineDrainRule.
+// ValidateMachineDrainRule returns the errors in a MachineDrainRule.
 func ValidateMachineDrainRule(r, _ *clusterv1.MachineDrainRule) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList

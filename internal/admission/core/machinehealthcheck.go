@@ -21,7 +21,7 @@ func DefaultMachineHealthCheck(c, _ *clusterv1.MachineHealthCheck) {
 	}
 }
 
-// ValidateMachineHealthCheck says what is wrong with a MachineHealthCheck.
+// ValidateMachineHealthCheck returns the errors in a MachineHealthCheck.
 func ValidateMachineHealthCheck(c, old *clusterv1.MachineHealthCheck) field.ErrorList {
 	spec := field.NewPath("spec")
 	selector := spec.Child("selector")
@@ -40,8 +40,8 @@ func ValidateMachineHealthCheck(c, old *clusterv1.MachineHealthCheck) field.Erro
 	return errs
 }
 
-// remediationTemplate says what is wrong with the reference to a template of
-// remediation requests. One that is as it was before is left alone.
+// remediationTemplate returns the errors in the reference to a template of
+// remediation requests. An unchanged reference is not checked.
 func remediationTemplate(at *field.Path, c, old *clusterv1.MachineHealthCheck) field.ErrorList {
 	ref := c.Spec.Remediation.TemplateRef
 	if !ref.IsDefined() || old != nil && old.Spec.Remediation.TemplateRef == ref {

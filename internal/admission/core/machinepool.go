@@ -29,8 +29,8 @@ func DefaultMachinePool(p, old *clusterv1.MachinePool) {
 	spec.Version = fieldrules.NormalVersion(spec.Version)
 }
 
-// ValidateMachinePool says what is wrong with a MachinePool. Other than those of
-// a MachineSet, its references are to the objects themselves, not to templates.
+// ValidateMachinePool returns the errors in a MachinePool. Unlike those of a
+// MachineSet, its references are to the objects themselves, not to templates.
 func ValidateMachinePool(p, old *clusterv1.MachinePool) field.ErrorList {
 	template := field.NewPath("spec", "template")
 	errs := fieldrules.MachineTemplate(template, p.Spec.Template, p.Spec.ClusterName, metav1.LabelSelector{})

@@ -31,7 +31,7 @@ func DefaultMachineSet(s, old *clusterv1.MachineSet) {
 	s.Spec.Template.Spec.Version = fieldrules.NormalVersion(s.Spec.Template.Spec.Version)
 }
 
-// ValidateMachineSet says what is wrong with a MachineSet.
+// ValidateMachineSet returns the errors in a MachineSet.
 func ValidateMachineSet(s, old *clusterv1.MachineSet) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := fieldrules.MachineTemplate(spec.Child("template"), s.Spec.Template, s.Spec.ClusterName, s.Spec.Selector)
@@ -48,8 +48,8 @@ func ValidateMachineSet(s, old *clusterv1.MachineSet) field.ErrorList {
 	return errs
 }
 
-// replicas is how many machines a group has whose user did not say: one, or
-// what the bounds of the cluster autoscaler make of the number before.
+// replicas is the number of machines of a group if the user did not set it: one, or
+// the earlier number within the bounds of the cluster autoscaler.
 func replicas(annotations map[string]string, before *int32) int32 {
 	least, errLeast := strconv.ParseInt(annotations[clusterv1.AutoscalerMinSizeAnnotation], 10, 32)
 	most, errMost := strconv.ParseInt(annotations[clusterv1.AutoscalerMaxSizeAnnotation], 10, 32)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package core defaults and validates the kinds of cluster.x-k8s.io but for
-// Clusters and their classes, which are in package topology. The functions are
-// pure; Webhooks lists what calls them and when.
+// Package core defaults and validates the kinds of cluster.x-k8s.io except Clusters
+// and ClusterClasses, which are in package topology. The functions are pure;
+// Webhooks lists when each is called.
 package core
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
-// Webhooks are the webhooks of the kinds here. Each is called only for writes
-// that it could have something to say about: what controllers write is
-// complete, and most of it is not spec.
+// Webhooks returns the webhooks for the kinds of this package. Each is called only
+// for writes that it could default or refuse: objects written by controllers are
+// complete, and most of those writes do not change spec.
 func Webhooks() []webhook.Webhook {
 	return []webhook.Webhook{
 		webhook.Default(target("Machine", "machines", lacking(machineLacks)), DefaultMachine),
@@ -34,10 +34,10 @@ func Webhooks() []webhook.Webhook {
 	}
 }
 
-// When an API server calls. A test holds each condition for defaulting
-// against its function. Any field may be missing, also a required one: what
-// comes from an older version is called for before it is validated, and a
-// condition that fails refuses the object without saying what is wrong with it.
+// Conditions under which an API server calls a webhook. A test compares each
+// condition for defaulting with its function. Any field may be missing, even a
+// required one: defaulting is called for objects of an older version before they
+// are validated, and a condition that fails refuses the object without a reason.
 var (
 	changed = map[string]string{"spec-changed": webhook.SpecChanged}
 
@@ -46,8 +46,8 @@ var (
 		` != oldObject.metadata.?annotations[?'machineset.cluster.x-k8s.io/skip-preflight-checks'].orValue('')`}
 )
 
-// doubtful is for kinds that there are many of: validation is called for a
-// changed spec only if it could be wrong.
+// doubtful is for kinds with many objects: validation is called for a changed spec
+// only if the spec could be invalid.
 func doubtful(condition string) map[string]string {
 	return map[string]string{"spec-changed": webhook.SpecChanged, "could-be-wrong": condition}
 }

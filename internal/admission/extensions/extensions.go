@@ -39,8 +39,8 @@ const (
 		` || (object.?spec.?clientConfig.?service.hasValue() && !object.spec.clientConfig.service.?port.hasValue())`
 )
 
-// Webhooks are the webhooks of the kind. The catalog knows which versions of
-// hooks are deprecated.
+// Webhooks returns the webhooks of the kind. The catalog has the deprecated
+// versions of hooks.
 func Webhooks(c *catalog.Catalog) []webhook.Webhook {
 	target := func(name, condition string) webhook.Target {
 		return webhook.Target{
@@ -66,7 +66,7 @@ func DefaultExtensionConfig(e, _ *runtimev1.ExtensionConfig) {
 	}
 }
 
-// ValidateExtensionConfig says what is wrong with an ExtensionConfig.
+// ValidateExtensionConfig returns the errors in an ExtensionConfig.
 func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 	var errs field.ErrorList
 	for _, reason := range validation.IsDNS1123Label(e.Name) {
@@ -99,7 +99,7 @@ func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 	}
 }
 
-// Warnings says what is allowed and better not.
+// Warnings returns warnings about permitted settings that should be avoided.
 func Warnings(c *catalog.Catalog, e *runtimev1.ExtensionConfig) []string {
 	warnings := extensions.Deprecated(c, e.Status.Handlers)
 	if _, injected := e.Annotations[runtimev1.InjectCAFromSecretAnnotation]; !injected && len(e.Spec.ClientConfig.CABundle) == 0 {

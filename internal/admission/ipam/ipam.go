@@ -47,8 +47,8 @@ func target(kind, resource string, operations ...admissionregistrationv1.Operati
 	}
 }
 
-// ValidateIPAddress says what is wrong with an IPAddress. claim is what it is
-// for, nil when that is not there.
+// ValidateIPAddress returns the errors in an IPAddress. claim is its claim, nil if
+// not found.
 func ValidateIPAddress(a, old *ipamv1.IPAddress, claim *ipamv1.IPAddressClaim) field.ErrorList {
 	spec := field.NewPath("spec")
 	if old != nil {
@@ -72,7 +72,7 @@ func ValidateIPAddress(a, old *ipamv1.IPAddress, claim *ipamv1.IPAddressClaim) f
 	return errs
 }
 
-// ValidateIPAddressClaim says what is wrong with an IPAddressClaim.
+// ValidateIPAddressClaim returns the errors in an IPAddressClaim.
 func ValidateIPAddressClaim(c, old *ipamv1.IPAddressClaim) field.ErrorList {
 	if old == nil {
 		return nil

@@ -18,9 +18,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
-// mayChange is what of the spec of a control plane can change, each with all that
-// is below it. All else stays as the first machine was made with it: machines with
-// something else could not join those.
+// mayChange lists the fields in the spec of a control plane that can change,
+// including all fields below each. All other fields stay as they were when the
+// first machine was created: machines with other values could not join the control
+// plane.
 var mayChange = slices.Concat(
 	[]string{"replicas", "version", "machineTemplate", "rollout", "remediation", "machineNaming"},
 	below("kubeadmConfigSpec", "files", "diskSetup", "mounts", "bootCommands", "preKubeadmCommands", "postKubeadmCommands",
@@ -38,8 +39,8 @@ func below(path string, fields ...string) (all []string) {
 	return all
 }
 
-// validateChange demands that only what can change does, and to something that
-// what runs can follow.
+// validateChange requires that only fields in mayChange change, and to values that
+// running machines can follow.
 func validateChange(spec *field.Path, c, old *controlplanev1.KubeadmControlPlane) field.ErrorList {
 	now, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.Spec)
 	if err != nil {
@@ -85,11 +86,11 @@ func fixed(path string, a, b any) (all []string) {
 	return all
 }
 
-// validateDNSVersion demands a version of CoreDNS, unless users look after that
-// themselves. A tag that is stored may stay.
+// validateDNSVersion requires a CoreDNS version in the tag, unless users manage
+// CoreDNS themselves. A stored tag stays valid.
 func validateDNSVersion(spec *field.Path, annotations map[string]string, tag, old string) field.ErrorList {
 	_, skip := annotations[controlplanev1.SkipCoreDNSAnnotation]
-	if skip || tag == "" || tag == old || !imageTag.MatchString(tag) { // which is another error
+	if skip || tag == "" || tag == old || !imageTag.MatchString(tag) { // another check reports a malformed tag
 		return nil
 	}
 	if _, err := kubeadm.DNSVersion(tag); err != nil {
@@ -98,20 +99,20 @@ func validateDNSVersion(spec *field.Path, annotations map[string]string, tag, ol
 	return nil
 }
 
-// validateDNSChange demands that the Corefile can be brought along to another
-// CoreDNS. What the versions are is known only if both are named; the controller
-// looks at what runs.
+// validateDNSChange requires that the Corefile can be migrated to the new CoreDNS
+// version. Both versions are available only if both tags are set; otherwise the
+// controller reads the running version.
 func validateDNSChange(at *field.Path, c, old bootstrapv1.DNS) field.ErrorList {
 	if c.ImageTag == "" || old.ImageTag == "" || c.ImageTag == old.ImageTag {
 		return nil
 	}
 	from, err := kubeadm.DNSVersion(old.ImageTag)
 	if err != nil {
-		return nil // what is stored is not to be mended by leaving it
+		return nil // refusing the change does not repair the stored tag
 	}
 	to, err := kubeadm.DNSVersion(c.ImageTag)
 	if err != nil || from.String() == to.String() {
-		return nil // what is no version has its own error
+		return nil // another check reports a tag without a version
 	}
 	if err := migration.ValidUpMigration(from.String(), to.String()); err != nil {
 		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%v: choose a later version that is known, or look after CoreDNS yourself with the annotation %s", err, controlplanev1.SkipCoreDNSAnnotation))}

@@ -27,8 +27,8 @@ const (
 	// kubeadm's own defaults, which apply where a field is left out.
 	kubeadmCADays, kubeadmLeafDays = 3650, 365
 
-	// leastReplicasWithoutSurge leaves a majority of etcd while one machine
-	// is gone before its successor is there.
+	// leastReplicasWithoutSurge keeps a majority of etcd members while one machine
+	// is deleted before its replacement exists.
 	leastReplicasWithoutSurge = 3
 )
 
@@ -51,7 +51,7 @@ func defaultStrategy(s *controlplanev1.KubeadmControlPlaneRolloutStrategy) {
 	}
 }
 
-// ValidateKubeadmControlPlane says what is wrong with a KubeadmControlPlane.
+// ValidateKubeadmControlPlane returns the errors in a KubeadmControlPlane.
 func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) field.ErrorList {
 	spec := field.NewPath("spec")
 	machine := spec.Child("machineTemplate")
@@ -75,12 +75,12 @@ func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) fie
 	return append(errs, validateDNSVersion(spec, c.Annotations, c.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag, was)...)
 }
 
-// ValidateScale says what is wrong with a scale of a KubeadmControlPlane.
+// ValidateScale returns the errors in a scale request for a KubeadmControlPlane.
 func ValidateScale(s *autoscalingv1.Scale, c *controlplanev1.KubeadmControlPlane) field.ErrorList {
 	return validateReplicas(field.NewPath("spec", "replicas"), &s.Spec.Replicas, c.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd)
 }
 
-// ValidateKubeadmControlPlaneTemplate says what is wrong with a
+// ValidateKubeadmControlPlaneTemplate returns the errors in a
 // KubeadmControlPlaneTemplate.
 func ValidateKubeadmControlPlaneTemplate(t, old *controlplanev1.KubeadmControlPlaneTemplate) field.ErrorList {
 	spec := field.NewPath("spec", "template", "spec")
@@ -100,8 +100,8 @@ func ValidateKubeadmControlPlaneTemplate(t, old *controlplanev1.KubeadmControlPl
 	return errs
 }
 
-// meant is what a template says, whichever defaults and zeros are written in it:
-// upstream writes them, and the manifest that is applied again does not have them.
+// meant returns the spec of a template with defaults and zero values normalized:
+// upstream stores them, and a manifest that is applied again does not contain them.
 func meant(t *controlplanev1.KubeadmControlPlaneTemplate) *controlplanev1.KubeadmControlPlaneTemplateResourceSpec {
 	spec := t.Spec.Template.Spec.DeepCopy()
 	defaultStrategy(&spec.Rollout.Strategy)
@@ -139,8 +139,8 @@ func validateReference(at *field.Path, ref clusterv1.ContractVersionedObjectRefe
 	return errs
 }
 
-// validateReadinessGates demands that the gates fit a Machine together with those
-// that each machine of a control plane has.
+// validateReadinessGates requires that the gates and those of every control plane
+// machine together do not exceed the limit of a Machine.
 func validateReadinessGates(at *field.Path, c *controlplanev1.KubeadmControlPlane) field.ErrorList {
 	const most = kubeadmcontrolplane.MaxReadinessGates
 	own := len(c.Spec.MachineTemplate.Spec.ReadinessGates)
@@ -164,7 +164,7 @@ func validateRollout(at *field.Path, r controlplanev1.KubeadmControlPlaneRollout
 	return nil
 }
 
-// imageTag is the form that registries give tags.
+// imageTag is the format of an image tag in a registry.
 var imageTag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 func validateTag(at *field.Path, tag string) field.ErrorList {
@@ -174,8 +174,8 @@ func validateTag(at *field.Path, tag string) field.ErrorList {
 	return nil
 }
 
-// validateControlPlaneConfig says what is wrong with the configuration of the
-// machines of a control plane, alone and together with their rollout.
+// validateControlPlaneConfig returns the errors in the configuration of control
+// plane machines, by itself and combined with the rollout settings.
 func validateControlPlaneConfig(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec, rolloutAt *field.Path, rollout controlplanev1.KubeadmControlPlaneRolloutSpec) field.ErrorList {
 	cluster, in := at.Child("clusterConfiguration"), &spec.ClusterConfiguration
 	errs := validateConfig(at, spec)
@@ -198,15 +198,15 @@ func validateControlPlaneConfig(at *field.Path, spec *bootstrapv1.KubeadmConfigS
 	return errs
 }
 
-// validateVersionChange demands that an upgrade skips no minor version, and that
-// nobody goes back by mistake. As for the topology of a Cluster, a lower patch
-// version is a downgrade too: a fix of what is stored may be undone by it.
+// validateVersionChange requires that an upgrade skips no minor version, and
+// refuses an accidental downgrade. As in the topology of a Cluster, a lower patch
+// version is a downgrade too: it may undo a fix to the stored data.
 func validateVersionChange(at *field.Path, c *controlplanev1.KubeadmControlPlane, old string) field.ErrorList {
 	version := c.Spec.Version
 	to, errTo := semver.Parse(strings.TrimPrefix(version, "v"))
 	from, errFrom := semver.Parse(strings.TrimPrefix(old, "v"))
 	if errTo != nil || errFrom != nil {
-		return nil // the form is checked elsewhere, and what is stored is not the user's fault
+		return nil // another check reports the format, and the user cannot correct the stored version
 	}
 	allowed := fieldrules.NormalVersion(c.Annotations[controlplanev1.AllowDowngradeAnnotation])
 	switch {

@@ -81,7 +81,7 @@ func controlPlaneAt(version, allowed string) string {
 		"spec: {version: " + version + ", replicas: 1, machineTemplate: {spec: {infrastructureRef: {apiGroup: g, kind: K, name: n}}}}"
 }
 
-// gated is a control plane with so many readiness gates of its own.
+// gated returns a control plane with n readiness gates in its spec.
 func gated(n int) string {
 	var gates []string
 	for i := range n {
@@ -103,8 +103,8 @@ func dns(annotation, tag string) string {
 	return meta + configured("{clusterConfiguration: {dns: {imageTag: "+tag+"}}}")
 }
 
-// TestWhatMayChangeIsDecidedOfEveryField makes a field that is new in the API be
-// put into the list, or be named here.
+// TestWhatMayChangeIsDecidedOfEveryField requires that a new field of the API is
+// added to the list, or named here.
 func TestWhatMayChangeIsDecidedOfEveryField(t *testing.T) {
 	t.Parallel()
 	never := below("kubeadmConfigSpec.clusterConfiguration", "certificatesDir", "controlPlaneEndpoint", "caCertificateValidityPeriodDays")

@@ -11,19 +11,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
-// ValidateKubeadmConfig says what is wrong with a KubeadmConfig.
+// ValidateKubeadmConfig returns the errors in a KubeadmConfig.
 func ValidateKubeadmConfig(c, _ *bootstrapv1.KubeadmConfig) field.ErrorList {
 	return validateConfig(field.NewPath("spec"), &c.Spec)
 }
 
-// ValidateKubeadmConfigTemplate says what is wrong with a
-// KubeadmConfigTemplate.
+// ValidateKubeadmConfigTemplate returns the errors in a KubeadmConfigTemplate.
 func ValidateKubeadmConfigTemplate(t, _ *bootstrapv1.KubeadmConfigTemplate) field.ErrorList {
 	template := field.NewPath("spec", "template")
 	return append(fieldrules.Metadata(template.Child("metadata"), t.Spec.Template.ObjectMeta), validateConfig(template.Child("spec"), &t.Spec.Template.Spec)...)
 }
 
-// validateConfig says what is wrong with the configuration of a machine.
+// validateConfig returns the errors in the configuration of a machine.
 func validateConfig(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec) field.ErrorList {
 	errs := validateFiles(at.Child("files"), spec.Files)
 	errs = append(errs, validateUsers(at.Child("users"), spec.Users)...)

@@ -20,9 +20,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
-// Webhooks are the webhooks of the kinds here. Each is called only for writes
-// that it could have something to say about. c reads the control plane that a
-// scale is about.
+// Webhooks returns the webhooks for the kinds of this package. Each is called only
+// for writes that it could default or refuse. c reads the control plane that a
+// scale request refers to.
 func Webhooks(c client.Reader) []webhook.Webhook {
 	return []webhook.Webhook{
 		webhook.Check(target(bootstrapv1.GroupVersion().WithKind("KubeadmConfig"), "kubeadmconfigs", configChanged("spec")), ValidateKubeadmConfig),
@@ -42,8 +42,8 @@ func Webhooks(c client.Reader) []webhook.Webhook {
 	}
 }
 
-// When an API server calls. A test holds the condition for defaulting against
-// its function.
+// changed is the condition under which an API server calls a webhook. A test
+// compares the condition for defaulting with its function.
 var changed = map[string]string{"spec-changed": webhook.SpecChanged}
 
 var controlPlaneLacks = "(" + webhook.LacksFinalizer(controlplanev1.KubeadmControlPlaneFinalizer) + ")" +
@@ -52,10 +52,10 @@ var controlPlaneLacks = "(" + webhook.LacksFinalizer(controlplanev1.KubeadmContr
 	` || object.?spec.?rollout.?strategy.?type.orValue('') == ''` +
 	` || (object.spec.rollout.strategy.type == 'RollingUpdate' && !object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue())`
 
-// configChanged is true when spec changed and holds one of the fields that
-// are checked, or others are true. Each machine has a KubeadmConfig, and few
-// have these. A bootstrap token is checked by being read: one of bad form would
-// keep everybody who lists KubeadmConfigs from reading any.
+// configChanged is true when spec changed and has one of the fields that are
+// checked, or when one of others is true. Each machine has a KubeadmConfig, and few
+// have these fields. The API server checks a bootstrap token by decoding it: one
+// malformed token would make every list of KubeadmConfigs fail.
 func configChanged(spec string, others ...string) map[string]string {
 	at := "object.?" + spec
 	checked := append(others, at+".?files.hasValue()", at+".?users.hasValue()", at+".?diskSetup.hasValue()", at+".?ignition.hasValue()",

@@ -156,7 +156,7 @@ func TestAMachineGetsWhatItsControllerWouldWriteFirst(t *testing.T) {
 	}
 }
 
-// admitted reads what a webhook makes of an object.
+// admitted decodes the object that a webhook returns.
 func admitted(t *testing.T, w webhook.Webhook, req *admissionv1.AdmissionRequest, into any) {
 	t.Helper()
 	raw := req.Object.Raw

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package local validates the kinds of the local provider, as far as their
-// schemas cannot: a template does not change, and a cluster listens only where
-// clusters may. Clusters, machines and pools get their finalizers here, machines
-// their provider ID as well.
+// Package local validates the kinds of the local provider where their schemas
+// cannot: a template is immutable, and a cluster listens only on permitted
+// addresses. The package also adds finalizers to clusters, machines and pools, and
+// the provider ID to machines.
 package local
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// Webhooks are the webhooks of the kinds here. Backends say where a cluster may
-// listen.
+// Webhooks returns the webhooks for the kinds of this package. Backends define
+// where a cluster may listen.
 func Webhooks(backends host.Backends) []webhook.Webhook {
 	return []webhook.Webhook{
 		localCluster(),
@@ -44,9 +44,9 @@ func Webhooks(backends host.Backends) []webhook.Webhook {
 	}
 }
 
-// localMachine gives a LocalMachine its finalizer, and the provider ID that it
-// will have if that is known by now: the controller, which has the last word,
-// then has no spec to write.
+// localMachine adds the finalizer to a LocalMachine, and its future provider ID if
+// that is already determined: the controller, which decides the provider ID, then
+// has no spec to write.
 func localMachine(backends host.Backends) webhook.Webhook {
 	on := target("LocalMachine", "localmachines")
 	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
@@ -63,12 +63,12 @@ func localMachine(backends host.Backends) webhook.Webhook {
 	})
 }
 
-// ours is the condition that nobody else manages a LocalCluster.
+// ours is the condition that no external controller manages a LocalCluster.
 var ours = fmt.Sprintf("!(%q in object.metadata.?annotations.orValue({}))", clusterv1.ManagedByAnnotation)
 
-// localCluster gives a LocalCluster its finalizer, but not one that others
-// manage: nobody here would take it away again. An update that leaves the identity
-// out, as one by kubectl replace does, keeps the one that is stored.
+// localCluster adds the finalizer to a LocalCluster that is not externally managed:
+// no controller here would remove it. An update that omits the identity, as kubectl
+// replace does, keeps the stored one.
 func localCluster() webhook.Webhook {
 	const lost = "oldObject != null && oldObject.?spec.?identity.hasValue() && !object.?spec.?identity.hasValue()"
 	on := target("LocalCluster", "localclusters")
@@ -88,9 +88,9 @@ func localCluster() webhook.Webhook {
 	})
 }
 
-// endpoint keeps a LocalCluster from being reached where others are: its
-// author may be a tenant, and the listener is this host's. One that others
-// manage listens nowhere here.
+// endpoint prevents a LocalCluster from using an address that belongs to others:
+// its author may be a tenant, and the listener is on this host. An externally
+// managed LocalCluster has no listener here.
 func endpoint(backends host.Backends) webhook.Webhook {
 	const at = "object.?spec.?controlPlaneEndpoint"
 	on := target("LocalCluster", "localclusters")
@@ -114,14 +114,14 @@ func endpoint(backends host.Backends) webhook.Webhook {
 	})
 }
 
-// made is what a template says of what is made from it.
+// made has the parts of a template that are copied to new objects.
 type made struct {
 	meta clusterv1.ObjectMeta
 	spec any
 }
 
-// template keeps what machines are made from as it is, except for rehearsals
-// of the topology controller, which store nothing.
+// template requires that a template, from which machines are created, is immutable,
+// except in dry runs of the topology controller, which store nothing.
 func template[T any, P interface {
 	*T
 	metav1.Object

@@ -16,7 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// ValidateClass says what is wrong with a ClusterClass itself, whoever uses it.
+// ValidateClass returns the errors in a ClusterClass itself, regardless of the
+// Clusters that use it.
 func ValidateClass(class, old *clusterv1.ClusterClass) field.ErrorList {
 	spec := field.NewPath("spec")
 	if old == nil {
@@ -37,8 +38,8 @@ func ValidateClass(class, old *clusterv1.ClusterClass) field.ErrorList {
 	return errs
 }
 
-// templates demands that each reference is to a template for its place. One that
-// is as it was before is left alone: what was stored once must stay editable.
+// templates requires that each reference is to a template of the right kind. An
+// unchanged reference is not checked: a stored class must stay editable.
 func templates(class, old *clusterv1.ClusterClass) (errs field.ErrorList) {
 	before := map[clusterv1.ClusterClassTemplateReference]bool{}
 	for _, t := range classrefs.All(old) {
@@ -67,7 +68,7 @@ func controlPlaneClass(at *field.Path, c *clusterv1.ControlPlaneClass) field.Err
 	return append(errs, remediation(check, c.HealthCheck.Remediation.TemplateRef)...)
 }
 
-// defined reports whether a health check says anything.
+// defined reports whether any field of a health check is set.
 func defined(checks clusterv1.MachineHealthCheckChecks, trigger clusterv1.MachineHealthCheckRemediationTriggerIf, ref clusterv1.MachineHealthCheckRemediationTemplateReference) bool {
 	check := clusterv1.ControlPlaneTopologyHealthCheck{Checks: checks}
 	check.Remediation.TriggerIf, check.Remediation.TemplateRef = trigger, ref
@@ -127,8 +128,8 @@ func poolTaints(at *field.Path, taints []clusterv1.MachineTaint) field.ErrorList
 	return field.ErrorList{field.Forbidden(at.Child("taints"), "the provider of a pool makes its machines and knows nothing of taints; set them in the bootstrap config")}
 }
 
-// versions demands a way that upgrades can go: upwards, and without leaving a
-// minor version out. Builds of one version may follow each other.
+// versions requires a list that upgrades can follow: ascending, without skipping a
+// minor version. Builds of one version may follow each other.
 func versions(at *field.Path, list []string) (errs field.ErrorList) {
 	var last *semver.Version
 	for i, text := range list {

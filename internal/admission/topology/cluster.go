@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// ValidateCluster says what is wrong with a Cluster itself, whatever its class
-// is. There is nothing to default in one without a topology.
+// ValidateCluster returns the errors in a Cluster itself, regardless of its class.
+// A Cluster without a topology has no defaults.
 func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := fieldrules.LabelValue(field.NewPath("metadata", "name"), c.Name)
@@ -39,7 +39,7 @@ func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	return append(errs, cidrs(network.Child("pods", "cidrBlocks"), c.Spec.ClusterNetwork.Pods.CIDRBlocks)...)
 }
 
-// kept demands that a reference, once made, is not taken away.
+// kept requires that a reference, once set, is not removed.
 func kept(at *field.Path, ref, old *clusterv1.ContractVersionedObjectReference) field.ErrorList {
 	if old.IsDefined() && !ref.IsDefined() {
 		return field.ErrorList{field.Forbidden(at, "cannot be removed; delete the Cluster to be rid of what it refers to")}

@@ -12,8 +12,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// fits says what of a topology its class does not have, or not as it would have
-// to be.
+// fits returns an error for each part of a topology that its class does not define,
+// or defines differently.
 func fits(at *field.Path, t *clusterv1.Topology, class *clusterv1.ClusterClass) (errs field.ErrorList) {
 	if list := class.Spec.KubernetesVersions; len(list) > 0 && !slices.Contains(list, t.Version) {
 		errs = append(errs, field.Invalid(at.Child("version"), t.Version, fmt.Sprintf("must be one of spec.kubernetesVersions of ClusterClass %s: %s", class.Name, strings.Join(list, ", "))))
@@ -60,8 +60,8 @@ func controlPlaneCheck(at *field.Path, check *clusterv1.ControlPlaneTopologyHeal
 	return nil
 }
 
-// scaled demands that one alone, user or autoscaler, says how many machines there
-// are.
+// scaled requires that either the user or an autoscaler sets the number of
+// machines, not both.
 func scaled(at *field.Path, replicas *int32, all ...clusterv1.ObjectMeta) field.ErrorList {
 	for _, meta := range all {
 		for _, name := range []string{clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation} {
@@ -73,8 +73,8 @@ func scaled(at *field.Path, replicas *int32, all ...clusterv1.ObjectMeta) field.
 	return nil
 }
 
-// used says what Clusters would miss in a class that it had before. Those that are
-// being deleted need nothing of it.
+// used returns an error for each part of the earlier class that Clusters use and
+// the new class lacks. Clusters that are being deleted are not checked.
 func used(class, old *clusterv1.ClusterClass, clusters []clusterv1.Cluster) (errs field.ErrorList) {
 	for i := range clusters {
 		c := &clusters[i]
@@ -98,9 +98,9 @@ func used(class, old *clusterv1.ClusterClass, clusters []clusterv1.Cluster) (err
 	return errs
 }
 
-// stuck says which pools of a topology would get bootstrap data of another kind than
-// they had. The object that they have of it is changed when its template is, and
-// cannot become one of another kind.
+// stuck returns an error for each pool of a topology whose bootstrap object would
+// get another kind. The existing object is patched when its template changes, and
+// its kind cannot change.
 func stuck(at *field.Path, t, old *clusterv1.Topology, class, before *clusterv1.ClusterClass) (errs field.ErrorList) {
 	kind := func(class *clusterv1.ClusterClass, t *clusterv1.Topology, pool string) string {
 		for _, mp := range t.Workers.MachinePools {
@@ -120,10 +120,10 @@ func stuck(at *field.Path, t, old *clusterv1.Topology, class, before *clusterv1.
 	return errs
 }
 
-// mostErrors is how many Clusters are told of: one class may have hundreds.
+// mostErrors is the maximum number of reported Clusters: a class may have hundreds.
 const mostErrors = 10
 
-// inUse says who keeps a class from being deleted.
+// inUse returns an error that names Clusters that prevent the deletion of a class.
 func inUse(clusters []clusterv1.Cluster) error {
 	const most = 3
 	var names []string

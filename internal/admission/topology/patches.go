@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// patches demands that each patch can be carried out on a Cluster of the class.
+// patches requires that each patch can be applied to a Cluster of the class.
 func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorList) {
 	seen, budget := map[string]bool{}, gotemplate.PerObject
 	for i := range class.Spec.Patches {
@@ -54,8 +54,9 @@ func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorLis
 	return errs
 }
 
-// goTemplate requires a Go template with functions that exist. It is rendered without
-// variables, which only shows whether it costs too much whatever they are.
+// goTemplate requires a Go template that calls only existing functions. It is
+// rendered without variables, which shows only whether the template exceeds the
+// budget with any values.
 func goTemplate(at *field.Path, text string, b *gotemplate.Budget) field.ErrorList {
 	t, err := gotemplate.Parse(text)
 	if err == nil {
@@ -69,7 +70,7 @@ func goTemplate(at *field.Path, text string, b *gotemplate.Budget) field.ErrorLi
 	return field.ErrorList{field.Invalid(at, text, err.Error())}
 }
 
-// selector demands that a selector picks templates that the class names.
+// selector requires that a selector selects templates to which the class refers.
 func selector(at *field.Path, s clusterv1.PatchSelector, class *clusterv1.ClusterClass) (errs field.ErrorList) {
 	match := at.Child("matchResources")
 	is := func(refs ...clusterv1.ClusterClassTemplateReference) bool {
@@ -113,8 +114,9 @@ func selector(at *field.Path, s clusterv1.PatchSelector, class *clusterv1.Cluste
 	return errs
 }
 
-// classNames demands that each name stands for a class, one of them with the
-// kind that is picked. classes tells which have it.
+// classNames requires that each name matches a worker class, and at least one of
+// them a class of the selected kind. classes maps each class name to whether the
+// class has that kind.
 func classNames(at *field.Path, names []string, classes map[string]bool, unlike string) (errs field.ErrorList) {
 	if len(names) == 0 {
 		errs = append(errs, field.Required(at, "name the classes; * stands for all"))
@@ -150,7 +152,7 @@ func matches(pattern, name string) bool {
 	return pattern == name
 }
 
-// jsonPatch demands that a change says where and what.
+// jsonPatch requires that a change has a valid path and value.
 func jsonPatch(at *field.Path, p clusterv1.JSONPatch, known []clusterv1.ClusterClassVariable, b *gotemplate.Budget) (errs field.ErrorList) {
 	if p.Path != "/spec" && !strings.HasPrefix(p.Path, "/spec/") {
 		errs = append(errs, field.Invalid(at.Child("path"), p.Path, "must start with /spec: nothing else of a template is patched"))
@@ -181,8 +183,8 @@ func jsonPatch(at *field.Path, p clusterv1.JSONPatch, known []clusterv1.ClusterC
 	return errs
 }
 
-// elements demands that items of a list are only put first or last: which of the
-// others is meant depends on the Cluster.
+// elements requires that list items are only inserted at the start or appended: the
+// meaning of any other index depends on the Cluster.
 func elements(at *field.Path, p clusterv1.JSONPatch) field.ErrorList {
 	for element := range strings.SplitSeq(strings.TrimPrefix(p.Path, "/"), "/") {
 		_, err := strconv.Atoi(element)
@@ -197,8 +199,8 @@ func elements(at *field.Path, p clusterv1.JSONPatch) field.ErrorList {
 	return nil
 }
 
-// readable reports whether there is such a variable. Its fields depend on the
-// value; those of what is built in are known.
+// readable reports whether a variable exists. Its fields depend on the value; the
+// fields of builtin variables are fixed.
 func readable(path string, known []clusterv1.ClusterClassVariable) bool {
 	name := path
 	if end := strings.IndexAny(path, ".["); end >= 0 {
@@ -210,7 +212,7 @@ func readable(path string, known []clusterv1.ClusterClassVariable) bool {
 	return within(reflect.TypeFor[hooksv1.Builtins](), strings.TrimPrefix(path, name))
 }
 
-// within reports whether a path such as .a.b[0] leads somewhere in values of a type.
+// within reports whether a path such as .a.b[0] exists in values of a type.
 func within(t reflect.Type, path string) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// validateTopology says what is wrong with a topology, whatever its class is. One
-// that is as it was before is left alone.
+// validateTopology returns the errors in a topology, regardless of its class. An
+// unchanged topology is not checked.
 func validateTopology(at *field.Path, c, old *clusterv1.Cluster) (errs field.ErrorList) {
 	t := &c.Spec.Topology
 	_, unsafe := c.Annotations[clusterv1.ClusterTopologyUnsafeUpdateClassNameAnnotation]
@@ -70,8 +70,8 @@ func groups(at *field.Path, w *clusterv1.WorkersTopology) (errs field.ErrorList)
 	return errs
 }
 
-// concurrency demands that the annotation says how many groups of workers may be
-// upgraded at once.
+// concurrency requires a valid value of the annotation that limits how many groups
+// of workers are upgraded at the same time.
 func concurrency(c, old *clusterv1.Cluster) field.ErrorList {
 	const name = clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation
 	text, ok := c.Annotations[name]
@@ -88,12 +88,12 @@ func concurrency(c, old *clusterv1.Cluster) field.ErrorList {
 	return nil
 }
 
-// changed reports whether a topology is not what it was.
+// changed reports whether the topology differs from the stored one.
 func changed(c, old *clusterv1.Cluster) bool {
 	return old == nil || !equality.Semantic.DeepEqual(c.Spec.Topology, old.Spec.Topology)
 }
 
-// rebased reports whether a Cluster is to have another class than it had.
+// rebased reports whether an update changes the class of a Cluster.
 func rebased(c, old *clusterv1.Cluster) bool {
 	return old != nil && old.Spec.Topology.IsDefined() && c.GetClassKey() != old.GetClassKey()
 }

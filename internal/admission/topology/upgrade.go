@@ -11,25 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// upgrade is what is known when the version of a topology changes.
+// upgrade has the facts for a change of the topology version.
 type upgrade struct {
 	from, to string
 	planned  bool // the class lists versions, or an extension plans upgrades
 	blocked  bool // by hook AfterClusterUpgrade
-	// Whether there is a control plane, what it is asked to run, and how far it has
-	// come with that.
+	// Whether a control plane exists, its desired version, and its provisioning and
+	// upgrade state.
 	made                    bool
 	wanted                  string
 	provisioning, upgrading bool
-	// Names of workers that are not all at the version before.
+	// Names of workers that are not all at the earlier version.
 	deployments, pools []string
-	// Names of pools whose Nodes cannot be read from here.
+	// Names of pools whose Nodes cannot be read from this process.
 	unseen []string
 }
 
-// check says why the version cannot change now. Back to the version that the
-// control plane still has the way is free: nothing has started. Nor has it before
-// there is a control plane.
+// check returns why the version cannot change now. A change back to the version
+// that the control plane still has is always allowed: no upgrade has started. The
+// same holds before a control plane exists.
 func (u upgrade) check(at *field.Path) field.ErrorList {
 	refuse := func(text string, args ...any) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, u.to, fmt.Sprintf(text, args...))}
@@ -41,7 +41,7 @@ func (u upgrade) check(at *field.Path) field.ErrorList {
 	to, bad := semver.ParseTolerant(u.to)
 	switch {
 	case err != nil || bad != nil:
-		return nil // told of as a version already
+		return nil // validation of the version already reports it
 	case released(to).LT(released(from)):
 		return refuse("version cannot be decreased from %q to %q", u.from, u.to)
 	case !u.planned && (to.Major != from.Major || to.Minor > from.Minor+1):

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology defaults and validates ClusterClasses and Clusters: each by
-// itself, and what stands on a class together with it.
+// Package topology defaults and validates ClusterClasses and Clusters: each object
+// separately, and Clusters together with their class.
 //
-// A class is read from the cache. If it is not there, or not ready, a new Cluster
-// is let pass with a warning, since both may come from one manifest; whoever acts
-// on it checks again. What does not concern the topology needs no class: a Cluster
-// whose class has gone can still be paused, labelled and deleted.
+// A class is read from the cache. If it is not found, or not ready, a new Cluster
+// is admitted with a warning, since both may be in one manifest; the topology
+// controller validates the Cluster again. A change outside the topology needs no
+// class: a Cluster whose class was deleted can still be paused, labelled and
+// deleted.
 package topology
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
-// Reads is what admission reads of other objects.
+// Reads has the readers of other objects.
 type Reads struct {
 	Cache     client.Reader // with the indexes of package kit/index
 	Providers *provider.Objects
@@ -60,18 +61,18 @@ func Webhooks(reads Reads) []webhook.Webhook {
 const concurrencyChanged = `object.metadata.?annotations[?'` + clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation + `'].orValue('')` +
 	` != oldObject.metadata.?annotations[?'` + clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation + `'].orValue('')`
 
-// endpointLost is true for an update that leaves the endpoint out, as one by kubectl
-// replace does: it is stored by the controller, not by users.
+// endpointLost is true for an update that omits the endpoint, as kubectl replace
+// does: the controller, not the user, sets the endpoint.
 const endpointLost = `oldObject != null && oldObject.?spec.?controlPlaneEndpoint.?host.hasValue() && !object.?spec.?controlPlaneEndpoint.?host.hasValue()`
 
 func target(kind, resource string, when map[string]string) webhook.Target {
 	return webhook.Target{Kind: clusterv1.GroupVersion().WithKind(kind), Resource: resource, When: when}
 }
 
-// defaultCluster gives a Cluster its finalizer, an update without an endpoint the one
-// that is stored, and a topology the values of
-// variables that its class has by default. They are validated here too, against
-// the class that they were defaulted from: it may change until validation comes.
+// defaultCluster adds the finalizer to a Cluster, restores the stored endpoint in
+// an update that omits it, and sets the variables of a topology to the defaults of
+// the class. It also validates the variables against the class that the defaults
+// are from: the class may change before the validating webhook is called.
 func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Verdict, err error) {
 	c := r.Object
 	if r.Old == nil {
@@ -85,7 +86,7 @@ func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[cluster
 	c.Spec.Topology.Version = fieldrules.NormalVersion(c.Spec.Topology.Version)
 	class, err := a.classes.Get(ctx, classKey(r))
 	if err != nil || class == nil || classes.Unready(class) != "" {
-		return v, err // validation tells
+		return v, err // the validating webhook reports it
 	}
 	definitions, err := a.classes.Definitions(class)
 	if err != nil {
@@ -101,8 +102,8 @@ func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[cluster
 	return v, nil
 }
 
-// classKey is that of the class of a Cluster, which need not have its namespace in
-// its metadata yet.
+// classKey returns the key of the class of a Cluster, whose metadata may not have
+// the namespace yet.
 func classKey(r webhook.Review[clusterv1.Cluster]) client.ObjectKey {
 	key := r.Object.GetClassKey()
 	if key.Namespace == "" {
@@ -111,8 +112,8 @@ func classKey(r webhook.Review[clusterv1.Cluster]) client.ObjectKey {
 	return key
 }
 
-// validateCluster says what is wrong with a Cluster, and with its topology by its
-// class.
+// validateCluster returns the errors in a Cluster, and those in its topology
+// according to its class.
 func (a *admission) validateCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Verdict, err error) {
 	v.Errors = ValidateCluster(r.Object, r.Old)
 	if !r.Object.Spec.Topology.IsDefined() || !r.Object.DeletionTimestamp.IsZero() || !changed(r.Object, r.Old) {
@@ -149,8 +150,8 @@ func (a *admission) validateCluster(ctx context.Context, r webhook.Review[cluste
 	return v, err
 }
 
-// rebase says why a Cluster cannot have another class. The one that it has need
-// not be ready: a broken class can be left.
+// rebase adds an error if a Cluster cannot change to another class. The current
+// class need not be ready: a Cluster can leave a broken class.
 func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Verdict) error {
 	at := field.NewPath("spec", "topology", "classRef")
 	if why := classes.Unready(class); why != "" {
@@ -171,14 +172,14 @@ func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Clust
 	return nil
 }
 
-// upgrade says why the version cannot change, or warns of it if the Cluster says
-// that nobody should.
+// upgrade adds an error if the version cannot change, or only a warning if an
+// annotation of the Cluster skips the check.
 func (a *admission) upgrade(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Verdict) error {
 	u, err := a.observeUpgrade(ctx, r.Object, r.Old, class)
 	if err != nil {
 		return err
 	}
-	if len(u.unseen) > 0 { // whoever upgrades looks again
+	if len(u.unseen) > 0 { // the upgrading controller checks again
 		v.Warnings = append(v.Warnings, fmt.Sprintf("the workload cluster is not connected: whether MachinePools [%s] still complete a previous upgrade was not checked", list(u.unseen)))
 	}
 	errs := u.check(field.NewPath("spec", "topology", "version"))
@@ -192,8 +193,8 @@ func (a *admission) upgrade(ctx context.Context, r webhook.Review[clusterv1.Clus
 	return nil
 }
 
-// validateClass says what is wrong with a ClusterClass, and what its Clusters would
-// miss in it.
+// validateClass returns the errors in a ClusterClass, and one for each part that
+// its Clusters use and the class lacks.
 func (a *admission) validateClass(ctx context.Context, r webhook.Review[clusterv1.ClusterClass]) (v webhook.Verdict, err error) {
 	if !r.Object.DeletionTimestamp.IsZero() {
 		return v, nil
@@ -207,7 +208,7 @@ func (a *admission) validateClass(ctx context.Context, r webhook.Review[clusterv
 	return v, err
 }
 
-// deleteClass keeps a class while Clusters are made from it.
+// deleteClass refuses to delete a class while Clusters use it.
 func (a *admission) deleteClass(ctx context.Context, class *clusterv1.ClusterClass) (v webhook.Verdict, err error) {
 	clusters, err := a.clustersOf(ctx, class)
 	if err == nil && len(clusters) > 0 {

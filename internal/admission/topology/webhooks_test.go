@@ -48,8 +48,8 @@ status: {version: v1.34.0}
 `
 )
 
-// newHooks are the webhooks in a management cluster with some classes and Clusters,
-// and a control plane.
+// newHooks returns the webhooks for a management cluster with some classes and
+// Clusters, and a control plane.
 func newHooks(t *testing.T, controlPlane string, objects ...client.Object) []webhook.Webhook {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -76,8 +76,8 @@ func newHooks(t *testing.T, controlPlane string, objects ...client.Object) []web
 	return Webhooks(Reads{Cache: c, Providers: provider.New(c, nil), Workload: nodes{c}})
 }
 
-// nodes are those among the objects of a management cluster, as of all workload
-// clusters. Without any these are not connected.
+// nodes reads the Nodes in a management cluster, as those of all workload clusters.
+// Without Nodes no workload cluster is connected.
 type nodes struct{ mgmt client.Client }
 
 func (n nodes) Client(ctx context.Context, _ client.ObjectKey) (client.Client, error) {
@@ -88,7 +88,7 @@ func (n nodes) Client(ctx context.Context, _ client.ObjectKey) (client.Client, e
 	return nil, workload.ErrNotConnected
 }
 
-// class is one that is ready, named x in ns unless changes say otherwise.
+// newClass returns a ready class, named x in ns unless changes set another name.
 func newClass(t *testing.T, changes ...string) *clusterv1.ClusterClass {
 	t.Helper()
 	text := wholeClass + "status:" + ready
@@ -106,8 +106,8 @@ func newCluster(t *testing.T, text string) *clusterv1.Cluster {
 	return c
 }
 
-// verdict is what is said about a write of a Cluster, by what defaults it first
-// and then by what validates it. A Cluster that is admitted is defaulted.
+// verdict returns the result of a write of a Cluster: first of the defaulting
+// webhooks, then of the validating ones. An admitted Cluster is defaulted.
 func verdict(t *testing.T, all []webhook.Webhook, obj, old client.Object) (refused string, warnings []string) {
 	t.Helper()
 	for _, w := range all {
@@ -153,8 +153,8 @@ func TestATopologyGetsTheVariablesOfItsClass(t *testing.T) {
 	}
 }
 
-// TestAnUpdateKeepsTheEndpointThatItLeavesOut, as those of kubectl replace and of tools
-// that write whole objects do.
+// TestAnUpdateKeepsTheEndpointThatItLeavesOut updates a Cluster without its
+// endpoint, as kubectl replace and tools that write whole objects do.
 func TestAnUpdateKeepsTheEndpointThatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	all := newHooks(t, "", newClass(t))
@@ -216,7 +216,7 @@ func TestATopologyIsHeldAgainstItsClass(t *testing.T) {
 	}
 }
 
-// expect fails unless a write that is tried is refused, or warned of, as wanted.
+// expect fails unless a write is refused, or admitted with warnings, as desired.
 func expect(t *testing.T, all []webhook.Webhook, obj, old client.Object, refused string, warnings []string) {
 	t.Helper()
 	got, warned := verdict(t, all, obj, old)
@@ -267,8 +267,8 @@ func TestAClusterIsRebasedToAClassThatCanFollow(t *testing.T) {
 	}
 }
 
-// TestAPoolKeepsTheKindOfItsBootstrap, whichever class it is to have, and of whichever
-// ClusterClass.
+// TestAPoolKeepsTheKindOfItsBootstrap changes the worker class and the ClusterClass
+// of a pool.
 func TestAPoolKeepsTheKindOfItsBootstrap(t *testing.T) {
 	t.Parallel()
 	const seed = "{class: pond, bootstrap: {templateRef: {apiVersion: bootstrap.t.io/v1, kind: SeedTemplate, name: seed}}, infrastructure: {templateRef: {apiVersion: infrastructure.t.io/v1, kind: PoolTemplate, name: pool}}}"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart makes the Helm chart of capstan-manager, and the objects that it
-// renders, from what the program has: the hand-written templates of charts, the
+// Package chart creates the Helm chart of capstan-manager, and renders its objects,
+// from what the program contains: the hand-written templates of charts, the
 // definitions and roles of manifests, and the webhooks of the providers.
 package chart
 
@@ -27,18 +27,20 @@ import (
 )
 
 const (
-	// namespace stands in the files of the chart for that of the release.
+	// namespace is the placeholder for the release namespace in the files of the
+	// chart.
 	namespace = "RELEASE-NAMESPACE"
-	// service leads to the webhooks of all replicas.
+	// service routes to the webhooks of all replicas.
 	service = "capstan-webhooks"
-	// keep is the annotation by which helm leaves an object when it uninstalls others.
+	// keep is the annotation by which helm does not delete an object when it
+	// uninstalls a release.
 	keep = "helm.sh/resource-policy"
-	// header of a file that nobody is to write in.
+	// header of a generated file.
 	header = "# Made by capstan generate manager: do not edit.\n"
 )
 
 // Files returns all files of the chart, by their paths in it, for a release of a
-// version; "" leaves that of the source.
+// version; "" means the version in the source.
 func Files(version string) (map[string][]byte, error) {
 	all, err := charts.Capstan()
 	if err != nil {
@@ -56,8 +58,8 @@ func Files(version string) (map[string][]byte, error) {
 	return all, nil
 }
 
-// addDefinitions adds the definitions, of which those with old versions have the
-// manager convert their objects.
+// addDefinitions adds the definitions; the manager converts the objects of those
+// with old versions.
 func addDefinitions(all map[string][]byte) error {
 	crds, err := manifests.CRDs()
 	if err != nil {
@@ -84,10 +86,10 @@ func addDefinitions(all map[string][]byte) error {
 	return nil
 }
 
-// addRoles adds the roles. That which others are aggregated to says nothing of its
-// rules, as they are filled in. It stays when the release is uninstalled, without
-// rules: with the others gone, who fills it in would make it anew, of nobody's release,
-// and helm would refuse to install it again.
+// addRoles adds the roles. The aggregated role has no rules, because the API
+// server's controller fills them in. It stays when the release is uninstalled,
+// without rules: otherwise the aggregating controller would create it again,
+// without a release, and helm would refuse to install it again.
 func addRoles(all map[string][]byte) error {
 	roles, err := manifests.RBAC()
 	if err != nil {
@@ -133,7 +135,7 @@ func addWebhooks(all map[string][]byte) error {
 	return nil
 }
 
-// document is an object as YAML, without some of its fields.
+// document returns an object as YAML, without some of its fields.
 func document(obj client.Object, without ...string) ([]byte, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

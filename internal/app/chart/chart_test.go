@@ -33,7 +33,7 @@ var all = map[string]any{
 	"affinity": map[string]any{"nodeAffinity": map[string]any{}}, "createNamespace": true, "podDisruptionBudget": false, "networkPolicy": false, "certManager": true,
 }
 
-// made once: the files are many and large.
+// made is rendered once: the files are many and large.
 var made = sync.OnceValues(func() (map[string][]byte, error) { return Files("v1.2.3") })
 
 func files(t *testing.T) map[string][]byte {
@@ -111,7 +111,7 @@ func TestWhatValuesChange(t *testing.T) {
 	tests := map[string]struct {
 		made     map[string]string
 		in       string
-		has, not string // in the object; "" for has means that there is no such object
+		has, not string // in the object; "" for has means that the object must not exist
 	}{
 		"the image of the release":         {byDefault, deployment, "image: ghcr.io/capstan-dev/capstan-manager:v1.2.3\n", "digest"},
 		"an image with a digest":           {changed, deployment, "image: registry.example.com:5000/m@sha256:000", "v1.2.3"},
@@ -142,7 +142,7 @@ func TestWhatValuesChange(t *testing.T) {
 	}
 }
 
-// texts are the objects that values make, by kind and name.
+// texts returns the objects rendered with values, by kind and name.
 func texts(t *testing.T, values map[string]any) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -156,8 +156,8 @@ func texts(t *testing.T, values map[string]any) map[string]string {
 	return found
 }
 
-// TestEveryFieldIsKnown reads what the chart makes as an API server does that refuses
-// fields it does not know.
+// TestEveryFieldIsKnown decodes the objects of the chart as an API server does that
+// refuses unknown fields.
 func TestEveryFieldIsKnown(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

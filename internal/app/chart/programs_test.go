@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// program is one that an environment variable names, as "make charts" does: what it is
-// built of would be most of what this module requires.
+// program returns the program that an environment variable names, as "make charts"
+// does: its dependencies would be most of what this module requires.
 func program(t *testing.T, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)

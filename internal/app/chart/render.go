@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Release is what a chart is rendered for.
+// Release is the release for which a chart is rendered.
 type Release struct {
 	Name, Namespace string
 }
 
-// Render returns the objects that the chart makes of values, as helm template does,
-// in the order in which an API server can take them. Values that are not given are
-// those of the chart; one that it does not know is refused.
+// Render returns the objects of the chart for values, as helm template does, in an
+// order that an API server accepts. Other values are the defaults of the chart; an
+// unknown value is refused.
 func Render(files map[string][]byte, release Release, values map[string]any) ([]*unstructured.Unstructured, error) {
 	var defaults, chart map[string]any
 	if err := errors.Join(yaml.Unmarshal(files["values.yaml"], &defaults), yaml.Unmarshal(files["Chart.yaml"], &chart)); err != nil {
@@ -63,8 +63,8 @@ func Render(files map[string][]byte, release Release, values map[string]any) ([]
 	return all, nil
 }
 
-// order is that of the kinds: what others need comes first, and webhooks, without
-// which nothing is written any more, last.
+// order is the order of kinds: dependencies first, and webhooks, without whose
+// servers no write succeeds, last.
 var order = []string{
 	"Namespace", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service",
 	"Issuer", "Certificate", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
@@ -77,7 +77,8 @@ func rank(kind string) int {
 	return len(order)
 }
 
-// parse reads the templates with the functions that helm has beside sprig's.
+// parse reads the templates with the functions that helm has in addition to those
+// of sprig.
 func parse(files map[string][]byte) (*template.Template, []string, error) {
 	t := template.New("").Option("missingkey=zero").Funcs(sprig.TxtFuncMap())
 	t.Funcs(template.FuncMap{
@@ -115,10 +116,10 @@ func parse(files map[string][]byte) (*template.Template, []string, error) {
 // chartFiles are the files that templates read.
 type chartFiles map[string][]byte
 
-// Get is the text of a file; "" if there is none.
+// Get returns the text of a file; "" if not found.
 func (f chartFiles) Get(name string) string { return string(f[name]) }
 
-// Glob is those whose paths match.
+// Glob returns the files whose paths match.
 func (f chartFiles) Glob(pattern string) (chartFiles, error) {
 	found := chartFiles{}
 	for name, text := range f {
@@ -133,8 +134,8 @@ func (f chartFiles) Glob(pattern string) (chartFiles, error) {
 	return found, nil
 }
 
-// merge puts values over defaults. What is a map in both is merged, unless the
-// default is empty, whose keys anybody may choose.
+// merge applies values to defaults. Maps in both are merged, unless the default is
+// empty, which permits any keys.
 func merge(defaults, values map[string]any, at string) (map[string]any, error) {
 	merged := maps.Clone(defaults)
 	for name, value := range values {
@@ -156,7 +157,7 @@ func merge(defaults, values map[string]any, at string) (map[string]any, error) {
 	return merged, nil
 }
 
-// split reads the objects of a text.
+// split parses the objects of a text.
 func split(text []byte) (all []*unstructured.Unstructured, err error) {
 	for doc := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
 		obj := &unstructured.Unstructured{}

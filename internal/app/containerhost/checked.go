@@ -14,22 +14,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
-// checked is a backend that has the host looked at before it runs the first machine:
-// the look takes a tenth of a second, and most planes run none. A host that lacks
-// something is looked at again each time, so that it may be mended meanwhile.
+// checked is a backend that checks the host before it runs the first machine: a
+// check takes a tenth of a second, and most planes run no machine. A host that
+// lacks something is checked again each time, so that it can be repaired meanwhile.
 //
-// It creates nothing in namespaces that the administrator did not name: the root user
-// of a machine can attack the kernel of this host. What was created before runs on.
+// It creates nothing in namespaces that the administrator did not name: the root
+// user of a machine can attack the kernel of this host. Existing machines continue
+// to run.
 type checked struct {
 	machines
 	check      func(context.Context) []containers.Problem
 	namespaces []string // "*" means all
 
 	mu  sync.Mutex // guards fit
-	fit bool       // is known
+	fit bool       // the check has succeeded
 }
 
-// machines is what container machines are run and updated by.
+// machines runs and updates container machines.
 type machines interface {
 	host.Backend
 	host.Updater
@@ -45,7 +46,7 @@ func (c *checked) allowed(namespace string) error {
 	return fmt.Errorf("%w: to allow them in %s, start the plane with --container-namespaces=%s", host.ErrNotAllowed, namespace, strings.Join(append(slices.Clone(c.namespaces), namespace), ","))
 }
 
-// ready is an error as long as the host lacks what machines need.
+// ready returns an error as long as the host lacks what machines need.
 func (c *checked) ready(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +60,8 @@ func (c *checked) ready(ctx context.Context) error {
 	return nil
 }
 
-// lacks says what is in the way of container machines; nil if nothing is.
+// lacks returns an error with the problems that prevent container machines; nil if
+// there are none.
 func lacks(problems []containers.Problem) error {
 	var missing []string
 	for _, p := range problems {

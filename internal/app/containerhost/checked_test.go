@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
-// counted is a backend that counts what reaches it.
+// counted is a backend that counts its calls.
 type counted struct {
 	machines
 	calls int
@@ -80,7 +80,7 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 			if looks != 2 || behind.calls != 1 {
 				t.Errorf("looked %d times, want each time; %d calls came through", looks, behind.calls)
 			}
-			lacking = lacking[1:2] // mended, but for what is a warning
+			lacking = lacking[1:2] // repaired, except a warning
 			for range 2 {
 				if err := use(t.Context(), c); err != nil {
 					t.Error(err)

@@ -21,9 +21,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/containermachines/seed"
 )
 
-// Open opens the container machines of this host. The error says why it cannot, and
-// the remedy. What else the host lacks is told by who makes or runs a machine, when
-// the first one is wanted. stop lets go of them; they run on.
+// Open opens the container machines of this host. The error has the reason for a
+// failure, and the remedy. Other missing features of the host are reported when the
+// first machine is created or run. stop releases the machines; they continue to
+// run.
 func Open(ctx context.Context, o Options) (backend host.Backend, stop func() error, err error) {
 	if os.Geteuid() != 0 {
 		return nil, nil, errors.New("only root can run container machines: start the plane as root, or choose spec.simulated")
@@ -63,7 +64,7 @@ func Open(ctx context.Context, o Options) (backend host.Backend, stop func() err
 	return &checked{machines: machines, check: o.check, namespaces: o.Namespaces}, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
 }
 
-// served is an endpoint that Pods reach until it is closed.
+// served is an endpoint that Pods can reach until it is closed.
 type served struct {
 	containermachines.Endpoint
 	stop func()
@@ -87,11 +88,11 @@ func (i images) Find(wanted string) (containermachines.Image, error) {
 	return containermachines.Image{ID: found.ID, Version: found.Version, Root: found.Root, Var: found.Var, MakeVar: found.MakeVar, Use: found.Use, Release: found.Release}, nil
 }
 
-// resolvConfs are the lists of name servers that the host uses itself; where
-// systemd-resolved stands before them, its own list comes first.
+// resolvConfs are the lists of name servers that the host itself uses; if
+// systemd-resolved runs, its own list is first.
 var resolvConfs = []string{"/run/systemd/resolve/resolv.conf", "/etc/resolv.conf"}
 
-// hostFacts are what machines are told of this host.
+// hostFacts returns the facts about this host that machines receive.
 func hostFacts() (seed.Host, error) {
 	var h seed.Host
 	var files unix.Rlimit
@@ -123,7 +124,8 @@ func hostFacts() (seed.Host, error) {
 	return h, nil
 }
 
-// networks are those that the host has an address in, or a route to.
+// networks returns the networks in which the host has an address, or to which it
+// has a route.
 func networks() (all []netip.Prefix, err error) {
 	own, err := net.InterfaceAddrs()
 	if err != nil {

@@ -44,7 +44,7 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// never is a look at the host that nobody has asked for.
+// never is a check of the host that fails the test if it runs.
 func never(t *testing.T) func(context.Context) []containers.Problem {
 	return func(context.Context) []containers.Problem {
 		t.Error("the host was looked at")
@@ -71,7 +71,7 @@ func TestWhoIsNotRootIsToldWhatToDo(t *testing.T) {
 func TestOnePlaneAtATimeHasAFolder(t *testing.T) {
 	asRoot(t)
 	dir := filepath.Join(t.TempDir(), "machines")
-	for range 2 { // the second time after the first has let go
+	for range 2 { // the second time after the first has released it
 		_, stop, err := Open(t.Context(), Options{Dir: dir, check: never(t)})
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
-// Open says that there are no container machines here.
+// Open reports that this platform has no container machines.
 func Open(context.Context, Options) (backend host.Backend, stop func() error, err error) {
 	return nil, nil, errors.New("container machines need Linux: run the plane on a host that has it, or choose spec.simulated")
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers is the one list of controllers. Who runs them says what
-// they reach outside: a manager gives them an API server, informers and queues,
-// a world in memory (package sim) a store, and a clock that it steps.
+// Package controllers is the one list of controllers. The program that runs them
+// provides their dependencies: a manager provides an API server, informers and
+// queues, a world in memory (package sim) a store, and a clock that it steps.
 package controllers
 
 import (
@@ -76,26 +76,26 @@ const (
 	Kubeadm = "kubeadm" // bootstrap data and control planes by kubeadm
 	Local   = "local"   // machines of the local provider
 
-	// Certificates are issued, and their authorities injected, as others have it done
-	// by cert-manager. A management plane alone has it: elsewhere cert-manager may
-	// come any time.
+	// Certificates issues certificates and injects their authorities, as
+	// cert-manager does in other clusters. Only a management plane has it: in other
+	// clusters cert-manager may be installed at any time.
 	Certificates = "certificates"
 )
 
-// Providers are those that can be chosen, and all that run when none is.
+// Providers are the providers that can be chosen, and the default.
 func Providers() []string { return []string{Core, Kubeadm, Local} }
 
-// PlaneProviders are the same for a management plane.
+// PlaneProviders are the providers of a management plane.
 func PlaneProviders() []string { return append(Providers(), Certificates) }
 
-// ClusterAPI reports whether any of the providers is one of Cluster API: a plane may
-// run none, and leave that to Pods.
+// ClusterAPI reports whether any of the providers is one of Cluster API: a plane
+// may run none, and leave that to Pods.
 func ClusterAPI(providers []string) bool {
 	return slices.ContainsFunc(providers, func(p string) bool { return slices.Contains(Providers(), p) })
 }
 
-// Outside is what the controllers reach beyond their own decisions. What only
-// the controllers of one provider need may be missing if it is not chosen.
+// Outside has the dependencies of the controllers. A dependency that only the
+// controllers of one provider need may be missing if that provider is not chosen.
 type Outside struct {
 	Mgmt      client.Client     // the management cluster
 	Live      client.Reader     // the same, past the cache
@@ -103,7 +103,7 @@ type Outside struct {
 	Workload  workload.Clusters
 	Etcd      etcd.Connector  // of workload clusters; for Kubeadm
 	Backends  host.Backends   // for Local
-	Payloads  *payloads.Store // what is applied to workload clusters; for Core
+	Payloads  *payloads.Store // the content that is applied to workload clusters; for Core
 	Classes   *classes.Classes
 	Schemas   *schemas.Cache
 	Secrets   *secretwatch.Watches // of Secrets that objects name; nil watches none
@@ -112,22 +112,22 @@ type Outside struct {
 
 	Features      features.Gates      // of which kinds there are any
 	Sync          nodesync.Additional // from Machines to Nodes
-	SkipMigration crdmigrator.Phases  // of what old versions leave behind
+	SkipMigration crdmigrator.Phases  // of leftovers of old versions
 
 	Clock    clock.PassiveClock
 	Recorder func(controller string) events.EventRecorder
-	Name     func(prefix string) string // a name that is not taken
+	Name     func(prefix string) string // an unused name
 	// APIServerCA is the authority of the API server, in PEM; for Certificates.
 	APIServerCA []byte
 	Random      func() float64 // in [0,1)
 	NewToken    func() (bootstrapv1.BootstrapTokenString, error)
-	Debounce    *patch.StatusDebounce // nil writes each status at once
+	Debounce    *patch.StatusDebounce // nil writes each status immediately
 }
 
 // legacy reports whether status.deprecated.v1beta1 is filled.
 func (o Outside) legacy() bool { return o.Features.Enabled(features.DeprecatedV1Beta1Status) }
 
-// Extensions are how runtime extensions are found and asked.
+// Extensions find and call runtime extensions.
 type Extensions struct {
 	Catalog  *catalog.Catalog
 	Registry extensionconfig.Registry
@@ -139,21 +139,21 @@ type Extensions struct {
 	Updates updates.Extensions // of Machines in place
 }
 
-// Controller is one of the list.
+// Controller is an entry of the list.
 type Controller struct {
 	Provider string
-	Name     string        // that of its kind, in lower case, unless another one has that
+	Name     string        // that of its kind, in lower case, unless another controller has it
 	Kind     client.Object // empty; of what it reconciles
 
-	// Gate is the feature without which it does not run; "" if it always does. One
-	// that finishes runs all the same for objects that are being deleted: they have
-	// its finalizer, and whoever deletes a Cluster waits for them.
+	// Gate is the feature without which it does not run; "" if it always does. A
+	// controller that finishes still runs for objects that are being deleted: they
+	// have its finalizer, and the deletion of a Cluster waits for them.
 	Gate     string
 	Finishes bool
 
-	// Setup lets a manager run it.
+	// Setup registers it with a manager.
 	Setup func(context.Context, ctrl.Manager, Outside) error
-	// Stepped makes one for somebody who calls it for each object himself.
+	// Stepped builds one for a caller that calls it for each object.
 	Stepped func(Outside) controller.Stepped
 }
 
@@ -230,8 +230,8 @@ func All() []Controller {
 	}, certificates()...)
 }
 
-// certificates are the controllers of Certificates. Their definitions have had one
-// version, ever: nothing is to be migrated.
+// certificates returns the controllers of Certificates. Their definitions have only
+// ever had one version: no migration is needed.
 func certificates() []Controller {
 	all := []Controller{
 		entry(Certificates, &certmanagerv1.Issuer{}, func(o Outside, name string) reconciler[*certmanagerv1.Issuer] {
@@ -252,7 +252,7 @@ func certificates() []Controller {
 	return all
 }
 
-// migrator is the controller of the definitions of a provider's kinds.
+// migrator returns the controller of the definitions of a provider's kinds.
 func migrator(of string) Controller {
 	return entryAs("crdmigrator-"+of, of, crdmigrator.Definition(), func(o Outside, name string) reconciler[*metav1.PartialObjectMetadata] {
 		return &crdmigrator.Reconciler{Name: name, Mgmt: o.Mgmt, Live: o.Live, Definitions: Definitions(of, o.Features), Skip: o.SkipMigration, Recorder: o.Recorder(name)}
@@ -276,8 +276,8 @@ func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
 	}
 }
 
-// ExtensionFollower stands for the controller of ExtensionConfigs where that runs
-// in another process, with Core: what Kubeadm asks extensions is asked from here.
+// ExtensionFollower replaces the controller of ExtensionConfigs where that runs in
+// another process, with Core: this process calls the extensions that Kubeadm needs.
 func ExtensionFollower() Controller {
 	return entry(Kubeadm, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
 		r := extensionConfigs(o, name)
@@ -286,13 +286,13 @@ func ExtensionFollower() Controller {
 	}).gated(features.RuntimeSDK)
 }
 
-// reconciler is what the packages of controllers give.
+// reconciler is the interface of the controllers' packages.
 type reconciler[T client.Object] interface {
 	reconcile.ObjectReconciler[T]
 	Setup(context.Context, ctrl.Manager) error
 }
 
-// entry is a controller that is named after its kind.
+// entry returns a controller that is named after its kind.
 func entry[T client.Object](of string, kind T, build func(Outside, string) reconciler[T]) Controller {
 	return entryAs(strings.ToLower(reflect.TypeOf(kind).Elem().Name()), of, kind, build)
 }
@@ -307,7 +307,8 @@ func entryAs[T client.Object](name, of string, kind T, build func(Outside, strin
 	}
 }
 
-// Scheme knows the types of everything that controllers and webhooks touch.
+// Scheme returns a scheme with the types of all objects that controllers and
+// webhooks use.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	return scheme, errors.Join(

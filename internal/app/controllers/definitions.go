@@ -40,8 +40,8 @@ var definitions = map[string][]struct{ name, gate string }{
 	},
 }
 
-// Definitions are the names of the CustomResourceDefinitions whose objects a
-// provider has stored at their present version.
+// Definitions returns the names of the CustomResourceDefinitions whose objects a
+// provider stores at their present version.
 func Definitions(of string, gates features.Gates) (names []string) {
 	for _, d := range definitions[of] {
 		if gates.Enabled(d.gate) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversions is the one list of conversions between the versions of our
-// kinds.
+// Package conversions is the one list of conversions between the versions of
+// Capstan's kinds.
 package conversions
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// New makes the Converter of all kinds that have an old version. lookup tells at
-// which version a kind is referred to in those.
+// New returns the Converter of all kinds that have an old version. lookup returns
+// the version at which the old versions refer to a kind.
 func New(lookup rules.Lookup) (*conversion.Converter, error) {
 	var pairs []conversion.Pair
 	for _, k := range slices.Concat(core.Kinds(), kubeadm.Kinds(), addons.Kinds(), extensionconfig.Kinds(), ipam.Kinds()) {

@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// TestWhatIsServedIsConverted: an API server asks for the conversion of each
-// version that a definition has beside the stored one.
+// TestWhatIsServedIsConverted: an API server requests the conversion of each
+// version that a definition has in addition to the stored one.
 func TestWhatIsServedIsConverted(t *testing.T) {
 	t.Parallel()
 	c, err := New(nil)
@@ -44,8 +44,8 @@ func TestWhatIsServedIsConverted(t *testing.T) {
 	}
 }
 
-// stored are objects of all kinds that are converted, with every field set, by old
-// version.
+// stored returns objects of all kinds that are converted, with every field set, by
+// old version.
 func stored(t testing.TB) map[schema.GroupVersionKind]map[string]any {
 	t.Helper()
 	files, err := filepath.Glob("../../pure/conversion/testdata/*.yaml")
@@ -83,8 +83,8 @@ func converter(t testing.TB) *conversion.Converter {
 	return c
 }
 
-// TestReviewsAndTheStoreAgree: what an API server reads from its store and what it
-// has reviewed must be the same object.
+// TestReviewsAndTheStoreAgree: what an API server reads from its store and what a
+// review returns must be the same object.
 func TestReviewsAndTheStoreAgree(t *testing.T) {
 	t.Parallel()
 	c := converter(t)
@@ -111,7 +111,7 @@ func TestReviewsAndTheStoreAgree(t *testing.T) {
 	}
 }
 
-// BenchmarkMachine is what one conversion of a Machine with every field set costs.
+// BenchmarkMachine measures one conversion of a Machine with every field set.
 func BenchmarkMachine(b *testing.B) {
 	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}
 	c, obj := converter(b), stored(b)[gvk]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package features are Capstan's feature gates, by upstream's names where upstream
-// has them. All are on unless somebody turns one off: then its controllers do not
-// run, and what they would act on is refused.
+// Package features has Capstan's feature gates, by upstream's names where upstream
+// has them. All are enabled by default. Without a feature, its controllers do not
+// run, and admission refuses the objects and fields that they would act on.
 package features
 
 import (
@@ -17,18 +17,18 @@ import (
 
 // The gates.
 const (
-	ClusterTopology = "ClusterTopology" // Clusters are made from ClusterClasses
+	ClusterTopology = "ClusterTopology" // Clusters are created from ClusterClasses
 	InPlaceUpdates  = "InPlaceUpdates"  // extensions update Machines in place
 	MachinePool     = "MachinePool"     // providers scale groups of machines
 	RuntimeSDK      = "RuntimeSDK"      // runtime extensions are called
 
-	// DeprecatedV1Beta1Status has status.deprecated.v1beta1 filled, which clients of
-	// v1beta1 read. It is Capstan's own, and goes when that version goes.
+	// DeprecatedV1Beta1Status fills status.deprecated.v1beta1, which clients of
+	// v1beta1 read. Only Capstan has this gate, until it removes that version.
 	DeprecatedV1Beta1Status = "DeprecatedV1Beta1Status"
 )
 
-// fixed are gates of upstream's that cannot be changed here, with their values: what
-// the first four are for is always there, and the others are about the inside of
+// fixed are gates of upstream's that cannot be changed here, with their values: the
+// features of the first four are always enabled, and the others are internal to
 // upstream's controllers.
 var fixed = map[string]bool{
 	"KubeadmBootstrapFormatIgnition":                      true,
@@ -39,17 +39,18 @@ var fixed = map[string]bool{
 	"ReconcilerRateLimiting":                              false,
 }
 
-// names are those of the gates, sorted.
+// names are the names of the gates, sorted.
 var names = []string{ClusterTopology, DeprecatedV1Beta1Status, InPlaceUpdates, MachinePool, RuntimeSDK}
 
-// Gates says which features there are. In the zero value it is all of them. It is
-// the value of a flag.
+// Gates are the enabled features. The zero value enables all of them. It is the
+// value of a flag.
 type Gates struct {
 	Off     []string // sorted
-	Ignored []string // of upstream's, sorted: those that have another value here than was given
+	Ignored []string // of upstream's, sorted: those given with another value than here
 }
 
-// Enabled reports whether a feature is there. "" is what no gate is for.
+// Enabled reports whether a feature is enabled. "" stays enabled: no gate controls
+// it.
 func (g Gates) Enabled(name string) bool { return !slices.Contains(g.Off, name) }
 
 // Set implements pflag.Value: it reads name=true|false, with commas between.
@@ -90,7 +91,7 @@ func (g *Gates) Set(text string) error {
 	return nil
 }
 
-// String implements pflag.Value: it is all gates as Set reads them.
+// String implements pflag.Value: it returns all gates as Set reads them.
 func (g *Gates) String() string {
 	var all []string
 	for _, name := range names {
@@ -105,5 +106,5 @@ func (g *Gates) String() string {
 // Type implements pflag.Value.
 func (*Gates) Type() string { return "name=true|false,..." }
 
-// Usage says what the flag is for.
+// Usage is the help text of the flag.
 const Usage = "features to turn off or on again; what a feature that is off would act on is refused"

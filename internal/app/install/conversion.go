@@ -12,18 +12,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// Conversion says who converts objects between versions where the API server does
-// not do so itself. The zero value is nobody.
+// Conversion is the webhook that converts objects between versions where the API
+// server does not do so itself. The zero value means that there is none.
 type Conversion struct {
-	// URL is where ConversionReviews are answered, CABundle the authority of who
-	// answers.
+	// URL is where ConversionReviews are answered, CABundle the authority of that
+	// server.
 	URL      string
 	CABundle []byte
-	// Providers are those that run there.
+	// Providers are the providers that run there.
 	Providers []string
 }
 
-// convertInProcess names no authority: what is there of an earlier mode goes.
+// convertInProcess sets no authority: that of an earlier mode is removed.
 func convertInProcess(want, _ *apiextensionsv1.CustomResourceDefinition) {
 	want.Spec.Conversion = byWebhook(conversion.InProcessURL, nil)
 }
@@ -38,12 +38,12 @@ func byWebhook(url string, authority []byte) *apiextensionsv1.CustomResourceConv
 	}
 }
 
-// choose sets who converts the objects of a definition.
+// choose sets the converter of the objects of a definition.
 //
-// What an API server does in its own process stays. So does what another manager
-// does, unless the provider of the kind runs here: managers that run different
-// providers do not overwrite each other's. Where nobody converts, old versions
-// are not served, as an object would be taken for one of the other version.
+// Conversion in the process of the API server stays. So does the webhook of another
+// manager, unless the provider of the kind runs here: managers that run different
+// providers do not overwrite each other's. Without a converter, old versions are
+// not served, because an object would be interpreted as one of the other version.
 func (c Conversion) choose(want, live *apiextensionsv1.CustomResourceDefinition) {
 	var now *apiextensionsv1.WebhookClientConfig
 	if live != nil && live.Spec.Conversion != nil && live.Spec.Conversion.Webhook != nil {
@@ -63,15 +63,15 @@ func (c Conversion) choose(want, live *apiextensionsv1.CustomResourceDefinition)
 	}
 }
 
-// runs reports whether the provider of a kind is one that runs here.
+// runs reports whether the provider of a kind runs here.
 func (c Conversion) runs(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return slices.ContainsFunc(inventory, func(p part) bool {
 		return p.label == crd.Labels[clusterv1.ProviderNameLabel] && slices.Contains(c.Providers, p.provider)
 	})
 }
 
-// answers reports whether now leads here. Others may trust more authorities: those
-// that inject them know better.
+// answers reports whether now routes to this process. Another client may have added
+// trusted authorities, which stay: injectors manage the bundle.
 func (c Conversion) answers(now *apiextensionsv1.WebhookClientConfig) bool {
 	return now != nil && now.URL != nil && *now.URL == c.URL && bytes.Contains(now.CABundle, bytes.TrimSpace(c.CABundle))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// definition is one of a provider with an old version, and converted by somebody.
+// definition returns one of a provider with an old version, and some conversion.
 func definition(provider string, by *apiextensionsv1.CustomResourceConversion) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.ProviderNameLabel: provider}},

@@ -14,18 +14,19 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// Definitions returns what an API server of a plane that runs providers, and had no
-// other definitions, has made of ours some time before now: all their kinds are
-// served.
+// Definitions returns the definitions as an API server of a plane that runs
+// providers, and has no other definitions, has stored them some time before now:
+// all their kinds are served.
 func Definitions(providers []string) func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		return settled(now, providers)
 	}
 }
 
-// ofPlane are the definitions of a plane that runs providers. One that runs none of
-// Cluster API leaves its definitions to whoever does, as any other API server does:
-// they say who converts, which is then not this process.
+// ofPlane returns the definitions of a plane that runs providers. A plane without
+// providers of Cluster API leaves its definitions to the manager that runs them, as
+// any other API server does: they define the converter, which is then not this
+// process.
 func ofPlane(providers []string) (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
 	if controllers.ClusterAPI(providers) {
 		if crds, err = manifests.CRDs(); err != nil {
@@ -67,8 +68,7 @@ func settled(now time.Time, providers []string) ([]*apiextensionsv1.CustomResour
 	return crds, nil
 }
 
-// needsNoMigration says of a definition that is made new that all its objects are
-// stored as it says: it has none.
+// needsNoMigration marks a new definition as migrated: it has no objects yet.
 func needsNoMigration(crd *apiextensionsv1.CustomResourceDefinition) {
 	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, clusterv1.CRDMigrationObservedGenerationAnnotation, "1")
 }

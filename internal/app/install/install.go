@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install tells an API server what it must know before Capstan's
-// controllers can run against it: the definitions of all kinds, and the roles.
+// Package install creates in an API server what Capstan's controllers need before
+// they can run against it: the definitions of all kinds, and the roles.
 package install
 
 import (
@@ -33,7 +33,7 @@ const (
 	// establishTimeout is how long the API server may take to serve new kinds.
 	establishTimeout = 30 * time.Second
 	// cacheTimeout is how long it may take to read all objects of a kind, and
-	// cachePeriod how often to ask whether it has.
+	// cachePeriod how often to check whether it has.
 	cacheTimeout = 30 * time.Second
 	cachePeriod  = 50 * time.Millisecond
 	// atOnce is how many definitions are written at a time.
@@ -42,8 +42,8 @@ const (
 	heldBack = 5 * time.Second
 )
 
-// Install brings the definitions and roles of the API server up to date, and
-// returns when all kinds are served. What is as it should be is not written.
+// Install updates the definitions and roles of the API server, and returns when all
+// kinds are served. Objects that are up to date are not written.
 func Install(ctx context.Context, cfg *rest.Config, by Conversion) error {
 	crds, err := manifests.CRDs()
 	if err != nil {
@@ -55,9 +55,9 @@ func Install(ctx context.Context, cfg *rest.Config, by Conversion) error {
 	return installRoles(ctx, cfg)
 }
 
-// Plane brings a management plane up to date that runs providers: definitions
-// and roles as for an API server alone, and the inventory. One that runs none of
-// Cluster API gets none of that.
+// Plane updates a management plane that runs providers: definitions and roles as
+// for an API server alone, and the inventory. A plane without providers of Cluster
+// API gets none of that.
 func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 	crds, err := ofPlane(providers)
 	if err != nil {
@@ -74,18 +74,18 @@ func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 	return writeInventory(ctx, cfg, providers)
 }
 
-// alone is Install for an API server that has no others beside it.
+// alone is Install for the only API server of its store.
 //
-// An API server holds back the creation of an object for two seconds if its
-// kind was established less than two seconds ago, because another one that
-// shares the store may not know the kind yet. Where there is no other, a new kind is
-// given an older date, so that the first cluster need not wait.
+// An API server delays the creation of an object for two seconds if its kind was
+// established less than two seconds ago, because another API server on the same
+// store may not have the kind yet. Without another one, a new kind is given an
+// older date, so that the first cluster need not wait.
 //
-// It also waits until all kinds, as they are stored, are in the watch caches of the API server. The
-// first request for a kind makes its storage, whose cache is then filled, which
-// takes a second with thousands of objects; a watch that comes before is told to
-// come again in a second, a list is read from etcd beside the cache, and so would
-// be the first of each controller.
+// It also waits until all kinds, as they are stored, are in the watch caches of the
+// API server. The first request for a kind creates its storage, whose cache is then
+// filled, which takes a second with thousands of objects. Until then, a watch is
+// refused with a retry after one second, and a list is read from etcd instead of
+// the cache; this would happen to the first requests of each controller.
 func alone(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	c, err := apiextensions.NewForConfig(asInstaller(cfg))
 	if err != nil {
@@ -107,10 +107,9 @@ func alone(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.Custom
 	})
 }
 
-// awaitCache returns when objects of a kind are read from the watch cache, or
-// after a while: to be late costs time, and nothing else. It asks for what may
-// come from there alone: a list that is not limited, of any age, of an object by
-// its name.
+// awaitCache returns when objects of a kind are read from the watch cache, or after
+// a timeout: an early return only costs time. Its request can only be answered from
+// the cache: a list without limit, of any age, of an object by its name.
 func awaitCache(ctx context.Context, c rest.Interface, path ...string) error {
 	err := wait.PollUntilContextTimeout(ctx, cachePeriod, cacheTimeout, true, func(ctx context.Context) (bool, error) {
 		err := c.Get().AbsPath(path...).Param("resourceVersion", "0").Param("fieldSelector", "metadata.name=none").MaxRetries(0).Do(ctx).Error()
@@ -125,7 +124,7 @@ func awaitCache(ctx context.Context, c rest.Interface, path ...string) error {
 	return err
 }
 
-// backdate gives the establishment of a kind an older date.
+// backdate sets the establishment of a kind to an older date.
 func backdate(ctx context.Context, c apiextensions.ApiextensionsV1Interface) func(*apiextensionsv1.CustomResourceDefinition) error {
 	return func(crd *apiextensionsv1.CustomResourceDefinition) error {
 		crd = crd.DeepCopy()
@@ -136,7 +135,7 @@ func backdate(ctx context.Context, c apiextensions.ApiextensionsV1Interface) fun
 		}
 		_, err := c.CustomResourceDefinitions().UpdateStatus(ctx, crd, metav1.UpdateOptions{FieldManager: "capstan"})
 		if apierrors.IsConflict(err) {
-			return nil // it has changed since: the wait is then the smaller evil
+			return nil // it has changed since: then waiting is better
 		}
 		return err
 	}
@@ -148,8 +147,8 @@ func asInstaller(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// install calls fresh for each kind that it has newly established. convert says how
-// objects of a definition are converted, of which live is there or nil.
+// install calls fresh for each kind that it has newly established. convert sets how
+// objects of a definition are converted; live is the stored definition or nil.
 func install(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition, convert func(want, live *apiextensionsv1.CustomResourceDefinition), fresh func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	cfg = asInstaller(cfg)
 	definitions, err := apiextensions.NewForConfig(cfg)
@@ -163,7 +162,7 @@ func install(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.Cust
 	return each(established, fresh)
 }
 
-// installCRDs returns those that it has newly established.
+// installCRDs returns the definitions that it has newly established.
 func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crds []*apiextensionsv1.CustomResourceDefinition, convert func(want, live *apiextensionsv1.CustomResourceDefinition)) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	list, err := c.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -205,9 +204,10 @@ func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionIn
 	return waitEstablished(ctx, c, pending)
 }
 
-// nudge has a definition established whose names are accepted, and no more, as
-// an API server leaves it that ends in between: the next one does that upon a
-// change of it, and would wait for one forever. What is changed is a date.
+// nudge triggers the establishment of a definition whose names are accepted but
+// which is not established. An API server that stops in between leaves such a
+// definition: the next one establishes it only after a change, and a wait would
+// never end. The change is a date.
 func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
 	live, err := c.Get(ctx, crd.Name, metav1.GetOptions{})
 	if err != nil {
@@ -219,7 +219,7 @@ func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterfac
 	}
 	_, err = c.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: "capstan"})
 	if apierrors.IsConflict(err) || apierrors.IsForbidden(err) {
-		return nil // it has changed since, or is not ours to change: the wait tells
+		return nil // it has changed since, or must not be changed here: the wait reports it
 	}
 	if err != nil {
 		return fmt.Errorf("nudge CustomResourceDefinition %s: %w", crd.Name, err)
@@ -244,20 +244,20 @@ func writeCRD(ctx context.Context, c apiextensions.CustomResourceDefinitionInter
 	return err
 }
 
-// replaced reports whether a definition of certificates has become cert-manager's
-// own, which is left to it.
+// replaced reports whether cert-manager's own definition has replaced a definition
+// of certificates, which then stays unchanged.
 func replaced(live, want *apiextensionsv1.CustomResourceDefinition) bool {
 	return live != nil && certmanagerv1.Ours(want.Labels) && !certmanagerv1.Ours(live.Labels)
 }
 
-// waitEstablished returns the pending ones when all of them are served.
+// waitEstablished returns the pending definitions when all of them are served.
 func waitEstablished(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, pending map[string]bool) (done []*apiextensionsv1.CustomResourceDefinition, err error) {
 	if len(pending) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
-	w, err := c.Watch(ctx, metav1.ListOptions{}) // begins with what is there
+	w, err := c.Watch(ctx, metav1.ListOptions{}) // starts with the existing objects
 	if err != nil {
 		return nil, fmt.Errorf("watch CustomResourceDefinitions: %w", err)
 	}
@@ -315,7 +315,7 @@ func writeRole(ctx context.Context, c rbac.ClusterRoleInterface, want *rbacv1.Cl
 	}
 	update := live.DeepCopy()
 	update.AggregationRule = want.AggregationRule
-	if want.AggregationRule == nil { // else the rules are the aggregation's
+	if want.AggregationRule == nil { // otherwise the aggregation sets the rules
 		update.Rules = want.Rules
 	}
 	update.Labels, update.Annotations = merge(live.Labels, want.Labels), merge(live.Annotations, want.Annotations)
@@ -326,7 +326,7 @@ func writeRole(ctx context.Context, c rbac.ClusterRoleInterface, want *rbacv1.Cl
 	return err
 }
 
-// each calls do for all items, a few at a time, and joins what they return.
+// each calls do for all items, a few at a time, and joins the errors.
 func each[T any](items []T, do func(T) error) error {
 	var (
 		running sync.WaitGroup

@@ -44,7 +44,7 @@ func TestADefinitionThatStoppedHalfwayIsEstablished(t *testing.T) {
 		}
 		crd := a.(clienttesting.UpdateAction).GetObject().(*apiextensionsv1.CustomResourceDefinition).DeepCopy()
 		if equality.Semantic.DeepEqual(crd.Status, halfway.Status) {
-			return true, crd, nil // no event comes of that
+			return true, crd, nil // it causes no event
 		}
 		crd.Status.Conditions[1].Status = apiextensionsv1.ConditionTrue
 		return true, crd, c.Tracker().Update(a.GetResource(), crd, "")
@@ -55,8 +55,8 @@ func TestADefinitionThatStoppedHalfwayIsEstablished(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotNudgeWaits is about a manager without the right to write the
-// status of definitions: another's API server establishes them by itself.
+// TestWhoMayNotNudgeWaits covers a manager without permission to write the status
+// of definitions: the API server of another establishes them.
 func TestWhoMayNotNudgeWaits(t *testing.T) {
 	t.Parallel()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "hosts.x.io"}}

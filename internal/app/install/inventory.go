@@ -22,17 +22,17 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// part is one provider as clusterctl has them.
+// part is one provider in clusterctl's inventory.
 type part struct {
-	provider string // of ours, that runs it
+	provider string // of Capstan, that runs it
 	label    string // on CRDs and roles, and the name of the object
 	name     string
 	kind     clusterctlv1.ProviderType
-	// byManager is set where capstan-manager runs it, and not a plane.
+	// byManager is set if capstan-manager runs it, and no plane does.
 	byManager bool
 }
 
-// inventory is what clusterctl knows the parts of Capstan's providers as.
+// inventory has the names in clusterctl of the parts of Capstan's providers.
 var inventory = []part{
 	{provider: "core", label: "cluster-api", name: "cluster-api", kind: clusterctlv1.CoreProviderType},
 	{provider: "kubeadm", label: "bootstrap-kubeadm", name: "kubeadm", kind: clusterctlv1.BootstrapProviderType},
@@ -45,8 +45,8 @@ var (
 	namespaces        = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// Inventory has clusterctl find the providers that a manager runs in a cluster whose
-// definitions Install has brought up to date.
+// Inventory records the providers that a manager runs in clusterctl's inventory, in
+// a cluster whose definitions Install has updated.
 func Inventory(ctx context.Context, cfg *rest.Config, running []string) error {
 	c, err := dynamic.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "capstan-install"))
 	if err != nil {
@@ -58,8 +58,9 @@ func Inventory(ctx context.Context, cfg *rest.Config, running []string) error {
 	})
 }
 
-// writeInventory has clusterctl find the providers that run, which it asks
-// before a move or an upgrade. What is as it should be is not written.
+// writeInventory records the running providers in clusterctl's inventory, which
+// clusterctl reads before a move or an upgrade. Entries that are up to date are not
+// written.
 func writeInventory(ctx context.Context, cfg *rest.Config, running []string) error {
 	c, err := dynamic.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "capstan-install"))
 	if err != nil {
@@ -72,7 +73,7 @@ func syncInventory(ctx context.Context, c dynamic.Interface, running []string) e
 	objects := c.Resource(providersResource).Namespace(manifests.Namespace)
 	list, err := objects.List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) && !controllers.ClusterAPI(running) {
-		return nil // the definition of Providers is not this plane's either
+		return nil // the definition of Providers does not belong to this plane either
 	}
 	if err != nil {
 		return fmt.Errorf("list Providers: %w", err)
@@ -86,7 +87,7 @@ func syncInventory(ctx context.Context, c dynamic.Interface, running []string) e
 	for _, p := range inventory {
 		runs, there := slices.Contains(running, p.provider), live[p.label]
 		if !runs && there != nil && manifests.RunByManager(there.GetAnnotations()) {
-			continue // a manager beside this plane
+			continue // a separate manager runs it
 		}
 		if err := p.sync(ctx, objects, there, runs); err != nil {
 			return fmt.Errorf("write Provider %s/%s of the inventory: %w", manifests.Namespace, p.label, err)
@@ -103,16 +104,16 @@ func byName(items []unstructured.Unstructured) map[string]*unstructured.Unstruct
 	return named
 }
 
-// noteManager has clusterctl find the providers that a manager runs, so that it does
-// not install upstream's beside them. What somebody else has noted stays: a plane what
-// it runs, clusterctl what a manager has taken over, and other managers theirs, so that
-// nothing is taken away.
+// noteManager records the providers that a manager runs in clusterctl's inventory,
+// so that clusterctl does not install upstream's as well. Entries of others stay:
+// those of planes, those that clusterctl wrote for a manager, and those of other
+// managers, so that nothing is removed.
 func noteManager(ctx context.Context, c dynamic.Interface, running []string) error {
 	list, err := c.Resource(providersResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list Providers: %w", err)
 	}
-	ensured, live := false, byName(list.Items) // whose names say what they are, wherever they lie
+	ensured, live := false, byName(list.Items) // by name, which identifies the provider, in any namespace
 	for _, p := range inventory {
 		there := live[p.label]
 		if !slices.Contains(running, p.provider) || there != nil && !manifests.RunByManager(there.GetAnnotations()) {
@@ -144,7 +145,7 @@ func ensureNamespace(ctx context.Context, c dynamic.Interface) error {
 	return nil
 }
 
-// sync writes what differs; a part that does not run is taken away.
+// sync writes differences; a part that does not run is removed.
 func (p part) sync(ctx context.Context, c dynamic.ResourceInterface, live *unstructured.Unstructured, runs bool) error {
 	if live == nil {
 		if !runs {
@@ -168,7 +169,7 @@ func (p part) sync(ctx context.Context, c dynamic.ResourceInterface, live *unstr
 	return err
 }
 
-// written is obj with all that clusterctl writes of a provider.
+// written returns obj with all fields that clusterctl writes for a provider.
 func (p part) written(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	if obj.Object == nil {
 		obj.Object = map[string]any{}

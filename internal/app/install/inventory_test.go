@@ -94,8 +94,8 @@ func TestAPlaneLeavesTheDefinitionsOfWhatItDoesNotRun(t *testing.T) {
 	}
 }
 
-// TestAManagerNotesWhatItRunsAndNothingOfOthers has a manager start in clusters in which
-// there are others.
+// TestAManagerNotesWhatItRunsAndNothingOfOthers starts a manager in clusters that
+// have other managers.
 func TestAManagerNotesWhatItRunsAndNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	written := func(namespace, version string, p part) *unstructured.Unstructured {
@@ -114,7 +114,7 @@ func TestAManagerNotesWhatItRunsAndNothingOfOthers(t *testing.T) {
 		there   []*unstructured.Unstructured
 		running []string
 		writes  []string
-		want    map[string]string // version and who runs it
+		want    map[string]string // version and the program that runs it
 	}{
 		"in a new cluster": {nil, []string{"core", "kubeadm"}, []string{"create namespaces", "create providers", "create providers", "create providers"},
 			map[string]string{here + "/cluster-api": now + " capstan-manager", here + "/bootstrap-kubeadm": now + " capstan-manager", here + "/control-plane-kubeadm": now + " capstan-manager"}},
@@ -170,7 +170,7 @@ func writes(actions []clienttesting.Action) (names []string) {
 	return names
 }
 
-// noted are the versions of the inventory, and who runs them.
+// noted returns the versions in the inventory, and the programs that run them.
 func noted(t *testing.T, c dynamic.Interface) map[string]string {
 	t.Helper()
 	list, err := c.Resource(providersResource).List(t.Context(), metav1.ListOptions{})
@@ -184,8 +184,8 @@ func noted(t *testing.T, c dynamic.Interface) map[string]string {
 	return all
 }
 
-// TestInventoryIsBroughtUpToDate is about what somebody, or an earlier release,
-// wrote otherwise.
+// TestInventoryIsBroughtUpToDate covers entries that a user, or an earlier release,
+// wrote differently.
 func TestInventoryIsBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	p := inventory[0]
@@ -205,8 +205,8 @@ func TestInventoryIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
-// TestInventoryNamesProvidersAsTheDefinitionsDo holds names to the labels by
-// which clusterctl finds what belongs to a provider.
+// TestInventoryNamesProvidersAsTheDefinitionsDo compares names with the labels by
+// which clusterctl finds the objects of a provider.
 func TestInventoryNamesProvidersAsTheDefinitionsDo(t *testing.T) {
 	t.Parallel()
 	crds, err := manifests.CRDs()

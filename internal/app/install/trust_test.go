@@ -68,7 +68,7 @@ func TestOnlyDefinitionsThatNameTheServiceAreToldWhomToTrust(t *testing.T) {
 					mu.Unlock()
 				}
 				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(crd) // who asks sees what is missing
+				_ = json.NewEncoder(w).Encode(crd) // the client detects what is missing
 			}))
 			t.Cleanup(api.Close)
 			if err := Trust(t.Context(), &rest.Config{Host: api.URL}, here, []byte(tc.bundle), tc.providers); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
-// cached reads for the webhooks, which answer before the cache runs, for objects
-// of any namespace. An object that the cache does not show is looked for past it:
-// the user may just have made it.
+// cached reads for the webhooks, which answer before the cache runs, for objects of
+// any namespace. An object that is not in the cache is read from the API server:
+// the user may just have created it.
 type cached struct {
 	client.Reader // the cache
 	live          client.Reader

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
-// TestWebhooksSeeAllNamespaces, also those of a manager that looks at one alone: they
-// are asked about all.
+// TestWebhooksSeeAllNamespaces has a manager that is limited to one namespace: its
+// webhooks are called for all.
 func TestWebhooksSeeAllNamespaces(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

@@ -37,11 +37,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
-// statusDebounce is how long a status write that nobody waits for may be put
-// off. While a cluster comes up its objects change every few milliseconds, and
-// each change would be written up to the Cluster. A cluster that comes up within
-// seconds is told of at the steps that somebody waits for, and a slow one every
-// second, which is as often as a person looks.
+// statusDebounce is how long a status write that no controller waits for may be
+// delayed. While a cluster is provisioned its objects change every few
+// milliseconds, and each change would cause a write of the Cluster. A cluster that
+// is provisioned within seconds is written at the steps that a controller waits
+// for, and a slow one every second, which is as often as a user reads it.
 const statusDebounce = time.Second
 
 // shared is what the controllers of one manager have in common.
@@ -55,7 +55,7 @@ type shared struct {
 func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, connections *workload.Cache, c clock.PassiveClock) error {
 	mgmt := controller.Client(mgr)
 	s := &shared{mgr: mgr, options: o, clock: c}
-	if controllers.ClusterAPI(o.Providers) { // else the kinds may not be there
+	if controllers.ClusterAPI(o.Providers) { // otherwise the kinds may not exist
 		if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
@@ -103,8 +103,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 	return nil
 }
 
-// providerKinds are those of our own providers that core reads as it does those of
-// others, untyped.
+// providerKinds are the kinds of Capstan's own providers that core reads untyped,
+// as it does those of other providers.
 var providerKinds = map[string][]schema.GroupVersionKind{
 	controllers.Kubeadm: {
 		bootstrapv1.GroupVersion().WithKind("KubeadmConfig"), bootstrapv1.GroupVersion().WithKind("KubeadmConfigTemplate"),
@@ -115,8 +115,8 @@ var providerKinds = map[string][]schema.GroupVersionKind{
 	},
 }
 
-// readProviders has the caches of kinds of providers filled with all others, and
-// not when the first cluster comes: it would wait for them.
+// readProviders fills the caches of kinds of providers together with all others,
+// instead of when the first cluster is created, which would wait for them.
 func (s *shared) readProviders(ctx context.Context) error {
 	if !slices.Contains(s.options.Providers, controllers.Core) {
 		return nil
@@ -139,7 +139,8 @@ func (s *shared) readProviders(ctx context.Context) error {
 	return nil
 }
 
-// openPayloads watches what ClusterResourceSets apply, if they are looked after.
+// openPayloads watches the content of ClusterResourceSets, if their controller
+// runs.
 func (s *shared) openPayloads() (*payloads.Store, error) {
 	if !slices.Contains(s.options.Providers, controllers.Core) {
 		return nil, nil

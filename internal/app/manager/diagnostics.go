@@ -25,7 +25,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// profilesPath is where profiles are, below an address that asks for authentication.
+// profilesPath is the path of profiles, below an address that requires
+// authentication.
 const profilesPath = "/debug/pprof/"
 
 // diagnostics returns how metrics and profiles are served at an address: by TLS to
@@ -68,8 +69,8 @@ func (o Options) addProfiles(mgr ctrl.Manager) error {
 	return mgr.Add(profiles)
 }
 
-// ownCertificate is signed by an authority of this process alone: who asks for
-// metrics is to be sure that nobody listens, and does not know whom he asks.
+// ownCertificate returns a certificate signed by an authority of this process only:
+// clients of metrics need encryption, and do not verify the identity of the server.
 func ownCertificate() (*servingCert, error) {
 	c := clock.RealClock{}
 	authority, err := certs.NewCA(certs.ECDSAP256, "capstan-diagnostics", c.Now(), certs.CAValidity)
@@ -79,11 +80,11 @@ func ownCertificate() (*servingCert, error) {
 	return &servingCert{authority: authority, host: "localhost", clock: c}, nil
 }
 
-// reviewTimeout is how long the API server may take to say who somebody is.
+// reviewTimeout is how long the API server may take to authenticate a client.
 const reviewTimeout = 10 * time.Second
 
-// askAPIServer has the API server say who brings a token, and whether he may
-// read the path.
+// askAPIServer returns a filter by which the API server authenticates a token, and
+// authorizes it to read the path.
 func askAPIServer(cfg *rest.Config, c *http.Client) (server.Filter, error) {
 	authn, err := authentication.NewForConfigAndClient(cfg, c)
 	if err != nil {
@@ -98,7 +99,7 @@ func askAPIServer(cfg *rest.Config, c *http.Client) (server.Filter, error) {
 	}, nil
 }
 
-// guard lets through whom the API server lets.
+// guard forwards the requests that the API server allows.
 type guard struct {
 	next   http.Handler
 	log    logr.Logger
@@ -106,8 +107,8 @@ type guard struct {
 	access authorization.SubjectAccessReviewInterface
 }
 
-// ServeHTTP answers 401 to whom the API server does not know, and 403 to whom
-// it does not let.
+// ServeHTTP answers 401 to clients that the API server does not authenticate, and
+// 403 to those that it does not authorize.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, err := g.check(r)
 	switch {
@@ -121,8 +122,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// check asks who somebody is, then whether that one may. Answers are not kept:
-// diagnostics are read rarely, and a right that was taken away ends at once.
+// check authenticates a client, then authorizes it. Answers are not cached:
+// diagnostics are read rarely, and a revoked permission ends immediately.
 func (g *guard) check(r *http.Request) (code int, err error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {

@@ -70,7 +70,7 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 	}
 }
 
-// unauthorized is a manager whose API server does not know any token.
+// unauthorized is a manager whose API server authenticates no token.
 type unauthorized struct {
 	ctrl.Manager
 	cfg   *rest.Config

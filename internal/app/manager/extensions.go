@@ -22,14 +22,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/features"
 )
 
-// callsExtensions reports whether a provider is chosen that asks runtime
-// extensions.
+// callsExtensions reports whether a chosen provider calls runtime extensions.
 func (o Options) callsExtensions() bool {
 	return slices.Contains(o.Providers, controllers.Core) || slices.Contains(o.Providers, controllers.Kubeadm)
 }
 
-// openExtensions makes the client of runtime extensions. Its registry is filled
-// by the controller of ExtensionConfigs, or by what follows that.
+// openExtensions builds the client of runtime extensions. Its registry is filled by
+// the controller of ExtensionConfigs, or by its follower.
 func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, err error) {
 	if !s.options.callsExtensions() {
 		return x, nil
@@ -53,7 +52,7 @@ func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, 
 	known := catalog.Default()
 	registry := extensions.NewRegistry(known)
 	if !s.options.FeatureGates.Enabled(features.RuntimeSDK) {
-		registry.Expect() // none: nobody registers any
+		registry.Expect() // none: no controller registers any
 	}
 	calls, err := extensions.New(extensions.Options{
 		Catalog: known, Registry: registry, Transport: pool, Namespaces: namespaceLabels(s.mgr.GetClient()), Clock: s.clock, Tracer: tracer.provider(),

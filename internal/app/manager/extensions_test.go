@@ -76,7 +76,7 @@ func TestPagesTellOfExtensions(t *testing.T) {
 	}
 }
 
-// spans is a collector that keeps the names of what it gets.
+// spans is a collector that records the names of received spans.
 type spans struct {
 	collector.UnimplementedTraceServiceServer
 	mu    sync.Mutex // guards names
@@ -148,7 +148,7 @@ func TestAnEndpointThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// flaky is an exporter that does what it is told.
+// flaky is an exporter that returns a given error.
 type flaky struct {
 	sdktrace.SpanExporter
 	err error

@@ -18,9 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/hostupdates"
 )
 
-// openHostUpdates serves the extension that updates container machines in place, and
-// registers it, if that is asked for; else it takes a registration away that an
-// earlier process has made: rollouts would wait for it for ever.
+// openHostUpdates serves the extension that updates container machines in place,
+// and registers it, if that is enabled; otherwise it removes the registration of an
+// earlier process: rollouts would wait for it forever.
 func (m *Manager) openHostUpdates() error {
 	updater, can := m.backends.Container.(host.Updater)
 	if !can || !m.options.callsExtensions() {
@@ -66,8 +66,8 @@ func (m *Manager) openHostUpdates() error {
 	}))
 }
 
-// register tells where the extension answers. Where it is asked, by its
-// namespaceSelector, and with what settings is for users to say.
+// register stores the address of the extension. Users set the settings and the
+// namespaceSelector that determines for which namespaces it is called.
 func register(ctx context.Context, live client.Client, want *runtimev1.ExtensionConfig) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		c := &runtimev1.ExtensionConfig{}
@@ -84,8 +84,8 @@ func register(ctx context.Context, live client.Client, want *runtimev1.Extension
 	return nil
 }
 
-// unregister takes the registration away, if there is one. Most planes never had it:
-// they ask what is known here, and not the API server.
+// unregister removes the registration, if there is one. Most planes never had it:
+// they read the cache, and not the API server.
 func unregister(ctx context.Context, known client.Reader, live client.Client) error {
 	c := &runtimev1.ExtensionConfig{}
 	c.Name = hostupdates.Name

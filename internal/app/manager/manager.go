@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager starts Capstan's controllers and webhooks against one API
-// server: the plane in this process or any Kubernetes cluster. Which of them run
-// is decided by Options.Providers.
+// Package manager starts Capstan's controllers and webhooks against one API server:
+// the plane in this process or any Kubernetes cluster. Options.Providers selects
+// which of them run.
 package manager
 
 import (
@@ -44,33 +44,35 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
-// Options says what to run and where it listens. The zero value runs every
-// provider on all namespaces, without leader election and without listeners.
+// Options define what runs and where it listens. The zero value runs every provider
+// on all namespaces, without leader election and without listeners.
 type Options struct {
-	// Providers are those to run; nil means all.
+	// Providers are the providers to run; nil means all.
 	Providers []string
-	// Plane lets those be chosen, too, that a management plane alone has; APIServerCA
-	// is then the authority of its API server, in PEM.
+	// Plane also permits the providers that only a management plane has;
+	// APIServerCA is then the authority of its API server, in PEM.
 	Plane       bool
 	APIServerCA []byte
-	// FeatureGates are the features of them to have.
+	// FeatureGates are the enabled features.
 	FeatureGates features.Gates
-	// Sync selects more labels and annotations that go from Machines to their Nodes.
+	// Sync selects more labels and annotations to copy from Machines to their
+	// Nodes.
 	Sync nodesync.Additional
-	// SkipMigration are phases of the migration of CRDs to leave out.
+	// SkipMigration are phases of the migration of CRDs to skip.
 	SkipMigration crdmigrator.Phases
 	// Namespace limits the controllers to one namespace; "" means all.
 	Namespace string
 	// WatchFilter limits the controllers to objects whose label
 	// cluster.x-k8s.io/watch-filter has this value; "" means all objects.
 	WatchFilter string
-	// LeaderElection makes several managers take turns. The namespace of the
-	// lease is that of the pod, unless LeaderElectionNamespace names another.
+	// LeaderElection lets only one of several managers run its controllers. The
+	// namespace of the lease is that of the pod, unless LeaderElectionNamespace
+	// names another.
 	LeaderElection          bool
 	LeaderElectionNamespace string
-	// Leads is closed when the controllers may act: somebody else sees to it that
-	// one manager leads, and ends this one when it does no longer. Nil leaves that
-	// to LeaderElection.
+	// Leads is closed when the controllers may act: the caller ensures that one
+	// manager leads, and ends this one when it no longer does. Nil leaves that to
+	// LeaderElection.
 	Leads <-chan struct{}
 	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
 	// on; "" means not at all.
@@ -78,39 +80,39 @@ type Options struct {
 	// InsecureDiagnostics serves metrics and profiles in the clear and without
 	// authentication.
 	InsecureDiagnostics bool
-	// Webhooks says how the API server reaches the webhooks.
+	// Webhooks defines how the API server reaches the webhooks.
 	Webhooks Webhooks
-	// Conversion answers ConversionReviews beside the webhooks, for an API server
-	// that does not convert in its own process.
+	// Conversion answers ConversionReviews in addition to the webhooks, for an API
+	// server that does not convert in its own process.
 	Conversion bool
-	// SimulatedDir keeps the state of simulated machines, for all managers of this
+	// SimulatedDir stores the state of simulated machines, for all managers of this
 	// host. Required with Local.
 	SimulatedDir string
-	// ContainersDir keeps container machines, which one manager of this host runs
+	// ContainersDir stores container machines, which one manager of this host runs
 	// at a time; "" means that this one runs none.
 	ContainersDir string
-	// ContainerNamespaces are those in which container machines can be created; "*"
-	// means all.
+	// ContainerNamespaces are the namespaces in which container machines can be
+	// created; "*" means all.
 	ContainerNamespaces []string
-	// Guard is told where the endpoints of container machines listen; nil if this
-	// process runs no Pods.
+	// Guard receives the addresses of the endpoints of container machines; nil if
+	// this process runs no Pods.
 	Guard *dialguard.Guard
-	// UpdateInPlace has container machines get another version of Kubernetes where
-	// they are, not by replacement.
+	// UpdateInPlace changes the Kubernetes version of container machines in place,
+	// not by replacement.
 	UpdateInPlace bool
-	// SimulatedLinks is a folder of this manager alone, with a link to each cluster
-	// of theirs that it runs; "" means none.
+	// SimulatedLinks is a directory of this manager only, with a link to each
+	// simulated cluster that it runs; "" means none.
 	SimulatedLinks string
-	// Name says to those who wait for such a cluster who runs it; by default it
-	// names the API server.
+	// Name identifies this manager to others that wait for such a cluster; by
+	// default it names the API server.
 	Name string
-	// ExtensionClientCertFile and ExtensionClientKeyFile are shown to runtime
-	// extensions that ask for a certificate, and read again when they change.
+	// ExtensionClientCertFile and ExtensionClientKeyFile are presented to runtime
+	// extensions that request a certificate, and read again when they change.
 	ExtensionClientCertFile, ExtensionClientKeyFile string
 	// ServicesByEndpoints finds Services of runtime extensions by their
-	// EndpointSlices, for where there is no cluster DNS.
+	// EndpointSlices, where cluster DNS is not available.
 	ServicesByEndpoints bool
-	// Dial connects to clusters and runtime extensions; nil is as this host does.
+	// Dial connects to clusters and runtime extensions; nil dials from this host.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// ExtensionPages describe runtime extensions; nil serves them on
 	// MetricsAddress only.
@@ -118,9 +120,9 @@ type Options struct {
 	// TracingEndpoint receives spans of calls to runtime extensions by OTLP
 	// over gRPC: host:port, or a URL; "" means not at all.
 	TracingEndpoint string
-	// Pods sets up what runs Pods; nil leaves them alone.
+	// Pods sets up the runner of Pods; nil runs none.
 	Pods func(context.Context, ctrl.Manager) error
-	// Log receives what the controllers say; the zero value drops it.
+	// Log receives the logs of the controllers; the zero value drops them.
 	Log logr.Logger
 }
 
@@ -156,8 +158,8 @@ func (o Options) complete() (Options, error) {
 	return o, o.Webhooks.complete()
 }
 
-// lease names what managers take turns by: those that run the same controllers
-// on the same objects.
+// lease returns the name of the lease of managers that run the same controllers on
+// the same objects.
 func (o Options) lease() string {
 	parts := append([]string{"capstan"}, slices.Sorted(slices.Values(o.Providers))...)
 	for _, limit := range []string{o.Namespace, o.WatchFilter} {
@@ -168,9 +170,9 @@ func (o Options) lease() string {
 	return strings.Join(parts, "-")
 }
 
-// Manager runs the chosen controllers. New, Setup and Start come in this order,
-// and the CRDs between the first two: the API server may need the webhooks to
-// serve what they define.
+// Manager runs the chosen controllers. New, Setup and Start are called in this
+// order, and the CRDs are installed between the first two: the API server may need
+// the webhooks to serve the kinds of the CRDs.
 type Manager struct {
 	mgr      ctrl.Manager
 	options  Options
@@ -179,11 +181,11 @@ type Manager struct {
 	webhooks *webhookServer // nil if none are served
 	stack    lifecycle.Stack
 	ready    chan struct{}
-	serving  chan struct{} // closed while somebody else may lead
+	serving  chan struct{} // closed while another manager may lead
 }
 
 // New connects to the API server and opens what the options choose. When it
-// returns, the webhooks answer. Close ends what was opened.
+// returns, the webhooks answer. Close closes what was opened.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -209,8 +211,8 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	return m, nil
 }
 
-// open opens the machines of the local provider and the webhooks, which ask
-// them, and makes what will connect to workload clusters, which they ask too.
+// open opens the machines of the local provider and the webhooks, which use them,
+// and builds the connections to workload clusters, which the webhooks use too.
 func (m *Manager) open(ctx context.Context) error {
 	if slices.Contains(m.options.Providers, controllers.Local) {
 		backend, err := simulated.New(simulated.Options{
@@ -228,8 +230,9 @@ func (m *Manager) open(ctx context.Context) error {
 	return m.openWebhooks(ctx, clock.RealClock{})
 }
 
-// openContainers opens the container machines of this host, if it is to run any. One
-// that cannot does all else, and whoever asks for such a machine is told why.
+// openContainers opens the container machines of this host, if enabled. If that
+// fails, the manager does everything else, and the status of such a machine reports
+// the reason.
 func (m *Manager) openContainers(ctx context.Context) {
 	if !slices.Contains(m.options.Providers, controllers.Local) || m.options.ContainersDir == "" {
 		return
@@ -246,8 +249,8 @@ func (m *Manager) openContainers(ctx context.Context) {
 	m.stack.Push("container machines", func(context.Context) error { return stop() })
 }
 
-// Setup sets up everything that the options choose, and tells the API server
-// of the webhooks. The CRDs must be installed.
+// Setup sets up everything that the options choose, and registers the webhooks with
+// the API server. The CRDs must be installed.
 func (m *Manager) Setup(ctx context.Context) error {
 	if err := m.mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
@@ -283,24 +286,24 @@ func (m *Manager) Setup(ctx context.Context) error {
 	return m.mgr.Add(announcer{m})
 }
 
-// Start runs until ctx ends or a controller cannot go on.
+// Start runs until ctx ends or a controller fails permanently.
 func (m *Manager) Start(ctx context.Context) error { return m.mgr.Start(ctx) }
 
 // Ready is closed when the caches are filled and all controllers run.
 func (m *Manager) Ready() <-chan struct{} { return m.ready }
 
-// Close ends what New opened: the machines after the webhooks, which ask them.
+// Close closes what New opened: the machines after the webhooks, which use them.
 func (m *Manager) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), webhookStopTimeout)
 	defer cancel()
 	return m.stack.Unwind(ctx)
 }
 
-// announcer closes ready once the caches that the controllers asked for are full.
+// announcer closes ready once the caches that the controllers requested are filled.
 type announcer struct{ m *Manager }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable. Who waits for
-// Leads is ready before, for it serves webhooks.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. A manager that
+// waits for Leads is ready before, because it serves webhooks.
 func (a announcer) NeedLeaderElection() bool { return a.m.options.Leads == nil }
 
 // Start implements manager.Runnable.
@@ -312,8 +315,8 @@ func (a announcer) Start(ctx context.Context) error {
 	return nil
 }
 
-// standby closes serving once a manager that may not lead yet answers for its
-// webhooks: they ask the API server, or caches that are full.
+// standby closes serving once the webhooks of a manager that may not lead yet can
+// answer: they read from the API server, or from filled caches.
 type standby struct{ m *Manager }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -327,7 +330,7 @@ func (s standby) Start(ctx context.Context) error {
 	return nil
 }
 
-// filtered tells kit/controller which objects are for a controller.
+// filtered defines for kit/controller which objects a controller reconciles.
 type filtered struct {
 	ctrl.Manager
 	watchFilter string
@@ -337,7 +340,7 @@ type filtered struct {
 // WatchFilter is the value of the watch label that objects must have; "" means any.
 func (f filtered) WatchFilter() string { return f.watchFilter }
 
-// Finishing is whether only what is being deleted is left to do.
+// Finishing reports whether only objects that are being deleted are reconciled.
 func (f filtered) Finishing() bool { return f.finishing }
 
 func managerOptions(o Options) (ctrlmanager.Options, error) {
@@ -364,17 +367,17 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.HealthAddress,
 		PprofBindAddress:              "0",
-		GracefulShutdownTimeout:       new(lifecycle.StopTimeout / 2), // the rest is for what it works on
-		// Who may have to take over fills its caches before.
+		GracefulShutdownTimeout:       new(lifecycle.StopTimeout / 2), // the rest is for the current reconciles
+		// A leader candidate fills its caches before it leads.
 		Controller: config.Controller{SkipNameValidation: new(true), EnableWarmup: new(o.LeaderElection)},
 		Cache: cache.Options{
 			DefaultTransform: withoutStatusFields,
-			// Only what belongs to a Cluster: a management cluster may hold any
-			// number of other Secrets and ConfigMaps.
+			// Only objects with a label of a Cluster: a management cluster may have
+			// any number of other Secrets and ConfigMaps.
 			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: owned, &corev1.ConfigMap{}: owned},
 		},
-		// Objects of providers, which are known as unstructured alone, are read
-		// from the cache like all others.
+		// Objects of providers, whose types are only unstructured, are read from
+		// the cache like all others.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
 	if o.InsecureDiagnostics {

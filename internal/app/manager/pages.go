@@ -15,24 +15,25 @@ import (
 // Paths at which a management plane, and a manager on its metrics address,
 // describes runtime extensions.
 const (
-	// ExtensionsPath has what is known of each handler, as a JSON list.
+	// ExtensionsPath has the state of each handler, as a JSON list.
 	ExtensionsPath = "/capstan/v1/extensions"
 	// HooksPath has the OpenAPI document of all hooks.
 	HooksPath = "/capstan/v1/hooks/openapi.json"
 )
 
-// comeAgain is in how many seconds one should, who came before the controllers run.
+// comeAgain is the Retry-After, in seconds, for requests before the controllers
+// run.
 const comeAgain = 1
 
-// ExtensionPages describe runtime extensions over HTTP. They may be served
-// before the manager is made that they tell of. The zero value is ready to use.
+// ExtensionPages describe runtime extensions over HTTP. They may be served before
+// the manager that they describe is created. The zero value is ready to use.
 type ExtensionPages struct {
 	client atomic.Pointer[extensions.Client] // nil while the controllers do not run
 }
 
 func (p *ExtensionPages) show(c *extensions.Client) { p.client.Store(c) }
 
-// Handlers returns what answers on which path.
+// Handlers returns the handlers by path.
 func (p *ExtensionPages) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		ExtensionsPath: page(p.extensions),
@@ -62,10 +63,10 @@ func (p *ExtensionPages) extensions(w http.ResponseWriter) {
 func body(w http.ResponseWriter, data []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(data) // who asked has hung up
+	_, _ = w.Write(data) // the client has disconnected
 }
 
-// page is for reading only.
+// page permits only reads.
 func page(show func(http.ResponseWriter)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

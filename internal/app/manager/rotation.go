@@ -16,23 +16,23 @@ import (
 
 const (
 	// rotationDelay is how long an authority is trusted before it signs: all
-	// replicas have told the API server of it by then.
+	// replicas have registered it with the API server by then.
 	rotationDelay = 24 * time.Hour
 
 	nextCertKey = "next.crt"
 	nextKeyKey  = "next.key"
 )
 
-// authority is what signs the certificates of the webhooks of all replicas. Its
-// Secret is as the Secrets of the type kubernetes.io/tls are, with the next one
-// beside it while it is on its way.
+// authority signs the certificates of the webhooks of all replicas. Its Secret has
+// the type kubernetes.io/tls, with the next authority next to the current one
+// during a rotation.
 type authority struct {
 	signer, next certs.Pair
-	trusted      []byte // signer, next, and those before them that have not ended, in PEM
+	trusted      []byte // signer, next, and earlier ones that have not expired, in PEM
 }
 
-// authorityOf reads an authority. One that is damaged is said to be: who has
-// changed it by hand may have done so for a reason.
+// authorityOf reads an authority. A damaged one is reported as an error: a user may
+// have changed it by hand for a reason.
 func authorityOf(s *corev1.Secret) (a authority, err error) {
 	if a.signer, err = certs.FromSecret(s, certs.CA); err != nil {
 		return a, err
@@ -47,7 +47,7 @@ func authorityOf(s *corev1.Secret) (a authority, err error) {
 		}
 	}
 	if a.trusted = s.Data[corev1.ServiceAccountRootCAKey]; a.trusted == nil {
-		a.trusted = a.signer.Cert // as the first releases have written it
+		a.trusted = a.signer.Cert // as the first releases wrote it
 	}
 	return a, nil
 }
@@ -69,10 +69,10 @@ func (a authority) equal(b authority) bool {
 	return bytes.Equal(a.signer.Cert, b.signer.Cert) && bytes.Equal(a.next.Cert, b.next.Cert) && bytes.Equal(a.trusted, b.trusted)
 }
 
-// rotate is what becomes of an authority at a time. When two thirds of its life are
-// over, the next one is made and trusted; rotationDelay later it signs. The old one
-// is trusted until it ends, so that it does not matter when a replica takes note.
-// One that has ended is of no use to anybody, and is replaced at once.
+// rotate returns the authority at a time. When two thirds of its validity are over,
+// the next one is created and trusted; rotationDelay later it signs. The old one is
+// trusted until it expires, so that it does not matter when a replica reads the
+// change. An expired authority is useless, and is replaced immediately.
 func (a authority) rotate(now time.Time) (authority, error) {
 	if a.signer.HasKey() {
 		cert, err := certs.ParseCertificate(a.signer.Cert)
@@ -115,15 +115,15 @@ func newAuthority(now time.Time) (certs.Pair, error) {
 	return pair, nil
 }
 
-// trusted joins certificates, each once, without those that have ended and what is
-// no certificate.
+// trusted joins certificates, each once, without expired ones and without data that
+// is not a certificate.
 func trusted(now time.Time, bundles ...[]byte) []byte {
 	var all bytes.Buffer
 	seen := map[string]bool{}
 	for _, bundle := range bundles {
 		parsed, err := certs.ParseCertificates(bundle)
 		if err != nil {
-			continue // there is none yet, or nothing in it that anybody could trust
+			continue // there is none yet, or nothing in it that can be trusted
 		}
 		for _, cert := range parsed {
 			if seen[string(cert.Raw)] || now.After(cert.NotAfter) {
@@ -137,5 +137,5 @@ func trusted(now time.Time, bundles ...[]byte) []byte {
 }
 
 func encode(into *bytes.Buffer, cert *x509.Certificate) {
-	_ = pem.Encode(into, &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}) // a buffer takes all
+	_ = pem.Encode(into, &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}) // a buffer accepts all writes
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// chain verifies what one replica shows against what another tells the API server.
+// chain verifies the certificate of one replica with the authorities that another
+// registers.
 func chain(t *testing.T, shown, told *servingCert, now time.Time) error {
 	t.Helper()
 	cert, err := shown.get(nil)
@@ -37,8 +38,8 @@ func chain(t *testing.T, shown, told *servingCert, now time.Time) error {
 	return err
 }
 
-// TestReplicasTrustEachOtherWhileTheirAuthorityIsRotated lets many years pass for two
-// replicas that look at their Secret at different hours.
+// TestReplicasTrustEachOtherWhileTheirAuthorityIsRotated simulates many years of
+// two replicas that read their Secret at different hours.
 func TestReplicasTrustEachOtherWhileTheirAuthorityIsRotated(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -103,7 +104,7 @@ func TestAnAuthorityThatHasEndedIsReplacedAtOnce(t *testing.T) {
 	}
 }
 
-// TestACertificateOfOthersIsReadAgain has its files change, and break.
+// TestACertificateOfOthersIsReadAgain changes the files, and corrupts them.
 func TestACertificateOfOthersIsReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

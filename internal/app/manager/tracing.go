@@ -18,15 +18,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// flushTimeout is how long the last spans may take on their way out.
+// flushTimeout is how long sending the last spans may take.
 const flushTimeout = 2 * time.Second
 
 // tracing sends spans to a collector. Nil sends none.
 type tracing struct{ sdk *sdktrace.TracerProvider }
 
-// openTracing makes what sends spans to host:port, or to a URL, by OTLP over
-// gRPC; without a scheme, or with http, in the clear. The empty endpoint is no
-// tracing. The collector need not be there.
+// openTracing builds the exporter that sends spans to host:port, or to a URL, by
+// OTLP over gRPC; without a scheme, or with http, it does not encrypt. An empty
+// endpoint disables tracing. The collector need not be reachable.
 func openTracing(ctx context.Context, endpoint string, log logr.Logger) (*tracing, error) {
 	if endpoint == "" {
 		return nil, nil
@@ -52,7 +52,7 @@ func openTracing(ctx context.Context, endpoint string, log logr.Logger) (*tracin
 	)}, nil
 }
 
-// provider is nil, the interface, without tracing.
+// provider returns nil, of the interface type, without tracing.
 func (t *tracing) provider() trace.TracerProvider {
 	if t == nil {
 		return nil
@@ -60,7 +60,7 @@ func (t *tracing) provider() trace.TracerProvider {
 	return t.sdk
 }
 
-// close sends what is left.
+// close sends the remaining spans.
 func (t *tracing) close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -70,8 +70,8 @@ func (t *tracing) close(ctx context.Context) error {
 	return t.sdk.Shutdown(ctx)
 }
 
-// reporting logs that spans are lost, once until they arrive again. The SDK
-// would say so for every batch, to a logger of the whole process.
+// reporting logs that spans are lost, once until they arrive again. The SDK would
+// log it for every batch, to a logger of the whole process.
 type reporting struct {
 	sdktrace.SpanExporter
 	log  logr.Logger

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// withoutStatusFields takes from an object, on its way into the cache, the
-// record of who wrote which field of its status: no controller reads it
-// (kit/metadata reads that of labels and annotations). An object with a dozen
-// conditions would be nearly half as large again, and one without a type, of
-// which the record is a tree of maps, several times as costly to copy.
+// withoutStatusFields removes from an object, before it is cached, the managed
+// fields of its status: no controller reads them (kit/metadata reads those of
+// labels and annotations). An object with a dozen conditions would be nearly half
+// as large again, and an unstructured one, in which managed fields are a tree of
+// maps, several times as expensive to copy.
 func withoutStatusFields(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *unstructured.Unstructured: // as it is: GetManagedFields would convert it

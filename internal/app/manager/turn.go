@@ -13,11 +13,12 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// turnPeriod is how often a turn that is had is had again: it comes down to a call
-// of a function, and nobody waits for it.
+// turnPeriod is how often the lock is renewed while it is held: a renewal is only a
+// function call, and nothing waits for it.
 const turnPeriod = time.Hour
 
-// waitFor has controllers wait for Leads, with caches and queues filled meanwhile.
+// waitFor makes controllers wait for Leads, with caches and queues filled
+// meanwhile.
 func (o Options) waitFor(opts *ctrlmanager.Options) {
 	lease, renew, retry := 3*turnPeriod, 2*turnPeriod, turnPeriod
 	opts.LeaderElection, opts.LeaderElectionReleaseOnCancel = true, false
@@ -26,7 +27,7 @@ func (o Options) waitFor(opts *ctrlmanager.Options) {
 	opts.Controller.EnableWarmup = new(true)
 }
 
-// turn is a lock that its only holder gets once leads is closed.
+// turn is a lock that its only holder acquires once leads is closed.
 type turn struct {
 	leads <-chan struct{}
 
@@ -34,7 +35,7 @@ type turn struct {
 	held *resourcelock.LeaderElectionRecord
 }
 
-// Get implements resourcelock.Interface. It waits for the turn.
+// Get implements resourcelock.Interface. It waits for leads.
 func (t *turn) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	select {
 	case <-t.leads:

@@ -12,8 +12,8 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// TestControllersWaitForTheirTurn has the elector of the managers wait, and keep
-// the turn for weeks.
+// TestControllersWaitForTheirTurn checks that the elector of the managers waits,
+// and then holds the lock for weeks.
 func TestControllersWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,17 +25,18 @@ import (
 )
 
 const (
-	// webhookSecret holds, in Capstan's namespace, the authority that signs what
-	// the webhook servers of all replicas show; the API server trusts it alone.
+	// webhookSecret has, in Capstan's namespace, the authority that signs the
+	// certificates of the webhook servers of all replicas; the API server trusts
+	// only this authority.
 	webhookSecret = "capstan-webhook-ca"
 
-	// webhookRenewal is the age at which a server certificate is renewed:
-	// two thirds of its life.
+	// webhookRenewal is the age at which a server certificate is renewed: two
+	// thirds of its validity.
 	webhookRenewal = certs.LeafValidity * 2 / 3
 )
 
-// certificate opens what the webhook server shows: a certificate of the authority
-// of all replicas, or that of somebody else.
+// certificate opens the certificate of the webhook server: one signed by the
+// authority of all replicas, or one that a user provides.
 func (w Webhooks) certificate(ctx context.Context, c client.Client, now clock.PassiveClock) (certificate, error) {
 	if w.CertDir != "" {
 		f := &fileCert{dir: w.CertDir}
@@ -49,15 +50,15 @@ func (w Webhooks) certificate(ctx context.Context, c client.Client, now clock.Pa
 	return s, s.refresh(ctx)
 }
 
-// servingCert issues the server's certificate, and again before it ends.
+// servingCert issues the server's certificate, and renews it before it expires.
 type servingCert struct {
 	host  string
 	clock clock.PassiveClock
-	live  client.Client // nil: the authority is never looked at again
+	live  client.Client // nil: the authority is never read again
 
 	mu        sync.Mutex // guards what follows
 	authority certs.Pair
-	trusted   []byte // nil: authority alone
+	trusted   []byte // nil: only authority
 	current   *tls.Certificate
 	issued    time.Time
 }
@@ -105,13 +106,14 @@ func (c *servingCert) refresh(ctx context.Context) error {
 	defer c.mu.Unlock()
 	c.trusted = a.trusted
 	if !bytes.Equal(c.authority.Cert, a.signer.Cert) {
-		c.authority, c.current = a.signer, nil // the next connection sees one of it
+		c.authority, c.current = a.signer, nil // the next connection gets a certificate of it
 	}
 	return nil
 }
 
-// webhookAuthority reads the authority of all replicas, or makes it, or goes on
-// with its rotation if it is time. Who is second takes what the first one made.
+// webhookAuthority reads the authority of all replicas, creates it, or continues
+// its rotation if due. A later replica uses the authority that the first one
+// created.
 func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (authority, error) {
 	key := client.ObjectKey{Namespace: manifests.Namespace, Name: webhookSecret}
 	secret := &corev1.Secret{}
@@ -163,8 +165,8 @@ func makeAuthority(ctx context.Context, c client.Client, key client.ObjectKey, n
 	return a, nil
 }
 
-// fileCert shows what lies in a folder, and looks with each connection whether it
-// has changed.
+// fileCert serves the certificate in a directory, and checks at each connection
+// whether the files have changed.
 type fileCert struct {
 	dir string
 
@@ -173,8 +175,8 @@ type fileCert struct {
 	changed time.Time // the files, when they were read
 }
 
-// get keeps what it has while the files do not go together, as between the writes
-// of the one and the other.
+// get returns the earlier certificate while the files do not match, as between the
+// writes of the two.
 func (f *fileCert) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,7 +200,7 @@ func (f *fileCert) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (f *fileCert) bundle() []byte                { return nil }
 func (f *fileCert) refresh(context.Context) error { return nil }
 
-// lastChange is when the younger of two files was written.
+// lastChange is when the more recent of two files was written.
 func lastChange(files ...string) (last time.Time, err error) {
 	for _, file := range files {
 		info, err := os.Stat(file)

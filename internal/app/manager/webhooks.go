@@ -35,25 +35,25 @@ import (
 )
 
 const (
-	// registration is how the names of both configurations of a provider
-	// begin; each provider has its own, so that managers that run different
-	// ones do not overwrite each other's.
+	// registration is the prefix of the names of both configurations of a provider;
+	// each provider has its own, so that managers that run different providers do
+	// not overwrite each other's.
 	registration = "capstan-"
 
-	// webhookPeriod is how often each replica looks at the authority. It is short
-	// beside rotationDelay.
+	// webhookPeriod is how often each replica reads the authority. It is short
+	// compared to rotationDelay.
 	webhookPeriod = time.Hour
 
-	// webhookReadTimeout bounds the header of a request, so that nobody holds
-	// connections by sending nothing.
+	// webhookReadTimeout bounds the time to read the header of a request, so that
+	// no client holds connections by sending nothing.
 	webhookReadTimeout = 10 * time.Second
 
-	// webhookStopTimeout lets reviews end that are under way: somebody's write
-	// waits for each.
+	// webhookStopTimeout bounds the wait for running reviews at the stop: a
+	// client's write waits for each.
 	webhookStopTimeout = 5 * time.Second
 )
 
-// Webhooks says where the webhooks listen and how the API server reaches them.
+// Webhooks define where the webhooks listen and how the API server reaches them.
 // The zero value serves none.
 type Webhooks struct {
 	// Listen is the host:port to serve on; port 0 takes a free one. "" serves none.
@@ -61,17 +61,18 @@ type Webhooks struct {
 	// Host is the name or address by which the API server reaches this process;
 	// "" means the host of Listen.
 	Host string
-	// Port is that by which it does; 0 means the one that they listen on.
+	// Port is the port by which it does; 0 means the one that they listen on.
 	Port int
-	// Service leads to all replicas at port 443, and takes the place of Host; the
-	// zero value is none.
+	// Service routes to all replicas at port 443, and replaces Host; the zero value
+	// means none.
 	Service types.NamespacedName
-	// CertDir holds tls.crt and tls.key of somebody who also says whom the API
-	// server trusts, and are read again when they change; "" has the manager do both.
+	// CertDir has tls.crt and tls.key of an external issuer that also sets the
+	// authorities that the API server trusts; the files are read again when they
+	// change. With "" the manager does both.
 	CertDir string
 }
 
-// complete refuses what contradicts itself.
+// complete refuses contradictory options.
 func (w Webhooks) complete() error {
 	switch byService := w.Service != (types.NamespacedName{}); {
 	case w.Listen == "" && (byService || w.CertDir != ""):
@@ -89,7 +90,7 @@ type webhookServer struct {
 	hooks    map[string][]webhook.Webhook // by provider
 	listener net.Listener
 	cert     certificate
-	at       Webhooks // whose Host is set unless there is a Service
+	at       Webhooks // Host is set unless there is a Service
 
 	providers []string // that run here
 	converts  bool
@@ -97,24 +98,25 @@ type webhookServer struct {
 	clock     clock.WithTicker
 	log       logr.Logger
 
-	ended chan error // receives why it serves no longer, and is closed then
+	ended chan error // receives why it no longer serves, and is then closed
 }
 
-// certificate is what the webhook server shows.
+// certificate is the certificate of the webhook server.
 type certificate interface {
 	// get returns the certificate for a connection.
 	get(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// bundle is whom the API server is to trust, in PEM; nil if others say so.
+	// bundle has the authorities for the API server to trust, in PEM; nil if
+	// another client sets them.
 	bundle() []byte
-	// refresh looks whether there is a newer authority, or should be.
+	// refresh reads a newer authority, or creates one that is due.
 	refresh(context.Context) error
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (s *webhookServer) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable. It serves already: that it does not any
-// more ends the manager. Until then it looks after whom the API server trusts.
+// Start implements manager.Runnable. The server already runs; its end stops the
+// manager. Until then Start updates the authorities that the API server trusts.
 func (s *webhookServer) Start(ctx context.Context) error {
 	tick := s.clock.NewTicker(webhookPeriod)
 	defer tick.Stop()
@@ -132,8 +134,8 @@ func (s *webhookServer) Start(ctx context.Context) error {
 	}
 }
 
-// refresh takes over an authority that another replica has made, or makes the next
-// one when it is time, and tells the API server whom to trust.
+// refresh reads the authority that another replica has created, or creates the next
+// one when it is due, and registers it with the API server.
 func (s *webhookServer) refresh(ctx context.Context) error {
 	if err := s.cert.refresh(ctx); err != nil {
 		return err
@@ -141,8 +143,8 @@ func (s *webhookServer) refresh(ctx context.Context) error {
 	return s.tell(ctx)
 }
 
-// tell tells the API server where the webhooks of the providers are, and whom to
-// trust there, also of those that convert.
+// tell registers the address of the providers' webhooks with the API server, and
+// the authorities to trust there, also for those that convert.
 func (s *webhookServer) tell(ctx context.Context) error {
 	if err := s.register(ctx, s.providers); err != nil {
 		return err
@@ -153,7 +155,7 @@ func (s *webhookServer) tell(ctx context.Context) error {
 	return install.Trust(ctx, s.config, s.at.Service, s.cert.bundle(), s.providers)
 }
 
-// clientConfig is how the API server reaches a path.
+// clientConfig returns how the API server reaches a path.
 func (s *webhookServer) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	client := admissionregistrationv1.WebhookClientConfig{CABundle: s.cert.bundle()}
 	if s.at.Service != (types.NamespacedName{}) {
@@ -168,8 +170,8 @@ func (s *webhookServer) clientConfig(path string) admissionregistrationv1.Webhoo
 	return client
 }
 
-// openWebhooks serves the webhooks of the chosen providers, of which the API
-// server is yet to be told.
+// openWebhooks serves the webhooks of the chosen providers, which are not yet
+// registered with the API server.
 func (m *Manager) openWebhooks(ctx context.Context, c clock.WithTicker) error {
 	o := m.options
 	if o.Webhooks.Listen == "" {
@@ -179,7 +181,7 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.WithTicker) error {
 	if err != nil {
 		return err
 	}
-	listens, _, _ := net.SplitHostPort(o.Webhooks.Listen) // listening has it checked
+	listens, _, _ := net.SplitHostPort(o.Webhooks.Listen) // listening validates it
 	at := o.Webhooks
 	if at.Service == (types.NamespacedName{}) {
 		at.Host = cmp.Or(at.Host, listens)
@@ -202,7 +204,7 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.WithTicker) error {
 		all = append(all, s.hooks[provider]...)
 	}
 	// Not HTTP/2, of which each idle connection takes a second to end: that would
-	// be a second of every stop. The API server keeps connections all the same.
+	// be a second of every stop. The API server reuses connections anyway.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	mux := webhook.Handler(all)
@@ -224,7 +226,7 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.WithTicker) error {
 		s.ended <- server.ServeTLS(listener, "", "")
 	}()
 	m.stack.Push("webhooks", func(ctx context.Context) error {
-		_ = server.Shutdown(ctx) // what is still open is cut off with the process
+		_ = server.Shutdown(ctx) // the process exit closes what is still open
 		for range s.ended {
 		}
 		return nil
@@ -233,10 +235,10 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.WithTicker) error {
 	return nil
 }
 
-// WebhooksAddr is where the webhooks listen, which the manager serves since New.
+// WebhooksAddr is where the webhooks listen, from New on.
 func (m *Manager) WebhooksAddr() net.Addr { return m.webhooks.listener.Addr() }
 
-// openConversion makes what converts objects. References in them are shown at the
+// openConversion builds the converter. References in converted objects have the
 // versions that the definitions of this API server name.
 func (m *Manager) openConversion() (*conversion.Converter, error) {
 	known := definitions.New()
@@ -248,23 +250,23 @@ func (m *Manager) openConversion() (*conversion.Converter, error) {
 	return conversions.New(known.Version)
 }
 
-// Conversion is how the API server has objects converted by this process; zero if
-// it does not.
+// Conversion returns how the API server reaches this process for conversions; zero
+// if it does not use it.
 func (m *Manager) Conversion() install.Conversion {
 	if m.webhooks == nil || !m.options.Conversion {
 		return install.Conversion{}
 	}
 	at := m.webhooks.clientConfig(conversion.Path)
 	if at.URL == nil {
-		return install.Conversion{} // definitions that name a Service come with it
+		return install.Conversion{} // definitions that name a Service include it
 	}
 	return install.Conversion{URL: *at.URL, CABundle: at.CABundle, Providers: m.options.Providers}
 }
 
-// listen opens the listener. Where any port will do it takes one that
-// the API server knows of an earlier start, if it is free: then nothing has to
-// be registered anew. Those of other providers will do where it knows none of
-// the chosen ones: nobody serves there, and so nobody else comes to.
+// listen opens the listener. If any port is acceptable, it uses the one that an
+// earlier start has registered with the API server, if it is free: then nothing has
+// to be registered again. If the chosen providers have none, it uses a port of
+// other providers: no process serves there, so none will take it.
 func (w Webhooks) listen(ctx context.Context, c client.Reader, providers []string) (net.Listener, error) {
 	address := w.Listen
 	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" && w.Port == 0 {
@@ -286,8 +288,8 @@ func (w Webhooks) listen(ctx context.Context, c client.Reader, providers []strin
 	return l, nil
 }
 
-// registeredPort is the first port at which the API server knows webhooks of
-// one of the providers; "" if it knows none.
+// registeredPort is the first port in the registrations of webhooks of one of the
+// providers; "" if there is none.
 func registeredPort(ctx context.Context, c client.Reader, providers []string) (string, error) {
 	for _, provider := range providers {
 		known := &admissionregistrationv1.ValidatingWebhookConfiguration{} // not every provider defaults something
@@ -304,8 +306,8 @@ func registeredPort(ctx context.Context, c client.Reader, providers []string) (s
 	return "", nil
 }
 
-// ignoreUnknown drops that something is not there, or not to be seen by who
-// asks: a manager may know the registrations of its own providers alone.
+// ignoreUnknown drops the errors for an object that does not exist or must not be
+// read: a manager may have access only to the registrations of its own providers.
 func ignoreUnknown(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil
@@ -313,8 +315,8 @@ func ignoreUnknown(err error) error {
 	return err
 }
 
-// addressOf is where a webhook is reached: a host and port, or the namespace and
-// name of a Service.
+// addressOf returns where a webhook is reached: a host and port, or the namespace
+// and name of a Service.
 func addressOf(c admissionregistrationv1.WebhookClientConfig) string {
 	if c.Service != nil {
 		return c.Service.Namespace + "/" + c.Service.Name
@@ -329,10 +331,10 @@ func addressOf(c admissionregistrationv1.WebhookClientConfig) string {
 	return u.Host
 }
 
-// register brings the webhook configurations of the providers up to date, and
-// takes away those of the others that an earlier start has left, which ran
-// them: the API server would refuse what nobody is here to admit. What is as it
-// should be is not written.
+// register updates the webhook configurations of the providers, and removes those
+// that an earlier start with other providers left: the API server would refuse
+// writes, because no process serves those webhooks. Configurations that are up to
+// date are not written.
 func (s *webhookServer) register(ctx context.Context, providers []string) error {
 	for _, provider := range controllers.Providers() {
 		if !slices.Contains(providers, provider) {
@@ -352,8 +354,8 @@ func (s *webhookServer) register(ctx context.Context, providers []string) error 
 	return nil
 }
 
-// write brings the configurations of one provider up to date. Whom others have the
-// API server trust stays.
+// write updates the configurations of one provider. Authorities that other clients
+// have set stay.
 func (s *webhookServer) write(ctx context.Context, provider string) error {
 	mutating, validating := webhook.Configurations(registration+provider, s.hooks[provider], s.clientConfig)
 	liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
@@ -389,7 +391,8 @@ func (s *webhookServer) write(ctx context.Context, provider string) error {
 	return nil
 }
 
-// whom the API server is to trust: what the manager says, or else what others say.
+// whom returns the authorities that the API server should trust: those of the
+// manager, or else those of other clients.
 func whom(ours, theirs []byte) []byte {
 	if ours != nil {
 		return ours
@@ -397,8 +400,9 @@ func whom(ours, theirs []byte) []byte {
 	return theirs
 }
 
-// withdraw deletes the configurations of that name whose webhooks are reached
-// here. Those of another manager are elsewhere, whether it runs now or not.
+// withdraw deletes the configurations of that name whose webhooks route to this
+// process. Those of another manager have another address, whether it runs now or
+// not.
 func (s *webhookServer) withdraw(ctx context.Context, name string) error {
 	here := addressOf(s.clientConfig(""))
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}

@@ -38,9 +38,9 @@ import (
 func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		of       string // whose registration there is; core if empty
-		url      string // PORT stands for that of the earlier start
-		wantSame bool   // it is free then; otherwise somebody else has it, or the kernel may choose it by chance
+		of       string // the provider whose registration exists; core if empty
+		url      string // PORT is a placeholder for that of the earlier start
+		wantSame bool   // it is free then; otherwise another process has it, or the kernel may choose it by chance
 	}{
 		"the first start":                 {},
 		"the port is free":                {url: "https://127.0.0.1:PORT/mutate", wantSame: true},
@@ -87,8 +87,8 @@ func TestAPortThatWasChosenIsKept(t *testing.T) {
 	}
 }
 
-// TestTheWebhooksAnswerOnceTheManagerIsMade makes one for an API server that
-// knows no definitions yet, and will ask the webhooks when it gets them.
+// TestTheWebhooksAnswerOnceTheManagerIsMade creates one for an API server that has
+// no definitions yet, and will call the webhooks when it gets them.
 func TestTheWebhooksAnswerOnceTheManagerIsMade(t *testing.T) {
 	t.Parallel()
 	authority, err := certs.NewCA(certs.ECDSAP256, "capstan-webhooks", time.Now(), certs.CAValidity)
@@ -128,8 +128,7 @@ func TestTheWebhooksAnswerOnceTheManagerIsMade(t *testing.T) {
 	}
 }
 
-// bare is an API server that has its own kinds and the webhooks' authority, and
-// nothing else.
+// bare is an API server that has only its own kinds and the webhooks' authority.
 func bare(authority certs.Pair) http.Handler {
 	ours := metav1.GroupVersionForDiscovery{GroupVersion: "admissionregistration.k8s.io/v1", Version: "v1"}
 	have := map[string]any{
@@ -155,12 +154,12 @@ func bare(authority certs.Pair) http.Handler {
 			w.WriteHeader(http.StatusNotFound)
 			answer = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
 		}
-		_ = json.NewEncoder(w).Encode(answer) // who asks sees what is missing
+		_ = json.NewEncoder(w).Encode(answer) // the client detects what is missing
 	})
 }
 
-// serving is one that serves core, on an API server that knows objects, and its
-// address.
+// serving returns a server of the webhooks of core, on an API server with objects,
+// and its address.
 func serving(t *testing.T, c client.Client) (*webhookServer, string) {
 	t.Helper()
 	authority, err := certs.NewCA(certs.ECDSAP256, "capstan-webhooks", time.Now(), certs.CAValidity)
@@ -173,7 +172,7 @@ func serving(t *testing.T, c client.Client) (*webhookServer, string) {
 	return s, "https://127.0.0.1:" + port
 }
 
-// registered are the configurations of a provider, reached at a URL, or by a
+// registered returns the configurations of a provider, reached at a URL, or by a
 // Service if it is empty.
 func registered(provider, url string) []client.Object {
 	reach := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "s"}}

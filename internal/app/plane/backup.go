@@ -16,7 +16,7 @@ func Backup(ctx context.Context, dir, file string, recipients ...age.Recipient) 
 	return backup.Save(ctx, datadir.Dir(dir), file, recipients...)
 }
 
-// Restore makes a data directory of a backup; see backup.Restore.
+// Restore creates a data directory from a backup; see backup.Restore.
 func Restore(file, dir string, dryRun bool, identities ...age.Identity) (backup.Report, error) {
 	return backup.Restore(file, datadir.Dir(dir), dryRun, identities...)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plane is the whole of Capstan in one process: the management plane,
-// what its API server must know, and the controllers.
+// Package plane is the whole of Capstan in one process: the management plane, the
+// definitions of its API server, and the controllers.
 package plane
 
 import (
@@ -45,30 +45,32 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
-// collectorTimeout is how long a start waits at most for the garbage collector
-// to know all kinds. It needs two tenths, unless a kind's first watch came too
+// collectorTimeout bounds how long a start waits for the garbage collector to watch
+// all kinds. It needs 0.2 seconds, unless the first watch of a kind started too
 // early.
 const collectorTimeout = 700 * time.Millisecond
 
-// What a plane has in use without clusters, and for each key that etcd keeps: a
-// key is an object, which the API server and the controllers keep as well, a
-// share of a connection, or of a simulated cluster.
+// The memory that a plane has in use without clusters, and for each key in etcd: a
+// key is an object, which the API server and the controllers cache as well, a share
+// of a connection, or of a simulated cluster.
 const (
 	bytesInUse  = 110 << 20
 	bytesPerKey = 64 << 10
-	// settledAfter is when a start has read what there is and has connected to all
+	// settledAfter is when a start has read all objects and has connected to all
 	// clusters, also on a busy machine.
 	settledAfter = time.Minute
 )
 
-// webhooksHost and webhooksPort are how planes that take turns register their
-// webhooks. No name server knows the name: it is for dialWebhooks alone.
+// webhooksHost and webhooksPort are the address by which planes of a shared store
+// register their webhooks. No name server resolves the name: only dialWebhooks
+// does.
 const (
 	webhooksHost = "webhooks.capstan.internal"
 	webhooksPort = 443
 )
 
-// Options say where the plane lives and what it runs. Only Dir is needed.
+// Options define where the plane stores its data and what it runs. Only Dir is
+// required.
 type Options struct {
 	// Dir is the data directory.
 	Dir string
@@ -78,48 +80,49 @@ type Options struct {
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile, EtcdKeyFile and EtcdPrefix belong to it.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
-	// AwaitEtcd has the start wait for an external etcd that does not answer.
+	// AwaitEtcd makes the start wait for an external etcd that does not answer.
 	AwaitEtcd bool
-	// SimulatedDir keeps the state of simulated machines, for all planes of this
-	// host; "" means a folder in Dir.
+	// SimulatedDir stores the state of simulated machines, for all planes of this
+	// host; "" means a directory in Dir.
 	SimulatedDir string
-	// ContainersDir keeps container machines, for one plane of this host at a time;
-	// "" means that this one runs none.
+	// ContainersDir stores container machines, for one plane of this host at a
+	// time; "" means that this one runs none.
 	ContainersDir string
-	// ContainerNamespaces are those in which container machines can be created; "*"
-	// means all.
+	// ContainerNamespaces are the namespaces in which container machines can be
+	// created; "*" means all.
 	ContainerNamespaces []string
 	// PodsReachHost lets Pods connect to the addresses of this host's interfaces.
 	PodsReachHost bool
-	// UpdateInPlace has container machines get another version of Kubernetes where
-	// they are, not by replacement.
+	// UpdateInPlace changes the Kubernetes version of container machines in place,
+	// not by replacement.
 	UpdateInPlace bool
 	// Providers are the controllers to run; nil means all.
 	Providers []string
-	// FeatureGates are the features of them to have.
+	// FeatureGates are the enabled features.
 	FeatureGates features.Gates
-	// Sync selects more labels and annotations that go from Machines to their Nodes.
+	// Sync selects more labels and annotations to copy from Machines to their
+	// Nodes.
 	Sync nodesync.Additional
-	// SkipMigration are phases of the migration of CRDs to leave out.
+	// SkipMigration are phases of the migration of CRDs to skip.
 	SkipMigration crdmigrator.Phases
 	// MetricsAddress and PprofAddress are host:port; "" means not at all.
 	MetricsAddress, PprofAddress string
 	// InsecureDiagnostics serves them without authentication on any address.
 	InsecureDiagnostics bool
-	// ExtensionClientCertFile and ExtensionClientKeyFile are shown to runtime
-	// extensions that ask for a certificate.
+	// ExtensionClientCertFile and ExtensionClientKeyFile are presented to runtime
+	// extensions that request a certificate.
 	ExtensionClientCertFile, ExtensionClientKeyFile string
 	// TracingEndpoint receives spans by OTLP over gRPC; "" means not at all.
 	TracingEndpoint string
-	// Version is what status says of the program.
+	// Version is the version of the program that status reports.
 	Version string
-	// Flags is what the data directory keeps of the command line, by name.
+	// Flags are the command-line flags that the data directory stores, by name.
 	Flags map[string]string
-	// Fatal is what CatchExits returned.
+	// Fatal is the result of CatchExits.
 	Fatal <-chan error
-	// Progress is told what is being done. Nil tells nobody.
+	// Progress receives the current step. Nil reports nothing.
 	Progress func(string)
-	// Log receives what the controllers say.
+	// Log receives the logs of the controllers.
 	Log logr.Logger
 }
 
@@ -128,11 +131,12 @@ type Plane struct {
 	mgmt    *mgmtplane.Plane
 	manager *manager.Manager
 	pods    *podrunner.Plane
-	guard   *dialguard.Guard // of what Pods connect to
+	guard   *dialguard.Guard // of the connections of Pods
 	pages   manager.ExtensionPages
-	// definitions is asked when an object is converted to an old version.
+	// definitions is read when an object is converted to an old version.
 	definitions *definitions.Watch
-	// leads is closed when the controllers may act; nil unless planes take turns.
+	// leads is closed when the controllers may act; nil unless planes share a
+	// store.
 	leads    chan struct{}
 	webhooks atomic.Pointer[net.Addr] // where this process serves them
 	stack    lifecycle.Stack
@@ -148,28 +152,28 @@ func TuneHeap() {
 		// A plane without clusters has 110 MiB in use. Collecting at 300 instead of
 		// at twice that saves a fifth of the CPU time of a start.
 		Floor: 300 << 20,
-		// With tens of clusters, or a few hundred that are at rest, it has 150 to
+		// With tens of clusters, or a few hundred in steady state, it has 150 to
 		// 400 MiB in use.
 		Small: 120, Large: 1000 << 20,
-		// 100 clusters applied at once have 700 MiB in use when they are busiest, and
-		// were promised to fit 1.2 GiB: this collects at 1.1. A thousand have 2.2 GiB,
-		// were promised 5, and are collected at 4.1.
+		// 100 clusters applied together have a peak of 700 MiB in use, and their
+		// promised limit is 1.2 GiB: this collects at 1.1. A thousand have 2.2 GiB
+		// and a promised limit of 5, and are collected at 4.1.
 		Kept: 315 << 20,
-		// In a burst of a thousand half of the collections go, at 6.3 GiB; they were
-		// promised 8 then. That of a hundred is as it was.
+		// This avoids half of the collections in a burst of a thousand, at 6.3 GiB;
+		// the promised limit then is 8. The burst of a hundred is unchanged.
 		Soon: 10 * time.Second,
-		// Stacks of an API server are deep: to note them as often as Go does by
-		// itself takes 2 % of the CPU time of a start. This finds what has a
-		// hundredth of a plane's heap as well.
+		// Stacks of an API server are deep: to record them as often as Go does by
+		// default takes 2 % of the CPU time of a start. This rate also finds what
+		// has a hundredth of a plane's heap.
 		Sample: 4 << 20,
 	})
 }
 
-// CatchExits keeps libraries from ending the process; see mgmtplane.CatchExits.
+// CatchExits prevents libraries from ending the process; see mgmtplane.CatchExits.
 func CatchExits() <-chan error { return mgmtplane.CatchExits() }
 
-// Start returns when the API server answers, its definitions are up to date
-// and all controllers run. ctx bounds the start alone.
+// Start returns when the API server answers, its definitions are up to date and all
+// controllers run. ctx bounds only the start.
 func Start(ctx context.Context, o Options) (*Plane, error) {
 	recovery.Process()
 	if o.Progress == nil {
@@ -250,15 +254,15 @@ func (p *Plane) serveToPods(listen string) {
 	}
 }
 
-// expect spares collections until what etcd keeps is in memory.
+// expect avoids garbage collections until the data of etcd is in memory.
 func (p *Plane) expect(keys int64) {
 	heap.Expect(bytesInUse + bytesPerKey*uint64(keys))
 	over := time.AfterFunc(settledAfter, recovery.Func(context.Background(), func() { heap.Expect(0) }))
 	p.stack.Push("expectation of the heap", func(context.Context) error { over.Stop(); return nil })
 }
 
-// awaitCollector lets the garbage collector get to know the kinds that own
-// others, for a while: what is made before costs requests, and nothing else.
+// awaitCollector waits, for a limited time, until the garbage collector watches the
+// kinds that own others: objects created before only cost more requests.
 func (p *Plane) awaitCollector(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, collectorTimeout)
 	defer cancel()
@@ -267,10 +271,10 @@ func (p *Plane) awaitCollector(ctx context.Context) {
 		kinds = append(kinds, clusterv1.GroupVersion().WithResource(name))
 	}
 	kinds = append(kinds, controlplanev1.GroupVersion().WithResource("kubeadmcontrolplanes"), bootstrapv1.GroupVersion().WithResource("kubeadmconfigs"))
-	_ = p.mgmt.AwaitCollector(ctx, kinds...) // it only ends late
+	_ = p.mgmt.AwaitCollector(ctx, kinds...) // it only waits longer
 }
 
-// relay passes on what ends the management plane from within.
+// relay forwards the error that ended the management plane from within.
 func (p *Plane) relay() {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go recovery.Func(context.Background(), func() {
@@ -301,9 +305,10 @@ func (p *Plane) takeTurn() {
 	p.stack.Push("turn", func(context.Context) error { close(done); <-ended; return nil })
 }
 
-// dialWebhooks leads the name by which all planes of a store register their
-// webhooks to those of this process. Each API server calls its own: they judge
-// alike, and those of a plane that was lost would be missed.
+// dialWebhooks resolves the name by which all planes of a store register their
+// webhooks to those of this process. Each API server calls the webhooks of its own
+// process: all give the same results, and those of a lost plane could not be
+// reached.
 func (p *Plane) dialWebhooks(ctx context.Context, network, address string) (net.Conn, error) {
 	if address == net.JoinHostPort(webhooksHost, strconv.Itoa(webhooksPort)) {
 		to := p.webhooks.Load()
@@ -315,7 +320,7 @@ func (p *Plane) dialWebhooks(ctx context.Context, network, address string) (net.
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
-// webhooksOf says where webhooks listen and how they are reached.
+// webhooksOf returns where webhooks listen and how they are reached.
 func (p *Plane) webhooksOf() manager.Webhooks {
 	w := manager.Webhooks{Listen: "127.0.0.1:0"}
 	if p.leads != nil {
@@ -324,8 +329,8 @@ func (p *Plane) webhooksOf() manager.Webhooks {
 	return w
 }
 
-// install tells the API server what it must know, when the webhooks answer: it
-// may ask them while it reads what it has kept.
+// install creates the definitions and roles in the API server after the webhooks
+// answer: the API server may call them while it reads stored objects.
 func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error {
 	stop, err := p.definitions.Connect(cfg)
 	if err != nil {
@@ -351,7 +356,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	return install.Plane(ctx, cfg, o.Providers)
 }
 
-// setupPods has this host run Pods.
+// setupPods lets this host run Pods.
 func (p *Plane) setupPods(ctx context.Context, mgr ctrl.Manager) error {
 	cert, key, authority, client := p.mgmt.KubeletFiles()
 	return p.pods.Setup(ctx, mgr, podrunner.APIServer{Serve: p.mgmt.Serve, Cert: cert, Key: key, Authority: authority, Client: client})
@@ -371,7 +376,7 @@ func (p *Plane) startControllers(ctx context.Context) error {
 			err = errors.New("stopped by themselves")
 		}
 		if err != nil {
-			// Who may act no more is refused what it writes, and may hear of that first.
+			// The writes of a former leader are refused, which may be its first sign.
 			p.fail(fmt.Errorf("controllers: %w", errors.Join(p.mgmt.MayAct(), err)))
 		}
 		ended <- err
@@ -404,8 +409,8 @@ func (p *Plane) Kubeconfig() string { return p.mgmt.Kubeconfig() }
 // Err receives what ended the plane from within. The owner then calls Stop.
 func (p *Plane) Err() <-chan error { return p.errs }
 
-// Stop stops the controllers, then the management plane. A second call returns
-// what the first did.
+// Stop stops the controllers, then the management plane. A second call returns the
+// result of the first.
 func (p *Plane) Stop(ctx context.Context) error {
 	p.stop.Do(func() { p.stopErr = p.stack.Unwind(ctx) })
 	return p.stopErr

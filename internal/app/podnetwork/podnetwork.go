@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podnetwork is the program that each node of a cluster of container
-// machines runs for its network: it gives CNI the addresses of the node's Pods, and
-// keeps the routes to those of all other nodes.
+// machines runs for its network: it configures CNI with the addresses of the node's
+// Pods, and maintains the routes to those of all other nodes.
 package podnetwork
 
 import (
@@ -21,24 +21,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podnetwork"
 )
 
-// Options are what the program is told.
+// Options are the options of the program.
 type Options struct {
-	// Node is the name of the Node that it runs on.
+	// Node is the name of its Node.
 	Node string
-	// ConfigDir is where containerd looks for configuration of CNI.
+	// ConfigDir is where containerd reads the configuration of CNI.
 	ConfigDir string
-	// Config says where the API server is.
+	// Config is the configuration of the client of the API server.
 	Config *rest.Config
-	// Log is written to.
+	// Log receives the logs.
 	Log io.Writer
 }
 
-// configFile comes first in the folder, in the order of names, so that containerd
-// takes no other.
+// configFile is the first in the directory, in the order of names, so that
+// containerd uses no other.
 const configFile = "05-capstan.conflist"
 
-// Run works until the context ends. What it has set up stays, so that Pods keep
-// their network while it is replaced.
+// Run works until the context ends. Its network configuration stays, so that Pods
+// have a network while the program is replaced.
 func Run(ctx context.Context, o Options) error {
 	if o.Node == "" {
 		return errors.New("NODE_NAME is empty: set it to the name of the Node, as the add-on's manifest does")
@@ -61,14 +61,14 @@ func Run(ctx context.Context, o Options) error {
 	return podnetwork.Nodes(ctx, o.Config, sync, func(err error) { o.logf("%v", err) })
 }
 
-// apply brings a plan into effect. Kubelet counts a node as ready once CNI has its
-// configuration, so that comes last.
+// apply executes a plan. The kubelet reports a node as ready once CNI has its
+// configuration, so that is written last.
 func apply(p podnetwork.Plan, file string) error {
 	if err := errors.Join(podnetwork.SetRoutes(p.Routes), podnetwork.SetMasquerade(p.Own, p.Pods)); err != nil {
 		return err
 	}
 	if len(p.Own) == 0 {
-		return nil // the controller manager has not given it addresses yet
+		return nil // the controller manager has not assigned addresses yet
 	}
 	mtu, err := podnetwork.MTU()
 	if err != nil {
@@ -81,7 +81,7 @@ func apply(p podnetwork.Plan, file string) error {
 	return podnetwork.WriteConfig(file, text)
 }
 
-// checkForwarding refuses a node that would drop what Pods send.
+// checkForwarding refuses a node that would drop the packets of Pods.
 func checkForwarding(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// capacity is what this host has for Pods. Where the kernel does not tell its
-// memory, nothing is said of it.
+// capacity is the capacity of this host for Pods. It has no memory if the kernel
+// does not report it.
 func capacity() corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),

@@ -58,13 +58,13 @@ var (
 )
 
 const (
-	// kubeletPort is that of all kubelets: nobody listens on it, but it is in URLs.
+	// kubeletPort is the port of all kubelets: it has no listener, but is in URLs.
 	kubeletPort = 10250
-	// dialTimeout is how long the kernel's own retries are worth waiting for.
+	// dialTimeout bounds the kernel's retries of a connection.
 	dialTimeout = 30 * time.Second
-	// maxPods is that of the kubelet's own default.
+	// maxPods is the kubelet's default.
 	maxPods = "110"
-	// maxLeft is room for the first few leftovers of Pods in a condition.
+	// maxLeft bounds the leftovers of Pods that a condition lists.
 	maxLeft = 1 << 10
 )
 
@@ -80,19 +80,19 @@ type Plane struct {
 	routes    atomic.Pointer[podroutes.Routes]
 }
 
-// APIServer is that of the plane: who answers on a connection, and the files of
-// the kubelet and of whom it lets in.
+// APIServer is the API server of the plane: the handler of connections, and the
+// files of the kubelet and of the clients that it accepts.
 type APIServer struct {
 	Serve                        func(net.Conn)
 	Cert, Key, Authority, Client string
 }
 
-// Open opens the sandboxes in the data directory of a plane. A host that cannot
-// have any has the plane do all else. Whether one can be started shows with the
-// first Pod, which says what is missing: to try it here would cost each start of a
-// plane a sandbox, and most planes run no Pod. Files that earlier Pods left and that cannot
-// be removed are reported by the log and the Node. The guard decides where Pods can connect
-// to.
+// Open opens the sandboxes in the data directory of a plane. On a host that cannot
+// run sandboxes, the plane does everything else. The first Pod shows whether one
+// can be started, and reports what is missing: a test here would cost each start of
+// a plane a sandbox, and most planes run no Pod. Files that earlier Pods left and
+// that cannot be removed are reported in the log and on the Node. The guard decides
+// where Pods can connect to.
 func Open(dir string, guard *dialguard.Guard, log logr.Logger) (*Plane, error) {
 	p := &Plane{dir: dir, name: nodeName(), guard: guard, log: log}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
@@ -100,8 +100,8 @@ func Open(dir string, guard *dialguard.Guard, log logr.Logger) (*Plane, error) {
 	if err != nil {
 		p.host, p.sandboxes = nil, none{err}
 	}
-	// What Pods of an earlier process have left goes before the store is opened, which
-	// needs room on the same disk.
+	// Files that Pods of an earlier process left are removed before the store is
+	// opened, which needs space on the same disk.
 	if p.volumes, err = podvolumes.Open(p.volumesDir()); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -119,7 +119,7 @@ func (p *Plane) leave(err error) {
 
 func (p *Plane) volumesDir() string { return filepath.Join(p.dir, "pods", "volumes") }
 
-// nodeName is that of the host, if it can be one of a Node.
+// nodeName is the name of the host, if a Node can have it.
 func nodeName() string {
 	name, err := os.Hostname()
 	name = strings.ToLower(name)
@@ -129,7 +129,7 @@ func nodeName() string {
 	return name
 }
 
-// Name is that of the Node.
+// Name is the name of the Node.
 func (p *Plane) Name() string { return p.name }
 
 // Close ends all sandboxes.
@@ -140,7 +140,8 @@ func (p *Plane) Close() error {
 	return p.host.Close()
 }
 
-// Dial connects the plane to an address or a name in the cluster, or anywhere.
+// Dial connects the plane to an address or a name in the cluster, or to any other
+// address.
 func (p *Plane) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if r := p.routes.Load(); r != nil {
 		return r.Dial(ctx, network, address)
@@ -152,12 +153,12 @@ func outside(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 }
 
-// dialForPods is outside for Pods.
+// dialForPods connects Pods to addresses outside the cluster.
 func (p *Plane) dialForPods(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout, ControlContext: p.guard.Control}).DialContext(ctx, network, address)
 }
 
-// none has no sandbox for any Pod, and says why.
+// none has no sandbox for any Pod; its error is the reason.
 type none struct{ error }
 
 // Start implements runner.Sandboxes.
@@ -168,7 +169,7 @@ func (n none) Start(context.Context, runner.Sandbox) (runner.Running, error) {
 // Rootless implements runner.Sandboxes.
 func (none) Rootless() bool { return false }
 
-// network leads what leaves Pods.
+// network routes the connections of Pods.
 type network struct{ p *Plane }
 
 // Connect implements pods.Network.
@@ -188,7 +189,7 @@ func (n network) Resolve(ctx context.Context, from netip.Addr, query []byte) ([]
 	return nil, errors.New("the plane starts")
 }
 
-// Setup has a manager run the Pods of its API server.
+// Setup sets up a manager that runs the Pods of its API server.
 func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) error {
 	node, err := p.node(mgr)
 	if err != nil {
@@ -217,7 +218,7 @@ func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) erro
 	return r.Setup(ctx, mgr)
 }
 
-// node makes what runs the Pods.
+// node builds the node that runs the Pods.
 func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	typed, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -240,7 +241,7 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	})
 }
 
-// ready tells whether the Node can run any Pod.
+// ready returns whether the Node can run any Pod.
 func (p *Plane) ready() corev1.NodeCondition {
 	if missing, ok := p.sandboxes.(none); ok {
 		return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "NoSandboxes", Message: missing.Error()}
@@ -252,13 +253,14 @@ func (p *Plane) ready() corev1.NodeCondition {
 	return ready
 }
 
-// nodeObject is the Node of a plane.
+// nodeObject returns the Node of a plane.
 func nodeObject(name string, ready corev1.NodeCondition) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: podspec.NodeLabels(name, runtime.GOOS, runtime.GOARCH)},
 		Status: corev1.NodeStatus{
 			Capacity: capacity(), Allocatable: capacity(),
-			// By its name alone: the API server would dial an address as the host does.
+			// Only by its name: the API server would dial an address as the host
+			// does.
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
 			Conditions:      []corev1.NodeCondition{ready},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
@@ -269,8 +271,8 @@ func nodeObject(name string, ready corev1.NodeCondition) *corev1.Node {
 	}
 }
 
-// kubelet returns how the API server is connected to the kubelet, which has no
-// address but within this process.
+// kubelet returns the dial function by which the API server connects to the
+// kubelet, which has no address outside this process.
 func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context) (net.Conn, error), error) {
 	authority, err := os.ReadFile(api.Authority)
 	if err != nil {
@@ -295,9 +297,9 @@ func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context)
 	}, nil
 }
 
-// ending tells that the other end of a connection is closed. A server that has handed
-// one over to streams does not look for that any more, and what it does for the other
-// end would go on.
+// ending reports that the peer closed a connection. A server that has hijacked a
+// connection for streams no longer detects that, and what it does for the peer
+// would continue.
 type ending struct {
 	net.Conn
 	closed func()
@@ -312,7 +314,7 @@ func (e *ending) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tokens are those of ServiceAccounts, for Pods.
+// tokens creates tokens of ServiceAccounts, for Pods.
 type tokens struct{ typed kubernetes.Interface }
 
 // Token implements runner.Tokens.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podrunner has the runner of Pods use the sandboxes and the images of this
-// host.
+// Package podrunner connects the runner of Pods to the sandboxes and the images of
+// this host.
 package podrunner
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
-// Sandboxes are those of a host.
+// Sandboxes are the sandboxes of a host.
 type Sandboxes struct{ *pods.Host }
 
 // Start implements runner.Sandboxes.
@@ -68,12 +68,12 @@ func (r running) Exec(ctx context.Context, container string, args []string, s ru
 	return r.Sandbox.Exec(ctx, container, args, streams(ctx, s))
 }
 
-// streams are those of a client, whose sizes are passed on until ctx ends.
+// streams converts the streams of a client, and forwards its sizes until ctx ends.
 func streams(ctx context.Context, s runner.Streams) pods.Streams {
 	return pods.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY, Resize: sizes[pods.Size](ctx, s.Resize)}
 }
 
-// sizes are those of a terminal as another package calls them; nil if from is.
+// sizes converts terminal sizes to the type of another package; nil if from is.
 func sizes[T, F ~struct{ Rows, Columns uint16 }](ctx context.Context, from <-chan F) <-chan T {
 	if from == nil {
 		return nil
@@ -130,8 +130,8 @@ func (p process) Wait() runner.Exit {
 	return runner.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message, LastMessage: e.LastMessage}
 }
 
-// Images are those of a store. Registries is the file that says how registries are
-// asked; "" is none.
+// Images are the images of a store. Registries is the file with the configuration
+// of registries; "" means none.
 type Images struct {
 	*ociimages.Store
 	Registries string
@@ -161,7 +161,7 @@ func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Ima
 		ctrl.LoggerFrom(ctx).Info("Removed an image that no Pod runs: the disk is nearly full", "digest", g.Digest, "names", g.Names)
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Look for images that could go") // there may be room all the same
+		ctrl.LoggerFrom(ctx).Error(err, "Look for images that could go") // there may still be enough space
 	}
 	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain, Registries: i.Registries})
 	if err != nil {
@@ -180,7 +180,7 @@ func image(i ociimages.Image) runner.Image {
 	}}
 }
 
-// keychain reads what Secrets of registries hold, nil if there are none.
+// keychain reads the credentials in Secrets of registries, nil if there are none.
 func keychain(keys [][]byte) (authn.Keychain, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -194,7 +194,7 @@ func keychain(keys [][]byte) (authn.Keychain, error) {
 	return all, nil
 }
 
-// Kubelet answers for the Pods of a node.
+// Kubelet serves the Pods of a node.
 type Kubelet struct{ *runner.Node }
 
 // Log implements kubelet.Pods.
@@ -216,7 +216,7 @@ func (k Kubelet) Attach(ctx context.Context, namespace, pod, container string, c
 	return k.Node.Attach(ctx, namespace, pod, container, asked(ctx, c))
 }
 
-// asked are the streams of a request, whose sizes are passed on until ctx ends.
+// asked converts the streams of a request, and forwards its sizes until ctx ends.
 func asked(ctx context.Context, c kubelet.Command) runner.Streams {
 	return runner.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Resize: sizes[runner.Size](ctx, c.Resize)}
 }

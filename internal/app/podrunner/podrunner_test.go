@@ -119,7 +119,7 @@ type quiet struct{ t *testing.T }
 
 func (q quiet) Eventf(_ runtime.Object, _ runtime.Object, _, reason, _, note string, args ...any) {}
 
-// refusing lets nothing out of Pods.
+// refusing refuses all connections of Pods to the outside.
 type refusing struct{}
 
 func (refusing) Connect(_ context.Context, _ netip.Addr, _ netip.AddrPort, c *pods.Conn) {
@@ -131,7 +131,7 @@ func (refusing) Resolve(context.Context, netip.Addr, []byte) ([]byte, error) {
 	return nil, errors.New("no names here")
 }
 
-// world is a node with real sandboxes and images, whose objects are in memory.
+// world is a node with real sandboxes and images, and with API objects in memory.
 type world struct {
 	t    *testing.T
 	mgmt client.Client
@@ -181,7 +181,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t, mgmt, node, &runner.Reconciler{Mgmt: mgmt, Node: node, Secrets: noObjects{}, ConfigMaps: noObjects{}}}
 }
 
-// until reconciles the Pod until it is as it is to be.
+// until reconciles the Pod until it is in the desired state.
 func (w *world) until(what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)

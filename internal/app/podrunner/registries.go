@@ -13,7 +13,7 @@ import (
 // registries are credentials by the name of the registry, as Docker writes them.
 type registries map[string]authn.AuthConfig
 
-// add adds those of one Secret. What an error says holds nothing of it.
+// add adds the credentials of one Secret. Its errors contain nothing of the Secret.
 func (r registries) add(key []byte) error {
 	var config struct {
 		Auths map[string]authn.AuthConfig `json:"auths"`

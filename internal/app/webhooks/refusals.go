@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
-// gated are the kinds that nobody acts on without all of some features.
+// gated are the kinds that no controller acts on without all of some features.
 var gated = []struct {
 	provider string
 	group    schema.GroupVersion
@@ -37,9 +37,9 @@ var gated = []struct {
 	{"local", infrav1.GroupVersion(), "LocalMachinePoolTemplate", "localmachinepooltemplates", "", []string{features.ClusterTopology, features.MachinePool}},
 }
 
-// refusals keep out what a feature that is off would act on: it would be stored,
-// and nothing would come of it. What is there already stays, can be deleted, and
-// written where that changes nothing that the feature is for.
+// refusals returns webhooks that refuse what a disabled feature would act on: it
+// would be stored without any effect. Existing objects stay, can be deleted, and
+// can be written if the fields of the feature do not change.
 func refusals(gates features.Gates, providers []string) (all []webhook.Webhook) {
 	if len(gates.Off) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func refusals(gates features.Gates, providers []string) (all []webhook.Webhook) 
 	return all
 }
 
-// gateCluster refuses a topology, or pools in it, unless it is as it was.
+// gateCluster refuses a topology, or pools in it, unless it is unchanged.
 func gateCluster(gates features.Gates, c, old *clusterv1.Cluster) (errs field.ErrorList) {
 	if old == nil {
 		old = &clusterv1.Cluster{}
@@ -91,7 +91,7 @@ func gateCluster(gates features.Gates, c, old *clusterv1.Cluster) (errs field.Er
 	return errs
 }
 
-// gateClass refuses that extensions are asked, unless they were before.
+// gateClass refuses extensions in a class, unless they are unchanged.
 func gateClass(class, old *clusterv1.ClusterClass) (errs field.ErrorList) {
 	if old == nil {
 		old = &clusterv1.ClusterClass{}
@@ -109,7 +109,8 @@ func gateClass(class, old *clusterv1.ClusterClass) (errs field.ErrorList) {
 	return errs
 }
 
-// missing begins with upstream's words, which people look for.
+// missing returns an error that starts with upstream's text, for which users
+// search.
 func missing(at *field.Path, gate string) *field.Error {
 	return field.Forbidden(at, "can be set only if the "+gate+" feature flag is enabled: start Capstan with --feature-gates "+gate+"=true")
 }

@@ -17,7 +17,7 @@ import (
 
 var providers = []string{"core", "kubeadm", "local"}
 
-// off are the gates, with some turned off.
+// off returns the gates with some disabled.
 func off(t *testing.T, names ...string) (g features.Gates) {
 	t.Helper()
 	for _, name := range names {
@@ -34,7 +34,7 @@ func TestKindsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 		features.ClusterTopology: {"ClusterClass", "KubeadmControlPlaneTemplate", "LocalClusterTemplate", "LocalMachinePoolTemplate"},
 		features.MachinePool:     {"MachinePool", "MachinePool/scale", "LocalMachinePool", "LocalMachinePoolTemplate"},
 		features.RuntimeSDK:      {"ExtensionConfig"},
-		features.InPlaceUpdates:  nil, // nobody is asked
+		features.InPlaceUpdates:  nil, // extensions are not called; no kind is refused
 	} {
 		var refused []string
 		for _, w := range refusals(off(t, gate), providers) {
@@ -46,7 +46,7 @@ func TestKindsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 			stored := object(t, w.Kind.Kind, "spec: {a: b}")
 			for name, tc := range map[string]struct {
 				obj, old map[string]any
-				want     bool // to be asked, and refuse it
+				want     bool // to be called, and refuse it
 			}{
 				"made":          {stored, nil, true},
 				"changed":       {object(t, w.Kind.Kind, "spec: {a: c}"), stored, true},
@@ -80,7 +80,7 @@ func TestFieldsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		gate, kind, obj, old string
-		want                 string // what is refused: at which field
+		want                 string // the refused field
 	}{
 		"a topology":                              {features.ClusterTopology, "Cluster", spec, "", "spec.topology"},
 		"a topology that is added":                {features.ClusterTopology, "Cluster", spec, "spec: {paused: true}", "spec.topology"},
@@ -124,8 +124,8 @@ func TestFieldsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreOfKindsThatAreInstalled holds the plurals and scopes to the
-// definitions, and the list to the providers that run.
+// TestRefusalsAreOfKindsThatAreInstalled compares the plurals and scopes with the
+// definitions, and the list with the providers that run.
 func TestRefusalsAreOfKindsThatAreInstalled(t *testing.T) {
 	t.Parallel()
 	crds, err := manifests.CRDs()

@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
-// Clients read what few of the webhooks need to know beyond the object itself.
+// Clients read what a few of the webhooks need in addition to the object itself.
 type Clients struct {
 	Live     client.Client
 	Cache    client.Reader // with indexes, of what is read often

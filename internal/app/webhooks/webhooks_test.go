@@ -40,7 +40,7 @@ func find(t *testing.T, kind string, mutating bool) webhook.Webhook {
 	return webhook.Webhook{}
 }
 
-// guards reports whether a webhook is about deletions.
+// guards reports whether a webhook is for deletions.
 func guards(w webhook.Webhook) bool {
 	return slices.Contains(w.Operations, admissionregistrationv1.Delete)
 }
@@ -79,8 +79,8 @@ func encode(t *testing.T, obj any) []byte {
 	return data
 }
 
-// TestDefaultingIsCalledExactlyWhenItWouldSetSomething holds the conditions
-// that API servers evaluate against the functions that they save calls of.
+// TestDefaultingIsCalledExactlyWhenItWouldSetSomething compares the conditions that
+// API servers evaluate with the functions whose calls they save.
 func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 	t.Parallel()
 	const (
@@ -290,8 +290,8 @@ func TestMachineConfigsAreCheckedOnlyWhenTheyHoldWhatIsChecked(t *testing.T) {
 	}
 }
 
-// TestEveryMachineThatIsRefusedIsAskedAbout holds the condition that saves
-// calls for the Machines of controllers against the function.
+// TestEveryMachineThatIsRefusedIsAskedAbout compares the condition that saves calls
+// for the Machines of controllers with the function.
 func TestEveryMachineThatIsRefusedIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	const infra = "infrastructureRef: {apiGroup: infrastructure.g, kind: I, name: m}"
@@ -389,8 +389,8 @@ func TestProvidersChooseTheirWebhooks(t *testing.T) {
 	}
 }
 
-// TestMalformedReviewsAreRefused sends each webhook what no API server does:
-// whoever reaches it may.
+// TestMalformedReviewsAreRefused sends each webhook what no API server sends, but
+// any client that reaches it may.
 func TestMalformedReviewsAreRefused(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(text)} }
@@ -429,13 +429,13 @@ func TestMalformedReviewsAreRefused(t *testing.T) {
 			req := whole()
 			change(req)
 			if name == "another kind" && req.SubResource != "" {
-				continue // that of a subresource is not the resource's
+				continue // a webhook of a subresource is not that of the resource
 			}
 			if got := w.Admit(t.Context(), req); got.Allowed || got.Result.Code != http.StatusBadRequest || got.UID != "1" || !strings.Contains(got.Result.Message, w.Name()) {
 				t.Errorf("%s, %s: %v", w.Name(), name, got)
 			}
 		}
-		// What is well formed may be refused, but for what it says.
+		// A well-formed object may be refused, but only because of its content.
 		for _, text := range []string{"{}", `{"spec": null}`, `{"spec": {}}`, `{"metadata": null, "spec": {"template": null}}`, `{"spec": []}`, "[]", `"x"`, "7"} {
 			req := whole()
 			if req.Object = raw(text); len(req.OldObject.Raw) > 0 {

@@ -26,13 +26,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
-// manager is the field manager of what is injected.
+// manager is the field manager of injected authorities.
 const manager = "capstan-cainjection"
 
-// errAwaited says that there is nothing to mend: what is not there yet may come.
+// errAwaited means that the user has nothing to correct: the object may still be
+// created.
 var errAwaited = errors.New("there is none yet")
 
-// Kinds are those in which authorities are injected, each with a name for its
+// Kinds are the kinds in which authorities are injected, each with a name for its
 // controller.
 func Kinds() map[string]schema.GroupVersionKind {
 	return map[string]schema.GroupVersionKind{
@@ -43,7 +44,7 @@ func Kinds() map[string]schema.GroupVersionKind {
 	}
 }
 
-// Object is an empty object of a kind, of which only the metadata is read.
+// Object returns an empty object of a kind, of which only the metadata is read.
 func Object(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
@@ -58,7 +59,7 @@ type Reconciler struct {
 	Mgmt     client.Client // the management cluster
 	Live     client.Reader // the same, past the cache: it holds neither Secrets nor more than metadata
 	Recorder events.EventRecorder
-	// Secrets are those that authorities come from; nil watches none.
+	// Secrets watches the Secrets that have authorities; nil watches none.
 	Secrets *secretwatch.Follower
 	// APIServer is the authority of the API server, in PEM.
 	APIServer []byte
@@ -77,7 +78,8 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// named are the objects that want the authority of a Certificate.
+// named returns requests for the objects that request the authority of a
+// Certificate.
 func (r *Reconciler) named(ctx context.Context, of client.Object) (all []reconcile.Request) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(r.Kind.GroupVersion().WithKind(r.Kind.Kind + "List"))
@@ -105,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if problem != nil { // what is awaited wakes us, or a change of the annotation
+	if problem != nil { // the awaited object, or a change of the annotation, triggers a reconcile
 		ctrl.LoggerFrom(ctx).V(2).Info("Injecting no certificate authority", "reason", problem.Error())
 		if errors.Is(problem, errAwaited) {
 			return ctrl.Result{}, nil
@@ -116,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 	return ctrl.Result{}, r.inject(ctx, seen, bundle)
 }
 
-// authority is what the object wants to have injected, or why there is none.
+// authority returns the authority that the object requests, or why there is none.
 func (r *Reconciler) authority(ctx context.Context, seen *metav1.PartialObjectMetadata) (bundle []byte, problem, err error) {
 	from, problem := certificate.SourceOf(seen.Annotations)
 	if problem != nil {
@@ -151,8 +153,8 @@ func (r *Reconciler) authority(ctx context.Context, seen *metav1.PartialObjectMe
 	return bundle, problem, nil
 }
 
-// inject writes the authority into the object if it is not there. Somebody else's
-// write in between gives a conflict.
+// inject writes the authority to the object if it differs. A concurrent write of
+// another client causes a conflict.
 func (r *Reconciler) inject(ctx context.Context, seen *metav1.PartialObjectMetadata, bundle []byte) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(r.Kind)
@@ -169,5 +171,5 @@ func (r *Reconciler) inject(ctx context.Context, seen *metav1.PartialObjectMetad
 	return nil
 }
 
-// Forget is told of an object that has gone.
+// Forget stops watching the Secrets of a deleted object.
 func (r *Reconciler) Forget(key client.ObjectKey) { r.Secrets.Follow(key) }

@@ -29,13 +29,13 @@ import (
 const (
 	name = "certificate"
 
-	// workers is how many certificates are issued at once: to make an RSA key takes a
-	// tenth of a second of CPU time, and a large one many seconds.
+	// workers is the number of certificates that are issued concurrently: an RSA
+	// key takes a tenth of a second of CPU time, and a large one many seconds.
 	workers = 2
 )
 
-// SecretName is the field by which Certificates can be listed to get those that
-// have one Secret, by its name.
+// SecretName is the index field by which the Certificates with the same Secret can
+// be listed, by the name of the Secret.
 const SecretName = "spec.secretName"
 
 // OfSecretName returns the name of the Secret of a Certificate.
@@ -50,7 +50,8 @@ type Reconciler struct {
 	Live     client.Reader // the same, past the cache: it does not hold the Secrets
 	Clock    clock.PassiveClock
 	Recorder events.EventRecorder
-	// Secrets are those of Certificates and authorities; nil watches none.
+	// Secrets watches the Secrets of Certificates and authorities; nil watches
+	// none.
 	Secrets *secretwatch.Follower
 }
 
@@ -72,13 +73,13 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// asked reports whether somebody asks for a new certificate in the status.
+// asked reports whether the status has a request for a new certificate.
 func asked(obj client.Object) bool {
 	return certificate.Asked(obj.(*certmanagerv1.Certificate))
 }
 
-// rivals are the Certificates that have the Secret of one, which may have it when
-// that goes.
+// rivals returns the Certificates that have the same Secret, one of which may use
+// it when this one is deleted.
 func (r *Reconciler) rivals(ctx context.Context, obj client.Object) (all []reconcile.Request) {
 	others, err := r.others(ctx, obj.(*certmanagerv1.Certificate))
 	if err != nil {
@@ -90,7 +91,7 @@ func (r *Reconciler) rivals(ctx context.Context, obj client.Object) (all []recon
 	return all
 }
 
-// issuedBy are the Certificates of an issuer.
+// issuedBy returns the Certificates of an issuer.
 func (r *Reconciler) issuedBy(ctx context.Context, issuer client.Object) (all []reconcile.Request) {
 	list := &certmanagerv1.CertificateList{}
 	if err := r.Mgmt.List(ctx, list, client.InNamespace(issuer.GetNamespace())); err != nil {
@@ -122,11 +123,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *certmanagerv1.Certificate
 	}.Reconcile(ctx, c)
 }
 
-// Forget is told of a Certificate that has gone.
+// Forget stops watching the Secrets of a deleted Certificate.
 func (r *Reconciler) Forget(key client.ObjectKey) { r.Secrets.Follow(key) }
 
-// deadline is when the certificate is to be renewed, if that is still to come; a
-// certificate that cannot be renewed may be watched to its end.
+// deadline is when the certificate must be renewed, if that is in the future; a
+// certificate that cannot be renewed is followed until it expires.
 func deadline(s *state) time.Time {
 	if at := s.plan.Renewal; at.After(s.facts.Now) {
 		return at
@@ -137,9 +138,10 @@ func deadline(s *state) time.Time {
 	return time.Time{}
 }
 
-// report fills the status, and tells of what was issued, or why nothing was.
+// report fills the status, and emits an event for an issued certificate, or why
+// none was issued.
 func (r *Reconciler) report(s *state, failed error) {
-	if failed != nil { // what is known is that it is not done; it is tried again
+	if failed != nil { // the reconcile is incomplete and is retried
 		return
 	}
 	certificate.Report(s.facts, s.plan, s.issued != nil)

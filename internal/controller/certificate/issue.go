@@ -26,13 +26,13 @@ const (
 	derKey      = "key.der"
 	combinedKey = "tls-combined.pem"
 
-	// manager is the field manager of Secrets: which labels and annotations are ours
-	// is read back by it.
+	// manager is the field manager of Secrets: it identifies the labels and
+	// annotations that this controller set.
 	manager = "capstan-certificate"
 )
 
-// issue has a certificate signed if one is due. It is stored by write, with what
-// else is to change in the Secret.
+// issue signs a certificate if one is due. write stores it, together with the other
+// changes to the Secret.
 func (r *Reconciler) issue(ctx context.Context, s *state) (phase.Next, error) {
 	due := s.plan.Issue
 	if due == nil {
@@ -57,9 +57,9 @@ func (r *Reconciler) issue(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// write brings the Secret to what the Certificate asks for, if it holds that
-// Certificate's certificate, or gets one now. One write stores the certificate with
-// its key; somebody else's write in between gives a conflict.
+// write updates the Secret to the state that the Certificate requests, if the
+// Secret has that Certificate's certificate, or gets one now. One write stores the
+// certificate with its key; a concurrent write of another client causes a conflict.
 func (r *Reconciler) write(ctx context.Context, s *state) (phase.Next, error) {
 	if s.issued == nil && (s.plan.Violation != nil || s.facts.Problem != "") {
 		return phase.Continue(), nil
@@ -73,21 +73,21 @@ func (r *Reconciler) write(ctx context.Context, s *state) (phase.Next, error) {
 	case live == nil:
 		err = r.Mgmt.Create(ctx, secret, client.FieldOwner(manager))
 	case !equality.Semantic.DeepEqual(live, secret):
-		err = r.Mgmt.Update(ctx, secret, client.FieldOwner(manager)) // under the version that was read
+		err = r.Mgmt.Update(ctx, secret, client.FieldOwner(manager)) // with the resource version that was read
 	}
 	if err != nil {
 		return phase.Continue(), fmt.Errorf("write Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
-	if s.issued != nil { // what is reported is what is stored
+	if s.issued != nil { // the status reports what is stored
 		s.see(secret)
-		conditions.Delete(s.facts.Certificate, certmanagerv1.IssuingCondition) // by which somebody may have asked
+		conditions.Delete(s.facts.Certificate, certmanagerv1.IssuingCondition) // which may have requested the certificate
 		s.plan = certificate.Decide(s.facts)
 	}
 	return phase.Continue(), nil
 }
 
-// wanted is the Secret with the certificate, its key, and what the Certificate says
-// of it. What others have put there stays.
+// wanted returns the Secret with the certificate, its key, and the metadata that
+// the Certificate defines. Data of other clients stays.
 func (s *state) wanted(live *corev1.Secret) (*corev1.Secret, error) {
 	c := s.facts.Certificate
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.SecretName}, Type: corev1.SecretTypeTLS}
@@ -116,8 +116,8 @@ func (s *state) wanted(live *corev1.Secret) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// further adds the forms of certificate and key that are asked for, and takes those
-// away that are not.
+// further adds the requested output formats of certificate and key, and removes the
+// others.
 func further(c *certmanagerv1.Certificate, data map[string][]byte) {
 	key := data[corev1.TLSPrivateKeyKey]
 	for at, form := range map[string]struct {

@@ -22,27 +22,27 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	facts certificate.Facts
 	plan  certificate.Plan
 
-	request   signing.Request   // sound unless facts.Problem says otherwise
-	authority signing.Authority // sound unless facts.Issuer says otherwise
+	request   signing.Request   // valid unless facts.Problem is set
+	authority signing.Authority // valid unless facts.Issuer reports a problem
 	key       crypto.Signer     // in the Secret; nil if there is none
 	found     signing.Signed    // in the Secret
 	before    []metav1.Condition
-	issued    *certificate.Reason // why a certificate was; nil if none was
+	issued    *certificate.Reason // why a certificate was issued; nil if none was
 }
 
-// told reports whether the Certificate said so before.
+// told reports whether the Certificate already had this reason in its conditions.
 func (s *state) told(r *certificate.Reason) bool {
 	before := &certmanagerv1.Certificate{Status: certmanagerv1.CertificateStatus{Conditions: s.before}}
 	return conditions.Reason(before, certmanagerv1.IssuingCondition) == r.Reason && conditions.Message(before, certmanagerv1.IssuingCondition) == r.Message
 }
 
-// observe reads what there is. There is nothing to know of a Certificate that is
-// being deleted, or that somebody else sees to.
+// observe reads the state. It returns none for a Certificate that is being deleted,
+// or that cert-manager itself handles.
 func (r *Reconciler) observe(ctx context.Context, c *certmanagerv1.Certificate) (*state, error) {
 	if honoured, err := issuers.Honoured(ctx, r.Mgmt); err != nil || !honoured || !c.DeletionTimestamp.IsZero() {
 		return nil, err
@@ -79,7 +79,7 @@ func (r *Reconciler) observe(ctx context.Context, c *certmanagerv1.Certificate) 
 	return s, nil
 }
 
-// read reads what is asked for.
+// read parses the request.
 func (s *state) read() error {
 	c := s.facts.Certificate
 	times, wrongTimes := certificate.ReadTimes(&c.Spec)
@@ -100,7 +100,7 @@ func (r *Reconciler) open(ctx context.Context, s *state, issuer issuers.Issuer) 
 	return err
 }
 
-// others are the Certificates of the namespace that have the same Secret.
+// others returns the Certificates of the namespace that have the same Secret.
 func (r *Reconciler) others(ctx context.Context, c *certmanagerv1.Certificate) (all []*certmanagerv1.Certificate, err error) {
 	list := &certmanagerv1.CertificateList{}
 	if err := r.Mgmt.List(ctx, list, client.InNamespace(c.Namespace), client.MatchingFields{SecretName: c.Spec.SecretName}); err != nil {
@@ -114,7 +114,7 @@ func (r *Reconciler) others(ctx context.Context, c *certmanagerv1.Certificate) (
 	return all, nil
 }
 
-// see looks at what a Secret holds.
+// see reads the content of a Secret.
 func (s *state) see(secret *corev1.Secret) {
 	s.facts.Secret = certificate.Secret{Object: secret}
 	s.key, s.found = nil, signing.Signed{}

@@ -30,12 +30,13 @@ const name = "cluster"
 // and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
-	Live      client.Reader      // the management cluster without a cache: Secrets that users bring
+	Live      client.Reader      // the management cluster without a cache: Secrets that users provide
 	Providers *provider.Objects  // infrastructure and control plane objects
 	Workload  workload.Clusters  // the state of connections
 	Clock     clock.PassiveClock // of conditions
 	Recorder  events.EventRecorder
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool
@@ -85,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	}.Reconcile(ctx, cluster)
 }
 
-// event tells the user what was done.
+// event emits an event for an action.
 func (r *Reconciler) event(s *state, reason, action, note string, args ...any) {
 	r.Recorder.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, action, "%s", fmt.Sprintf(note, args...))
 }

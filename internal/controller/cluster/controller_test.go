@@ -39,7 +39,7 @@ var (
 	key = client.ObjectKey{Namespace: "ns", Name: "demo"}
 )
 
-// connections is a workload.Clusters that only tells a state.
+// connections is a workload.Clusters that only reports its health.
 type connections struct {
 	workload.Clusters
 	health workload.Health
@@ -61,7 +61,7 @@ func newCluster(change ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
 	return c
 }
 
-// object makes an object of a provider with the given fields.
+// object returns an object of a provider with the given fields.
 func object(kind string, fields map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: fields}
 	u.SetAPIVersion("x.io/v1")
@@ -320,7 +320,7 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	tests := map[string]struct {
 		objects []client.Object
 		deleted []string
-		reason  string // of Deleting; "" if the Cluster has gone
+		reason  string // of Deleting; "" if the Cluster was deleted
 	}{
 		"workers first": {
 			[]client.Object{deployment, lone("m", nil), brain(), network()},
@@ -360,8 +360,8 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	}
 }
 
-// TestDeletionOfATopologyWaitsForItsHook, and for nothing of its class, which may be
-// gone or nothing that this manager can read.
+// TestDeletionOfATopologyWaitsForItsHook checks that the deletion does not wait for
+// its class, which may be deleted or not readable by this manager.
 func TestDeletionOfATopologyWaitsForItsHook(t *testing.T) {
 	for wait, annotations := range map[string]map[string]string{
 		"WaitingForBeforeDeleteHook":     nil,
@@ -385,7 +385,8 @@ func TestDeletionOfATopologyWaitsForItsHook(t *testing.T) {
 	}
 }
 
-// TestAClassSaysWhatAClusterIsAvailableBy, and one that is missing says nothing.
+// TestAClassSaysWhatAClusterIsAvailableBy also checks that a missing class adds no
+// gate.
 func TestAClassSaysWhatAClusterIsAvailableBy(t *testing.T) {
 	class := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "class"}}
 	class.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backup"}}
@@ -403,7 +404,7 @@ func TestAClassSaysWhatAClusterIsAvailableBy(t *testing.T) {
 func TestDeletionOfAKindThatCannotBeUsed(t *testing.T) {
 	tests := map[string]struct {
 		crd   []client.Object
-		want  string // message of Deleting; "" if the Cluster has gone
+		want  string // message of Deleting; "" if the Cluster was deleted
 		group string
 	}{
 		"no CRD, hence no object": {},

@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/clusterdeletion"
 )
 
-// delete takes the Cluster away in order, as far as is possible now: it has the
-// deletion planned, and what the plan asks for deleted. Watches wake us.
+// delete deletes the Cluster in order, as far as possible now: it plans the
+// deletion, and deletes what the plan requests. Watches trigger the next reconcile.
 func (r *Reconciler) delete(ctx context.Context, s *state) (phase.Next, error) {
 	_, let := s.cluster.Annotations[runtimev1.OkToDeleteAnnotation]
 	made, err := clusterdeletion.Planner.Make(
@@ -39,7 +39,7 @@ func (r *Reconciler) delete(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), err
 }
 
-// answer deletes what the plan of a deletion wants deleted.
+// answer deletes the object in a question of the plan.
 func (r *Reconciler) answer(ctx context.Context, s *state, q clusterdeletion.Question) (clusterdeletion.Answer, error) {
 	var obj client.Object
 	meta := metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: q.Name}
@@ -62,10 +62,10 @@ func (r *Reconciler) answer(ctx context.Context, s *state, q clusterdeletion.Que
 	return clusterdeletion.Answer{Failed: questions.Failed(client.IgnoreNotFound(r.Mgmt.Delete(ctx, obj)))}, nil
 }
 
-// deleteReferred asks for the deletion of the object behind a reference, unless
-// that has been done. What belongs to somebody else stays. A kind without a CRD
-// has no objects. If a CRD is there but cannot be used, an object of it may
-// exist: so that is an error to be mended.
+// deleteReferred requests the deletion of the object behind a reference, unless
+// that has been done. An object with another owner stays. A kind without a CRD has
+// no objects. If a CRD exists but cannot be used, an object of it may exist: so
+// that is an error for the user to correct.
 func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider.Reference) (a clusterdeletion.Answer, err error) {
 	err = r.look(ctx, s, ref)
 	if ref.Gone() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster brings a Cluster up by its provider objects, sums up what
-// belongs to it, and takes it away in order.
+// Package cluster provisions a Cluster through its provider objects, aggregates the
+// status of its parts, and deletes it in order.
 //
 // Watches: Cluster; control plane and infrastructure objects by reference;
 // MachineDeployment, MachineSet, MachinePool and Machine by cluster name;

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
-// kubeconfig makes the admin kubeconfig of a Cluster without a control plane
-// object, from the certificate authority that its bootstrap provider made.
+// kubeconfig creates the admin kubeconfig of a Cluster without a control plane
+// object, from the certificate authority that its bootstrap provider created.
 func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, error) {
 	c := s.cluster
 	if s.controlPlane.Ref.IsDefined() || c.Spec.Topology.IsDefined() || !c.Spec.ControlPlaneEndpoint.IsValid() {
@@ -32,7 +32,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 	}
 	secret, err := store.Find(ctx, c, certs.CA, nil)
 	if apierrors.IsNotFound(err) {
-		return phase.LookAgain(secrets.Interval), nil // its bootstrap provider, or a user, has yet to bring one of the two
+		return phase.LookAgain(secrets.Interval), nil // its bootstrap provider, or a user, has to create one of the two
 	}
 	if err != nil {
 		return phase.Continue(), err

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
-// state is what one reconcile knows. observe and the phases fill it; report
+// state has what one reconcile has read. observe and the phases fill it; report
 // reads nothing else.
 type state struct {
 	cluster    *clusterv1.Cluster
@@ -38,7 +38,7 @@ type state struct {
 	deletion clusterstatus.Stage
 }
 
-// observe reads what belongs to the Cluster from the management cluster's cache.
+// observe reads the objects of the Cluster from the management cluster's cache.
 func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*state, error) {
 	key := client.ObjectKeyFromObject(cluster)
 	s := &state{cluster: cluster, now: r.Clock.Now(), specBefore: cluster.Spec.DeepCopy(), health: r.Workload.Health(key)}
@@ -50,8 +50,8 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 		pools       clusterv1.MachinePoolList
 		machines    clusterv1.MachineList
 	)
-	// They are read, and shared with the cache: a Cluster is woken by each change
-	// of each of its Machines, and would copy all of them each time.
+	// They are only read, and shared with the cache: each change of a Machine
+	// triggers a reconcile of its Cluster, which would copy all of them each time.
 	for _, list := range []client.ObjectList{&deployments, &sets, &pools, &machines} {
 		if err := r.Mgmt.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{index.ClusterName: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list what belongs to Cluster %s: %w", key, err)
@@ -61,8 +61,8 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 	return s, r.readClass(ctx, s)
 }
 
-// readClass takes from the class of a Cluster what is available by it. A class
-// that is not there says nothing of that. A deletion needs none.
+// readClass reads the availability gates in the class of a Cluster. A class that is
+// not found adds none. A deletion needs none.
 func (r *Reconciler) readClass(ctx context.Context, s *state) error {
 	if !s.cluster.Spec.Topology.IsDefined() || !s.cluster.DeletionTimestamp.IsZero() {
 		return nil
@@ -79,13 +79,14 @@ func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference
 	return r.Providers.Look(ctx, s.cluster.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.ClusterList{}})
 }
 
-// refs lists what a Cluster refers to.
+// refs returns the references of a Cluster.
 func refs(o client.Object) []clusterv1.ContractVersionedObjectReference {
 	c := o.(*clusterv1.Cluster)
 	return []clusterv1.ContractVersionedObjectReference{c.Spec.InfrastructureRef, c.Spec.ControlPlaneRef}
 }
 
-// ofDescendant names the Cluster of a Machine, or of what holds Machines.
+// ofDescendant returns a request for the Cluster of a Machine, or of an owner of
+// Machines.
 func ofDescendant(_ context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, cluster := range index.Of(obj) {
@@ -94,12 +95,12 @@ func ofDescendant(_ context.Context, obj client.Object) []reconcile.Request {
 	return out
 }
 
-// classMatters passes what a Cluster looks at of its class.
+// classMatters passes changes of the fields of a class that a Cluster reads.
 func classMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.ClusterClass) []any { return []any{c.Spec.AvailabilityGates} })
 }
 
-// ofConnection names the Cluster whose connection changed.
+// ofConnection returns a request for the Cluster whose connection changed.
 func ofConnection(_ context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: cluster}}
 }

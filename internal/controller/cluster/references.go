@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
-// infrastructure takes over the infrastructure object and copies what it says.
+// infrastructure adopts the infrastructure object and copies its reported fields.
 func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
 	if !s.infra.Ref.IsDefined() {
 		clusterstatus.WithoutInfrastructure(s.cluster)
@@ -34,8 +34,8 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	return phase.Continue(), s.infra.Failed(err)
 }
 
-// controlPlane takes over the control plane object and notes when it is
-// initialized. Without one, the control plane Machines tell.
+// controlPlane adopts the control plane object and records when it is initialized.
+// Without one, the control plane Machines determine that.
 func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, error) {
 	if !s.controlPlane.Ref.IsDefined() {
 		clusterstatus.WithoutControlPlane(s.cluster, s.members.ControlPlaneMachines)
@@ -50,13 +50,14 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, er
 	news, err := clusterstatus.TakeControlPlane(s.cluster, obj.Unstructured, obj.Contract)
 	if news {
 		ctrl.LoggerFrom(ctx).Info("Control plane is initialized", s.controlPlane.Ref.Kind, s.controlPlane.Ref.Name)
-		// No event: the condition ControlPlaneInitialized tells, and since when.
+		// No event: the condition ControlPlaneInitialized reports it, and since
+		// when.
 	}
 	return phase.Continue(), s.controlPlane.Failed(errors.Join(uncounted, err))
 }
 
-// takeOver reads the object behind a reference and puts owner and label on it.
-// done means that there is nothing to read from it, or that it is another's.
+// takeOver reads the object behind a reference and sets owner and label. done means
+// that there is nothing to read from it, or that it has another owner.
 func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Reference, before *bool) (done bool, err error) {
 	if err := r.look(ctx, s, ref); err != nil {
 		return true, err
@@ -65,7 +66,7 @@ func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Refer
 		if ptr.Deref(before, false) {
 			return true, reconcile.TerminalError(fmt.Errorf("%s: %s %s/%s has been deleted while the Cluster still exists: delete the Cluster, or restore the object from a backup", ref.Field, ref.Ref.Kind, s.cluster.Namespace, ref.Ref.Name))
 		}
-		return true, nil // its creation wakes us
+		return true, nil // its creation triggers a reconcile
 	}
 	err = r.Providers.Take(ctx, ref, provider.Adoption{Claim: claim.ByCluster(s.cluster)})
 	return ref.Held() || err != nil, err

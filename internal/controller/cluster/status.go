@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
-// facts are what the status tells of; failed is what the phases returned.
+// facts returns the facts for the status; failed is the error of the phases.
 func (s *state) facts(failed error) clusterstatus.Facts {
 	c, h := s.cluster, s.health
 	return clusterstatus.Facts{

@@ -26,12 +26,12 @@ import (
 
 const name = "clusterclass"
 
-// Extensions call the handler of a runtime extension. They remember answers.
+// Extensions calls the handler of a runtime extension, and caches answers.
 type Extensions interface {
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
-	// Reject forgets an answer that cannot be used.
+	// Reject evicts an answer that cannot be used.
 	Reject(hook any, name string, request hooksv1.RequestObject)
-	// Source wakes those whom another registration concerns.
+	// Source returns requests for the objects that a changed registration affects.
 	Source(extensions.ToRequests) source.Source
 }
 
@@ -45,11 +45,11 @@ type Reconciler struct {
 	Legacy     bool // status.deprecated.v1beta1 is filled
 
 	watcher provider.Watcher                     // set by Setup; without it nothing is watched
-	checked controller.Memory[[sha256.Size]byte] // the definitions that were found good last
+	checked controller.Memory[[sha256.Size]byte] // the definitions that were last found valid
 }
 
-// Setup registers the controller and its watches; those of templates come as
-// classes name them.
+// Setup registers the controller and its watches; watches of templates start when
+// classes name their kinds.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Providers == nil || r.Extensions == nil || r.Clock == nil {
 		return errors.New("clusterclass: Mgmt, Providers, Extensions and Clock are required")
@@ -76,8 +76,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, class *clusterv1.ClusterClas
 	}.Reconcile(ctx, class)
 }
 
-// observe starts a reconcile. For a class that is being deleted there is nothing
-// to do.
+// observe starts a reconcile. It returns no state for a class that is being
+// deleted.
 func observe(_ context.Context, class *clusterv1.ClusterClass) (*state, error) {
 	if !class.DeletionTimestamp.IsZero() {
 		return nil, nil

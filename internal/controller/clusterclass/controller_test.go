@@ -48,7 +48,7 @@ type world struct {
 	writes  []string
 	answers map[string]func(settings map[string]string) (string, error) // the variables in YAML, by handler
 	asked   int
-	// rejected are the handlers whose answers were
+	// rejected are the handlers of rejected answers
 	rejected []string
 }
 
@@ -136,7 +136,7 @@ func (w *world) class() *clusterv1.ClusterClass {
 	return class
 }
 
-// reconcile does it once, and returns what was written and what failed.
+// reconcile calls the reconciler once, and returns the writes and the error.
 func (w *world) reconcile() ([]string, error) {
 	w.Helper()
 	w.writes = nil
@@ -145,7 +145,7 @@ func (w *world) reconcile() ([]string, error) {
 	return w.writes, err
 }
 
-// says fails unless a condition is as wanted.
+// says fails unless a condition is as desired.
 func (w *world) says(condition, want string) {
 	w.Helper()
 	c := conditions.Get(w.class(), condition)
@@ -194,7 +194,8 @@ func TestAClassOwnsItsTemplatesAndTellsItsVariables(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongWithATemplateIsTold and does not keep the others waiting.
+// TestWhatIsWrongWithATemplateIsTold also checks that one template does not delay
+// the others.
 func TestWhatIsWrongWithATemplateIsTold(t *testing.T) {
 	t.Parallel()
 	const missing = "Unknown InternalError spec.workers.machinePools[b].infrastructure.templateRef: "
@@ -246,7 +247,7 @@ func TestExtensionsDefineVariables(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		vars, more      func(map[string]string) (string, error)
-		ready, variable string // what is told, and the variables with their sources
+		ready, variable string // what is reported, and the variables with their sources
 	}{
 		"both answer": {
 			vars: func(settings map[string]string) (string, error) {
@@ -299,7 +300,7 @@ func TestExtensionsDefineVariables(t *testing.T) {
 	}
 }
 
-// sources lists variables with who defines them.
+// sources lists variables with their definers.
 func sources(class *clusterv1.ClusterClass) string {
 	var all []string
 	for _, v := range class.Status.Variables {
@@ -316,8 +317,8 @@ func sources(class *clusterv1.ClusterClass) string {
 	return strings.Join(all, "; ")
 }
 
-// TestRulesThatNobodyAdmittedAreTold: a class may have come while admission did
-// not run.
+// TestRulesThatNobodyAdmittedAreTold has a class that was created while admission
+// did not run.
 func TestRulesThatNobodyAdmittedAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, spec+"  - {name: b, required: true, schema: {openAPIV3Schema: {type: array, items: {type: string, x-kubernetes-validations: [{rule: 'self =='}]}}}}\n")
@@ -329,7 +330,8 @@ func TestRulesThatNobodyAdmittedAreTold(t *testing.T) {
 	}
 }
 
-// TestDefinitionsAreCheckedOnce: each event of a template is a reconcile.
+// TestDefinitionsAreCheckedOnce matters because each event of a template triggers a
+// reconcile.
 func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, external)
@@ -353,7 +355,8 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	}
 }
 
-// TestAStartTakesNothingBack: extensions cannot be asked until all are looked at.
+// TestAStartTakesNothingBack covers the time in which extensions cannot be called
+// because they are not registered yet.
 func TestAStartTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, external)

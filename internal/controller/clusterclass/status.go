@@ -18,28 +18,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	class     *clusterv1.ClusterClass
-	templates []string // what is wrong with them
+	templates []string // problems with them
 	outdated  []string // those that the class names by an older version of their API
 	variables error    // why they are not ready
 }
 
-// longest is what a condition says at most: an extension may answer anything.
+// longest is the maximum length of a condition message: an extension may return any
+// text.
 const longest = 4096
 
-// report fills the status. It is pure but for the time.
+// report fills the status. It is pure except for the time.
 func (r *Reconciler) report(s *state, failed error) {
 	all := []metav1.Condition{pause.Condition(nil, s.class), s.refVersions()}
-	// After a start nobody can be asked for a moment. What was said of this
-	// generation is said still: its Clusters go by it.
+	// Just after a start no extension can be called. The earlier report of this
+	// generation stays: its Clusters depend on it.
 	if !errors.Is(s.variables, access.ErrNotReady) || s.class.Status.ObservedGeneration != s.class.Generation {
 		all = append(all, s.variablesReady())
 	}
 	for _, c := range all {
 		c.ObservedGeneration, c.Message = s.class.Generation, extensions.Shorten(c.Message, longest)
-		if !apierrors.IsConflict(failed) { // somebody changed a template too: it is tried again at once
+		if !apierrors.IsConflict(failed) { // another client changed a template too: it is retried immediately
 			conditions.Set(s.class, r.Clock.Now(), c)
 		}
 	}
@@ -48,7 +49,7 @@ func (r *Reconciler) report(s *state, failed error) {
 	}
 }
 
-// reportLegacy fills what clients of v1beta1 read of it.
+// reportLegacy sets the fields for clients of v1beta1.
 func (r *Reconciler) reportLegacy(s *state, _ error) {
 	class, now := s.class, r.Clock.Now()
 	st := ptr.Deref(ptr.Deref(class.Status.Deprecated, clusterv1.ClusterClassDeprecatedStatus{}).V1Beta1, clusterv1.ClusterClassV1Beta1DeprecatedStatus{})

@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
-// ownTemplates makes the class an owner of its templates, so that they are moved,
-// and go, with it. One that cannot be used does not keep the others waiting.
+// ownTemplates makes the class an owner of its templates, so that they are moved
+// and deleted with it. A template that cannot be used does not delay the others.
 func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, error) {
 	var failed []error
 	for _, t := range classrefs.Distinct(s.class) {
@@ -34,7 +34,7 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 		}
 		s.templates = append(s.templates, told.Error())
 		if apierrors.IsNotFound(err) || provider.Refused(err) {
-			told = reconcile.TerminalError(told) // until it is there, or the reference is another: both wake us
+			told = reconcile.TerminalError(told) // until it exists, or the reference changes: both trigger a reconcile
 		}
 		failed = append(failed, told)
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// origin is one that defines variables.
+// origin is a source of variable definitions.
 type origin struct {
 	variables.Source
 	handler string // of an extension; "" for the class itself
 }
 
-// defineVariables brings together what the class and its extensions define. What
-// was known stays as long as not all of it can be had and used: a Cluster goes by
-// it.
+// defineVariables merges the definitions of the class and its extensions. The
+// earlier definitions stay as long as not all of the new ones are available and
+// valid: Clusters depend on them.
 func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next, error) {
 	sources, down := r.sources(ctx, s.class)
 	inline, wrong := r.check(s.class, sources)
@@ -41,7 +41,7 @@ func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next,
 	}
 	s.variables = err
 	if inline != nil && down == nil && wrong == nil {
-		return phase.Continue(), reconcile.TerminalError(err) // until the class is another
+		return phase.Continue(), reconcile.TerminalError(err) // until the class changes
 	}
 	if err != nil {
 		r.reject(s.class)
@@ -49,8 +49,8 @@ func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next,
 	return phase.Continue(), err
 }
 
-// sources are the class and those of its patches that define variables, in order,
-// as far as they answer.
+// sources returns the class and those of its patches that define variables, in
+// order, as far as they answer.
 func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass) ([]origin, error) {
 	var errs []error
 	sources := []origin{{variables.Source{From: clusterv1.VariableDefinitionFromInline, Variables: class.Spec.Variables}, ""}}
@@ -69,7 +69,7 @@ func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass)
 	return sources, errors.Join(errs...)
 }
 
-// reject has all extensions of a class asked again.
+// reject evicts the answers of all extensions of a class.
 func (r *Reconciler) reject(class *clusterv1.ClusterClass) {
 	for _, p := range class.Spec.Patches {
 		if handler, request := discovery(p); handler != "" {
@@ -78,7 +78,8 @@ func (r *Reconciler) reject(class *clusterv1.ClusterClass) {
 	}
 }
 
-// discovery is who is asked for the variables of a patch, and how; "" if nobody is.
+// discovery returns the handler that defines the variables of a patch, and the
+// request; "" if there is none.
 func discovery(p clusterv1.ClusterClassPatch) (handler string, request *hooksv1.DiscoverVariablesRequest) {
 	if p.External == nil {
 		return "", nil
@@ -88,9 +89,9 @@ func discovery(p clusterv1.ClusterClassPatch) (handler string, request *hooksv1.
 	return p.External.DiscoverVariablesExtension, request
 }
 
-// check says what is wrong with the definitions of the class itself, which
-// admission saw, but not while it was not there; and with those of extensions. What
-// was found good is remembered, for rules take time to compile.
+// check returns the errors in the definitions of the class itself, which admission
+// has validated unless it did not run, and in those of extensions. Valid
+// definitions are cached, because rules take time to compile.
 func (r *Reconciler) check(class *clusterv1.ClusterClass, sources []origin) (inline, wrong error) {
 	text, err := json.Marshal(sources)
 	if err != nil {
@@ -114,5 +115,5 @@ func (r *Reconciler) check(class *clusterv1.ClusterClass, sources []origin) (inl
 	return inline, wrong
 }
 
-// Forget drops what is remembered of a class that has gone.
+// Forget drops the cached result of a deleted class.
 func (r *Reconciler) Forget(key client.ObjectKey) { r.checked.Forget(key) }

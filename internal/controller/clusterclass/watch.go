@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
-// ofTemplate wakes the classes that name a template.
+// ofTemplate returns requests for the classes that name a template.
 func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []reconcile.Request {
 	kind := template.GetObjectKind().GroupVersionKind().GroupKind()
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
@@ -25,7 +25,8 @@ func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []r
 	}, client.InNamespace(template.GetNamespace()))
 }
 
-// ofExtension wakes the classes that ask a handler of an extension for variables.
+// ofExtension returns requests for the classes that use a handler of an extension
+// for variables.
 func (r *Reconciler) ofExtension(ctx context.Context, config string) []reconcile.Request {
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
 		return slices.ContainsFunc(class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool {

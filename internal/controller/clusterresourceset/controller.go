@@ -27,7 +27,8 @@ type Reconciler struct {
 	Mgmt     client.Client // the management cluster
 	Payloads *payloads.Store
 	Clock    clock.PassiveClock
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	Legacy   bool // status.deprecated.v1beta1 is filled
 }

@@ -108,8 +108,8 @@ func TestTheFirstByNameMakesTheBinding(t *testing.T) {
 	}
 }
 
-// TestAPausedClusterGetsNoBindingUntilItGoesOn: one that moves has a binding that
-// comes after it.
+// TestAPausedClusterGetsNoBindingUntilItGoesOn: the binding of a Cluster in a move
+// is moved after it.
 func TestAPausedClusterGetsNoBindingUntilItGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, set("a"))
@@ -148,7 +148,7 @@ func TestResourcesAreOwnedByAllThatNameThem(t *testing.T) {
 }
 
 // TestAConflictIsNotReported: two ClusterResourceSets may name one ConfigMap, and
-// the one that comes late tries again at once.
+// the later one retries immediately.
 func TestAConflictIsNotReported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -27,8 +27,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
-// state is what one reconcile knows. What is listed here lies in the cache, and
-// must not be changed.
+// state has what one reconcile has read. Listed objects are in the cache, and must
+// not be changed.
 type state struct {
 	set      *addonsv1.ClusterResourceSet
 	clusters []*clusterv1.Cluster // that it selects, by name
@@ -70,8 +70,8 @@ func (r *Reconciler) observe(ctx context.Context, set *addonsv1.ClusterResourceS
 	return s, nil
 }
 
-// ownResources makes Secrets and ConfigMaps the property of the
-// ClusterResourceSets that name them, so that they are moved, and go, with them.
+// ownResources makes the ClusterResourceSets that name Secrets and ConfigMaps their
+// owners, so that a move or deletion of the owner includes them.
 func (r *Reconciler) ownResources(ctx context.Context, s *state) (phase.Next, error) {
 	ref, err := owner.Reference(s.set, r.Mgmt)
 	if err != nil {
@@ -110,9 +110,9 @@ func (r *Reconciler) own(ctx context.Context, namespace string, resource addonsv
 	return nil
 }
 
-// makeBindings makes the bindings that are missing. Of the ClusterResourceSets
-// that select a Cluster, the first by name does, so that they are not all refused
-// but one. A paused Cluster gets none: one may be on its way with a Cluster that moves.
+// makeBindings creates the missing bindings. Of the ClusterResourceSets that select
+// a Cluster, only the first by name creates the binding, so that the others do not
+// get conflicts. A paused Cluster gets none: a move of the Cluster may include one.
 func (r *Reconciler) makeBindings(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
 	for _, cluster := range s.clusters {
@@ -155,19 +155,19 @@ func (r *Reconciler) bind(ctx context.Context, set *addonsv1.ClusterResourceSet,
 	return nil
 }
 
-// waitForBindings lets the ClusterResourceSet go when no binding speaks of it any
-// more. What it applied stays.
+// waitForBindings allows the deletion of the ClusterResourceSet when no binding has
+// an entry for it any longer. The applied resources stay.
 func waitForBindings(_ context.Context, s *state) (phase.Next, error) {
 	for _, b := range s.bindings {
 		if resourceset.Entry(b.Spec.Bindings, s.set.Name) != nil {
-			return phase.Wait(0), nil // its change wakes us
+			return phase.Wait(0), nil // the change of the binding triggers a reconcile
 		}
 	}
 	finalizer.Remove(s.set, addonsv1.ClusterResourceSetFinalizer)
 	return phase.Continue(), nil
 }
 
-// report fills the status. It is pure but for the time.
+// report fills the status. It is pure except for the time.
 func (r *Reconciler) report(s *state, failed error) {
 	now := r.Clock.Now()
 	conditions.Set(s.set, now, pause.Condition(nil, s.set))
@@ -182,15 +182,15 @@ func (r *Reconciler) report(s *state, failed error) {
 	}
 }
 
-// reportLegacy fills what clients of v1beta1 read of it.
+// reportLegacy sets the fields for clients of v1beta1.
 func (r *Reconciler) reportLegacy(s *state, failed error) {
 	if s.tells(failed) {
 		resourceset.ReportLegacy(s.status(failed), r.Clock.Now())
 	}
 }
 
-// tells reports whether there is something to tell. There is not when another one
-// that owns the same resource was quicker: it is tried again at once.
+// tells reports whether the status must be written. It need not after a conflict
+// with another owner of the same resource: the reconcile is retried immediately.
 func (s *state) tells(failed error) bool {
 	return s.set.DeletionTimestamp.IsZero() && !apierrors.IsConflict(failed)
 }

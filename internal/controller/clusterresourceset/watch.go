@@ -21,7 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
-// ofCluster wakes those that select a Cluster. Of a change, both ends count.
+// ofCluster returns requests for the sets that select a Cluster. For an update,
+// both the old and the new object count.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	return r.those(ctx, cluster.GetNamespace(), func(set *addonsv1.ClusterResourceSet) bool {
 		selector, err := resourceset.Selector(set)
@@ -29,14 +30,15 @@ func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []rec
 	})
 }
 
-// clusterMatters passes what is looked at of a Cluster.
+// clusterMatters passes changes of the fields of a Cluster that the controller
+// reads.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{c.Labels, c.DeletionTimestamp.IsZero(), ptr.Deref(c.Spec.Paused, false)}
 	})
 }
 
-// ofBinding wakes those that a binding speaks of, and its owners.
+// ofBinding returns requests for the sets that a binding names, and for its owners.
 func ofBinding(_ context.Context, obj client.Object) (out []reconcile.Request) {
 	b := obj.(*addonsv1.ClusterResourceSetBinding)
 	add := func(name string) {
@@ -54,13 +56,13 @@ func ofBinding(_ context.Context, obj client.Object) (out []reconcile.Request) {
 	return out
 }
 
-// siblings wakes the others of a namespace.
+// siblings returns requests for the other sets of a namespace.
 func (r *Reconciler) siblings(ctx context.Context, set client.Object) []reconcile.Request {
 	return r.those(ctx, set.GetNamespace(), func(other *addonsv1.ClusterResourceSet) bool { return other.Name != set.GetName() })
 }
 
-// stepsBack passes the moment in which one that may have had to make bindings
-// will make none any more.
+// stepsBack passes the event after which a set no longer creates bindings, so that
+// another one has to.
 func stepsBack() predicate.Predicate {
 	idle := func(obj client.Object) bool {
 		return !obj.GetDeletionTimestamp().IsZero() || pause.Requested(nil, obj)
@@ -73,7 +75,7 @@ func stepsBack() predicate.Predicate {
 	}
 }
 
-// ofPayload wakes those that name a Secret or ConfigMap.
+// ofPayload returns requests for the sets that name a Secret or ConfigMap.
 func (r *Reconciler) ofPayload(ctx context.Context, obj client.Object) []reconcile.Request {
 	ref := payloads.Ref(obj)
 	return r.those(ctx, obj.GetNamespace(), func(set *addonsv1.ClusterResourceSet) bool { return slices.Contains(set.Spec.Resources, ref) })

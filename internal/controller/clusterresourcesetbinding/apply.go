@@ -25,10 +25,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
-// fieldOwner is under which name objects are applied to workload clusters.
+// fieldOwner is the field manager of objects that are applied to workload clusters.
 const fieldOwner = client.FieldOwner("capstan-clusterresourceset")
 
-// applyAll applies what is to be applied, as far as the workload cluster lets it.
+// applyAll applies all pending resources that the workload cluster accepts.
 func (r *Reconciler) applyAll(ctx context.Context, s *state) {
 	pending := false
 	for i := range s.sets {
@@ -59,7 +59,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, set *addonsv1.ClusterR
 	hash, err := r.Payloads.Hash(ctx, set.Namespace, to.ResourceRef)
 	switch {
 	case errors.Is(err, payloads.ErrNotFound), errors.Is(err, payloads.ErrWrongType):
-		return nil // the ClusterResourceSet says so; what was applied stays
+		return nil // the ClusterResourceSet reports it; applied objects stay
 	case err != nil:
 		return err
 	case resourceset.Applied(*to) && to.Hash == hash:
@@ -79,7 +79,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, set *addonsv1.ClusterR
 	}
 	payload, err := r.Payloads.Read(ctx, set.Namespace, to.ResourceRef)
 	if err != nil || payload.Hash != hash {
-		return err // if it has just changed, that wakes us
+		return err // if it has just changed, that change triggers a reconcile
 	}
 	problems := payload.Problems
 	if a.useless = len(problems) > 0; !a.useless {
@@ -130,15 +130,15 @@ func (r *Reconciler) objects(ctx context.Context, s *state, a *attempt, objects 
 	return problems
 }
 
-// call is how the objects of a resource are applied.
+// call defines how the objects of a resource are applied.
 type call struct {
 	client client.Client
-	again  bool // whether what exists is brought to what the resource says
+	again  bool // whether existing objects are updated to the content of the resource
 	secret bool // whether the resource is a Secret
 }
 
-// apply sends one object, in one request. What is applied once leaves alone what
-// exists.
+// apply sends one object, in one request. In mode ApplyOnce it does not change
+// existing objects.
 func (c call) apply(ctx context.Context, obj *unstructured.Unstructured) error {
 	kind := obj.GroupVersionKind()
 	mapping, err := c.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
@@ -160,14 +160,14 @@ func (c call) apply(ctx context.Context, obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// unmapped is why the resource of a kind could not be found out.
+// unmapped is why the resource of a kind was not found.
 type unmapped struct{ error }
 
-// Unwrap lets others see why.
+// Unwrap returns the cause.
 func (u unmapped) Unwrap() error { return u.error }
 
-// words say why an object is not applied. Of what came from a Secret nothing that
-// the workload cluster says is repeated, for it may repeat what the Secret holds.
+// words returns why an object is not applied. For an object in a Secret, it repeats
+// no text of the workload cluster, because that may contain data of the Secret.
 func (c call) words(obj *unstructured.Unstructured, err error) string {
 	var status apierrors.APIStatus
 	switch mapping, kind := errors.AsType[unmapped](err); {
@@ -190,10 +190,10 @@ func (c call) words(obj *unstructured.Unstructured, err error) string {
 	return fmt.Sprintf("the API server refuses it: %s: %s", reason, plaintext.Line(status.Status().Message, maxWords))
 }
 
-// maxWords bounds what is repeated of an answer.
+// maxWords bounds the repeated part of a response.
 const maxWords = 240
 
-// reasons are those that an API server gives for refusing an object.
+// reasons are the reasons for which an API server refuses an object.
 var reasons = []metav1.StatusReason{
 	metav1.StatusReasonAlreadyExists, metav1.StatusReasonBadRequest, metav1.StatusReasonConflict, metav1.StatusReasonForbidden,
 	metav1.StatusReasonInternalError, metav1.StatusReasonInvalid, metav1.StatusReasonMethodNotAllowed, metav1.StatusReasonNotFound,
@@ -201,14 +201,14 @@ var reasons = []metav1.StatusReason{
 	metav1.StatusReasonTimeout, metav1.StatusReasonTooManyRequests, metav1.StatusReasonUnauthorized, metav1.StatusReasonUnsupportedMediaType,
 }
 
-// unreachable reports whether a request had no answer at all, so that others
-// would have none either.
+// unreachable reports whether a request got no response at all, so that further
+// requests would get none either.
 func unreachable(err error) bool {
 	_, transport := errors.AsType[*url.Error](err)
 	return transport || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// unserved reports whether all that err says is that a kind is not served.
+// unserved reports whether err has no other cause than that a kind is not served.
 func unserved(err error) bool {
 	var all []error
 	switch e := err.(type) {
@@ -222,7 +222,7 @@ func unserved(err error) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !unserved(err) })
 }
 
-// tell says what has changed, as an event of the Cluster.
+// tell reports changes as an event of the Cluster.
 func (r *Reconciler) tell(s *state) {
 	if len(s.applied) > 0 {
 		r.Recorder.Eventf(s.cluster, nil, corev1.EventTypeNormal, "AddonsApplied", "Apply", "Applied %s", conditions.Names(s.applied))

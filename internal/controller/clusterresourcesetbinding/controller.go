@@ -31,8 +31,8 @@ import (
 const (
 	name = "clusterresourcesetbinding"
 
-	// workers is how many clusters are worked on at once. A worker mostly waits for
-	// an API server, which may be slow.
+	// workers is the number of clusters that are handled concurrently. A worker
+	// mostly waits for an API server, which may be slow.
 	workers = 64
 )
 
@@ -67,13 +67,13 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// Forget drops what is remembered of a binding that has gone.
+// Forget drops the cached data of a deleted binding.
 func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.defined.Delete(key)
 	r.Memory.Forget(key)
 }
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	binding  *addonsv1.ClusterResourceSetBinding
 	cluster  *clusterv1.Cluster
@@ -84,17 +84,17 @@ type state struct {
 
 	began    time.Time
 	down     bool                         // the workload cluster has ceased to answer
-	retry    time.Time                    // when to ask it again
-	more     bool                         // there was no time for everything
-	applied  []string                     // what is applied now and was not before
-	failures []resourceset.Failure        // what is not
-	fresh    []string                     // of these, what nobody knows yet
+	retry    time.Time                    // when to connect again
+	more     bool                         // the time limit ended the pass
+	applied  []string                     // what was applied in this pass and not before
+	failures []resourceset.Failure        // what was not applied
+	fresh    []string                     // of these, what is not reported yet
 	errs     []error                      // of the management cluster
-	before   map[resourceset.Failure]bool // failures that are known
+	before   map[resourceset.Failure]bool // failures that are already reported
 }
 
-// Reconcile implements reconcile.ObjectReconciler. A binding has no conditions,
-// and nothing to do when it goes: hence no Flow.
+// Reconcile implements reconcile.ObjectReconciler. A binding has no conditions, and
+// needs no work on deletion: hence no Flow.
 func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceSetBinding) (ctrl.Result, error) {
 	if !b.DeletionTimestamp.IsZero() || pause.Requested(nil, b) {
 		return ctrl.Result{}, nil
@@ -136,8 +136,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceS
 }
 
 // release drops the entries of ClusterResourceSets that are being deleted. That is
-// all that changes in the binding of a paused Cluster, which may move: the other
-// side has a copy.
+// the only change to the binding of a paused Cluster, which may be in a move: the
+// target has a copy.
 func (r *Reconciler) release(ctx context.Context, s *state) error {
 	commit, before := patch.Remember(r.Mgmt, s.binding), len(s.binding.Spec.Bindings)
 	s.binding.Spec.Bindings = slices.DeleteFunc(s.binding.Spec.Bindings, func(e addonsv1.ResourceSetBinding) bool {
@@ -153,7 +153,8 @@ func (r *Reconciler) release(ctx context.Context, s *state) error {
 	return commit(ctx)
 }
 
-// delete deletes a binding that nobody needs, unless it has changed meanwhile.
+// delete deletes a binding that is no longer needed, unless it has changed
+// meanwhile.
 func (r *Reconciler) delete(ctx context.Context, b *addonsv1.ClusterResourceSetBinding) error {
 	ctrl.LoggerFrom(ctx).Info("Deleting ClusterResourceSetBinding", "reason", "no ClusterResourceSet selects its Cluster")
 	err := r.Mgmt.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion})
@@ -163,8 +164,8 @@ func (r *Reconciler) delete(ctx context.Context, b *addonsv1.ClusterResourceSetB
 	return nil
 }
 
-// setOwners makes the ClusterResourceSets that the binding speaks of its owners,
-// and no others.
+// setOwners makes exactly those ClusterResourceSets owners of the binding that have
+// an entry in it.
 func (r *Reconciler) setOwners(s *state) error {
 	kind := addonsv1.GroupVersion().WithKind("ClusterResourceSet").GroupKind()
 	owner.RemoveFunc(s.binding, func(ref metav1.OwnerReference) bool {
@@ -184,7 +185,7 @@ func (r *Reconciler) setOwners(s *state) error {
 	return nil
 }
 
-// connect finds out whether anything can be applied, and with what.
+// connect determines whether anything can be applied, and gets the client for it.
 func (r *Reconciler) connect(ctx context.Context, s *state) error {
 	if s.progress = r.Get(s.binding); s.progress == nil {
 		s.progress = &progress{}
@@ -194,7 +195,7 @@ func (r *Reconciler) connect(ctx context.Context, s *state) error {
 	s.workload, err = r.Workload.Client(ctx, client.ObjectKeyFromObject(s.cluster))
 	if errors.Is(err, workload.ErrNotConnected) {
 		s.waiting = "the Cluster is not connected"
-		return nil // the connection wakes us
+		return nil // the connection triggers a reconcile
 	}
 	if err == nil {
 		_, defined := r.defined.LoadAndDelete(client.ObjectKeyFromObject(s.cluster))

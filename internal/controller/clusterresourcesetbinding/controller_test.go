@@ -111,8 +111,8 @@ func (c clusters) Client(context.Context, client.ObjectKey) (client.Client, erro
 	return c.client, nil
 }
 
-// reconcile does it once, and returns what was sent, in which time it wants to
-// be called again, and the binding.
+// reconcile calls the reconciler once, and returns the requests sent, the delay of
+// the next call, and the binding.
 func (w *world) reconcile() (sent []string, after time.Duration, b *addonsv1.ClusterResourceSetBinding) {
 	w.Helper()
 	w.sent, b = nil, &addonsv1.ClusterResourceSetBinding{}

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// What is not applied is tried again from firstRetry, doubling, to lastRetry:
-	// a kind is served a moment after its definition was applied, and what a user
-	// has to mend goes on soon after it is mended.
+	// A resource that is not applied is retried from firstRetry, doubling, to
+	// lastRetry: a kind is served a moment after its definition was applied, and a
+	// resource that a user corrects is applied soon after the correction.
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = time.Minute
 
-	// passLimit ends a pass over everything that is to be applied, so that what was
-	// done is written down.
+	// passLimit ends a pass over all pending resources, so that the results are
+	// recorded.
 	passLimit = 20 * time.Second
 )
 
-// progress is how far this process has come with what is not applied to a
-// cluster. A restart begins anew, which does no harm.
+// progress is what this process has done so far to apply the pending resources of a
+// cluster. After a restart the next process starts from zero, which is harmless.
 type progress struct {
-	of, before map[resource]*attempt // of this pass, and of the one before
+	of, before map[resource]*attempt // of this pass, and of the previous one
 }
 
 // resource is one of a ClusterResourceSet.
@@ -33,21 +33,21 @@ type resource struct {
 	addonsv1.ResourceRef
 }
 
-// attempt is how far a resource has come that has a hash.
+// attempt is the progress of a resource with a hash.
 type attempt struct {
 	hash     string
-	done     map[int]bool // objects that are applied, by their place
+	done     map[int]bool // applied objects, by their position
 	failures int          // in a row
 	tried    time.Time    // when it failed last
-	due      time.Time    // when to try again; zero for at once
-	awaits   bool         // a kind that is not served
+	due      time.Time    // when to try again; zero for immediately
+	awaits   bool         // it waits for a kind that is not served
 	message  string       // why
-	useless  bool         // to try again, before the hash is another one
+	useless  bool         // to try again before the hash changes
 }
 
-// begin begins a pass: what nobody asks for in it is forgotten at its end. When
-// kinds were defined, what awaits one is tried again soon: it is served a moment
-// after its definition came.
+// begin starts a pass: attempts that are not used in it are dropped at its end.
+// After kinds were defined, attempts that await a kind are retried soon: a kind is
+// served a moment after its definition was stored.
 func (p *progress) begin(defined bool) {
 	p.before, p.of = p.of, map[resource]*attempt{}
 	for _, a := range p.before {
@@ -57,7 +57,7 @@ func (p *progress) begin(defined bool) {
 	}
 }
 
-// awaits reports whether a kind is awaited.
+// awaits reports whether any attempt awaits a kind.
 func (p *progress) awaits() bool {
 	for _, a := range p.of {
 		if a.awaits {
@@ -67,7 +67,7 @@ func (p *progress) awaits() bool {
 	return false
 }
 
-// attempt returns how far a resource with that hash has come.
+// attempt returns the progress of a resource with that hash.
 func (p *progress) attempt(r resource, hash string) *attempt {
 	a := p.before[r]
 	if a == nil || a.hash != hash {
@@ -77,19 +77,19 @@ func (p *progress) attempt(r resource, hash string) *attempt {
 	return a
 }
 
-// fail notes that an attempt failed at a time.
+// fail records a failed attempt.
 func (a *attempt) fail(at time.Time, message string) {
 	a.message, a.tried = message, at
 	a.due = at.Add(min(firstRetry<<min(a.failures, 10), lastRetry))
 	a.failures++
 }
 
-// next is in which time something is due after a pass. What was applied may be
-// what the rest waits for, which therefore is tried again soon.
+// next is the delay until the next attempt after a pass. The pending resources may
+// depend on what was just applied, and are therefore retried soon.
 func (p *progress) next(s *state, now time.Time) (after time.Duration) {
 	switch {
 	case s.workload == nil:
-		return 0 // the connection, or the end of the pause, wakes us
+		return 0 // the connection, or the end of the pause, triggers a reconcile
 	case s.more:
 		return time.Millisecond
 	}
@@ -97,7 +97,7 @@ func (p *progress) next(s *state, now time.Time) (after time.Duration) {
 		switch {
 		case a.due.IsZero() || a.useless:
 			continue
-		case s.down && a.due.Before(s.retry): // nobody else is answered either
+		case s.down && a.due.Before(s.retry): // no other request is answered either
 			a.due = s.retry
 		}
 		if len(s.applied) > 0 && !s.down {

@@ -27,7 +27,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
-// TestWhatAWorkloadClusterSaysOfASecretIsNotRepeated: it may say what is in it.
+// TestWhatAWorkloadClusterSaysOfASecretIsNotRepeated uses a response that contains
+// the Secret's data.
 func TestWhatAWorkloadClusterSaysOfASecretIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}, Type: addonsv1.ClusterResourceSetSecretType}
@@ -70,8 +71,8 @@ func TestAClusterThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	sends(t, "when it is back", sent, "create ConfigMap one", "create ConfigMap two", "create ConfigMap three")
 }
 
-// TestAClusterThatFallsSilentIsNotAskedForEachResource: some were refused before,
-// and are due all at once.
+// TestAClusterThatFallsSilentIsNotAskedForEachResource has resources that were
+// refused before, and are all due at the same time.
 func TestAClusterThatFallsSilentIsNotAskedForEachResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, set("s", addonsv1.ClusterResourceSetStrategyApplyOnce, ref("x"), ref("y"), ref("z")), config("x", "one"), config("y", "two"), config("z", "three"))
@@ -114,7 +115,8 @@ func TestAKindIsAwaitedAndTheRestApplied(t *testing.T) {
 	}
 }
 
-// TestWhatAwaitsNoKindIsNotTriedForADefinition: something else is in the way.
+// TestWhatAwaitsNoKindIsNotTriedForADefinition has a resource with another problem
+// than a missing kind.
 func TestWhatAwaitsNoKindIsNotTriedForADefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, set("s", addonsv1.ClusterResourceSetStrategyApplyOnce, ref("x")), config("x", "one"))
@@ -163,8 +165,8 @@ func TestNothingIsSentWhileTheClusterIsPausedOrNotConnected(t *testing.T) {
 	}
 }
 
-// TestABindingOfAPausedClusterOnlyLosesDeletedSets: another manager may have written
-// it in another way, and compares it while it moves.
+// TestABindingOfAPausedClusterOnlyLosesDeletedSets covers a binding in another
+// manager's format, which that manager compares during a move.
 func TestABindingOfAPausedClusterOnlyLosesDeletedSets(t *testing.T) {
 	t.Parallel()
 	deleted := set("b", addonsv1.ClusterResourceSetStrategyApplyOnce, ref("x"))
@@ -174,7 +176,7 @@ func TestABindingOfAPausedClusterOnlyLosesDeletedSets(t *testing.T) {
 	w.get(cluster)
 	cluster.Spec.Paused = new(true)
 	w.change(cluster)
-	_, _, b := w.reconcile() // the binding of the world
+	_, _, b := w.reconcile() // the binding in w
 	b.Spec.Bindings = []addonsv1.ResourceSetBinding{
 		{ClusterResourceSetName: "unknown-here", Resources: []addonsv1.ResourceBinding{{ResourceRef: ref("z"), Applied: new(true)}}},
 		{ClusterResourceSetName: "b", Resources: []addonsv1.ResourceBinding{{ResourceRef: ref("x"), Applied: new(true)}}},

@@ -19,12 +19,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
-// ofCluster wakes the binding of a Cluster, which has its name.
+// ofCluster returns a request for the binding of a Cluster, which has its name.
 func ofCluster(_ context.Context, cluster client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
 }
 
-// clusterMatters passes what is looked at of a Cluster.
+// clusterMatters passes changes of the fields of a Cluster that the controller
+// reads.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{c.Labels, c.DeletionTimestamp.IsZero(), ptr.Deref(c.Spec.Paused, false)}
@@ -35,14 +36,15 @@ func ofConnection(_ context.Context, cluster client.ObjectKey, _ client.Object) 
 	return []reconcile.Request{{NamespacedName: cluster}}
 }
 
-// ofKinds wakes the binding of a Cluster in which a kind was defined.
+// ofKinds returns a request for the binding of a Cluster in which a kind was
+// defined.
 func (r *Reconciler) ofKinds(_ context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
 	r.defined.Store(cluster, nil)
 	return []reconcile.Request{{NamespacedName: cluster}}
 }
 
-// ofSet wakes the bindings that speak of a ClusterResourceSet, and those of the
-// Clusters that it selects.
+// ofSet returns requests for the bindings that have an entry of a
+// ClusterResourceSet, and for those of the Clusters that it selects.
 func (r *Reconciler) ofSet(ctx context.Context, obj client.Object) []reconcile.Request {
 	set, here := obj.(*addonsv1.ClusterResourceSet), client.InNamespace(obj.GetNamespace())
 	speaking := controller.ListedIf(ctx, r.Mgmt, &addonsv1.ClusterResourceSetBindingList{}, func(b *addonsv1.ClusterResourceSetBinding) bool {
@@ -51,14 +53,15 @@ func (r *Reconciler) ofSet(ctx context.Context, obj client.Object) []reconcile.R
 	return append(speaking, controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterList{}, func(c *clusterv1.Cluster) bool { return resourceset.Selects(set, c) }, here)...)
 }
 
-// setMatters passes what is looked at of a ClusterResourceSet.
+// setMatters passes changes of the fields of a ClusterResourceSet that the
+// controller reads.
 func setMatters() predicate.Predicate {
 	return controller.Matters(func(s *addonsv1.ClusterResourceSet) []any {
 		return []any{s.Generation, s.DeletionTimestamp.IsZero(), pause.Requested(nil, s)}
 	})
 }
 
-// ofPayload wakes the bindings that speak of a Secret or ConfigMap.
+// ofPayload returns requests for the bindings that refer to a Secret or ConfigMap.
 func (r *Reconciler) ofPayload(ctx context.Context, obj client.Object) []reconcile.Request {
 	ref := payloads.Ref(obj)
 	return controller.ListedIf(ctx, r.Mgmt, &addonsv1.ClusterResourceSetBindingList{}, func(b *addonsv1.ClusterResourceSetBinding) bool {

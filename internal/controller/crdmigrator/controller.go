@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
-// soon is when the next page is looked at: other definitions come in between.
+// soon is the delay before the next page: other definitions are handled in between.
 const soon = time.Millisecond
 
 // Reconciler has what the controller needs from outside. All fields but Skip are
@@ -33,16 +33,17 @@ type Reconciler struct {
 	Name string        // of the controller
 	Mgmt client.Client // the management cluster
 	Live client.Reader // the same, past the cache
-	// Definitions are the names of those whose objects are migrated here.
+	// Definitions are the names of the CustomResourceDefinitions whose objects are
+	// migrated.
 	Definitions []string
-	// Skip are phases that are left out.
+	// Skip are phases that are skipped.
 	Skip     Phases
 	Recorder events.EventRecorder
 
 	controller.Memory[progress]
 }
 
-// progress is how far a definition has got. A restart forgets it.
+// progress is the progress of a definition. It does not survive a restart.
 type progress struct {
 	generation int64
 	migration.Pages
@@ -56,12 +57,13 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Skip.has(StorageVersionMigration) && r.Skip.has(CleanupManagedFields) {
 		return nil
 	}
-	// One at a time: nobody waits for it, and others have to write as well.
+	// One at a time: no client waits for a migration, and other controllers have to
+	// write as well.
 	return controller.For(mgr, r.Name, Definition(), predicate.NewPredicateFuncs(r.due)).Unfiltered().Concurrency(1).Complete(r)
 }
 
-// Definition is an empty object of the kind of the controller, of which only the
-// metadata is read.
+// Definition returns an empty object of the kind of the controller, of which only
+// the metadata is read.
 func Definition() *metav1.PartialObjectMetadata {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -84,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 		return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("get CustomResourceDefinition %s: %w", seen.Name, err))
 	}
 	m, ok := r.plan(crd)
-	if !ok || !r.due(crd) { // its next change wakes us
+	if !ok || !r.due(crd) { // its next change triggers a reconcile
 		return ctrl.Result{}, nil
 	}
 	p := r.Get(crd)
@@ -107,7 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 	return ctrl.Result{}, r.finish(ctx, crd, m, p)
 }
 
-// plan says what is to be done for a definition, unless its kind cannot be asked for.
+// plan returns the migration of a definition, unless its kind cannot be requested.
 func (r *Reconciler) plan(crd *apiextensionsv1.CustomResourceDefinition) (m migration.Migration, ok bool) {
 	m, ok = migration.Of(crd)
 	m.Mgmt, m.Live = r.Mgmt, r.Live
@@ -116,8 +118,8 @@ func (r *Reconciler) plan(crd *apiextensionsv1.CustomResourceDefinition) (m migr
 	return m, ok
 }
 
-// finish notes that all is done: first that nothing is stored at another version,
-// so that who ends in between notes it again.
+// finish records that the migration is complete: first that nothing is stored at
+// another version, so that a process that stops in between records it again.
 func (r *Reconciler) finish(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, m migration.Migration, p progress) error {
 	if m.Store {
 		if err := m.Note(ctx, crd); err != nil {

@@ -29,8 +29,8 @@ import (
 
 const name = "hosts.x.io"
 
-// server is an API server with a definition and objects of its kind, which it
-// lists in pages as large as it is asked for.
+// server is an API server with a definition and objects of its kind, which it lists
+// in pages of the requested size.
 type server struct {
 	*testing.T
 	*Reconciler
@@ -42,7 +42,8 @@ type server struct {
 	expire bool             // the next token has expired
 }
 
-// definition is one that is served at v1 and stored at v2, and was before.
+// definition returns a definition that is served at v1 and stored at v2, and was
+// stored at v1 before.
 func definition() *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 3}}
 	crd.Spec.Group, crd.Spec.Names.Kind = "x.io", "Host"
@@ -81,7 +82,7 @@ func newServer(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, host
 	return s
 }
 
-// page lists as a server does, which a fake client does not.
+// page lists objects in pages as a server does, which a fake client does not.
 func (s *server) page(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	s.calls = append(s.calls, "list")
@@ -140,7 +141,8 @@ func (s *server) definition() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// reconcile calls the controller once, and reports whether it wants to go on.
+// reconcile calls the controller once, and reports whether it requests another
+// call.
 func (s *server) reconcile() (more bool, err error) {
 	s.Helper()
 	crd := Definition()
@@ -149,7 +151,7 @@ func (s *server) reconcile() (more bool, err error) {
 	return res.RequeueAfter > 0, err
 }
 
-// rest reconciles until nothing more is to be done.
+// rest reconciles until the migration is complete.
 func (s *server) rest() {
 	s.Helper()
 	for range 20 {
@@ -164,7 +166,7 @@ func (s *server) rest() {
 	s.Fatal("it goes on and on")
 }
 
-// wrote checks the calls since it was asked last.
+// wrote checks the calls since its last invocation.
 func (s *server) wrote(want ...string) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.calls); diff != "" {
@@ -257,7 +259,7 @@ func TestObjectsAreGoneThroughInPages(t *testing.T) {
 	s.migrated("v2")
 }
 
-// TestAProcessThatEndsInBetweenBeginsAgain has another one take over after each
+// TestAProcessThatEndsInBetweenBeginsAgain has another process continue after each
 // number of writes.
 func TestAProcessThatEndsInBetweenBeginsAgain(t *testing.T) {
 	t.Parallel()

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdmigrator lets old versions of an API go. While a version is served,
-// objects may be stored at it, and managedFields may speak of it; a
-// CustomResourceDefinition may drop it only when neither is so any more, or
-// nobody could read or apply such objects again. Once for each generation of a
-// definition the controller has every object stored anew at the storage version,
-// unless that is the only one at which any was, and takes the entries of
-// managedFields away whose version is not served.
+// Package crdmigrator prepares the removal of old versions of an API. While a
+// version is served, objects may be stored at it, and managedFields may refer to
+// it; a CustomResourceDefinition may drop the version only when neither is the case
+// any longer, or such objects could not be read or applied again. Once for each
+// generation of a definition the controller rewrites every object at the storage
+// version, unless that is the only one at which any was stored, and removes the
+// entries of managedFields whose version is not served.
 //
-// It looks at a page of objects at a time, by their metadata and past the cache,
-// and goes on to the next in another reconcile. Objects that cannot be written
-// keep the definition waiting, and no other object. A process that ends in
-// between begins again: to write an object once more changes nothing.
+// It handles one page of objects at a time, by their metadata and without the
+// cache, and continues with the next page in another reconcile. Objects that cannot
+// be written delay the definition, and no other object. After a crash the next
+// process starts again: to write an object again changes nothing.
 //
 // Watches: CustomResourceDefinition metadata.
 // Writes: CustomResourceDefinition annotation crd-migration.cluster.x-k8s.io/observed-generation
-// and status.storedVersions; of objects of the kind nothing but managedFields.
+// and status.storedVersions; of objects of the kind only managedFields.
 package crdmigrator

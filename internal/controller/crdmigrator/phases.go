@@ -14,7 +14,7 @@ type Phase string
 // The phases.
 const (
 	StorageVersionMigration Phase = "StorageVersionMigration" // objects are stored at the storage version
-	CleanupManagedFields    Phase = "CleanupManagedFields"    // managedFields speak of served versions only
+	CleanupManagedFields    Phase = "CleanupManagedFields"    // managedFields refer to served versions only
 )
 
 // Phases are some of the phases. It is the value of a flag.
@@ -48,5 +48,5 @@ func (*Phases) Type() string { return "phases" }
 
 func (p *Phases) has(phase Phase) bool { return slices.Contains(*p, phase) }
 
-// Usage says what the flag is for.
+// Usage is the help text of the flag.
 const Usage = "parts of the migration of CRDs to leave to somebody else: StorageVersionMigration, CleanupManagedFields"

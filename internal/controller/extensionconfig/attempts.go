@@ -19,8 +19,8 @@ type inputs struct {
 	misplaced   string // what is wrong with the certificate authority to inject
 }
 
-// attempts holds for each ExtensionConfig when it was asked last, and whether
-// it has to be asked again. The zero value is ready to use.
+// attempts has the last discovery of each ExtensionConfig, and whether it must be
+// repeated. The zero value is ready to use.
 type attempts struct {
 	mu sync.Mutex // guards of
 	of map[string]attempt
@@ -32,7 +32,7 @@ type attempt struct {
 	failures int
 }
 
-// wait returns how long the result of the last attempt still counts.
+// wait returns how long the result of the last attempt is still valid.
 func (a *attempts) wait(config string, in inputs, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,8 +43,8 @@ func (a *attempts) wait(config string, in inputs, now time.Time) time.Duration {
 	return max(0, last.due.Sub(now))
 }
 
-// note remembers an attempt that ended now and returns how long its result
-// counts. random is in [0,1).
+// note records an attempt that ended now and returns how long its result is valid.
+// random is in [0,1).
 func (a *attempts) note(config string, in inputs, failed bool, now time.Time, random float64) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +60,7 @@ func (a *attempts) note(config string, in inputs, failed bool, now time.Time, ra
 	}
 	counted := next.failures
 	if in.misplaced != "" {
-		counted = 0 // the watch of the Secret wakes us earlier
+		counted = 0 // the watch of the Secret triggers a reconcile earlier
 	}
 	wait := extensions.AskAgain(counted, random)
 	next.due = now.Add(wait)

@@ -31,28 +31,28 @@ import (
 const (
 	name = "extensionconfig"
 
-	// workers is how many extensions are asked at once. A worker does nothing
-	// but wait for an answer, up to ten seconds for an extension that hangs, and
-	// costs a few KiB of stack: so many that half of 500 extensions may hang and
-	// the other half is still asked at once.
+	// workers is the number of extensions that are discovered concurrently. A
+	// worker only waits for an answer, up to ten seconds for an extension that
+	// hangs, and costs a few KiB of stack. With this many, half of 500 extensions
+	// may hang and the other half is still discovered immediately.
 	workers = 256
 )
 
-// Extensions asks an extension what it can do.
+// Extensions discovers the handlers of an extension.
 type Extensions interface {
 	Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error)
 }
 
-// Registry holds what can be called.
+// Registry has the extensions that can be called.
 type Registry interface {
-	// Set registers the handlers of the status with the spec. It keeps nothing
-	// of config.
+	// Set registers the handlers in the status with the settings in the spec. It
+	// does not retain config.
 	Set(config *runtimev1.ExtensionConfig) error
 	// Remove ends all calls to the extension.
 	Remove(name string)
-	// Expect says which extensions have to be Tried before the registry is ready.
+	// Expect sets the extensions that must be Tried before the registry is ready.
 	Expect(names ...string)
-	// Tried says that an extension was asked, with whatever result.
+	// Tried reports that discovery of an extension was attempted, with any result.
 	Tried(name string)
 }
 
@@ -66,22 +66,22 @@ type Reconciler struct {
 	Catalog    *catalog.Catalog
 	Clock      clock.PassiveClock
 	Recorder   events.EventRecorder
-	// Random is in [0,1): extensions that were asked together are not asked
-	// together again.
+	// Random is in [0,1): it spreads the next discoveries of extensions that were
+	// discovered at the same time.
 	Random func() float64
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool
-	// Follow says that the controller runs in another process: what that has found
-	// out is registered, nothing is asked and nothing written.
+	// Follow means that the controller runs in another process: this one registers
+	// the results in the status, discovers nothing and writes nothing.
 	Follow bool
 
-	// Secrets are those that annotations name; nil watches none.
+	// Secrets watches the Secrets that annotations name; nil watches none.
 	Secrets *secretwatch.Follower
 
 	attempts attempts
 	ours     func(client.Object) bool // set by Setup
 
-	mu         sync.Mutex // held while what is kept for an ExtensionConfig changes, and guards registered
+	mu         sync.Mutex // held while the data of an ExtensionConfig changes; guards registered
 	registered map[string]types.UID
 }
 
@@ -108,8 +108,8 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile implements reconcile.ObjectReconciler. There is no finalizer: what
-// is kept for an ExtensionConfig lies in this process alone, which sees it go.
+// Reconcile implements reconcile.ObjectReconciler. There is no finalizer: the data
+// of an ExtensionConfig is only in this process, which observes the deletion.
 func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionConfig) (ctrl.Result, error) {
 	if r.Follow {
 		return ctrl.Result{}, r.follow(ctx, config)
@@ -131,8 +131,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionC
 	}.Reconcile(ctx, config)
 }
 
-// note remembers that the extension was asked, once what it said is written:
-// else it is asked again.
+// note records the discovery after its result is stored; if storing fails,
+// discovery is repeated.
 func (r *Reconciler) note(ctx context.Context, s *state, failed error) error {
 	switch {
 	case s.asked == nil:
@@ -147,7 +147,7 @@ func (r *Reconciler) note(ctx context.Context, s *state, failed error) error {
 	})
 }
 
-// rediscover asks the extension, unless what it said last still counts.
+// rediscover calls the extension, unless its last answer is still valid.
 func (r *Reconciler) rediscover(ctx context.Context, s *state) (phase.Next, error) {
 	asked := s.inputs()
 	if wait := r.attempts.wait(s.config.Name, asked, s.now); wait > 0 {
@@ -161,15 +161,15 @@ func (r *Reconciler) rediscover(ctx context.Context, s *state) (phase.Next, erro
 	return phase.Continue(), nil
 }
 
-// discover registers the extension with its spec of now, asks it, and registers
-// what it says. What is wrong with the extension is no error but s.failed.
+// discover registers the extension with its current spec, calls it, and registers
+// its answer. A failure of the extension is not returned but stored in s.failed.
 func (r *Reconciler) discover(ctx context.Context, s *state) error {
-	// Settings and selector count from now, however long the answer takes. One that was
-	// never discovered is registered as that: hooks wait for it.
+	// Settings and selector take effect now, before the answer arrives. An
+	// extension that was never discovered is registered as such: hooks wait for it.
 	stale := r.register(ctx, s.config)
 	if s.failed == nil {
 		s.fail(r.ask(ctx, s))
-		if ctx.Err() != nil { // we are about to end, which says nothing about the extension
+		if ctx.Err() != nil { // the process is stopping, which is not a failure of the extension
 			return fmt.Errorf("discover extension %s: %w", s.config.Name, context.Cause(ctx))
 		}
 		if s.failed == nil {
@@ -181,7 +181,7 @@ func (r *Reconciler) discover(ctx context.Context, s *state) error {
 	return nil
 }
 
-// ask discovers the extension.
+// ask calls the discovery hook of the extension.
 func (r *Reconciler) ask(ctx context.Context, s *state) error {
 	answer, err := r.Extensions.Discover(ctx, s.config)
 	if err != nil {

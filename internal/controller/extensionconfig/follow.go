@@ -10,10 +10,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
-// follow registers what the controller in another process has found out. As long
-// as that has not told of the spec of now, what was registered before stays, and
-// after a start calls wait: a hook that nobody answers because nobody was asked
-// yet would be passed over.
+// follow registers the results of the controller in another process. Until that
+// controller has reported the current spec, the earlier registration stays, and
+// after a start calls wait: a hook would be skipped if it has no handlers only
+// because discovery has not run yet.
 func (r *Reconciler) follow(ctx context.Context, config *runtimev1.ExtensionConfig) error {
 	if !config.DeletionTimestamp.IsZero() {
 		return r.sweep(ctx, config.Name)

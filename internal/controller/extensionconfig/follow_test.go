@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// following is a world in which another process asks the extension.
+// following returns a world in which another process discovers the extension.
 func following(t *testing.T, config *runtimev1.ExtensionConfig) *world {
 	t.Helper()
 	w := newWorld(t, config)
@@ -20,7 +20,7 @@ func following(t *testing.T, config *runtimev1.ExtensionConfig) *world {
 	return w
 }
 
-// tells stores what the other process has found out of the spec of now.
+// tells stores the result of the other process for the current spec.
 func (w *world) tells(discovered metav1.ConditionStatus, change func(*runtimev1.ExtensionConfig)) {
 	w.Helper()
 	config := w.read()

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// inject copies the certificate authority from the Secret that the annotation
-// names into the spec. What the user got wrong is s.failed: the watch of the
-// Secret, or of the annotation, wakes us when it is put right.
+// inject copies the certificate authority from the Secret that the annotation names
+// into the spec. A mistake of the user is stored in s.failed: the watch of the
+// Secret, or of the annotation, triggers a reconcile when it is corrected.
 func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
 	key, err := extensions.AuthoritySecret(s.config)
 	if err != nil {

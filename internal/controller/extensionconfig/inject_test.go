@@ -47,7 +47,7 @@ func TestTheAuthorityIsCopiedFromItsSecretBeforeTheExtensionIsAsked(t *testing.T
 	}
 	w.reconcile()
 	w.wrote("patch", "patch status of")
-	w.stored() // what the API server does to the generation
+	w.stored() // as the API server changes the generation
 	w.is(isDiscovered, "True", "")
 	w.reconcile()
 	w.wrote()
@@ -85,7 +85,7 @@ func TestOnlyCertificatesAreCopiedFromASecret(t *testing.T) {
 	}
 }
 
-// stored gives the object the generation that an API server would have.
+// stored sets the generation of the object, as an API server would.
 func (w *world) stored() {
 	w.Helper()
 	config := w.read()
@@ -137,7 +137,7 @@ func TestAnAuthorityThatCannotBeInjectedIsNamed(t *testing.T) {
 				t.Errorf("asked %d times, tried %v", w.asked, w.tried)
 			}
 
-			// Put right, it is asked at once.
+			// After the correction, it is discovered immediately.
 			good := secret(map[string][]byte{"ca.crt": authority(t)})
 			if tc.data != nil {
 				w.must(w.client.Update(t.Context(), good))

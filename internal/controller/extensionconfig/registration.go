@@ -22,13 +22,13 @@ import (
 )
 
 // An extension may take ten seconds to answer, and its ExtensionConfig may be
-// deleted meanwhile. So whatever is kept for an ExtensionConfig changes under
-// the lock, and only while the cache still shows it; when the watch tells of a
-// deletion the cache no longer does, and the sweep that follows takes the same
-// lock. Whoever comes last, nothing is left behind.
+// deleted meanwhile. So the data of an ExtensionConfig changes only under the lock,
+// and only while the cache still has the object. When the watch reports a deletion,
+// the cache no longer has it, and the sweep that follows takes the same lock. In
+// either order, nothing is left behind.
 
-// whileThere calls keep unless the ExtensionConfig is going or gone, in which
-// case nothing is kept any more.
+// whileThere calls keep unless the ExtensionConfig is deleted or being deleted, in
+// which case it removes the data of the object.
 func (r *Reconciler) whileThere(ctx context.Context, config *runtimev1.ExtensionConfig, keep func() error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,12 +40,12 @@ func (r *Reconciler) whileThere(ctx context.Context, config *runtimev1.Extension
 		r.drop(config.Name)
 	}
 	if there != config.UID {
-		return nil // another one has the name: its own reconcile is about to come
+		return nil // a new object has the name and will be reconciled
 	}
 	return keep()
 }
 
-// register makes the registry call an extension as its spec and status say.
+// register registers an extension according to its spec and status.
 func (r *Reconciler) register(ctx context.Context, config *runtimev1.ExtensionConfig) error {
 	return r.whileThere(ctx, config, func() error { return r.set(config) })
 }
@@ -61,7 +61,7 @@ func (r *Reconciler) set(config *runtimev1.ExtensionConfig) error {
 	return nil
 }
 
-// sweep ends calls to an ExtensionConfig that is going or gone.
+// sweep ends calls to an ExtensionConfig that is deleted or being deleted.
 func (r *Reconciler) sweep(ctx context.Context, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,15 +71,15 @@ func (r *Reconciler) sweep(ctx context.Context, name string) error {
 		return err
 	case there == "":
 		r.drop(name)
-	case there != r.registered[name]: // a new one of that name, whose handlers are not known yet
+	case there != r.registered[name]: // a new object of that name, whose handlers are not discovered yet
 		delete(r.registered, name)
 		r.Registry.Remove(name)
 	}
 	return nil
 }
 
-// there returns the UID of an ExtensionConfig, "" for one that is going, gone, or
-// that others take care of.
+// there returns the UID of an ExtensionConfig; "" for one that is deleted, being
+// deleted, or outside the label filter of this manager.
 func (r *Reconciler) there(ctx context.Context, name string) (types.UID, error) {
 	config := &runtimev1.ExtensionConfig{}
 	err := r.Mgmt.Get(ctx, client.ObjectKey{Name: name}, config)
@@ -92,7 +92,7 @@ func (r *Reconciler) there(ctx context.Context, name string) (types.UID, error) 
 	return config.UID, nil
 }
 
-// drop lets go of all that is kept for an ExtensionConfig.
+// drop removes all data of an ExtensionConfig.
 func (r *Reconciler) drop(name string) {
 	delete(r.registered, name)
 	r.Registry.Remove(name)
@@ -102,9 +102,9 @@ func (r *Reconciler) drop(name string) {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// removals sweeps as soon as the watch shows that an ExtensionConfig goes. It
-// queues nothing: a reconcile of what is gone would not be called, and would
-// come too late.
+// removals sweeps as soon as the watch shows that an ExtensionConfig is being
+// deleted. It adds nothing to the queue: the reconciler is not called for a deleted
+// object, and would be too late.
 func (r *Reconciler) removals(c cache.Cache) source.Source {
 	return source.Kind(c, &runtimev1.ExtensionConfig{}, handler.TypedFuncs[*runtimev1.ExtensionConfig, reconcile.Request]{
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*runtimev1.ExtensionConfig], _ queue) {
@@ -119,15 +119,15 @@ func (r *Reconciler) removals(c cache.Cache) source.Source {
 }
 
 func (r *Reconciler) gone(ctx context.Context, name string) {
-	if err := r.sweep(ctx, name); err != nil { // the cache cannot fail to be read but when all ends
+	if err := r.sweep(ctx, name); err != nil { // a read of the cache fails only when the process stops
 		ctrl.LoggerFrom(ctx).Error(err, "Ending calls to a deleted extension", "ExtensionConfig", name)
 	}
 	r.Registry.Tried(name)
 }
 
-// warmUp registers at the start what the status tells, so that calls need not
-// wait for extensions to be discovered again, and tells the registry whom to
-// wait for.
+// warmUp registers extensions from their status at the start, so that calls need
+// not wait for another discovery, and sets the extensions for which the registry
+// waits.
 type warmUp struct{ *Reconciler }
 
 // Start implements manager.Runnable.
@@ -152,7 +152,7 @@ func (w warmUp) Start(ctx context.Context) error {
 			}
 			return r.set(config)
 		})
-		if err != nil { // its reconcile will meet the same, and tell
+		if err != nil { // its reconcile will get the same error and report it
 			ctrl.LoggerFrom(ctx).V(2).Info("Leaving an extension to be discovered", "ExtensionConfig", config.Name, "reason", err.Error())
 		}
 	}

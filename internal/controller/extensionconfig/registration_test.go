@@ -15,7 +15,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 )
 
-// failing is a client whose patches fail.
+// failing is a client on which patches fail.
 type failing struct {
 	client.Client
 	err error

@@ -17,26 +17,26 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	config *runtimev1.ExtensionConfig
 	before *runtimev1.ExtensionConfig // as it was read
 	now    time.Time
-	failed error  // why the handlers are not known to be those of now
-	where  string // with failed: the certificate authority is not where it should be
+	failed error  // why the handlers may not be the current ones
+	where  string // with failed: why the certificate authority was not found in its place
 
-	asked *inputs   // for what the extension was asked; nil if it was not
-	due   time.Time // when it is to be asked again, once it was
+	asked *inputs   // the inputs of the discovery; nil if there was none
+	due   time.Time // when the next discovery is due, after the first one
 }
 
-// observe ends calls to an extension that is being deleted, about which there is
-// nothing else to know.
+// observe ends calls to an extension that is being deleted, and returns no state
+// for it.
 func (r *Reconciler) observe(ctx context.Context, config *runtimev1.ExtensionConfig) (*state, error) {
 	if !config.DeletionTimestamp.IsZero() {
 		return nil, r.sweep(ctx, config.Name)
 	}
 	if pause.Requested(nil, config) {
-		r.attempts.forget(config.Name) // it is asked when the pause ends
+		r.attempts.forget(config.Name) // it is discovered when the pause ends
 	}
 	return &state{config: config, before: config.DeepCopy(), now: r.Clock.Now()}, nil
 }
@@ -47,7 +47,7 @@ func (s *state) fail(err error) {
 	}
 }
 
-// misplaced notes why there is no certificate authority to inject.
+// misplaced records why no certificate authority can be injected.
 func (s *state) misplaced(err error) {
 	s.fail(err)
 	s.where = err.Error()
@@ -57,7 +57,7 @@ func (s *state) inputs() inputs {
 	return inputs{s.config.UID, s.generation(), fmt.Sprint(s.config.Annotations), s.where} // maps print sorted
 }
 
-// generation is the one of the spec as it will be stored.
+// generation returns the generation that the spec will have once it is stored.
 func (s *state) generation() int64 {
 	return patch.Generation(s.config, &s.before.Spec, s.config.Spec)
 }
@@ -67,7 +67,7 @@ func (s *state) set(c metav1.Condition) {
 	conditions.Set(s.config, s.now, c)
 }
 
-// report fills the conditions from the state. failed is why nothing is known.
+// report sets the conditions from the state. failed is why the state is incomplete.
 func (r *Reconciler) report(s *state, failed error) {
 	if failed != nil {
 		return
@@ -80,14 +80,14 @@ func (r *Reconciler) report(s *state, failed error) {
 	s.set(pause.Condition(nil, s.config))
 }
 
-// reportLegacy fills what clients of v1beta1 read, once the extension was asked.
+// reportLegacy sets the fields for clients of v1beta1 after a discovery.
 func reportLegacy(s *state, failed error) {
 	if failed == nil && s.asked != nil {
 		s.config.Status.Deprecated = extensions.Legacy(s.config, s.now)
 	}
 }
 
-// tell says what has changed, as an event and in the log, once.
+// tell emits an event and a log line for what has changed, once.
 func (r *Reconciler) tell(ctx context.Context, s *state) {
 	log, news := ctrl.LoggerFrom(ctx), extensions.Changed(s.before, s.config, s.failed)
 	switch {

@@ -43,7 +43,7 @@ type world struct {
 	mu         sync.Mutex // guards what follows
 	asked      int
 	registered map[string]*runtimev1.ExtensionConfig
-	refuse     error // what the registry says to Set
+	refuse     error // the error of the registry's Set
 	tried      []string
 	expected   []string
 }
@@ -65,7 +65,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// restart forgets all that is not in the API server.
+// restart drops everything that is not in the API server.
 func (w *world) restart() {
 	w.Reconciler = &Reconciler{
 		Mgmt: w.client, Live: w.client, Extensions: w, Registry: w, Catalog: catalog.Default(), Clock: w.clock, Recorder: w.events,
@@ -125,7 +125,7 @@ func (w *world) read() *runtimev1.ExtensionConfig {
 	return config
 }
 
-// change stores a change of the spec or of metadata, as a user makes it.
+// change stores a change of the spec or of metadata, as a user does.
 func (w *world) change(edit func(*runtimev1.ExtensionConfig)) {
 	w.Helper()
 	config := w.read()
@@ -142,7 +142,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// is fails unless the condition has the status, and what it says contains text.
+// is fails unless the condition has the status, and its message contains text.
 func (w *world) is(condition string, status metav1.ConditionStatus, text string) {
 	w.Helper()
 	c := conditions.Get(w.read(), condition)
@@ -160,7 +160,7 @@ func (w *world) wrote(want ...string) {
 	w.writes = nil
 }
 
-// said fails unless these were the events since it was called last.
+// said fails unless these were the events since the last call.
 func (w *world) said(want ...string) {
 	w.Helper()
 	var got []string

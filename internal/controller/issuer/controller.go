@@ -34,7 +34,7 @@ type Reconciler[T Object] struct {
 	Mgmt  client.Client // the management cluster
 	Live  client.Reader // the same, past the cache: it does not hold the Secrets
 	Clock clock.PassiveClock
-	// Secrets are those of authorities; nil watches none.
+	// Secrets watches the Secrets of authorities; nil watches none.
 	Secrets *secretwatch.Follower
 }
 
@@ -66,5 +66,5 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, issuer T) (ctrl.Result, e
 	return ctrl.Result{}, commit(ctx)
 }
 
-// Forget is told of an issuer that has gone.
+// Forget stops watching the Secret of a deleted issuer.
 func (r *Reconciler[T]) Forget(key client.ObjectKey) { r.Secrets.Follow(key) }

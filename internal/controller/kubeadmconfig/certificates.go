@@ -17,9 +17,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
-// certificates finds what the machine needs of the cluster's certificates. In
-// a Cluster without a controlPlaneRef nobody else makes them, so those missing
-// are made when generate is set. missing names a Secret that is awaited.
+// certificates reads what the machine needs of the cluster's certificates. In a
+// Cluster without a controlPlaneRef no other controller creates them, so missing
+// ones are created when generate is set. missing names a Secret that is awaited.
 func (r *Reconciler) certificates(ctx context.Context, s *state, generate bool) (missing string, err error) {
 	defer func() {
 		s.certsErr = err
@@ -38,11 +38,11 @@ func (r *Reconciler) certificates(ctx context.Context, s *state, generate bool) 
 	return "", nil
 }
 
-// need is one pair that a machine needs.
+// need is one key pair that a machine needs.
 type need struct {
 	purpose  certs.Purpose
 	into     *kubeadm.Pair
-	external bool // somebody else's authority: never made here
+	external bool // an external authority: never created here
 }
 
 func (s *state) needs(pairs *kubeadm.Pairs) []need {
@@ -64,7 +64,7 @@ func (s *state) needs(pairs *kubeadm.Pairs) []need {
 func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Purpose, generate, keyless bool) (certs.Pair, error) {
 	store := secrets.Store{Mgmt: r.Mgmt, Live: r.Live}
 	find := store.Find
-	if generate { // what is missing is made
+	if generate { // missing ones are created
 		find = store.Get
 	}
 	secret, err := find(ctx, s.cluster, purpose, nil)
@@ -80,8 +80,8 @@ func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Pu
 	return certs.FromSecret(secret, purpose)
 }
 
-// generate makes a pair and stores it. It belongs to the Cluster, so that it
-// outlives the machine that happened to need it first.
+// generate creates a key pair and stores it. The Cluster owns it, so that it
+// outlives the machine that needed it first.
 func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
 	c := s.config.Spec.ClusterConfiguration
 	validity := time.Duration(c.CACertificateValidityPeriodDays) * 24 * time.Hour
@@ -96,7 +96,7 @@ func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpo
 	secret := p.Secret(client.ObjectKeyFromObject(s.cluster), purpose, &ref)
 	ctrl.LoggerFrom(ctx).Info("Creating certificate", "purpose", purpose, "Secret", secret.Name)
 	err = r.Mgmt.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) { // the cache does not show it: not yet, or for want of a label
+	if apierrors.IsAlreadyExists(err) { // not in the cache: not yet, or because a label is missing
 		return r.certificate(ctx, s, purpose, false, false)
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 const (
 	name = "kubeadmconfig"
 
-	// DefaultTokenTTL is how long a token lasts unless it is extended.
+	// DefaultTokenTTL is how long a token is valid unless it is extended.
 	DefaultTokenTTL = 15 * time.Minute
 )
 
@@ -43,15 +43,16 @@ type Reconciler struct {
 	TokenTTL time.Duration                                              // 0 means DefaultTokenTTL
 	NewToken func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
 
-	// upkeep is when to look at the token of a config next, so that other events
-	// do not ask the workload cluster. After a start every token is looked at.
+	// upkeep is when the token of a config must be checked next, so that other
+	// events cause no request to the workload cluster. After a start every token is
+	// checked.
 	upkeep controller.Memory[time.Time]
-	// rendered is of which spec and version the data of a pool was made. After a
-	// start each is made again, and written if it is another.
+	// rendered is the spec and version from which the data of a pool was rendered.
+	// After a start each is rendered again, and written if it differs.
 	rendered controller.Memory[string]
 }
 
-// Forget drops what is remembered of a config that has gone.
+// Forget drops the cached data of a deleted config.
 func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.upkeep.Forget(key)
 	r.rendered.Forget(key)
@@ -76,8 +77,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile implements reconcile.ObjectReconciler. There is no finalizer: what
-// belongs to a config is deleted with it.
+// Reconcile implements reconcile.ObjectReconciler. There is no finalizer: the
+// objects of a config are deleted with it.
 func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmConfig) (ctrl.Result, error) {
 	return reconciler.Flow[*bootstrapv1.KubeadmConfig, state]{
 		Clock:   r.Clock,

@@ -21,7 +21,7 @@ import (
 type draft struct {
 	pairs kubeadm.Pairs
 	spec  bootstrapv1.KubeadmConfigSpec // with everything in place that it refers to
-	join  bootstrapv1.JoinConfiguration // with what the role of the machine asks for
+	join  bootstrapv1.JoinConfiguration // with the fields that the role of the machine requires
 	data  []byte                        // of kubeadm init
 	token string                        // that was in the spec before it got another; else empty
 }
@@ -33,7 +33,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *state, init bool) (err erro
 	if d.spec, err = r.resolve(ctx, s); err != nil {
 		return err
 	}
-	if err := kubeadm.CheckFormat(d.spec); err != nil { // before a token is made for it
+	if err := kubeadm.CheckFormat(d.spec); err != nil { // before a token is created for it
 		return s.refuse("%v", err)
 	}
 	if init {
@@ -99,9 +99,9 @@ func (r *Reconciler) storeData(ctx context.Context, s *state, init bool) error {
 	return err
 }
 
-// discover completes how the machine finds the cluster, and stores it. Discovery
-// by file is the user's; by token, what the user left out is filled in, the
-// token last, for it is made in the workload cluster.
+// discover completes how the machine finds the cluster, and stores it. The user
+// provides discovery by file; for discovery by token, missing fields are filled in,
+// the token last, because it is created in the workload cluster.
 func (r *Reconciler) discover(ctx context.Context, s *state, newToken bool) (disconnected bool, err error) {
 	have := &s.config.Spec.JoinConfiguration.Discovery
 	d := *have.DeepCopy()
@@ -129,8 +129,8 @@ func (r *Reconciler) discover(ctx context.Context, s *state, newToken bool) (dis
 	return false, r.storeDiscovery(ctx, s, d)
 }
 
-// storeDiscovery writes the discovery into the spec at once: should anything
-// fail later, the next reconcile finds the same token.
+// storeDiscovery writes the discovery into the spec immediately: if a later step
+// fails, the next reconcile finds the same token.
 func (r *Reconciler) storeDiscovery(ctx context.Context, s *state, d bootstrapv1.Discovery) error {
 	have := &s.config.Spec.JoinConfiguration.Discovery
 	if equality.Semantic.DeepEqual(*have, d) {

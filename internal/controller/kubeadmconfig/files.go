@@ -69,8 +69,8 @@ func (r *Reconciler) fromSecret(ctx context.Context, s *state, name, key string)
 	return string(value), nil
 }
 
-// controlPlaneVersion is the version that the control plane is to have, or ""
-// when there is no control plane object or it does not say.
+// controlPlaneVersion returns the desired version of the control plane, or "" if
+// there is no control plane object or it has none.
 func (r *Reconciler) controlPlaneVersion(ctx context.Context, s *state) (string, error) {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {

@@ -108,7 +108,7 @@ func TestAMachineWaitsForWhatIsNamed(t *testing.T) {
 		noCA    bool
 		spec    bootstrapv1.KubeadmConfigSpec
 		want    string
-		again   time.Duration // it looks by itself: no watch shows a Secret that a user did not label
+		again   time.Duration // it requeues itself: no watch shows a Secret that a user did not label
 	}{
 		"the infrastructure":        {cluster: cluster(func(c *clusterv1.Cluster) { c.Status = clusterv1.ClusterStatus{} }), machine: controlPlane("m"), want: "Waiting for the infrastructure of Cluster demo to be provisioned"},
 		"a worker for kubeadm init": {cluster: cluster(), machine: worker("m"), want: "Waiting for the control plane of Cluster demo to be initialized"},
@@ -209,8 +209,8 @@ func TestAWorkerMayNotJoinAsControlPlane(t *testing.T) {
 	}
 }
 
-// TestATokenIsMadeOnce lets the data Secret fail: the next attempt uses the
-// token that is in the spec by then.
+// TestATokenIsMadeOnce makes the write of the data Secret fail: the next attempt
+// uses the token that is in the spec by then.
 func TestATokenIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	m := worker("w1")
@@ -284,7 +284,7 @@ func TestSecretsWithoutALabelAreFoundByTheirNames(t *testing.T) {
 		c.Spec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://e:2379"}, CAFile: "/ca", CertFile: "/crt", KeyFile: "/key"}
 	})
 	w := newWorld(t, cluster(initialized), controlPlane("m"), config)
-	// The cache shows what carries the label alone.
+	// The cache shows only objects with the label.
 	w.r.Mgmt = interceptor.NewClient(w.mgmt.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		err := c.Get(ctx, key, obj, opts...)
 		if _, ok := obj.(*corev1.Secret); ok && err == nil && obj.GetLabels()[clusterv1.ClusterNameLabel] == "" {
@@ -296,7 +296,7 @@ func TestSecretsWithoutALabelAreFoundByTheirNames(t *testing.T) {
 	for _, o := range certSecrets() {
 		o.SetLabels(nil)
 		if s := o.(*corev1.Secret); s.Name == "demo-etcd" {
-			delete(s.Data, "tls.key") // an etcd of somebody else's keeps it
+			delete(s.Data, "tls.key") // the operator of an external etcd keeps it
 		}
 		if err := w.mgmt.Create(t.Context(), o); err != nil {
 			t.Fatal(err)

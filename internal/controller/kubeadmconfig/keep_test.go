@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
-// joined is a world in which the config w1 has its data, made at now.
+// joined returns a world in which the config w1 has its data, created at now.
 func joined(t *testing.T, m client.Object) *world {
 	t.Helper()
 	w := newWorld(t, cluster(initialized), m, certSecret(certs.CA), configFor(m))
@@ -142,8 +142,8 @@ func TestAPoolGetsANewTokenAndData(t *testing.T) {
 	}
 }
 
-// TestATokenThatDidNotGetIntoTheDataIsReplaced lets the write of the data fail
-// after the new token was made.
+// TestATokenThatDidNotGetIntoTheDataIsReplaced makes the write of the data fail
+// after the new token was created.
 func TestATokenThatDidNotGetIntoTheDataIsReplaced(t *testing.T) {
 	t.Parallel()
 	p := pool()
@@ -265,8 +265,8 @@ func TestAPausedConfigOnlySaysSo(t *testing.T) {
 	}
 }
 
-// TestWhatTheClusterNeedsIsNoBootstrapData names Secrets of the cluster's own, as
-// its user may have brought them, as bootstrap data.
+// TestWhatTheClusterNeedsIsNoBootstrapData names Secrets of the cluster itself, as
+// its user may have provided them, as bootstrap data.
 func TestWhatTheClusterNeedsIsNoBootstrapData(t *testing.T) {
 	t.Parallel()
 	m := worker("w1")

@@ -11,7 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// reportLegacy fills what clients of v1beta1 read, after the rest of the status.
+// reportLegacy sets the fields for clients of v1beta1, after the rest of the
+// status.
 func reportLegacy(s *state, err error) {
 	st := ptr.Deref(ptr.Deref(s.config.Status.Deprecated, bootstrapv1.KubeadmConfigDeprecatedStatus{}).V1Beta1, bootstrapv1.KubeadmConfigV1Beta1DeprecatedStatus{})
 	st.Conditions = legacy.Set(st.Conditions, s.now, legacyDataSecret(s, err))
@@ -37,8 +38,9 @@ func legacyDataSecret(s *state, err error) clusterv1.Condition {
 	return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForControlPlaneAvailableV1Beta1Reason, why)
 }
 
-// legacyCertificates is nil while nobody has looked, as the newer condition is.
-// Without a control plane object they are made here, else only read.
+// legacyCertificates is nil while the certificates have not been read, as the newer
+// condition is. Without a control plane object they are created here, otherwise
+// only read.
 func legacyCertificates(s *state) *clusterv1.Condition {
 	const t = bootstrapv1.CertificatesAvailableV1Beta1Condition
 	switch c := certificatesAvailable(s); {

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
 
-// takeLock takes the lock for the machine, unless it is there: then it says what
-// is in it.
+// takeLock creates the lock for the machine, unless it exists: then it returns the
+// holder.
 func (r *Reconciler) takeLock(ctx context.Context, s *state) (bootstrapdata.Answer, error) {
 	held := &corev1.ConfigMap{}
 	err := r.Mgmt.Get(ctx, s.lockName(), held)
@@ -26,7 +26,7 @@ func (r *Reconciler) takeLock(ctx context.Context, s *state) (bootstrapdata.Answ
 		if err = r.createLock(ctx, s); err == nil {
 			return bootstrapdata.Answer{}, nil
 		}
-		if apierrors.IsAlreadyExists(err) { // the cache did not show it yet
+		if apierrors.IsAlreadyExists(err) { // the cache did not have it yet
 			err = r.Live.Get(ctx, s.lockName(), held)
 		}
 	}
@@ -37,8 +37,8 @@ func (r *Reconciler) takeLock(ctx context.Context, s *state) (bootstrapdata.Answ
 	return bootstrapdata.Answer{Held: true, Lock: held.Data[bootstrapdata.LockKey]}, nil
 }
 
-// machineExists asks live whether the holder of the lock does: one that the
-// cache does not show yet must not lose it.
+// machineExists reads the holder of the lock from the API server: one that the
+// cache does not have yet must not lose it.
 func (r *Reconciler) machineExists(ctx context.Context, s *state, name string) (bool, error) {
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: name}, &clusterv1.Machine{})
 	if client.IgnoreNotFound(err) != nil {
@@ -47,7 +47,7 @@ func (r *Reconciler) machineExists(ctx context.Context, s *state, name string) (
 	return err == nil, nil
 }
 
-// replaceLock takes the lock from a Machine that has gone.
+// replaceLock takes the lock from a Machine that was deleted.
 func (r *Reconciler) replaceLock(ctx context.Context, s *state, holder string) error {
 	ctrl.LoggerFrom(ctx).Info("Taking the init lock from a Machine that has gone", "holder", holder)
 	if err := r.deleteLock(ctx, s.held); err != nil {
@@ -82,7 +82,7 @@ func (r *Reconciler) createLock(ctx context.Context, s *state) error {
 	})
 }
 
-// unlock removes the lock, whoever has it.
+// unlock removes the lock, regardless of its holder.
 func (r *Reconciler) unlock(ctx context.Context, s *state) error {
 	held := &corev1.ConfigMap{}
 	if err := r.Mgmt.Get(ctx, s.lockName(), held); err != nil {

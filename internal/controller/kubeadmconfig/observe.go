@@ -25,7 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	config  *bootstrapv1.KubeadmConfig
 	machine *bootstrapdata.Machine // that owns it
@@ -34,19 +34,19 @@ type state struct {
 	commit  patch.Commit // of config
 
 	draft draft             // of the data
-	held  *corev1.ConfigMap // the init lock of another; nil if nobody looked
-	token *corev1.Secret    // of the workload cluster; nil if nobody looked
+	held  *corev1.ConfigMap // the init lock of another; nil if not read
+	token *corev1.Secret    // of the workload cluster; nil if not read
 
 	waiting        string // what is awaited, as a sentence
 	refused        string // what the user has to change, as a sentence
-	certsSeen      bool   // the certificates were found or made
-	certsErr       error  // looking at the certificates met this
+	certsSeen      bool   // the certificates were found or created
+	certsErr       error  // why the certificates could not be read
 	specGeneration int64  // of config, counting the write of its spec in this reconcile
 }
 
-// observe reads who owns the config. Without a machine or a Cluster there is
-// nothing to do yet, and the result is nil: their coming wakes us. There is
-// nothing to do either for a config that is being deleted.
+// observe reads the owner of the config. Without a machine or a Cluster the result
+// is nil: their creation triggers a reconcile. It is nil for a config that is being
+// deleted, too.
 func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*state, error) {
 	if !config.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -66,11 +66,11 @@ func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.KubeadmCon
 	return &state{config: config, machine: m, cluster: cluster, now: r.Clock.Now(), specGeneration: config.Generation}, nil
 }
 
-// configKind is what a machine refers to.
+// configKind is the kind to which a machine refers.
 var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig")
 
-// machineOf reads the machine among the owners of the config, and the name of
-// its Cluster. One that does not refer to the config is none of its owners.
+// machineOf reads the machine among the owners of the config, and the name of its
+// Cluster. A machine that does not refer to the config does not count.
 func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*bootstrapdata.Machine, string, error) {
 	for _, ref := range config.OwnerReferences {
 		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != clusterv1.GroupVersion().Group {
@@ -109,8 +109,8 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 	return nil, "", nil
 }
 
-// ownData is the Secret that a pool has been given, if the config made it: a config
-// that takes the place of another finds that one's.
+// ownData is the Secret of a pool, if the config created it: a config that replaces
+// another finds the Secret of that one.
 func ownData(config *bootstrapv1.KubeadmConfig, b clusterv1.Bootstrap) string {
 	if name := ptr.Deref(b.DataSecretName, ""); name == config.Name {
 		return name
@@ -125,7 +125,7 @@ func ignoreNotFound(err error, ref metav1.OwnerReference) error {
 	return fmt.Errorf("get owner %s %s: %w", ref.Kind, ref.Name, err)
 }
 
-// refuse is an error that only a change of the object can help.
+// refuse returns an error that only a change of the object can resolve.
 func (s *state) refuse(format string, args ...any) error {
 	s.refused = fmt.Sprintf(format, args...)
 	return reconcile.TerminalError(errors.New(s.refused))

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
 
-// facts are what the plan starts from.
+// facts returns the facts for the plan.
 func (r *Reconciler) facts(s *state) bootstrapdata.Facts {
 	c, d := s.cluster, s.config.Spec.JoinConfiguration.Discovery
 	f := bootstrapdata.Facts{
@@ -35,15 +35,15 @@ func (r *Reconciler) facts(s *state) bootstrapdata.Facts {
 	return f
 }
 
-// made reports whether the status tells of data.
+// made reports whether the status records existing data.
 func (s *state) made() bool {
 	return ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false)
 }
 
-// source is what data is made of: a generation of the spec, and a version.
+// source identifies the input of data: a generation of the spec, and a version.
 func (s *state) source() string { return fmt.Sprintf("%d %s", s.specGeneration, s.machine.Version) }
 
-// keep looks after data that was made before. Without data it goes on.
+// keep maintains existing data. Without data the next phase runs.
 func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
 	if !s.made() && s.machine.DataSecretName == "" {
 		return phase.Continue(), nil
@@ -51,7 +51,7 @@ func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
 	return r.carryOut(ctx, s)
 }
 
-// carryOut plans, and does what the plan asks for on its way.
+// carryOut computes the plan, and answers its questions.
 func (r *Reconciler) carryOut(ctx context.Context, s *state) (phase.Next, error) {
 	record, err := bootstrapdata.Planner.Make(r.facts(s), func(q bootstrapdata.Question) (bootstrapdata.Answer, error) { return r.answer(ctx, s, q) })
 	p := record.Plan
@@ -62,7 +62,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state) (phase.Next, error)
 		return phase.Continue(), err
 	case p.Refused != "":
 		return phase.Continue(), s.refuse("%s", p.Refused)
-	case p.Secret: // a watch shows it if who makes it labels it, and a look now and then if not
+	case p.Secret: // a watch shows a labeled Secret, and a periodic reconcile any other
 		return phase.Wait(secrets.Interval), nil
 	case p.Forget:
 		r.upkeep.Forget(client.ObjectKeyFromObject(s.config))
@@ -73,7 +73,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state) (phase.Next, error)
 	return phase.Wait(p.Again), nil
 }
 
-// answer finds out, or does, what the plan asks for.
+// answer reads, or executes, what the plan requests.
 func (r *Reconciler) answer(ctx context.Context, s *state, q bootstrapdata.Question) (a bootstrapdata.Answer, err error) {
 	switch q.Kind {
 	case bootstrapdata.DoTakeOver:

@@ -27,15 +27,15 @@ const (
 	formatKey = "format"
 )
 
-// takeOver tells of data that the machine already has.
+// takeOver records data that the machine already has.
 func (s *state) takeOver(ctx context.Context) {
 	ctrl.LoggerFrom(ctx).Info("Taking over bootstrap data that the machine already has", "Secret", s.machine.DataSecretName)
 	s.config.Status.DataSecretName = s.machine.DataSecretName
 	s.config.Status.Initialization.DataSecretCreated = new(true)
 }
 
-// ownSecret makes the config the controller of its Secret. A Secret that has
-// gone is not made again: its machine has read it, or never will.
+// ownSecret makes the config the controller of its Secret. A deleted Secret is not
+// created again: its machine has read it, or never will.
 func (r *Reconciler) ownSecret(ctx context.Context, s *state, name string) error {
 	secret := &corev1.Secret{}
 	err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: name}, secret)
@@ -62,8 +62,8 @@ func (r *Reconciler) ownSecret(ctx context.Context, s *state, name string) error
 	return nil
 }
 
-// mayOwn refuses a Secret that something else holds, or that is no bootstrap
-// data: it would be overwritten, and deleted with the config.
+// mayOwn refuses a Secret that has another owner, or that is no bootstrap data: it
+// would be overwritten, and deleted with the config.
 func (s *state) mayOwn(secret *corev1.Secret, mine metav1.OwnerReference) error {
 	const remedy = "delete the Secret, or rename the KubeadmConfig"
 	if v := (claim.Claim{Owner: mine, Cluster: s.cluster.Name}).Judge(secret); v.Holder != "" {
@@ -96,7 +96,7 @@ func (r *Reconciler) store(ctx context.Context, s *state, data []byte) error {
 			formatKey: []byte(cmp.Or(s.config.Spec.Format, bootstrapv1.CloudConfig)),
 		},
 	}
-	if s.made() { // else it is most likely not there
+	if s.made() { // otherwise it most likely does not exist
 		err = r.replace(ctx, s, secret)
 	}
 	if !s.made() || apierrors.IsNotFound(err) {

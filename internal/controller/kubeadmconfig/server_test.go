@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestInitOnAServer makes the data of a first control plane machine on the real
-// plane: the statuses satisfy the schema, and watches alone move it.
+// TestInitOnAServer renders the data of a first control plane machine on the real
+// plane: the statuses satisfy the schema, and only watches trigger reconciles.
 func TestInitOnAServer(t *testing.T) {
 	env := testenv.Start(t)
 	meta := func(name string) metav1.ObjectMeta {

@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// TestALaggingCacheBreaksNoLock: what the cache does not show is read live
-// before anything is taken from anybody.
+// TestALaggingCacheBreaksNoLock checks that objects missing in the cache are read
+// from the API server before a lock is taken from its holder.
 func TestALaggingCacheBreaksNoLock(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
@@ -55,7 +55,7 @@ func TestALaggingCacheMakesNoSecondAuthority(t *testing.T) {
 	}
 }
 
-// TestWhoIsWoken maps what changes to the configs that it concerns.
+// TestWhoIsWoken maps changes to the configs that they affect.
 func TestWhoIsWoken(t *testing.T) {
 	t.Parallel()
 	done := func(c *bootstrapv1.KubeadmConfig) { c.Status.Initialization.DataSecretCreated = new(true) }
@@ -96,7 +96,7 @@ func TestWhoIsWoken(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotConcernUsWakesNobody holds the predicates against changes.
+// TestWhatDoesNotConcernUsWakesNobody checks the predicates with changes.
 func TestWhatDoesNotConcernUsWakesNobody(t *testing.T) {
 	t.Parallel()
 	machine := func(change func(*clusterv1.Machine)) bool {

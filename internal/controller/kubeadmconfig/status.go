@@ -12,7 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
-// report fills the status from what the reconcile saw. err is what ended it.
+// report fills the status from the state. err is the error that ended the
+// reconcile.
 func report(s *state, err error) {
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = s.specGeneration
@@ -29,8 +30,8 @@ func report(s *state, err error) {
 	}
 }
 
-// certificatesAvailable is nil while nobody has looked, unless the data was
-// made, for which they were there.
+// certificatesAvailable is nil while the certificates have not been read, unless
+// the data was rendered, for which they existed.
 func certificatesAvailable(s *state) *metav1.Condition {
 	c := metav1.Condition{Type: bootstrapv1.KubeadmConfigCertificatesAvailableCondition}
 	switch {
@@ -45,9 +46,9 @@ func certificatesAvailable(s *state) *metav1.Condition {
 	return &c
 }
 
-// dataSecretAvailable is True for ever once the data was made: what fails later
-// concerns the token, or the data of machines that a pool gets later, of which it
-// then tells.
+// dataSecretAvailable is True permanently once the data was rendered: later
+// failures affect the token, or the data for machines that a pool creates later,
+// which the condition then reports.
 func dataSecretAvailable(s *state, err error) metav1.Condition {
 	c := metav1.Condition{
 		Type: bootstrapv1.KubeadmConfigDataSecretAvailableCondition, Status: metav1.ConditionFalse,
@@ -70,7 +71,8 @@ func dataSecretAvailable(s *state, err error) metav1.Condition {
 func ready(s *state) metav1.Condition {
 	return conditions.Summary(s.config, bootstrapv1.KubeadmConfigReadyCondition, conditions.SummaryOptions{
 		Types: []string{bootstrapv1.KubeadmConfigDataSecretAvailableCondition, bootstrapv1.KubeadmConfigCertificatesAvailableCondition},
-		// Nobody looks at the certificates while something else is awaited.
+		// The certificates are not read while the controller waits for another
+		// object.
 		Optional: []string{bootstrapv1.KubeadmConfigCertificatesAvailableCondition},
 		Reasons: conditions.Reasons{
 			Issue: bootstrapv1.KubeadmConfigNotReadyReason, Unknown: bootstrapv1.KubeadmConfigReadyUnknownReason, Info: bootstrapv1.KubeadmConfigReadyReason,

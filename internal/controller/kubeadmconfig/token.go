@@ -24,7 +24,7 @@ import (
 
 func (r *Reconciler) tokenTTL() time.Duration { return cmp.Or(r.TokenTTL, DefaultTokenTTL) }
 
-// createToken makes a token in the workload cluster.
+// createToken creates a token in the workload cluster.
 func (r *Reconciler) createToken(ctx context.Context, s *state) (string, error) {
 	c, err := r.Workload.Client(ctx, client.ObjectKeyFromObject(s.cluster))
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Reconciler) extend(ctx context.Context, s *state) error {
 	return nil
 }
 
-// randomToken draws a token from the characters that tokens are made of.
+// randomToken returns a random token of the characters that are valid in tokens.
 func randomToken() (bootstrapv1.BootstrapTokenString, error) {
 	const alphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
 	const length = 6 + 16

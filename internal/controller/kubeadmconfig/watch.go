@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
 
-// ofMachine names the config of a Machine. A control plane Machine that goes
-// may leave the init lock behind, for which others wait.
+// ofMachine returns a request for the config of a Machine. A deleted control plane
+// Machine may leave the init lock behind, for which others wait.
 func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconcile.Request {
 	m := obj.(*clusterv1.Machine)
 	_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
@@ -34,8 +34,8 @@ func ofMachinePool(_ context.Context, obj client.Object) []reconcile.Request {
 	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.MachinePool).Spec.Template.Spec.Bootstrap.ConfigRef, bootstrapv1.GroupVersion().WithKind("KubeadmConfig"))
 }
 
-// ofCluster names the configs of a Cluster: all of them, for a pause concerns
-// all, and the conditions say so.
+// ofCluster returns requests for all configs of a Cluster, because a pause affects
+// all of them, and their conditions report it.
 func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []reconcile.Request {
 	return controller.Listed(ctx, r.Mgmt, &bootstrapv1.KubeadmConfigList{}, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.ClusterLabel: obj.GetName()})
 }
@@ -52,14 +52,14 @@ func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey,
 	return r.unfinished(ctx, cluster.Namespace, cluster.Name)
 }
 
-// unfinished names the configs of a Cluster that have no data yet.
+// unfinished returns requests for the configs of a Cluster that have no data yet.
 func (r *Reconciler) unfinished(ctx context.Context, namespace, cluster string) []reconcile.Request {
 	return controller.ListedIf(ctx, r.Mgmt, &bootstrapv1.KubeadmConfigList{}, func(c *bootstrapv1.KubeadmConfig) bool {
 		return !ptr.Deref(c.Status.Initialization.DataSecretCreated, false)
 	}, client.InNamespace(namespace), client.MatchingFields{index.ClusterLabel: cluster})
 }
 
-// machineMatters passes what a config reads of its Machine.
+// machineMatters passes changes of the fields of a Machine that its config reads.
 func machineMatters() predicate.Predicate {
 	return controller.Matters(func(m *clusterv1.Machine) []any { return []any{m.Status.NodeRef, m.Spec.Version, m.Spec.Bootstrap} })
 }
@@ -68,7 +68,7 @@ func poolMatters() predicate.Predicate {
 	return controller.Matters(func(p *clusterv1.MachinePool) []any { return []any{len(p.Status.NodeRefs), p.Spec.Template} })
 }
 
-// clusterMatters passes the moments that configs wait for.
+// clusterMatters passes the changes of a Cluster for which configs wait.
 func clusterMatters() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },

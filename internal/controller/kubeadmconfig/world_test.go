@@ -41,7 +41,7 @@ var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
 const testToken = "abcdef.0123456789abcdef"
 
-// pairs are made once: keys are the slow part of these tests.
+// pairs are created once: keys are the slow part of these tests.
 var pairs = sync.OnceValue(func() map[certs.Purpose]certs.Pair {
 	out := map[certs.Purpose]certs.Pair{}
 	for _, p := range []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount} {
@@ -62,7 +62,8 @@ func certSecrets() []client.Object {
 	return []client.Object{certSecret(certs.CA), certSecret(certs.Etcd), certSecret(certs.FrontProxy), certSecret(certs.ServiceAccount)}
 }
 
-// cluster is ready for kubeadm init; initialized makes it ready for joins.
+// cluster returns a Cluster ready for kubeadm init; initialized makes it ready for
+// joins.
 func cluster(change ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
 	c := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "cluster"},
@@ -119,7 +120,7 @@ type world struct {
 	t        *testing.T
 	r        *Reconciler
 	mgmt     client.Client
-	hidden   string // name of what the cache does not show yet
+	hidden   string // name of an object that the cache does not have yet
 	workload client.Client
 	clock    *testclock.FakePassiveClock
 	down     bool     // the workload cluster is not connected
@@ -167,7 +168,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			if err := c.Patch(ctx, obj, p, opts...); err != nil {
 				return err
 			}
-			if config, ok := obj.(*bootstrapv1.KubeadmConfig); ok { // as an API server does; these tests patch nothing but its spec
+			if config, ok := obj.(*bootstrapv1.KubeadmConfig); ok { // as an API server does; these tests patch only its spec
 				config.Generation++
 				return c.Update(ctx, config)
 			}

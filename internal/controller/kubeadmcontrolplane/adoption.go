@@ -28,10 +28,10 @@ import (
 
 var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind}
 
-// inspectOrphans looks whether the machines that nobody controls can be taken
-// over, such as those that outlived an earlier KubeadmControlPlane: all, or none. A
-// mixture is refused: machines that somebody else made have other names for the
-// same things. Then the Secrets are taken that went with a machine: the
+// inspectOrphans checks whether the machines without a controller can be adopted,
+// such as those that outlived an earlier KubeadmControlPlane: all, or none. A
+// mixture is refused: machines of another creator have other names for the same
+// objects. Then it takes over the Secrets that would be deleted with a machine: the
 // certificates must outlive it.
 func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (phase.Next, error) {
 	if len(s.orphans) == 0 {
@@ -41,7 +41,7 @@ func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (phase.Next, 
 		return phase.Continue(), fmt.Errorf("control plane machines %v of the Cluster have no owner, yet others are owned by this control plane: delete them, or make this control plane their controller", names(s.orphans))
 	}
 	if s.orphans = slices.DeleteFunc(s.orphans, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() }); len(s.orphans) == 0 {
-		return phase.Wait(repairInterval), nil // what answers is on its way out, and its etcd with it
+		return phase.Wait(repairInterval), nil // the answering machine is being deleted, and its etcd with it
 	}
 	var configs []string
 	var errs []error
@@ -64,8 +64,8 @@ func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (phase.Next, 
 	return phase.Continue(), r.takeSecrets(ctx, s, configs)
 }
 
-// takeSecrets makes the control plane the controller of the Secrets of the
-// cluster in the place of KubeadmConfigs.
+// takeSecrets makes the control plane the controller of the Secrets of the cluster,
+// instead of KubeadmConfigs.
 func (r *Reconciler) takeSecrets(ctx context.Context, s *state, configs []string) error {
 	mine, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Reconciler) takeSecrets(ctx context.Context, s *state, configs []string
 		secret := &corev1.Secret{}
 		key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: certs.SecretName(s.Cluster.Name, purpose)}
 		if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
-			continue // who needs it tells
+			continue // the phase that needs it reports it
 		} else if err != nil {
 			return fmt.Errorf("get Secret %s: %w", key, err)
 		}
@@ -96,9 +96,9 @@ func (r *Reconciler) takeSecrets(ctx context.Context, s *state, configs []string
 	return nil
 }
 
-// adopt takes over the machines that nobody controls, when the certificates they
-// were made with are there. A control plane that was just deleted, which the cache
-// may not show yet, takes none.
+// adopt adopts the machines without a controller, when the certificates that they
+// were created with exist. A control plane that was just deleted, which the cache
+// may not show yet, adopts none.
 func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {

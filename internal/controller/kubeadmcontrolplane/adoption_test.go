@@ -18,8 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
-// orphaned is a lab whose control plane has machines that nobody controls, and
-// was never initialized itself: as if they had been made one by one.
+// orphaned returns a lab whose control plane has machines without a controller, and
+// was never initialized itself: as if the machines had been created one at a time
+// by hand.
 func orphaned(t *testing.T) *lab {
 	t.Helper()
 	l := newLab(t, 3)
@@ -38,7 +39,7 @@ func orphaned(t *testing.T) *lab {
 	return l
 }
 
-// keepers are who controls the machines.
+// keepers returns the controllers of the machines.
 func (l *lab) keepers() (all []string) {
 	l.Helper()
 	for _, m := range l.machines() {
@@ -61,7 +62,8 @@ func (l *lab) secret(name string) *corev1.Secret {
 func TestMachinesOfNobodyAreAdopted(t *testing.T) {
 	t.Parallel()
 	l := orphaned(t)
-	// The first machine's KubeadmConfig has the CA, as it would go with it.
+	// The first machine's KubeadmConfig owns the CA, as if it would be deleted with
+	// it.
 	config := &bootstrapv1.KubeadmConfig{}
 	l.must(l.Mgmt.Get(l.Context(), client.ObjectKey{Namespace: namespace, Name: "cp-1"}, config))
 	ca := l.secret("demo-ca")

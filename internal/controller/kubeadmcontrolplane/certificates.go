@@ -26,18 +26,19 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// cacheLag is how long to wait for a Secret that is there and not yet in the
-// cache; its event comes first.
+// cacheLag is how long to wait for a Secret that exists and is not yet in the
+// cache; usually its event triggers a reconcile earlier.
 const cacheLag = 100 * time.Millisecond
 
-// repairInterval is how often something that somebody has to repair is looked
-// at where no watch of ours shows it.
+// repairInterval is the requeue interval while a user has to repair something that
+// no watch of this controller shows.
 const repairInterval = secrets.Interval
 
-// errNotInCache says that an object exists and the cache does not show it yet.
+// errNotInCache means that an object exists and is not in the cache yet.
 var errNotInCache = errors.New("not in the cache yet")
 
-// ownTemplate makes the infrastructure template go with the Cluster.
+// ownTemplate makes the Cluster the owner of the infrastructure template, so that
+// it is deleted with the Cluster.
 func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, error) {
 	switch {
 	case s.template != nil:
@@ -45,25 +46,25 @@ func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, err
 	case s.unwatched:
 		return phase.LookAgain(repairInterval), nil
 	}
-	return phase.Continue(), nil // the conditions tell; it is needed only for new machines
+	return phase.Continue(), nil // the conditions report it; it is needed only for new machines
 }
 
 func waitForInfrastructure(_ context.Context, s *state) (phase.Next, error) {
 	if done := s.Cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
-		return phase.Wait(0), nil // the Cluster wakes us
+		return phase.Wait(0), nil // the Cluster triggers a reconcile
 	}
 	return phase.Continue(), nil
 }
 
 func waitForEndpoint(_ context.Context, s *state) (phase.Next, error) {
 	if s.Cluster.Spec.ControlPlaneEndpoint.IsZero() {
-		return phase.Wait(0), nil // the Cluster wakes us
+		return phase.Wait(0), nil // the Cluster triggers a reconcile
 	}
 	return phase.Continue(), nil
 }
 
-// certificates finds the certificates of the cluster, and makes those that are
-// missing until kubeadm has used them: afterwards new ones would not fit.
+// certificates reads the certificates of the cluster, and creates missing ones
+// until kubeadm has used them: afterwards new ones would not match.
 func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, error) {
 	for _, purpose := range purposes(s) {
 		pair, err := r.pair(ctx, s, purpose)
@@ -85,7 +86,7 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 	case err == nil:
 		return phase.Continue(), nil
 	case kubeadmcontrolplane.Initialized(s.ControlPlane) && len(s.orphans) == 0:
-		return phase.LookAgain(repairInterval), nil // what exists can go on; the conditions tell
+		return phase.LookAgain(repairInterval), nil // existing machines can continue; the conditions report it
 	case missing || len(s.orphans) > 0:
 		return phase.Wait(repairInterval), nil
 	default:
@@ -107,7 +108,7 @@ func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) 
 	ofEtcd := purpose == certs.Etcd || purpose == certs.APIServerEtcdClient
 	origin := kubeadmcontrolplane.OriginOf(ofEtcd, s.ControlPlane, len(s.orphans) > 0)
 	find := r.secrets().Find
-	if origin == kubeadmcontrolplane.Made { // what the cache does not show is made, or found to be there
+	if origin == kubeadmcontrolplane.Made { // if not in the cache, it is created, or found to exist
 		find = r.secrets().Get
 	}
 	var keeper client.Object = s.ControlPlane
@@ -117,7 +118,7 @@ func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) 
 	secret, err := find(ctx, s.Cluster, purpose, keeper)
 	switch {
 	case err == nil && origin == kubeadmcontrolplane.Brought && purpose == certs.Etcd:
-		return certs.FromSecret(secret, purpose) // somebody else signs with its key
+		return certs.FromSecret(secret, purpose) // an external signer has its key
 	case err == nil:
 		return certs.WithKey(secret, purpose)
 	case !apierrors.IsNotFound(err):
@@ -147,8 +148,8 @@ func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpo
 	return pair, nil
 }
 
-// create makes a Secret. If it exists, either the cache is behind, or somebody
-// brought one without the label by which the cache knows it.
+// create creates a Secret. If it exists, either the cache lags behind, or a user
+// provided one without the label by which the cache selects it.
 func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret, purpose certs.Purpose) error {
 	err := r.Mgmt.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
@@ -163,8 +164,8 @@ func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret
 	return nil
 }
 
-// kubeconfig makes the admin kubeconfig, and makes it again when half of its
-// client certificate's life is over. One that somebody else brought is theirs.
+// kubeconfig creates the admin kubeconfig, and renews it when half of its client
+// certificate's validity is over. A kubeconfig that a user provided is not renewed.
 func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, error) {
 	key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: certs.SecretName(s.Cluster.Name, certs.Kubeconfig)}
 	secret, err := r.secrets().Get(ctx, s.Cluster, certs.Kubeconfig, s.ControlPlane)
@@ -192,7 +193,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 	return phase.Continue(), nil
 }
 
-// renewal is when the kubeconfig in a Secret is renewed, if ever.
+// renewal is when the kubeconfig in a Secret must be renewed, if ever.
 type renewal struct {
 	secret  types.UID
 	version string
@@ -200,8 +201,8 @@ type renewal struct {
 	renewed bool // else never
 }
 
-// renewal reads a kubeconfig once: to parse it would be a seventh of what each
-// reconcile allocates.
+// renewal parses a kubeconfig once: parsing it would be a seventh of the
+// allocations of each reconcile.
 func (r *Reconciler) renewal(kcp *controlplanev1.KubeadmControlPlane, secret *corev1.Secret) (renewal, error) {
 	if known := r.renewable.Get(kcp); known.version != "" && known.version == secret.ResourceVersion && known.secret == secret.UID {
 		return known, nil

@@ -33,27 +33,29 @@ const name = "kubeadmcontrolplane"
 // Reconciler has what the controller needs from outside. All exported fields but
 // Extensions, Debounce and Legacy are required; Setup checks them.
 type Reconciler struct {
-	Mgmt      client.Client     // the management cluster; Secrets of clusters come from its cache
+	Mgmt      client.Client     // the management cluster; its cache has the Secrets of clusters
 	Live      client.Reader     // the same, past the cache
 	Providers *provider.Objects // infrastructure templates and machines
 	Workload  workload.Clusters
 	Etcd      etcd.Connector
-	// CertificateExpiry says when the certificate of an API server ends.
+	// CertificateExpiry returns when the certificate of an API server expires.
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
 	Clock             clock.PassiveClock
 	Recorder          events.EventRecorder
-	// Extensions say what can be updated in place; without any, nothing is.
+	// Extensions determine what can be updated in place; nil disables updates in
+	// place.
 	Extensions updates.Extensions
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool
-	// Name makes a name that is not taken: the prefix, a dash and five random letters.
+	// Name returns an unused name: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
 	watcher    provider.Watcher              // set by Setup
-	inspected  controller.Memory[inspection] // what etcd last answered
-	addonsAt   controller.Memory[string]     // what the addons were last brought to
+	inspected  controller.Memory[inspection] // the last answers of etcd
+	addonsAt   controller.Memory[string]     // the last applied configuration of the addons
 	unreadable controller.Memory[unreadable]
 	renewable  controller.Memory[renewal] // when its kubeconfig is renewed
 }
@@ -103,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 	}.Reconcile(ctx, kcp)
 }
 
-// Forget drops what is remembered of a control plane that has gone.
+// Forget drops the cached data of a deleted control plane.
 func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.inspected.Forget(key)
 	r.addonsAt.Forget(key)
@@ -111,7 +113,7 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.renewable.Forget(key)
 }
 
-// upkeep is what a control plane that lives goes through each time.
+// upkeep returns the phases of a control plane that is not being deleted.
 func (r *Reconciler) upkeep() []phase.Phase[*state] {
 	return []phase.Phase[*state]{
 		phase.Do("wait for the Cluster to take it", waitToBeTaken),
@@ -134,8 +136,8 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 	}
 }
 
-// waitToBeTaken: a control plane that nobody refers to may be somebody else's.
-// What takes it wakes us.
+// waitToBeTaken waits until the Cluster refers to the control plane: before, it may
+// belong to another Cluster. The change of the Cluster triggers a reconcile.
 func waitToBeTaken(_ context.Context, s *state) (phase.Next, error) {
 	kcp := s.ControlPlane
 	s.untaken = !owner.Has(kcp, clusterKind, s.Cluster.Name) || !claim.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
@@ -145,9 +147,9 @@ func waitToBeTaken(_ context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// deletion ends a control plane once nothing depends on it.
+// deletion returns the phases that end a control plane once nothing depends on it.
 func (r *Reconciler) deletion(s *state) (all []phase.Phase[*state]) {
-	if s.Cluster.UID != "" { // else it has gone
+	if s.Cluster.UID != "" { // otherwise it was deleted
 		all = append(all, phase.Do("own the infrastructure template", r.ownTemplate))
 	}
 	return append(all,
@@ -157,7 +159,7 @@ func (r *Reconciler) deletion(s *state) (all []phase.Phase[*state]) {
 	)
 }
 
-// event tells users what was done.
+// event emits an event for an action.
 func (r *Reconciler) event(s *state, about client.Object, kind, reason, action, note string) {
 	r.Recorder.Eventf(s.ControlPlane, about, kind, reason, action, "%s", note)
 }

@@ -427,8 +427,8 @@ func TestExternalEtcdsSecretsAreAwaitedAndFoundWithoutALabel(t *testing.T) {
 	}
 }
 
-// TestSecretsWhoseOwnersWereLostAreOwnedAgain, as after a restore by a tool that drops
-// references: nobody else would renew the kubeconfig.
+// TestSecretsWhoseOwnersWereLostAreOwnedAgain covers a restore by a tool that drops
+// references: no other controller would renew the kubeconfig.
 func TestSecretsWhoseOwnersWereLostAreOwnedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
@@ -615,7 +615,7 @@ func TestAReplacementWaitsForTheWorkloadCluster(t *testing.T) {
 	l := newLab(t, 3)
 	l.settle()
 	l.condemn("cp-2")
-	for range 2 { // it is deleted, and goes
+	for range 2 { // the first deletes it, the second removes it
 		if _, err := l.once(); err != nil {
 			t.Fatal(err)
 		}
@@ -656,7 +656,7 @@ func TestDeletionWaitsForWorkersAndThenTakesAll(t *testing.T) {
 	}
 	l.want(l.controlPlane(), "Deleting True WaitingForMachineDeletion")
 	for _, m := range l.machines() {
-		// Or each would first tell that it waits for its hook.
+		// Otherwise each would first report that it waits for its hook.
 		if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; held || !m.DeletionTimestamp.IsZero() {
 			t.Errorf("Machine %s: held %v, deleted %v; want its hook removed before it is deleted", m.Name, held, m.DeletionTimestamp)
 		}

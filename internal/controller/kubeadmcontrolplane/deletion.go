@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// waitForWorkers keeps the control plane while there is somebody to serve.
+// waitForWorkers delays the deletion of the control plane while it has workers.
 func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
 	if len(s.workers) == 0 {
 		return phase.Continue(), nil
@@ -26,11 +26,11 @@ func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
 		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
 		Message: fmt.Sprintf("KubeadmControlPlane deletion blocked by %s: %s", conditions.Count(len(s.workers), "worker Machine"), conditions.Names(s.workers)),
 	}
-	return phase.Wait(0), nil // their end wakes us
+	return phase.Wait(0), nil // their deletion triggers a reconcile
 }
 
-// deleteMachines deletes all machines at once: with the whole control plane
-// going, there is no etcd to keep alive.
+// deleteMachines deletes all machines together: when the whole control plane is
+// deleted, no etcd quorum has to be preserved.
 func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
 	if len(s.Machines) == 0 {
 		return phase.Continue(), nil
@@ -40,9 +40,10 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 	for _, m := range s.Machines {
 		names = append(names, m.Name)
 		if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; held {
-			// First of all: a Machine that comes to its hooks tells that it waits.
+			// First, because a Machine reports that it waits when it reaches its
+			// hooks.
 			delete(m.Annotations, controlplanev1.PreTerminateHookCleanupAnnotation)
-			continue // its change wakes us
+			continue // its change triggers a reconcile
 		}
 		if m.Deleting() {
 			continue
@@ -57,10 +58,10 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
 		Message: fmt.Sprintf("Deleting %s: %s", conditions.Count(len(names), "Machine"), conditions.Names(names)),
 	}
-	return phase.Wait(0), errors.Join(errs...) // their end wakes us
+	return phase.Wait(0), errors.Join(errs...) // their deletion triggers a reconcile
 }
 
-// release lets the control plane go.
+// release allows the deletion of the control plane.
 func release(_ context.Context, s *state) (phase.Next, error) {
 	s.Deletion = kubeadmcontrolplane.Deletion{Reason: controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, Message: "Deletion completed"}
 	finalizer.Remove(s.ControlPlane, controlplanev1.KubeadmControlPlaneFinalizer)

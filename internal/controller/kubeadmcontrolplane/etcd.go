@@ -18,15 +18,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
-// inspection is what etcd answered last. The zero value is that nobody asked.
+// inspection is the last answer of etcd. The zero value means that there was no
+// request.
 type inspection struct {
-	of string // what it depends on: a change of it calls for another one
+	of string // its inputs: after a change of them another inspection is needed
 	kubeadmcontrolplane.Etcd
 }
 
-// inspectEtcd asks each member how it fares, unless it was asked and nothing
-// has happened since: a connection goes through the API server to a Pod, which
-// is too much to do each time.
+// inspectEtcd requests the state of each member, unless that was done and no event
+// has occurred since: a connection is forwarded by the API server to a Pod, which
+// is too expensive for each reconcile.
 func (r *Reconciler) inspectEtcd(ctx context.Context, s *state) kubeadmcontrolplane.Etcd {
 	var nodes []string
 	var of strings.Builder
@@ -41,14 +42,14 @@ func (r *Reconciler) inspectEtcd(ctx context.Context, s *state) kubeadmcontrolpl
 		return last.Etcd
 	}
 	if len(nodes) == 0 {
-		return kubeadmcontrolplane.Etcd{Err: errors.New("no etcd Pod is running")} // its event wakes us
+		return kubeadmcontrolplane.Etcd{Err: errors.New("no etcd Pod is running")} // its event triggers a reconcile
 	}
 	fresh := inspection{of.String(), r.askAll(ctx, s, nodes)}
 	r.inspected.Set(s.ControlPlane, fresh)
 	return fresh.Etcd
 }
 
-// stamp changes whenever the Pod of a member does something worth a look.
+// stamp changes whenever the Pod of a member has a change that may affect etcd.
 func stamp(p *corev1.Pod) string {
 	if p == nil {
 		return "-"
@@ -63,8 +64,8 @@ func stamp(p *corev1.Pod) string {
 	return fmt.Sprintf("%s %s %t %d", p.UID, p.Status.Phase, ready, restarts)
 }
 
-// askAll asks the members of all nodes at once, so that one that hangs costs no
-// more than itself.
+// askAll connects to the members of all nodes concurrently, so that one that hangs
+// does not delay the others.
 func (r *Reconciler) askAll(ctx context.Context, s *state, nodes []string) kubeadmcontrolplane.Etcd {
 	answers := make([]kubeadmcontrolplane.Answer, len(nodes))
 	var asking sync.WaitGroup
@@ -93,7 +94,7 @@ func (r *Reconciler) ask(ctx context.Context, s *state, node string) (a kubeadmc
 	return a
 }
 
-// listMembers lists the members as one of them knows them.
+// listMembers lists the members according to one of them.
 func listMembers(ctx context.Context, c etcd.Client) ([]quorum.Member, error) {
 	list, err := c.Members(ctx)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// synchronise brings what may change in place to the machines, and labels and
-// annotations on to what they refer to. The machines are written with the rest,
-// at the end.
+// synchronise copies what may change in place to the machines, and labels and
+// annotations also to the objects to which they refer. The machines are written
+// with the other changes, at the end.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
 	next := phase.Continue()
 	var errs []error
@@ -22,8 +22,8 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 		t := kubeadmcontrolplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine)
 		err := r.factory().Prepare(ctx, m.Machine, t)
 		if _, unusable := errors.AsType[*provider.KindError](err); unusable {
-			// The machine stays behind, and is tried again: CRDs are not watched.
-			// It must not keep the others from being looked after.
+			// The machine is skipped, and retried: CRDs are not watched. It must
+			// not prevent the update of the others.
 			next = phase.LookAgain(repairInterval)
 			continue
 		}

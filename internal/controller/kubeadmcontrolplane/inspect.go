@@ -26,11 +26,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// initInterval is how often kubeadm's ConfigMap is looked for, between a first
-// connection and the end of kubeadm init.
+// initInterval is how often kubeadm's ConfigMap is read, between a first connection
+// and the end of kubeadm init.
 const initInterval = time.Second
 
-// inspect reads what the workload cluster shows of the machines' components.
+// inspect reads the state of the machines' components in the workload cluster.
 func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) {
 	next, err := r.look(ctx, s)
 	for _, m := range s.Machines {
@@ -45,7 +45,8 @@ func (r *Reconciler) look(ctx context.Context, s *state) (phase.Next, error) {
 	s.Workload.Why = health.Why()
 	switch {
 	case errors.Is(err, workload.ErrNotConnected):
-		// If it is initialized, it has answered once, maybe an earlier process.
+		// If it is initialized, it has answered before, perhaps to an earlier
+		// process.
 		s.Workload.LastProbe, s.Workload.Since = health.LastProbeSuccess, health.GraceStarts(true)
 		return phase.Continue(), nil
 	case err != nil:
@@ -105,20 +106,20 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 	return nil
 }
 
-// unreadable are API servers whose certificates could not be read, or are as they
-// are noted, and when to look again; zero for never.
+// unreadable are API servers whose certificates could not be read, or are as
+// recorded, and when to check them again; zero for never.
 type unreadable map[shown]time.Time
 
-// shown is an API server, by the UID of its Pod, with the end of its certificate as
-// it is noted; empty for not at all.
+// shown is an API server, by the UID of its Pod, with the recorded expiry of its
+// certificate; empty if there is none.
 type shown struct {
 	pod  types.UID
 	ends string
 }
 
-// renewals looks again at certificates that end, before a machine is replaced for
-// it: somebody may have renewed them on the machine. Then the Machine hears of it,
-// and that wakes us.
+// renewals checks certificates that expire soon again, before their machine is
+// replaced for it: an administrator may have renewed them on the machine. The new
+// expiry is then copied to the Machine, which triggers a reconcile.
 func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error) {
 	ending := kubeadmcontrolplane.Ending(s.Facts)
 	before := apiServersOf(s, ending)
@@ -129,15 +130,15 @@ func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error)
 	return next, err
 }
 
-// expiries notes when the certificates of the machines end, on the KubeadmConfigs
-// that they were made by. From there the Machines have it, and from those the
-// rollout.
+// expiries records when the certificates of the machines expire, on the
+// KubeadmConfigs of the machines. From there it is copied to the Machines, where
+// the rollout reads it.
 func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error) {
 	return r.lookAtCertificates(ctx, s, kubeadmcontrolplane.Undated(s.Facts))
 }
 
-// lookAtCertificates notes when the certificates of some machines end. An API
-// server that shows none is no failure of the control plane: it is looked at again
+// lookAtCertificates records when the certificates of some machines expire. An API
+// server that presents none is no failure of the control plane: it is checked again
 // after a while.
 func (r *Reconciler) lookAtCertificates(ctx context.Context, s *state, machines []*kubeadmcontrolplane.Machine) (phase.Next, error) {
 	var ask []*kubeadmcontrolplane.Machine
@@ -161,10 +162,10 @@ func (r *Reconciler) lookAtCertificates(ctx context.Context, s *state, machines 
 	}
 	config, err := r.Workload.Config(s.key())
 	if err != nil {
-		return phase.Continue(), nil // it was connected a moment ago; that it is not wakes us
+		return phase.Continue(), nil // it was connected a moment ago; the lost connection triggers a reconcile
 	}
 	found, failed := make([]time.Time, len(ask)), make([]error, len(ask))
-	var asking sync.WaitGroup // all at once, so that one that hangs costs no more than itself
+	var asking sync.WaitGroup // concurrently, so that one that hangs does not delay the others
 	for n, m := range ask {
 		t := servingcert.Target{
 			Cluster: s.key().String(), Config: config, CA: s.ca.Cert,
@@ -193,7 +194,7 @@ func (r *Reconciler) lookAtCertificates(ctx context.Context, s *state, machines 
 	return next, errors.Join(errs...)
 }
 
-// apiServerOf is what a machine shows, and is asked.
+// apiServerOf returns the API server of a machine.
 func apiServerOf(s *state, m *kubeadmcontrolplane.Machine) (server shown) {
 	if p := s.Workload.Pods["kube-apiserver-"+m.Node()]; p != nil && m.Config != nil {
 		server = shown{p.UID, m.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]}
@@ -208,8 +209,8 @@ func apiServersOf(s *state, machines []*kubeadmcontrolplane.Machine) (all []show
 	return all
 }
 
-// date writes the annotation. It is not signed as what follows the template is:
-// that would be taken away again.
+// date writes the annotation. It does not use the field manager of the template's
+// annotations: their synchronization would remove it.
 func (r *Reconciler) date(ctx context.Context, m *kubeadmcontrolplane.Machine, end time.Time) error {
 	commit := patch.Remember(r.Mgmt, m.Config)
 	metav1.SetMetaDataAnnotation(&m.Config.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, end.UTC().Format(time.RFC3339))

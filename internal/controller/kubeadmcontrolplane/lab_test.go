@@ -43,8 +43,8 @@ import (
 const namespace = "ns"
 
 // lab is a management cluster with one control plane, the controller under test,
-// and a workload cluster of which the test plays the rest: machines that boot
-// and go, their Nodes and Pods, etcd.
+// and a workload cluster of which the test simulates the rest: machines that boot
+// and are deleted, their Nodes and Pods, etcd.
 type lab struct {
 	*testing.T
 	*Reconciler
@@ -53,7 +53,7 @@ type lab struct {
 	down   bool          // the workload cluster does not answer
 	lost   time.Time     // since when; zero if it has not answered since the start
 	start  time.Time     // of the process
-	why    error         // it does not answer; nil if nobody has asked
+	why    error         // it does not answer; nil if no client has connected
 	etcd   *members
 	said   []string // by events
 	writes int
@@ -139,8 +139,8 @@ func (l *lab) namer() func(string) string {
 	return func(prefix string) string { n++; return fmt.Sprintf("%s-%d", prefix, n) }
 }
 
-// expiry is when the certificates end that l.ends names by node: of those it does
-// not, in ten years.
+// expiry returns when a certificate expires: the time in l.ends of its node, or
+// else in ten years.
 func (l *lab) expiry(_ context.Context, t servingcert.Target) (time.Time, error) {
 	l.looks.Add(1)
 	if l.unread != nil || t.Port != 6443 {
@@ -256,7 +256,7 @@ func (l *lab) once() (ctrl.Result, error) {
 	return l.Reconcile(l.Context(), &kcp)
 }
 
-// settle lets everybody do their part until nothing changes.
+// settle runs all actors until nothing changes.
 func (l *lab) settle() {
 	l.Helper()
 	for range 100 {
@@ -272,7 +272,7 @@ func (l *lab) settle() {
 	l.Fatalf("no rest; so far: %q", l.said)
 }
 
-// live is the life of the machines.
+// live simulates the machines.
 func (l *lab) live() {
 	l.Helper()
 	for _, m := range l.machines() {
@@ -309,7 +309,7 @@ func (l *lab) status(m *clusterv1.Machine, change func()) {
 	l.must(l.Mgmt.Status().Patch(l.Context(), m, client.MergeFrom(before)))
 }
 
-// condemn does to a machine what a health check does to one that it wants replaced.
+// condemn marks a machine for remediation, as a health check does.
 func (l *lab) condemn(name string) {
 	l.Helper()
 	for _, m := range l.machines() {
@@ -324,7 +324,7 @@ func (l *lab) condemn(name string) {
 	}
 }
 
-// boot makes a Node, its Pods and an etcd member of a machine.
+// boot creates a Node, its Pods and an etcd member of a machine.
 func (l *lab) boot(m *clusterv1.Machine) {
 	l.Helper()
 	node := "node-" + m.Name

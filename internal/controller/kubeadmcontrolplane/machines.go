@@ -25,8 +25,8 @@ import (
 
 var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig").GroupKind()
 
-// scaleUp makes a machine: its bootstrap config, its infrastructure, itself, all
-// of one name.
+// scaleUp creates a machine: its bootstrap config, its infrastructure machine and
+// its Machine, all with the same name.
 func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplane.Create) error {
 	random := strings.TrimPrefix(r.Name(""), "-")
 	name, err := kubeadmcontrolplane.Name(s.ControlPlane, s.Cluster.Name, random)
@@ -43,20 +43,21 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 		return err
 	}
 	s.Machines = append(s.Machines, &kubeadmcontrolplane.Machine{Machine: m, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}})
-	delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine carries it on
+	delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine now has the annotation
 	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, "reason", a.Why)
 	r.event(s, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", a.String())
 	return nil
 }
 
-// notMade is what v1beta1 calls it when a part of a machine could not be made.
+// notMade has the reasons in v1beta1 for a part of a machine that could not be
+// created.
 var notMade = map[machines.Part]string{
 	machines.Bootstrap:      controlplanev1.BootstrapTemplateCloningFailedV1Beta1Reason,
 	machines.Infrastructure: controlplanev1.InfrastructureTemplateCloningFailedV1Beta1Reason,
 	machines.Itself:         controlplanev1.MachineGenerationFailedV1Beta1Reason,
 }
 
-// order is the machine that an action asks for.
+// order returns the machine that an action requests.
 func order(s *state, name string, a kubeadmcontrolplane.Create) machines.Order {
 	t := kubeadmcontrolplane.MachineTemplate(s.ControlPlane, s.Cluster.Name)
 	t.Spec.FailureDomain = a.FailureDomain
@@ -68,12 +69,12 @@ func order(s *state, name string, a kubeadmcontrolplane.Create) machines.Order {
 	}
 }
 
-// factory makes the machines, and keeps them in step.
+// factory creates and synchronizes the machines.
 func (r *Reconciler) factory() machines.Factory {
 	return machines.Factory{Mgmt: r.Mgmt, Live: r.Live, Providers: r.Providers, FieldOwner: fieldOwner}
 }
 
-// sweep deletes what was made for Machines that then were not created.
+// sweep deletes objects that were created for Machines that then were not created.
 func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 	err := r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
 		Maker: s.ControlPlane,
@@ -81,13 +82,13 @@ func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 		Label: clusterv1.MachineControlPlaneNameLabel, Value: fieldrules.AsLabelValue(s.ControlPlane.Name),
 	})
 	if _, unusable := errors.AsType[*provider.KindError](err); unusable {
-		return nil // the conditions tell of it, and nothing is created until it is mended
+		return nil // the conditions report it, and nothing is created until it is repaired
 	}
 	return err
 }
 
-// scaleDown asks for the deletion of a machine. Its etcd member is removed when
-// it has been drained, before its infrastructure goes.
+// scaleDown requests the deletion of a machine. Its etcd member is removed after
+// the drain, before its infrastructure is deleted.
 func (r *Reconciler) scaleDown(ctx context.Context, s *state, a kubeadmcontrolplane.Delete) error {
 	m := a.Machine
 	if err := s.commitNow(ctx, m); err != nil { // after the deletion it would be a conflict

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// half makes what comes before a Machine, as a process does that ends then.
+// half creates the objects before a Machine, as a process does that stops then.
 func (l *lab) half(name string, infrastructure bool) {
 	l.Helper()
 	s, err := l.observe(l.Context(), l.controlPlane())
@@ -31,7 +31,7 @@ func (l *lab) half(name string, infrastructure bool) {
 	}
 }
 
-// made are the names of the objects that machines are made of.
+// made returns the names of the objects that machines consist of.
 func (l *lab) made() (names []string) {
 	l.Helper()
 	for _, list := range []client.ObjectList{&bootstrapv1.KubeadmConfigList{}, &infrav1.LocalMachineList{}, &clusterv1.MachineList{}} {

@@ -28,32 +28,33 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// fieldOwner signs what the controller writes on Machines and what they refer to.
+// fieldOwner is the field manager of the controller's writes to Machines and the
+// objects to which they refer.
 const fieldOwner = metadata.KubeadmControlPlanes
 
-// state is what one reconcile knows. observe reads the management cluster;
-// phases add what they find.
+// state has what one reconcile has read. observe reads the management cluster;
+// phases add what they read.
 type state struct {
 	kubeadmcontrolplane.Facts
 
 	kubeadmcontrolplane.Outcome
 
-	owned     []*machine           // the Machines of Facts, with what is to be written
+	owned     []*machine           // the Machines of Facts, with their pending writes
 	workers   []string             // names of the Cluster's other machines
-	orphans   []*clusterv1.Machine // of the control plane, controlled by nobody
-	template  *provider.Object     // of infrastructure machines; nil if it is not there
-	unwatched bool                 // nothing will tell when the template can be used
-	ca        certs.Pair           // of the cluster; without a key until it is known to be there
+	orphans   []*clusterv1.Machine // of the control plane, without a controller
+	template  *provider.Object     // of infrastructure machines; nil if not found
+	unwatched bool                 // no watch will report when the template can be used
+	ca        certs.Pair           // of the cluster; without a key until it is found to exist
 	etcdCA    certs.Pair           // the same of etcd
 	client    client.Client        // of the workload cluster; nil while not connected
-	untaken   bool                 // it lives, and its Cluster has yet to take it
-	due       time.Time            // when the report is to be made again; zero if only a change calls for that
+	untaken   bool                 // it is not being deleted, and its Cluster does not own it yet
+	due       time.Time            // when the next report is due; zero if only after a change
 
 	legacy     bool           // machines are reported to clients of v1beta1 too
-	notCreated legacy.Failure // why a machine could not be made
+	notCreated legacy.Failure // why a machine could not be created
 }
 
-// machine is one of ours, with the write of what has changed on it.
+// machine is a Machine of the control plane, with the write of its changes.
 type machine struct {
 	*kubeadmcontrolplane.Machine
 	commit patch.Commit // nil once it has been written
@@ -63,16 +64,16 @@ func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.Clu
 
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*state, error) {
 	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, legacy: r.Legacy}
-	s.Etcd.Err = workload.ErrNotConnected // until it is asked
+	s.Etcd.Err = workload.ErrNotConnected // until the first request
 	var err error
 	if s.Cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
 		return nil, err
 	}
 	if s.Cluster == nil && kcp.DeletionTimestamp.IsZero() {
-		return nil, nil // its Cluster wakes us
+		return nil, nil // its Cluster triggers a reconcile
 	}
 	if s.Cluster == nil {
-		// It has gone first, or never came. Its name is all that is needed to end.
+		// It was deleted first, or never created. The deletion needs only its name.
 		s.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: kcp.Namespace, Name: kcp.Labels[clusterv1.ClusterNameLabel]}}
 	}
 	if err := r.observeTemplate(ctx, s); err != nil {
@@ -102,8 +103,8 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	return s, nil
 }
 
-// observeTemplate tells a template that is not there, or cannot be, from a
-// failure to read it.
+// observeTemplate distinguishes a template that is not found, or cannot exist, from
+// a failure to read it.
 func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	t := provider.Reference{
 		Ref:   s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef,
@@ -120,7 +121,8 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	return nil
 }
 
-// observeMachine adds what a machine was made from. What is not there stays nil.
+// observeMachine adds the objects from which a machine was created. Objects that
+// are not found stay nil.
 func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
 	out := &kubeadmcontrolplane.Machine{Machine: m, Reported: m.GetConditions(), Health: m.GetConditions()}
 	s.Machines = append(s.Machines, out)
@@ -158,7 +160,7 @@ func clonedFrom(infra *provider.Object) *kubeadmcontrolplane.Source {
 	return &from
 }
 
-// report makes the status of the control plane, and the conditions of its
+// report computes the status of the control plane, and the conditions of its
 // machines.
 func (s *state) report(failed error) {
 	s.Failed = failed != nil
@@ -179,12 +181,12 @@ func (s *state) reportMachine(m *machine) {
 	}
 }
 
-// reportLegacy fills what clients of v1beta1 read of the control plane.
+// reportLegacy sets the fields of the control plane for clients of v1beta1.
 func (s *state) reportLegacy(error) {
 	deprecated.Report(deprecated.Status{Facts: s.Facts, NotCreated: s.notCreated})
 }
 
-// commitMachines writes what changed on machines.
+// commitMachines writes the changes of machines.
 func (s *state) commitMachines(ctx context.Context) error {
 	var errs []error
 	for _, m := range s.owned {
@@ -193,7 +195,7 @@ func (s *state) commitMachines(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// commitNow writes what changed on a machine before something else is done to it.
+// commitNow writes the changes of a machine before another action on it.
 func (s *state) commitNow(ctx context.Context, of *kubeadmcontrolplane.Machine) error {
 	for _, m := range s.owned {
 		if m.Machine == of {

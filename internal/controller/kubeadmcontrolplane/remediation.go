@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// remediate deletes the most broken of the machines that a health check wants
-// replaced, unless that has to wait.
+// remediate deletes the most unhealthy of the machines that a health check marked
+// for remediation, unless that has to wait.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
 	underWay, err := kubeadmcontrolplane.UnderWay(s.Facts)
 	if err != nil {
@@ -62,12 +62,13 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	return phase.Wait(0), nil
 }
 
-// repeated is how long the order of a health check from before the connection
-// waits to be given anew. Who gives it may run in another process, which has no
-// cause to.
+// repeated is how long a health check's order from before the connection is held,
+// waiting for the order to be repeated. The health check controller may run in
+// another process, which has no reason to repeat it.
 const repeated = time.Minute
 
-// holdOrders finds the machines for which orders of health checks do not stand.
+// holdOrders reads the machines for which orders of health checks are not valid
+// yet.
 func (r *Reconciler) holdOrders(ctx context.Context, s *state) (err error) {
 	machines := make([]*clusterv1.Machine, len(s.Machines))
 	for i, m := range s.Machines {
@@ -77,8 +78,8 @@ func (r *Reconciler) holdOrders(ctx context.Context, s *state) (err error) {
 	return err
 }
 
-// handOverFrom moves the leadership of etcd away from a machine that is still
-// there, so that its end is no election.
+// handOverFrom moves the etcd leadership from a machine that still exists to
+// another one, so that its deletion causes no election.
 func (r *Reconciler) handOverFrom(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine) error {
 	if !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.Etcd.Member(m.Node()) == nil {
 		return nil

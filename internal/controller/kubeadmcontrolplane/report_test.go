@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// wantWrites reconciles once and checks what is written on Machines.
+// wantWrites reconciles once and checks the writes to Machines.
 func (l *lab) wantWrites(failure string, want ...string) {
 	l.Helper()
 	l.wrote = nil
@@ -78,7 +78,7 @@ func TestTheFirstReportOfAMachineIsOneWrite(t *testing.T) {
 	l.change(func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(7))
 	})
-	l.wantWrites("", "patch cp-1", "patch cp-2") // what is not status does not wait
+	l.wantWrites("", "patch cp-1", "patch cp-2") // changes outside the status are not delayed
 	if c := conditions.Get(l.machines()[1], clusterv1.MachineUpToDateCondition); c != nil {
 		t.Errorf("it is reported already: %+v", c)
 	}
@@ -89,7 +89,7 @@ func TestTheFirstReportOfAMachineIsOneWrite(t *testing.T) {
 	l.want(l.machines()[1], "SchedulerPodHealthy True Running", "UpToDate True UpToDate")
 }
 
-// told are the conditions that clients of v1beta1 read.
+// told returns the conditions for clients of v1beta1.
 func (l *lab) told() []string {
 	l.Helper()
 	d := l.controlPlane().Status.Deprecated
@@ -103,7 +103,7 @@ func TestClientsOfV1beta1AreTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
 	l.refuse = func(client.Object) error { return errors.New("quota") }
-	for range 2 { // the next attempt has another name, which is no news
+	for range 2 { // the next attempt has another name, which is no change of the status
 		if _, err := l.once(); err == nil {
 			t.Error("nothing can be made, and no error")
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// restart makes l one of a process that has just started, and that is not
-// connected to the workload cluster yet.
+// restart changes l to a process that has just started, and that is not connected
+// to the workload cluster yet.
 func (l *lab) restart() {
 	l.clock.Step(time.Hour)
 	l.down, l.lost, l.start, l.why = true, time.Time{}, l.clock.Now(), nil

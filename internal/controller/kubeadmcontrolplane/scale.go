@@ -18,12 +18,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// scale carries out the one change that package kubeadmcontrolplane plans.
+// scale executes the one change that package kubeadmcontrolplane plans.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	undecided := r.plan(ctx, s)
 	create, isCreate := s.Action.(kubeadmcontrolplane.Create)
-	// A process that ended in the middle of a creation has one still to make, or
-	// the spec has changed since.
+	// A process that stopped during a creation may have left objects behind, or the
+	// spec has changed since.
 	if isCreate && len(s.Blocked) == 0 || s.ControlPlane.Status.ObservedGeneration != s.ControlPlane.Generation {
 		if err := r.sweep(ctx, s); err != nil {
 			return phase.Continue(), err
@@ -34,7 +34,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	if len(s.Blocked) > 0 {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before machines change", "action", s.Action.String(), "reason", strings.Join(s.Blocked, "; "))
-		return phase.Continue(), nil // whatever stands in the way wakes us when it changes
+		return phase.Continue(), nil // a change of what blocks it triggers a reconcile
 	}
 	var err error
 	switch a := s.Action.(type) {
@@ -62,9 +62,9 @@ func (s *state) rollingOut() bool {
 	return slices.ContainsFunc(s.Machines, func(m *kubeadmcontrolplane.Machine) bool { return !m.UpToDate })
 }
 
-// addons brings what kubeadm installs beside the control plane to the version of
-// the machines, once those are all as the spec wants them. The workload cluster
-// is asked only when the spec wants something else than last time.
+// addons updates what kubeadm installs in addition to the control plane to the
+// version of the machines, once those are all as the spec requires. The workload
+// cluster is read only when the spec requires something else than last time.
 func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
 	if s.client == nil || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.Action != nil {
 		return phase.Continue(), nil

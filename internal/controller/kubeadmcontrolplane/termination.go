@@ -19,14 +19,16 @@ import (
 )
 
 const (
-	// quorumAgain is how soon members that may not lose one are listed again.
+	// quorumAgain is the delay before members are listed again that cannot lose
+	// one.
 	quorumAgain = 3 * time.Second
 
-	// atOnce is for what was removed: what is left is looked at anew.
+	// atOnce is the delay after a removal: the remaining members are then read
+	// again.
 	atOnce = time.Millisecond
 )
 
-// removeOrphans removes an etcd member whose machine is gone, one at a time.
+// removeOrphans removes an etcd member whose machine was deleted, one at a time.
 func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, error) {
 	for _, orphan := range kubeadmcontrolplane.Orphans(s.Facts) {
 		if orphan.Keep != "" {
@@ -47,17 +49,17 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, e
 	return phase.Continue(), nil
 }
 
-// prepareTermination lets a machine that has been drained go: its etcd member
-// hands over the leadership and is removed, then the hook that holds the
-// machine's infrastructure. One goes at a time; one that has to wait does not
-// keep the others, for which it may be waiting.
+// prepareTermination releases a drained machine: its etcd member transfers the
+// leadership and is removed, then the hook that delays the deletion of the
+// machine's infrastructure. Machines are released one at a time; a machine that has
+// to wait does not delay the others, for which it may be waiting.
 func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Next, error) {
 	next := phase.Continue()
 	for _, t := range kubeadmcontrolplane.Terminations(s.Facts) {
 		m := t.Machine
 		if t.Early != "" {
 			ctrl.LoggerFrom(ctx).V(2).Info("Waiting before a machine may terminate", "Machine", m.Name, "reason", t.Early)
-			continue // the Machine wakes us
+			continue // the Machine triggers a reconcile
 		}
 		if t.Member != nil {
 			var err error
@@ -86,7 +88,7 @@ func (r *Reconciler) removeMember(ctx context.Context, s *state, m *kubeadmcontr
 		return "", err
 	}
 	defer func() { _ = c.Close() }()
-	// What is known may be minutes old: this cannot be undone, so look again.
+	// The facts may be minutes old: the removal cannot be undone, so list again.
 	list, err := listMembers(ctx, c)
 	if err != nil {
 		return "", err
@@ -106,7 +108,7 @@ func (r *Reconciler) removeMember(ctx context.Context, s *state, m *kubeadmcontr
 	return "", nil
 }
 
-// handOver moves the leadership of etcd away from a machine's member.
+// handOver moves the etcd leadership from a machine's member to another one.
 func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leaving *kubeadmcontrolplane.Machine, members []quorum.Member) error {
 	status, err := c.Status(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ func (l *lab) leaving(names ...string) {
 	l.live()
 }
 
-// hooked are the machines that may not terminate yet.
+// hooked returns the machines that must not terminate yet.
 func (l *lab) hooked() (names []string) {
 	l.Helper()
 	for _, m := range l.machines() {
@@ -93,7 +93,8 @@ func TestAMemberThatHasNeverRunStaysWhileAMachineComesUp(t *testing.T) {
 	if len(l.machines()) != 3 || len(l.etcd.log) != 0 {
 		t.Errorf("%d machines, etcd %v", len(l.machines()), l.etcd.log)
 	}
-	// A machine that waits for the learner must not keep the one it comes from.
+	// A machine that waits for the learner must not delay the one from which it
+	// comes.
 	l.leaving("cp-1", "cp-3")
 	if _, err := l.once(); err != nil {
 		t.Fatal(err)

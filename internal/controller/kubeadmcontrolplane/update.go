@@ -21,8 +21,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// plan decides about the one change of machines that is due. Why that is not known
-// is in the plan, and an error, so that it is asked again, less and less often.
+// plan decides on the one change of machines that is due. If it cannot be
+// determined, the reason is in the plan, and returned as an error, so that the
+// question is retried with a backoff.
 func (r *Reconciler) plan(ctx context.Context, s *state) error {
 	made, err := kubeadmcontrolplane.Planner.Make(s.Facts, func(q kubeadmcontrolplane.Question) (kubeadmcontrolplane.Reply, error) {
 		return r.canUpdate(ctx, s, q)
@@ -39,7 +40,7 @@ func (r *Reconciler) plan(ctx context.Context, s *state) error {
 	return err
 }
 
-// canUpdate asks whether a machine can become in place what the spec wants.
+// canUpdate returns whether an update in place can change a machine to the spec.
 func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolplane.Question) (a kubeadmcontrolplane.Reply, _ error) {
 	m := items.Named(s.Machines, q.Machine)
 	if !r.Extensions.Asked(ctx, hooksv1.CanUpdateMachine, m.Machine) {
@@ -64,9 +65,9 @@ func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolpl
 	return a, nil
 }
 
-// reaches says what keeps a machine from being as the spec wants it even when it
-// is updated in place: what others have set in its bootstrap config stays, so it
-// would be outdated again at once.
+// reaches returns why a machine would not match the spec even after an update in
+// place: fields of other owners in its bootstrap config stay, so it would be
+// outdated again immediately.
 func (s *state) reaches(to inplace.Machine) error {
 	var config bootstrapv1.KubeadmConfig
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(to.Bootstrap.Object, &config); err != nil {
@@ -78,7 +79,7 @@ func (s *state) reaches(to inplace.Machine) error {
 	return nil
 }
 
-// change is what a machine is to become.
+// change returns the desired state of a machine.
 func (s *state) change(m *kubeadmcontrolplane.Machine) (machines.Change, error) {
 	if s.template == nil || m.Config == nil {
 		return machines.Change{}, &machines.RefusedError{Err: errors.New("what it was made from, or is to be made from, is not there")}
@@ -96,15 +97,15 @@ func (s *state) change(m *kubeadmcontrolplane.Machine) (machines.Change, error) 
 	return change, nil
 }
 
-// update begins the update of a machine in place: from its mark on it counts as
-// one that is not up to date, and no other machine is changed.
+// update starts the update of a machine in place: once marked, it counts as not up
+// to date, and no other machine is changed.
 func (r *Reconciler) update(ctx context.Context, s *state, a kubeadmcontrolplane.Update) error {
 	m := a.Machine
 	change, err := s.change(m)
 	if err != nil {
 		return err
 	}
-	if err := s.commitNow(ctx, m); err != nil { // what follows makes a new version of it
+	if err := s.commitNow(ctx, m); err != nil { // the next step writes another version of it
 		return err
 	}
 	if !inplace.InProgress(m) {

@@ -27,11 +27,12 @@ import (
 
 const kind = "KubeadmControlPlane"
 
-// soon is how long a change that only the messages of our status repeat may
-// wait for company: a machine that comes up changes its own messages often.
+// soon is how long a change that only the messages of this status repeat is
+// delayed, to be joined with others: a machine that is starting changes its
+// messages often.
 const soon = 2 * time.Second
 
-// templates are the objects that a control plane refers to.
+// templates returns the references of a control plane.
 func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
 	kcp, ok := obj.(*controlplanev1.KubeadmControlPlane)
 	if !ok {
@@ -40,7 +41,7 @@ func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
 	return []clusterv1.ContractVersionedObjectReference{kcp.Spec.MachineTemplate.Spec.InfrastructureRef}
 }
 
-// ofCluster wakes the control plane that a Cluster refers to.
+// ofCluster returns a request for the control plane to which a Cluster refers.
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	cluster, ok := obj.(*clusterv1.Cluster)
 	if !ok {
@@ -53,7 +54,8 @@ func requestFor(cluster *clusterv1.Cluster) []reconcile.Request {
 	return controller.Referred(cluster.Namespace, cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind))
 }
 
-// clusterMatters passes changes of a Cluster that a control plane looks at.
+// clusterMatters passes changes of the fields of a Cluster that a control plane
+// reads.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{c.Spec.Paused, c.Spec.ControlPlaneEndpoint, c.Spec.ControlPlaneRef, c.Spec.Topology.Version, c.Annotations[clusterv1.ClusterTopologyUpgradeStepAnnotation],
@@ -61,8 +63,8 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// ofWorker wakes a control plane whose deletion waits for a worker to go, which
-// may outlive the Cluster that refers to it.
+// ofWorker returns a request for the control plane whose deletion waits for the
+// deletion of a worker, which may outlive the Cluster that refers to it.
 func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster, err := owner.Cluster(ctx, r.Mgmt, obj)
 	if err != nil {
@@ -75,8 +77,8 @@ func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcil
 	return requestFor(cluster)
 }
 
-// ofSecret wakes the control plane of a cluster whose certificates or kubeconfig
-// a user has brought, mended or taken away.
+// ofSecret returns a request for the control plane of a cluster whose certificates
+// or kubeconfig a user has provided, repaired or removed.
 func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.ofWorker(ctx, obj)
 }
@@ -86,7 +88,8 @@ func broughtByUsers() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(obj client.Object) bool { return metav1.GetControllerOfNoCopy(obj) == nil })
 }
 
-// workerGone passes what the owner of a Machine is not told, because it has none.
+// workerGone passes deletions of Machines of which no owner is notified, because
+// they have none.
 func workerGone() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -103,8 +106,8 @@ func isControlPlane(obj client.Object) bool {
 	return ok
 }
 
-// machines wakes the owner of a machine: at once for what decisions are made
-// from, a little later for what only messages repeat.
+// machines triggers a reconcile of the owner of a machine: immediately for fields
+// that decisions depend on, a little later for those that only messages repeat.
 func (r *Reconciler) machines(mgr ctrl.Manager) source.Source {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(m *clusterv1.Machine, add func(reconcile.Request)) {
@@ -127,7 +130,7 @@ func (r *Reconciler) machines(mgr ctrl.Manager) source.Source {
 	})
 }
 
-// decisive is what of a machine decisions are made from.
+// decisive returns the fields of a machine that decisions depend on.
 func decisive(m *clusterv1.Machine) []any {
 	spec := m.Spec
 	spec.ProviderID, spec.Bootstrap = "", clusterv1.Bootstrap{}
@@ -143,8 +146,8 @@ func decisive(m *clusterv1.Machine) []any {
 	}
 }
 
-// ofWorkload wakes the control plane of a workload cluster in which something
-// happened, or whose connection changed.
+// ofWorkload returns a request for the control plane of a workload cluster that had
+// an event, or whose connection changed.
 func (r *Reconciler) ofWorkload(ctx context.Context, key client.ObjectKey, _ client.Object) []reconcile.Request {
 	cluster, err := owner.ClusterByName(ctx, r.Mgmt, key.Namespace, key.Name)
 	if err != nil {
@@ -156,7 +159,7 @@ func (r *Reconciler) ofWorkload(ctx context.Context, key client.ObjectKey, _ cli
 	return requestFor(cluster)
 }
 
-// ofNode leaves the Nodes of workers to others.
+// ofNode drops the Nodes of workers, which other controllers handle.
 func (r *Reconciler) ofNode(ctx context.Context, key client.ObjectKey, obj client.Object) []reconcile.Request {
 	if _, ok := obj.GetLabels()["node-role.kubernetes.io/control-plane"]; !ok {
 		return nil

@@ -28,9 +28,9 @@ import (
 
 var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
 
-// backend remembers what it was asked for.
+// backend records its calls.
 type backend struct {
-	host.Backend // nothing else is asked
+	host.Backend // no other method is called
 
 	wanted   []host.Cluster
 	resumed  []host.Cluster
@@ -92,8 +92,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// reconcile calls the reconciler once and returns the object afterwards, or
-// nil if it has gone.
+// reconcile calls the reconciler once and returns the object afterwards, or nil if
+// it was deleted.
 func (w *world) reconcile() (*infrav1.LocalCluster, error) {
 	w.t.Helper()
 	w.writes = nil
@@ -335,7 +335,7 @@ func TestWhatWentWithoutItsFinalizerIsRemovedIfSomebodyAskedForIt(t *testing.T) 
 	}
 }
 
-// moved is a LocalCluster that was made elsewhere.
+// moved makes a LocalCluster one that was created on another host.
 func moved(lc *infrav1.LocalCluster) {
 	lc.Spec.Identity, lc.Spec.ControlPlaneEndpoint = "abc", clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}
 }

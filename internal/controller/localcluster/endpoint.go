@@ -18,11 +18,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// endpoint makes the endpoint, and keeps what is behind it as it is wanted.
+// endpoint creates the endpoint, and keeps the infrastructure behind it as desired.
 func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error) {
 	lc := s.local
-	// A second LocalCluster with the same owner would take the place of the
-	// first.
+	// A second LocalCluster with the same owner would replace the first.
 	if ref := s.cluster.Spec.InfrastructureRef; !claim.Names(ref, localKind, lc.Name) {
 		s.waiting = fmt.Sprintf("Waiting for spec.infrastructureRef of Cluster %s to name this LocalCluster: it names %s %q", s.cluster.Name, ref.Kind, ref.Name)
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster to refer to the LocalCluster")
@@ -34,7 +33,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 	}
 	backend, err := r.Backends.OfCluster(lc.Spec)
 	if err != nil {
-		s.waiting = err.Error() // for another spec: no use in trying again
+		s.waiting = err.Error() // until the spec changes: a retry would fail the same way
 		return phase.Wait(0), nil
 	}
 	at, err := backend.EnsureCluster(ctx, s.wanted())
@@ -49,7 +48,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 		return phase.Continue(), err
 	}
 	lc.Spec.ControlPlaneEndpoint, lc.Spec.Identity = at, string(host.ClusterID(lc))
-	if !provisioned(lc) { // the Cluster tells by an event
+	if !provisioned(lc) { // the Cluster controller emits the event
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", at.String())
 	}
 	lc.Status.Initialization.Provisioned = new(true)
@@ -57,8 +56,8 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 	return phase.Continue(), nil
 }
 
-// waits is what somebody else has to do first, if that is what an error says: the
-// backend tells when it is done.
+// waits returns the condition that another holder must meet first, if err reports
+// one. The backend sends a notification when it is met.
 func waits(err error) string {
 	if held, ok := errors.AsType[*host.HeldError](err); ok {
 		return fmt.Sprintf("Waiting for %s to release the infrastructure of this cluster", held.Holder)
@@ -72,8 +71,8 @@ func waits(err error) string {
 	return ""
 }
 
-// resume has a cluster run on while it is paused: whoever moves it pauses it
-// first, and nobody looks after it until it has arrived.
+// resume keeps a paused cluster running: a move pauses the cluster first, and no
+// other controller handles it until the move is complete.
 func (r *Reconciler) resume(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfCluster(s.local.Spec)
 	if err != nil || s.first != "" || s.local.Spec.ControlPlaneEndpoint.IsZero() {
@@ -87,7 +86,7 @@ func (r *Reconciler) resume(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), err
 }
 
-// wanted is the cluster as it is asked for.
+// wanted returns the desired cluster.
 func (s *state) wanted() host.Cluster {
 	w := named(s.local)
 	w.NamespacedName, w.Spec = s.key(), s.local.Spec
@@ -95,17 +94,17 @@ func (s *state) wanted() host.Cluster {
 	return w
 }
 
-// named is a cluster to find again.
+// named returns the fields by which a backend finds a cluster again.
 func named(lc *infrav1.LocalCluster) host.Cluster {
 	return host.Cluster{ID: host.ClusterID(lc), Object: client.ObjectKeyFromObject(lc), UID: lc.UID}
 }
 
-// remove takes the endpoint away, with all that runs behind it. Of a copy there
-// is nothing.
+// remove deletes the endpoint and all that runs behind it. A copy has no
+// infrastructure.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfCluster(s.local.Spec)
 	if err != nil && !errors.Is(err, host.ErrNotChosen) {
-		s.waiting = err.Error() // what runs for it is where it was made
+		s.waiting = err.Error() // its infrastructure is on the host that created it
 		return phase.Wait(0), nil
 	}
 	if err == nil && s.first == "" {
@@ -118,9 +117,9 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// removed takes the endpoint of a LocalCluster away that went without its
-// finalizer, if somebody asked for that. Of one that only went, such as one that
-// was moved elsewhere, it lets go.
+// removed deletes the endpoint of a LocalCluster that disappeared without its
+// finalizer, if its deletion was requested. Otherwise, for example after a move to
+// another management cluster, it releases the infrastructure.
 func (r *Reconciler) removed(ctx context.Context, lc *infrav1.LocalCluster, asked bool) {
 	first, err := r.first(ctx, lc)
 	backend, none := r.Backends.OfCluster(lc.Spec)

@@ -22,14 +22,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
 )
 
-// ownerKind is what owns a LocalCluster, localKind what it refers to.
+// ownerKind is the kind that owns a LocalCluster, localKind the kind of a
+// LocalCluster.
 var (
 	ownerKind = clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind).GroupKind()
 	localKind = infrav1.GroupVersion().WithKind("LocalCluster")
 )
 
-// Identity is the field by which LocalClusters can be listed that stand for the
-// same infrastructure.
+// Identity is the index field by which LocalClusters that represent the same
+// infrastructure can be listed.
 const Identity = "spec.identity"
 
 // OfIdentity returns the identity of a LocalCluster that has one.
@@ -40,20 +41,19 @@ func OfIdentity(obj client.Object) []string {
 	return nil
 }
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	local   *infrav1.LocalCluster
-	cluster *clusterv1.Cluster // that owns it; nil if none does, or if it has gone
+	cluster *clusterv1.Cluster // that owns it; nil if none does, or if it was deleted
 	now     time.Time
 	before  *infrav1.LocalClusterSpec // as it was read
 	first   string                    // the LocalCluster that has its identity; empty if that is this one
-	waiting string                    // what has to change first; empty if nothing has
-	refused error                     // why the endpoint that the spec asks for cannot be
+	waiting string                    // the change that the reconcile waits for; empty if none
+	refused error                     // why the endpoint in the spec is not available
 }
 
-// observe reads which Cluster owns the LocalCluster. One that lives waits for a
-// Cluster to take it, and one that is managed externally is nothing to us: they
-// have no state.
+// observe reads the Cluster that owns the LocalCluster. It returns no state for a
+// LocalCluster that waits for a Cluster to own it, or that is externally managed.
 func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*state, error) {
 	if _, external := lc.Annotations[clusterv1.ManagedByAnnotation]; external {
 		return nil, nil
@@ -74,8 +74,8 @@ func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*st
 	return s, err
 }
 
-// first names the LocalCluster that has the identity of one that is a copy; empty
-// if it is none.
+// first returns the name of the LocalCluster of which this one is a copy with the
+// same identity; empty if this one is not a copy.
 func (r *Reconciler) first(ctx context.Context, lc *infrav1.LocalCluster) (string, error) {
 	if lc.Spec.Identity == "" {
 		return "", nil
@@ -87,7 +87,7 @@ func (r *Reconciler) first(ctx context.Context, lc *infrav1.LocalCluster) (strin
 	return localstatus.First(lc, same.Items), nil
 }
 
-// copies names the LocalClusters that have the identity of one.
+// copies returns requests for the LocalClusters that have the same identity.
 func (r *Reconciler) copies(ctx context.Context, obj client.Object) []reconcile.Request {
 	id := obj.(*infrav1.LocalCluster).Spec.Identity
 	if id == "" {
@@ -96,7 +96,7 @@ func (r *Reconciler) copies(ctx context.Context, obj client.Object) []reconcile.
 	return controller.Listed(ctx, r.Mgmt, &infrav1.LocalClusterList{}, client.MatchingFields{Identity: id})
 }
 
-// gone passes what is not there any more.
+// gone passes only deletions.
 func gone() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -104,8 +104,8 @@ func gone() predicate.Predicate {
 	}
 }
 
-// key names the cluster to the infrastructure: as the Cluster that owns it, or
-// that its label still names.
+// key returns the name of the cluster for the backend: that of the Cluster that
+// owns it, or that its label still names.
 func (s *state) key() types.NamespacedName {
 	name := owner.Name(s.local, ownerKind)
 	if name == "" {
@@ -114,13 +114,13 @@ func (s *state) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
 }
 
-// ofCluster names the LocalCluster that a Cluster refers to.
+// ofCluster returns a request for the LocalCluster to which a Cluster refers.
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.Cluster).Spec.InfrastructureRef, localKind)
 }
 
-// clusterMatters drops the changes of a Cluster that its LocalCluster does not
-// care for.
+// clusterMatters drops the changes of a Cluster that do not affect its
+// LocalCluster.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{ptr.Deref(c.Spec.Paused, false), c.Spec.InfrastructureRef}

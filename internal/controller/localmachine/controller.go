@@ -29,7 +29,8 @@ type Reconciler struct {
 	Backends host.Backends
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 }
 

@@ -31,9 +31,9 @@ import (
 
 var key = client.ObjectKey{Namespace: "ns", Name: "m0"}
 
-// backend remembers what it was asked for, and answers as told.
+// backend records its calls, and returns given results.
 type backend struct {
-	host.Backend // nothing else is asked
+	host.Backend // no other method is called
 
 	wanted  []host.Machine
 	deleted []types.NamespacedName
@@ -87,8 +87,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// reconcile calls the reconciler once and returns the object afterwards, or
-// nil if it has gone.
+// reconcile calls the reconciler once and returns the object afterwards, or nil if
+// it was deleted.
 func (w *world) reconcile() (*infrav1.LocalMachine, error) {
 	w.t.Helper()
 	w.writes = nil
@@ -537,8 +537,8 @@ func TestAKindOfMachinesThatIsNotHereIsNamed(t *testing.T) {
 	}
 }
 
-// TestAMachineOfAPoolNeedsNoMachine shows that it runs what its MachinePool asks
-// for, and what its pool has noted on it.
+// TestAMachineOfAPoolNeedsNoMachine checks that it runs as its MachinePool defines,
+// and as its pool has recorded on it.
 func TestAMachineOfAPoolNeedsNoMachine(t *testing.T) {
 	t.Parallel()
 	ref := func(name string) clusterv1.ContractVersionedObjectReference {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localmachine runs one machine on this host with its bootstrap data,
-// and takes it away.
+// Package localmachine runs one machine on this host with its bootstrap data, and
+// deletes it.
 //
 // Watches: LocalMachine; Machine, by reference; MachinePool and Cluster, by label;
 // Backends.
 // Writes: LocalMachine finalizer, spec.providerID, status; the infrastructure
 // behind Backend.
-// Removes, too, the machine of a LocalMachine that was deleted and lost its
-// finalizer.
+// The controller also removes the machine of a LocalMachine that was deleted after
+// it lost its finalizer.
 // Waits for: the Machine that owns it, or its pool, the cluster's infrastructure,
 // bootstrap data. Deletion waits for none of them.
 // Invariant: provisioned is set once the machine has executed its bootstrap data,
-// and stays, as providerID does. One that was provisioned, as its status says or,
-// where it was moved to, its Machine's provider ID, is never started again.
+// and stays, as providerID does. A machine that was provisioned, according to its
+// status or, after a move, to its Machine's provider ID, is never started again.
 package localmachine

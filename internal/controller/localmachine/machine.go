@@ -23,11 +23,11 @@ import (
 )
 
 // waitForOthers ends the reconcile while the machine cannot start yet. Watches
-// wake it.
+// trigger the next.
 func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfMachine(s.local.Spec)
 	if err != nil {
-		s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: err.Error()} // for another spec: no use in trying again
+		s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: err.Error()} // until the spec changes: a retry would fail the same way
 		return phase.Wait(0), nil
 	}
 	s.backend = backend
@@ -41,8 +41,8 @@ func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, e
 	return phase.Wait(0), nil
 }
 
-// readBootstrapData reads the Secret that the Machine names, or the MachinePool.
-// A machine that has run its data does not need it any more.
+// readBootstrapData reads the Secret that the Machine, or the MachinePool, names. A
+// machine that has run its bootstrap data no longer needs it.
 func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Next, error) {
 	name := ptr.Deref(s.order.Spec.Bootstrap.DataSecretName, "")
 	if name == "" {
@@ -73,12 +73,12 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 	return phase.Continue(), nil
 }
 
-// run starts the machine, or looks how far it is.
+// run starts the machine, or reads its progress.
 func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	started := conditions.Has(s.local, infrav1.BootstrapExecSucceededCondition)
 	seen, err := s.backend.EnsureMachine(ctx, wanted(s))
 	if errors.Is(err, host.ErrOpening) {
-		return phase.Wait(0), nil // what it was stays true: the backend tells in a moment
+		return phase.Wait(0), nil // the earlier state stays valid: the backend sends a notification soon
 	}
 	if errors.Is(err, host.ErrNoCluster) && !s.provisioned() {
 		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
@@ -94,7 +94,7 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 		if s.stopped == nil {
 			s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: "Waiting for the machine to be started: " + err.Error()}
 		}
-		return phase.Wait(0), nil // the backend tells when it can be
+		return phase.Wait(0), nil // the backend sends a notification when it can be
 	}
 	if err != nil {
 		return phase.Continue(), err
@@ -109,13 +109,13 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	if s.seen.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason {
 		r.Recorder.Eventf(s.local, s.order.Who, corev1.EventTypeWarning, "BootstrapFailed", "Bootstrap", "%s", seen.Message)
 	}
-	if localstatus.Take(s.local, *s.order, *s.seen) { // no event: the conditions tell, and the Machine tells of its Node next
+	if localstatus.Take(s.local, *s.order, *s.seen) { // no event: the conditions report it, and the Machine reports its Node next
 		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID, "result", seen.Message)
 	}
 	return phase.Continue(), nil
 }
 
-// wanted is the machine as it is asked for.
+// wanted returns the desired machine.
 func wanted(s *state) host.Machine {
 	return host.Machine{
 		NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: s.clusterKey().Name, ClusterID: s.clusterID,
@@ -129,11 +129,11 @@ func wanted(s *state) host.Machine {
 	}
 }
 
-// remove takes the machine away, whatever state it is in.
+// remove deletes the machine, in any state.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfMachine(s.local.Spec)
 	if err != nil && !errors.Is(err, host.ErrNotChosen) {
-		s.waiting = localstatus.Wait{Reason: infrav1.VMDeletingReason, Message: err.Error()} // what runs for it is where it was made
+		s.waiting = localstatus.Wait{Reason: infrav1.VMDeletingReason, Message: err.Error()} // its infrastructure is on the host that created it
 		return phase.Wait(0), nil
 	}
 	if key := s.clusterKey(); err == nil && key.Name != "" { // without a cluster it was never started
@@ -147,8 +147,8 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// removed takes the machine of a LocalMachine away that went without its
-// finalizer, if somebody asked for that.
+// removed deletes the machine of a LocalMachine that disappeared without its
+// finalizer, if its deletion was requested.
 func (r *Reconciler) removed(ctx context.Context, lm *infrav1.LocalMachine, asked bool) {
 	if !asked {
 		return

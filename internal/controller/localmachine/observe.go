@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
 )
 
-// What owns a LocalMachine, and what is referred to.
+// Kinds that own a LocalMachine, and kinds to which it refers.
 var (
 	machineKind      = clusterv1.GroupVersion().WithKind("Machine").GroupKind()
 	machinePoolKind  = clusterv1.GroupVersion().WithKind("MachinePool").GroupKind()
@@ -29,32 +29,33 @@ var (
 	localPoolKind    = infrav1.GroupVersion().WithKind("LocalMachinePool")
 )
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	local   *infrav1.LocalMachine
-	order   *localstatus.Order // of whoever owns it and refers to it; nil if nobody does, or has gone
-	cluster *clusterv1.Cluster // nil if it is not known or has gone
-	// clusterID names what its cluster has on this host; "" if that is not known.
+	order   *localstatus.Order // of its owner that refers to it; nil if there is none, or it was deleted
+	cluster *clusterv1.Cluster // nil if it is not determined or was deleted
+	// clusterID identifies the infrastructure of its cluster on this host; "" if
+	// not determined.
 	clusterID host.ID
 	now       time.Time
 	before    *infrav1.LocalMachineSpec // as it was read
 
-	// What the phases found.
-	backend host.Backend      // that it asks for; nil if that is not here
-	waiting localstatus.Wait  // why nothing is done for the machine yet; zero if something is
-	data    bootstrapData     // to start it with
-	seen    *localstatus.Seen // how far it is; nil if it was not looked at
-	stopped error             // why it does not run, though it has once; nil if it was not looked at
+	// Results of the phases.
+	backend host.Backend      // that it requests; nil if this process does not have it
+	waiting localstatus.Wait  // why the machine is not handled yet; zero if it is
+	data    bootstrapData     // with which it starts
+	seen    *localstatus.Seen // its progress; nil if not read
+	stopped error             // why it does not run, though it once did; nil if not read
 }
 
-// bootstrapData is never logged, nor put into an error.
+// bootstrapData is never logged, nor included in an error.
 type bootstrapData struct {
 	value  []byte
 	format string
 }
 
-// observe reads what the machine is for. One that lives waits for its Machine to
-// take it, unless it is of a pool: that has no state yet.
+// observe reads the objects of the machine. A LocalMachine that waits for its
+// Machine to own it has no state yet, unless it belongs to a pool.
 func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*state, error) {
 	s := &state{local: lm, now: r.Clock.Now(), before: lm.Spec.DeepCopy()}
 	var err error
@@ -71,7 +72,8 @@ func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*st
 	return s, nil
 }
 
-// observeCluster reads the cluster of the machine, and what that is on this host.
+// observeCluster reads the cluster of the machine, and its infrastructure on this
+// host.
 func (r *Reconciler) observeCluster(ctx context.Context, s *state) (err error) {
 	key := s.clusterKey()
 	if key.Name == "" {
@@ -95,8 +97,8 @@ func (r *Reconciler) observeCluster(ctx context.Context, s *state) (err error) {
 	return nil
 }
 
-// orderOf reads what is asked of the machine: by the MachinePool of the pool that
-// it is of or, if there is none, by its Machine.
+// orderOf reads the desired state of the machine: from the MachinePool of its pool
+// or, without a pool, from its Machine.
 func (r *Reconciler) orderOf(ctx context.Context, lm *infrav1.LocalMachine) (*localstatus.Order, error) {
 	pool, machinePool, machine := &infrav1.LocalMachinePool{}, &clusterv1.MachinePool{}, &clusterv1.Machine{}
 	there, err := r.owner(ctx, lm, localPoolKind.GroupKind(), pool)
@@ -119,7 +121,7 @@ func (r *Reconciler) orderOf(ctx context.Context, lm *infrav1.LocalMachine) (*lo
 	return new(localstatus.ByMachine(machine)), nil
 }
 
-// owner reads the owner of a kind, if there is one and it has not gone.
+// owner reads the owner of a kind, and reports whether there is one and it exists.
 func (r *Reconciler) owner(ctx context.Context, of client.Object, kind schema.GroupKind, into client.Object) (bool, error) {
 	name := owner.Name(of, kind)
 	if name == "" {
@@ -132,7 +134,8 @@ func (r *Reconciler) owner(ctx context.Context, of client.Object, kind schema.Gr
 	return err == nil, nil
 }
 
-// clusterKey names the cluster of the machine, as its owner or its label does.
+// clusterKey returns the key of the cluster of the machine, from its owner or its
+// label.
 func (s *state) clusterKey() types.NamespacedName {
 	name := s.local.Labels[clusterv1.ClusterNameLabel]
 	if s.order != nil {
@@ -141,8 +144,8 @@ func (s *state) clusterKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
 }
 
-// provisioned reports whether the machine has once run its bootstrap data: its
-// status says so or, where it was moved to without one, its Machine does.
+// provisioned reports whether the machine has ever run its bootstrap data:
+// according to its status or, after a move without status, to its Machine.
 func (s *state) provisioned() bool {
 	return localstatus.Provisioned(s.local) || s.order != nil && s.order.Spec.ProviderID != ""
 }

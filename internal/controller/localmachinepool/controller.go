@@ -29,9 +29,10 @@ type Reconciler struct {
 	Backends host.Backends
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
-	// Name makes a name that is not taken: the prefix, a dash and five random letters.
+	// Name returns an unused name: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 }
 

@@ -38,7 +38,7 @@ var (
 	now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// backend knows what machines are called, and what they offer.
+// backend returns the provider IDs of machines, and their capacity.
 type backend struct{ host.Backend }
 
 func (backend) ProviderID(m types.NamespacedName, cluster string) string {
@@ -49,7 +49,7 @@ func (backend) Offer(infrav1.LocalMachineSpec) host.Offer {
 	return host.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}
 }
 
-// world is a management cluster with one reconciler, and what it wrote.
+// world is a management cluster with one reconciler, and its writes.
 type world struct {
 	t      *testing.T
 	c      client.Client
@@ -87,8 +87,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// reconcile calls the reconciler once and returns the object afterwards, or nil
-// if it has gone.
+// reconcile calls the reconciler once and returns the object afterwards, or nil if
+// it was deleted.
 func (w *world) reconcile() (*infrav1.LocalMachinePool, error) {
 	w.t.Helper()
 	w.writes = nil
@@ -131,7 +131,7 @@ func machinePool(replicas int32) *clusterv1.MachinePool {
 	return mp
 }
 
-// local is an owned LocalMachinePool; with changes it.
+// local returns an owned LocalMachinePool, with changes.
 func local(with ...func(*infrav1.LocalMachinePool)) *infrav1.LocalMachinePool {
 	pool := &infrav1.LocalMachinePool{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "pool", UID: "p", Finalizers: []string{infrav1.LocalMachinePoolFinalizer},
@@ -145,7 +145,7 @@ func local(with ...func(*infrav1.LocalMachinePool)) *infrav1.LocalMachinePool {
 	return pool
 }
 
-// member is a machine of the pool that runs, with its Machine.
+// member returns a running machine of the pool, with its Machine.
 func member(name string) (*infrav1.LocalMachine, *clusterv1.Machine) {
 	lm := localpool.Pool{Local: local(), MachinePool: "mp", Cluster: "demo"}.Make(machinePool(0), name, nil)
 	lm.Spec.ProviderID, lm.Status.Initialization.Provisioned = "any://ns/demo/"+name, new(true)
@@ -247,7 +247,7 @@ func TestAMachineIsDeletedByItsMachine(t *testing.T) {
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	// The one that no Machine stands for goes first, and by itself.
+	// The one that no Machine represents is deleted first, and directly.
 	w.wrote("delete LocalMachine b", "delete Machine a", "patch LocalMachinePool pool", "patch status of LocalMachinePool pool")
 }
 
@@ -262,7 +262,7 @@ func TestAMachineThatTheCacheDoesNotShowYetIsAskedFor(t *testing.T) {
 	w.wrote("delete Machine a", "patch LocalMachinePool pool", "patch status of LocalMachinePool pool")
 }
 
-// lagging is a cache that shows no Machine.
+// lagging is a cache that contains no Machine.
 type lagging struct{ client.Client }
 
 func (c lagging) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -308,7 +308,8 @@ func TestDeletionTakesTheMachinesFirst(t *testing.T) {
 	t.Parallel()
 	a, ofA := member("a")
 	b, _ := member("b")
-	// What a MachinePool that goes as well deletes is not deleted here, too.
+	// What a MachinePool that is being deleted as well deletes is not deleted here,
+	// too.
 	all := machinePool(3)
 	all.DeletionTimestamp, all.Finalizers = &metav1.Time{Time: now}, []string{clusterv1.MachinePoolFinalizer}
 	c, ofC := member("c")

@@ -22,24 +22,24 @@ import (
 // ownerKind is what owns a LocalMachinePool.
 var ownerKind = clusterv1.GroupVersion().WithKind("MachinePool").GroupKind()
 
-// state is what one reconcile knows.
+// state has what one reconcile has read.
 type state struct {
 	localpool.Pool
-	cluster     *clusterv1.Cluster     // nil if it is not known or has gone
-	machinePool *clusterv1.MachinePool // that owns it; nil if none does, or if it has gone
+	cluster     *clusterv1.Cluster     // nil if it is not determined or was deleted
+	machinePool *clusterv1.MachinePool // that owns it; nil if none does, or if it was deleted
 	members     []localpool.Member
 	now         time.Time
 	before      *infrav1.LocalMachinePoolSpec // as it was read
 
 	// What the phases found.
-	backend host.Backend    // that it asks for; nil if that is not here
+	backend host.Backend    // that it requests; nil if this process does not have it
 	waiting string          // why the machines are left as they are; empty if there is nothing
-	blocked string          // why none can be made
+	blocked string          // why none can be created
 	facts   localpool.Facts // that were acted on
 }
 
-// observe reads what the pool is for, and its machines. One that lives waits for
-// its MachinePool to take it: that has no state yet.
+// observe reads the objects of the pool, and its machines. A pool that waits for
+// its MachinePool to own it has no state yet.
 func (r *Reconciler) observe(ctx context.Context, pool *infrav1.LocalMachinePool) (*state, error) {
 	s := &state{now: r.Clock.Now(), before: pool.Spec.DeepCopy()}
 	s.Pool = localpool.Pool{Local: pool, MachinePool: owner.Name(pool, ownerKind), Cluster: pool.Labels[clusterv1.ClusterNameLabel]}

@@ -21,13 +21,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// waitForOthers ends the reconcile while the machines are to be left as they are.
-// Watches wake it.
+// waitForOthers ends the reconcile while the machines must stay unchanged. Watches
+// trigger the next.
 func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
 	var err error
 	if s.waiting = s.Waits(s.cluster, s.machinePool); s.waiting == "" {
 		if s.backend, err = r.Backends.OfMachine(localpool.MachineSpec(s.Local)); err != nil {
-			s.waiting = err.Error() // for another spec: no use in trying again
+			s.waiting = err.Error() // until the spec changes: a retry would fail the same way
 		}
 	}
 	if s.waiting != "" {
@@ -38,7 +38,7 @@ func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, e
 	return phase.Continue(), nil
 }
 
-// hold puts owner and labels back on machines that have lost them.
+// hold restores owner and labels of machines that lost them.
 func (r *Reconciler) hold(ctx context.Context, s *state) (phase.Next, error) {
 	for i, m := range s.members {
 		if s.Holds(m.Local) {
@@ -55,7 +55,7 @@ func (r *Reconciler) hold(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// scale carries out what package localpool plans.
+// scale executes the plan of package localpool.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	s.facts = localpool.Facts{
 		Want: int(*s.machinePool.Spec.Replicas), Template: localpool.Template(s.Local, s.machinePool), Members: s.members, Blocked: s.blocked != "",
@@ -102,12 +102,12 @@ func (r *Reconciler) deleteNamed(ctx context.Context, s *state, name, why string
 	return nil
 }
 
-// delete deletes a machine by its Machine, so that its Node is drained. One for
-// which there is none yet has nothing to drain.
+// delete deletes a machine through its Machine, so that its Node is drained. A
+// machine without a Machine has nothing to drain.
 func (r *Reconciler) delete(ctx context.Context, s *state, m *localpool.Member, why string) error {
 	var obj client.Object = m.Local
 	if m.Machine == nil {
-		// The cache may not show it yet.
+		// The cache may lag behind the API server.
 		machine := &clusterv1.Machine{}
 		err := r.Live.Get(ctx, client.ObjectKeyFromObject(m.Local), machine)
 		if client.IgnoreNotFound(err) != nil {
@@ -128,9 +128,9 @@ func (r *Reconciler) delete(ctx context.Context, s *state, m *localpool.Member, 
 	return nil
 }
 
-// deleteAll empties a pool that is being deleted, and lets it go. Machines go by
-// their MachinePool, if that is what goes. At most a batch is deleted at a time;
-// the events of that bring the next.
+// deleteAll deletes the machines of a pool that is being deleted, and then allows
+// its deletion. If the MachinePool is being deleted, it deletes the Machines. At
+// most a batch is deleted at a time; the resulting events trigger the next.
 func (r *Reconciler) deleteAll(ctx context.Context, s *state) (phase.Next, error) {
 	deleted := 0
 	for i := range s.members {

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/localpool"
 )
 
-// ofLocalMachine names the pool of a LocalMachine.
+// ofLocalMachine returns a request for the pool of a LocalMachine.
 func (r *Reconciler) ofLocalMachine(ctx context.Context, lm client.Object) []reconcile.Request {
 	if name := owner.Name(lm, localpool.Kind.GroupKind()); name != "" {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: lm.GetNamespace(), Name: name}}}
@@ -29,7 +29,7 @@ func (r *Reconciler) ofLocalMachine(ctx context.Context, lm client.Object) []rec
 }
 
 // localMachineMatters drops the changes of a LocalMachine that its pool does not
-// tell of.
+// report.
 func localMachineMatters() predicate.Predicate {
 	return controller.Matters(func(lm *infrav1.LocalMachine) []any {
 		return []any{
@@ -39,7 +39,7 @@ func localMachineMatters() predicate.Predicate {
 	})
 }
 
-// ofMachine names the pool of a Machine.
+// ofMachine returns a request for the pool of a Machine.
 func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconcile.Request {
 	if obj.(*clusterv1.Machine).Spec.InfrastructureRef.GroupKind() != localpool.MachineKind.GroupKind() {
 		return nil
@@ -47,8 +47,7 @@ func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconci
 	return r.ofLabel(ctx, obj)
 }
 
-// machineMatters drops the changes of a Machine that a pool's plan does not look
-// at.
+// machineMatters drops the changes of a Machine that a pool's plan does not read.
 func machineMatters() predicate.Predicate {
 	return controller.Matters(func(m *clusterv1.Machine) []any {
 		_, marked := m.Annotations[clusterv1.DeleteMachineAnnotation]
@@ -59,8 +58,8 @@ func machineMatters() predicate.Predicate {
 	})
 }
 
-// ofLabel names the pool that the MachinePool refers to of which an object has
-// the label.
+// ofLabel returns a request for the pool of the MachinePool that a label of an
+// object names.
 func (r *Reconciler) ofLabel(ctx context.Context, obj client.Object) (out []reconcile.Request) {
 	label, ok := obj.GetLabels()[clusterv1.MachinePoolNameLabel]
 	if !ok {
@@ -75,12 +74,13 @@ func (r *Reconciler) ofLabel(ctx context.Context, obj client.Object) (out []reco
 	return out
 }
 
-// ofMachinePool names the pool that a MachinePool refers to.
+// ofMachinePool returns a request for the pool to which a MachinePool refers.
 func ofMachinePool(_ context.Context, obj client.Object) []reconcile.Request {
 	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.MachinePool).Spec.Template.Spec.InfrastructureRef, localpool.Kind)
 }
 
-// machinePoolMatters drops the changes of a MachinePool that no pool cares for.
+// machinePoolMatters drops the changes of a MachinePool that do not affect its
+// pool.
 func machinePoolMatters() predicate.Predicate {
 	return controller.Matters(func(mp *clusterv1.MachinePool) []any {
 		t := mp.Spec.Template.Spec
@@ -90,12 +90,12 @@ func machinePoolMatters() predicate.Predicate {
 	})
 }
 
-// ofCluster names the pools of a Cluster.
+// ofCluster returns requests for the pools of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	return controller.Listed(ctx, r.Mgmt, &infrav1.LocalMachinePoolList{}, client.InNamespace(cluster.GetNamespace()), client.MatchingFields{index.ClusterLabel: cluster.GetName()})
 }
 
-// clusterMatters drops the changes of a Cluster that no pool cares for.
+// clusterMatters drops the changes of a Cluster that do not affect its pools.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		i := c.Status.Initialization

@@ -42,7 +42,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, t *infrav1.LocalMachineTempl
 		return ctrl.Result{}, err
 	}
 	backend, err := r.Backends.OfMachine(t.Spec.Template.Spec)
-	if err != nil { // its machines say so
+	if err != nil { // its machines report it
 		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing what the machines will have to offer", "reason", err.Error())
 		return ctrl.Result{}, nil
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localmachinetemplate tells, on a template, what machines made from it
-// will have to offer, so that an autoscaler can start from none.
+// Package localmachinetemplate reports, on a template, the capacity of machines
+// created from it, so that an autoscaler can scale from zero.
 //
 // Watches: LocalMachineTemplate.
 // Writes: LocalMachineTemplate status.

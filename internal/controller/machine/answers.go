@@ -27,15 +27,16 @@ import (
 )
 
 const (
-	// evictionBudget bounds the evictions of one reconcile; the rest is for the next.
+	// evictionBudget bounds the evictions of one reconcile; the next continues with
+	// the rest.
 	evictionBudget = 10 * time.Second
 
-	// podsPerPage bounds one answer, of which all together have a budget of
-	// memory; upstream lists as many.
+	// podsPerPage bounds one response, since all responses together have a memory
+	// budget; upstream lists as many.
 	podsPerPage = 100
 )
 
-// answer reads, or does, what the plan of a deletion asks for.
+// answer reads, or executes, what the plan of a deletion requests.
 func (r *Reconciler) answer(ctx context.Context, s *state, q machinedeletion.Question) (a machinedeletion.Answer, err error) {
 	switch q.Kind {
 	case machinedeletion.ControlPlane:
@@ -60,7 +61,7 @@ func (r *Reconciler) answer(ctx context.Context, s *state, q machinedeletion.Que
 	return a, err
 }
 
-// read reads what tells whether a Node is drained.
+// read reads the objects that determine whether a Node is drained.
 func (r *Reconciler) read(ctx context.Context, s *state, q machinedeletion.Question) (a machinedeletion.Answer, err error) {
 	list := func(from client.Client, into client.ObjectList, what string, opts ...client.ListOption) {
 		if err = from.List(ctx, into, opts...); err != nil {
@@ -101,7 +102,7 @@ func (r *Reconciler) read(ctx context.Context, s *state, q machinedeletion.Quest
 	return a, err
 }
 
-// controlPlane tells what became of the control plane object of the Cluster.
+// controlPlane returns the state of the control plane object of the Cluster.
 func (r *Reconciler) controlPlane(ctx context.Context, s *state) (a machinedeletion.Answer, err error) {
 	cp, err := r.Providers.Get(ctx, s.cluster.Namespace, s.cluster.Spec.ControlPlaneRef)
 	if apierrors.IsNotFound(err) {
@@ -122,7 +123,8 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (a machinedelet
 	return a, err
 }
 
-// controlPlaneMachines counts those that stay.
+// controlPlaneMachines counts the control plane Machines that are not being
+// deleted.
 func (r *Reconciler) controlPlaneMachines(ctx context.Context, s *state) (n int, err error) {
 	var machines clusterv1.MachineList
 	in := append(inCluster(client.ObjectKeyFromObject(s.cluster)), client.HasLabels{clusterv1.MachineControlPlaneLabel}, client.UnsafeDisableDeepCopy)
@@ -137,7 +139,7 @@ func (r *Reconciler) controlPlaneMachines(ctx context.Context, s *state) (n int,
 	return n, nil
 }
 
-// cordon keeps new Pods off the Node.
+// cordon makes the Node unschedulable for new Pods.
 func cordon(ctx context.Context, s *state) error {
 	changed := s.seen.Node.DeepCopy()
 	changed.Spec.Unschedulable = true
@@ -160,7 +162,7 @@ func podsOf(ctx context.Context, workloadClient client.Client, node string) (all
 	}
 }
 
-// evict asks for the eviction of a Pod, unless the budget of time is used.
+// evict requests the eviction of a Pod, unless the time budget is used up.
 func (r *Reconciler) evict(ctx context.Context, s *state, q machinedeletion.Question) machinedeletion.Answer {
 	left := evictionBudget - s.deletion.evicting
 	if left <= 0 {
@@ -183,7 +185,7 @@ func (r *Reconciler) evict(ctx context.Context, s *state, q machinedeletion.Ques
 	return machinedeletion.Answer{Refused: refusal(err)}
 }
 
-// refusal says why an eviction was refused; nothing if it was not.
+// refusal returns why an eviction was refused; "" if it was not.
 func refusal(err error) string {
 	switch {
 	case err == nil || apierrors.IsConflict(err): // a conflict: another Pod has its name, perhaps on this Node
@@ -197,7 +199,7 @@ func refusal(err error) string {
 	}
 }
 
-// causes lists what the API server gives as reasons.
+// causes returns the causes in an error of the API server.
 func causes(err error) (out []string) {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.ErrStatus.Details != nil {
 		for _, cause := range status.ErrStatus.Details.Causes {
@@ -207,8 +209,8 @@ func causes(err error) (out []string) {
 	return out
 }
 
-// deleteReferred asks for the deletion of an object, unless that has been done.
-// It reports whether the object belongs to somebody else, and stays.
+// deleteReferred requests the deletion of an object, unless that has been done. It
+// reports whether the object has another owner, and stays.
 func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider.Reference) (held bool, err error) {
 	asked := !ref.Obj.GetDeletionTimestamp().IsZero()
 	if err := r.Providers.Remove(ctx, ref, claim.ByMachine(s.machine)); err != nil {
@@ -223,7 +225,7 @@ func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider
 	return ref.Held(), nil
 }
 
-// deleteNode deletes a Node. It is fine if that has gone.
+// deleteNode deletes a Node. A Node that is not found is no error.
 func deleteNode(ctx context.Context, s *state, name string) error {
 	err := client.IgnoreNotFound(s.deletion.workload.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	if err == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
-// bootstrap takes over the bootstrap config and, when that has made its data,
-// notes the Secret.
+// bootstrap adopts the bootstrap config and, when that has created its data,
+// records the Secret.
 func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error) {
 	m, ref := s.machine, &s.bootstrapConfig
-	if !ref.Ref.IsDefined() { // the user brings the Secret, or no data is needed
+	if !ref.Ref.IsDefined() { // the user provides the Secret, or no data is needed
 		machinestatus.BroughtData(m)
 		return phase.Continue(), nil
 	}

@@ -29,7 +29,7 @@ import (
 const (
 	name = "machine"
 
-	// remoteGrace is how long the last known state of a Node is shown after
+	// remoteGrace is how long the last observed state of a Node is reported after
 	// the connection to its cluster was lost.
 	remoteGrace = 5 * time.Minute
 )
@@ -43,14 +43,15 @@ type Reconciler struct {
 	Workload  workload.Clusters  // Nodes
 	Clock     clock.PassiveClock // of conditions and timeouts
 	Recorder  events.EventRecorder
-	// Extensions update Machines in place; without any, none is updated so.
+	// Extensions update Machines in place; nil disables updates in place.
 	Extensions updates.Extensions
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool
-	// RemoteGrace is how long after the last answer of a workload cluster its
-	// Nodes are reported as they were. Zero means five minutes.
+	// RemoteGrace is how long after the last answer of a workload cluster the last
+	// observed state of its Nodes is reported. Zero means five minutes.
 	RemoteGrace time.Duration
 	// Sync selects what is copied from Machines to their Nodes in addition to the default.
 	Sync nodesync.Additional
@@ -86,8 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 		Clock:   r.Clock,
 		Observe: r.observe,
 		Remember: func(*state) patch.Commit {
-			// Conditions of a Machine have several writers. What its status says of
-			// the host is for people: others act on the spec, written before.
+			// Conditions of a Machine have several writers. The status fields about
+			// the infrastructure machine are for users: controllers act on the
+			// spec, which is written first.
 			return patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce, "initialization", "addresses", "certificatesExpiryDate"))
 		},
 		Finalizer: clusterv1.MachineFinalizer,
@@ -106,13 +108,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 	}.Reconcile(ctx, m)
 }
 
-// prepare sets what every Machine has, beside its finalizer, before anything
-// else happens, and reports whether that must be stored first.
+// prepare sets what every Machine has in addition to its finalizer, before the
+// phases, and reports whether that must be stored first.
 func (r *Reconciler) prepare(s *state) bool {
 	return s.machine.DeletionTimestamp.IsZero() && r.adoptStandalone(s)
 }
 
-// event tells the user what was done.
+// event emits an event for an action.
 func (r *Reconciler) event(s *state, kind, reason, action, note string, args ...any) {
 	r.Recorder.Eventf(s.machine, nil, kind, reason, action, "%s", fmt.Sprintf(note, args...))
 }

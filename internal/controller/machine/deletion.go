@@ -17,14 +17,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinedeletion"
 )
 
-// deletion is what is known of a deletion beside the state.
+// deletion has the facts of a deletion in addition to the state.
 type deletion struct {
 	plan     machinedeletion.Plan
-	workload client.Client // nil: not connected, or no Node to look after
+	workload client.Client // nil: not connected, or no Node to delete
 	evicting time.Duration // spent on evictions
 }
 
-// delete takes the Machine down, as far as is possible now.
+// delete executes the deletion of the Machine, as far as possible now.
 func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) {
 	s.deletion.plan.Reason = clusterv1.MachineDeletingReason
 	res, err := phase.InOrder(phase.Do("look around", r.lookAround), phase.Do("take down", r.takeDown))(ctx, s)
@@ -34,7 +34,7 @@ func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) 
 	return res, err
 }
 
-// lookAround finds out what there is to delete.
+// lookAround lists the objects to delete.
 func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, error) {
 	for _, ref := range []*provider.Reference{&s.bootstrapConfig, &s.infraMachine} {
 		if !ref.Ref.IsDefined() {
@@ -46,16 +46,16 @@ func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, erro
 	}
 	var err error
 	if s.deletion.workload, err = r.lookNode(ctx, s); err != nil {
-		ctrl.LoggerFrom(ctx).V(2).Info("Looking for the Node to delete", "reason", err.Error()) // the plan tells whether the Node is needed
+		ctrl.LoggerFrom(ctx).V(2).Info("Looking for the Node to delete", "reason", err.Error()) // the plan decides whether the Node is needed
 	}
 	if s.seen.Node != nil {
-		s.machine.Status.NodeRef.Name = s.seen.Node.Name // once its host has gone, nothing else may lead to it
+		s.machine.Status.NodeRef.Name = s.seen.Node.Name // after the deletion of the infrastructure machine, no other field may identify the Node
 	}
 	return phase.Continue(), nil
 }
 
-// takeDown has the deletion planned, does what the plan asks for, and carries
-// over what it says.
+// takeDown plans the deletion, answers the questions of the plan, and copies its
+// result to the state.
 func (r *Reconciler) takeDown(ctx context.Context, s *state) (phase.Next, error) {
 	made, err := machinedeletion.Planner.Make(deletionFacts(s), func(q machinedeletion.Question) (machinedeletion.Answer, error) { return r.answer(ctx, s, q) })
 	p := made.Plan

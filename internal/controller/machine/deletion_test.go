@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinedeletion"
 )
 
-// held keeps an object from vanishing when it is deleted.
+// held adds a finalizer that prevents the removal of a deleted object.
 func held(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u.SetFinalizers([]string{"held"})
 	return u
@@ -112,7 +112,7 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	}
 }
 
-// TestADeletionCanBeReplayed holds for what real clients answer, too.
+// TestADeletionCanBeReplayed also covers the answers of real clients.
 func TestADeletionCanBeReplayed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(time.Minute)), held(provisioned()), node(), pod("p0"))
@@ -318,12 +318,12 @@ func TestADrainIsDoneWhenThePodsHaveGoneByThemselves(t *testing.T) {
 	}
 }
 
-// TestAMachineThatIsDeletedBeforeItIsProvisioned has joined all the same; only
-// its host knows by what the Node is found.
+// TestAMachineThatIsDeletedBeforeItIsProvisioned has a Machine that joined anyway;
+// only its infrastructure machine has the ID by which the Node is found.
 func TestAMachineThatIsDeletedBeforeItIsProvisioned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(deletedSince(0)), held(host("x://m0", nil)), node(), pod("p0"))
-	for range 2 { // the drain, and the deletion of the host
+	for range 2 { // the drain, and the deletion of the infrastructure machine
 		if _, _, err := w.reconcile(); err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +347,7 @@ func TestDeletionTellsOfTwoNodesWithOneProviderID(t *testing.T) {
 	tests := map[string]struct {
 		machine func(*clusterv1.Machine)
 		host    bool
-		want    string // of Deleting, an error too; gone if the Machine is gone
+		want    string // of Deleting, an error too; "gone" if the Machine was deleted
 	}{
 		"before the drain":                   {func(*clusterv1.Machine) {}, true, "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z): " + why},
 		"when the Node was not known before": {bare, true, "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z): " + why},
@@ -430,7 +430,7 @@ func TestDeletingTheNode(t *testing.T) {
 		machine      func(*clusterv1.Machine)
 		disconnected *workload.Health // nil: connected
 		wantErr      bool
-		want         string // of Deleting; gone if the Machine is gone
+		want         string // of Deleting; "gone" if the Machine was deleted
 	}{
 		"a failure is tried again":              {limit(60), nil, true, "True DeletingNode: Deleting Node n0: boom"},
 		"a failure is given up when time is up": {limit(10), nil, false, "gone"},

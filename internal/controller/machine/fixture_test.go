@@ -71,7 +71,8 @@ func (w *workloads) Config(client.ObjectKey) (*rest.Config, error)           { r
 func (w *workloads) Health(client.ObjectKey) workload.Health                 { return w.health }
 func (w *workloads) Source(client.Object, workload.ToRequests) source.Source { return nil }
 
-// newWorld makes a world with the objects given, in the cluster where they belong.
+// newWorld returns a world with the given objects, each in the cluster to which it
+// belongs.
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -120,8 +121,8 @@ func (w *world) record() interceptor.Funcs {
 	})
 }
 
-// reconcile calls the reconciler once and returns the Machine as stored
-// afterwards; nil if it is gone.
+// reconcile calls the reconciler once and returns the Machine as stored afterwards;
+// nil if it was deleted.
 func (w *world) reconcile() (*clusterv1.Machine, ctrl.Result, error) {
 	w.t.Helper()
 	m := &clusterv1.Machine{}
@@ -186,7 +187,7 @@ func cluster(change ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
 	return c
 }
 
-// machine makes one that a MachineSet has made.
+// machine returns a Machine as a MachineSet creates it.
 func machine(change ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
@@ -202,7 +203,7 @@ func machine(change ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	return m
 }
 
-// running makes a Machine that has its Node n0.
+// running changes a Machine to one that has its Node n0.
 func running(m *clusterv1.Machine) {
 	m.Spec.ProviderID = "x://m0"
 	m.Spec.Bootstrap.DataSecretName = new("m0-data")
@@ -215,7 +216,7 @@ func deletedSince(ago time.Duration) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: now.Add(-ago)} }
 }
 
-// object makes an unstructured object from a reference, with spec and status.
+// object returns an unstructured object for a reference, with spec and status.
 func object(ref clusterv1.ContractVersionedObjectReference, fields map[string]any, change ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: fields}
 	if fields == nil {
@@ -231,7 +232,7 @@ func object(ref clusterv1.ContractVersionedObjectReference, fields map[string]an
 	return u
 }
 
-// going makes an object that is being deleted and held by a finalizer.
+// going changes an object to one that is being deleted and has a finalizer.
 func going(u *unstructured.Unstructured) {
 	u.SetDeletionTimestamp(&metav1.Time{Time: now})
 	u.SetFinalizers([]string{"held"})

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
-// infrastructure takes over the infrastructure machine and copies what it says
-// about the host.
+// infrastructure adopts the infrastructure machine and copies its reported fields
+// to the Machine.
 func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
 	m, ref := s.machine, &s.infraMachine
 	if err := r.look(ctx, s, ref); err != nil {
@@ -32,21 +32,22 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 		return phase.Continue(), err
 	}
 	taken, err := machinestatus.TakeHost(m, ref.Obj.Unstructured, ref.Obj.Contract)
-	if taken.News { // no event: conditions tell, and the Node comes next
+	if taken.News { // no event: conditions report it, and the Node is next
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.Ref.Kind, ref.Ref.Name, "providerID", m.Spec.ProviderID)
 	}
 	s.hostLacks = taken.Lacks
 	return phase.Continue(), ref.Failed(err)
 }
 
-// interruptible reports whether the infrastructure may take the host away.
+// interruptible reports whether the infrastructure may terminate the infrastructure
+// machine at any time.
 func interruptible(s *state) bool {
 	if s.infraMachine.Obj == nil {
 		return false
 	}
 	c, err := contract.InfraMachineFor(s.infraMachine.Obj.Contract)
 	if err != nil {
-		return false // the infrastructure phase has told
+		return false // the infrastructure phase has reported it
 	}
 	yes, _, err := c.Interruptible.Get(s.infraMachine.Obj.Unstructured)
 	return err == nil && yes

@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// node finds the Node of the machine, notes it, and brings its labels,
-// annotations and taints in line.
+// node finds the Node of the Machine, records it, and updates its labels,
+// annotations and taints.
 func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	workloadClient, err := r.lookNode(ctx, s)
 	if err != nil || s.seen.Node == nil {
@@ -48,7 +48,7 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	if !nodesync.Apply(s.seen.Node, nodesync.Want{Machine: m, Interruptible: interruptible(s), Outdated: outdated, Additional: r.Sync}) {
 		return phase.Continue(), nil
 	}
-	// Taints are a list that others write too, hence the lock.
+	// Taints are a list that other controllers write too, hence the lock.
 	p := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
 	if err := workloadClient.Patch(ctx, s.seen.Node.DeepCopy(), p); err != nil {
 		return phase.Continue(), fmt.Errorf("patch Node %s: %w", s.seen.Node.Name, err)
@@ -56,8 +56,8 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// lookNode finds the Node by its provider ID. What hinders is kept in the
-// state; only failures are errors too. The client is nil when there is no
+// lookNode finds the Node by its provider ID. The state has the reason if the Node
+// is not found; only failures are returned as errors. The client is nil without a
 // connection.
 func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, error) {
 	m := s.machine
@@ -79,7 +79,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 		if s.seen.LastProbe.IsZero() {
 			s.seen.Awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
 		}
-		return nil, nil // the Source wakes us
+		return nil, nil // the Source triggers a reconcile
 	}
 	if err != nil {
 		s.nodeErr = err
@@ -111,8 +111,8 @@ func (r *Reconciler) grace() time.Duration {
 	return r.RemoteGrace
 }
 
-// findNode returns the Node with a provider ID or, without one, of that name;
-// nil when there is none.
+// findNode returns the Node with a provider ID or, without one, of that name; nil
+// if not found.
 func findNode(ctx context.Context, workloadClient client.Client, id, name string) (*corev1.Node, error) {
 	if id == "" {
 		node := &corev1.Node{}

@@ -20,29 +20,30 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
-// state is what one reconcile knows. observe and the phases fill it; report
+// state has what one reconcile has read. observe and the phases fill it; report
 // reads nothing else.
 type state struct {
 	machine    *clusterv1.Machine
-	cluster    *clusterv1.Cluster              // nil: there is none
+	cluster    *clusterv1.Cluster              // nil: not found
 	set        *clusterv1.MachineSet           // nil: the Machine is not of one
 	deployment *clusterv1.MachineDeployment    // nil: the set is not of one
 	pool       *clusterv1.MachinePool          // nil: the Machine is not of one
-	checks     []*clusterv1.MachineHealthCheck // of its Cluster, if any has said something of it
+	checks     []*clusterv1.MachineHealthCheck // of its Cluster, if any has evaluated it
 	now        time.Time
 	specBefore *clusterv1.MachineSpec // as it was read
 
 	bootstrapConfig, infraMachine provider.Reference
-	dataLacks, hostLacks          string // the field that is awaited of what says that it is done
+	dataLacks, hostLacks          string // the awaited field of the object that reports completion
 
 	seen     machinestatus.Node
-	nodeErr  error         // why the Node could not be looked for
-	untried  time.Duration // how much longer this process may need to find out whether the cluster answers
+	nodeErr  error         // why the Node could not be read
+	untried  time.Duration // how much longer this process may need to determine whether the cluster answers
 	deletion deletion
 	update   inplace.Progress
 }
 
-// observe reads what concerns every Machine from the management cluster's cache.
+// observe reads the objects that every Machine needs from the management cluster's
+// cache.
 func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state, error) {
 	s := &state{machine: m, now: r.Clock.Now(), specBefore: m.Spec.DeepCopy()}
 	var err error
@@ -75,8 +76,8 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	return s, nil
 }
 
-// controllerOf reads the controlling owner of obj into into, if it is of that
-// kind and still there.
+// controllerOf reads the controlling owner of obj into into, if the owner has that
+// kind and still exists.
 func (r *Reconciler) controllerOf(ctx context.Context, obj client.Object, kind string, into client.Object) (bool, error) {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	if ref == nil || ref.Kind != kind {
@@ -94,8 +95,8 @@ func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference
 	return r.Providers.Look(ctx, s.machine.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineList{}})
 }
 
-// take makes the Machine the controller of an object, in the place of whoever
-// made the object for it, unless it belongs to somebody else.
+// take makes the Machine the controller of an object, instead of the controller
+// that created the object for the Machine, unless the object has another owner.
 func (r *Reconciler) take(ctx context.Context, s *state, ref *provider.Reference) error {
 	mine := claim.ByMachine(s.machine)
 	return r.Providers.Take(ctx, ref, provider.Adoption{
@@ -106,8 +107,9 @@ func (r *Reconciler) take(ctx context.Context, s *state, ref *provider.Reference
 	})
 }
 
-// adoptStandalone gives a Machine that nobody manages to its Cluster, and every
-// Machine its label. It reports whether the Machine must be stored.
+// adoptStandalone makes the Cluster the owner of a Machine without a controller,
+// and sets the label of every Machine. It reports whether the Machine must be
+// stored.
 func (r *Reconciler) adoptStandalone(s *state) bool {
 	m := s.machine
 	changed := owner.Label(m, m.Spec.ClusterName)
@@ -117,7 +119,7 @@ func (r *Reconciler) adoptStandalone(s *state) bool {
 	return owner.Set(m, owner.OfCluster(s.cluster)) || changed
 }
 
-// standalone reports whether nobody manages the Machine, nor is about to.
+// standalone reports whether the Machine has no controller, and will not get one.
 func standalone(m *clusterv1.Machine) bool {
 	if metav1.GetControllerOfNoCopy(m) != nil {
 		return false

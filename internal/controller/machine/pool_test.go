@@ -11,7 +11,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// pooled makes the Machine one of a pool.
+// pooled changes a Machine to one of a pool.
 func pooled(m *clusterv1.Machine) {
 	m.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachinePoolNameLabel: "p"}
 	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachinePool", Name: "p", UID: "p", Controller: new(true)}}

@@ -19,8 +19,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestLifeOnAServer takes a Machine of a made-up provider through its life on
-// the real plane: its statuses satisfy the schema, and watches alone move it.
+// TestLifeOnAServer runs a Machine of a fictional provider from creation to
+// deletion on the real plane: its statuses satisfy the schema, and only watches
+// trigger reconciles.
 func TestLifeOnAServer(t *testing.T) {
 	env := testenv.Start(t)
 	group := env.Namespace + ".example.com"
@@ -83,7 +84,7 @@ func TestLifeOnAServer(t *testing.T) {
 	})
 }
 
-// host makes a provisioned object that serves as infrastructure of both kinds.
+// host creates a provisioned object that serves as infrastructure of both kinds.
 func host(t *testing.T, env *testenv.Env, group, name string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{

@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// facts are what is known of the Machine but how it compares with its template,
-// which is only reported; failed is what the phases returned.
+// facts returns the facts about the Machine, except the comparison with its
+// template, which is only reported; failed is the error of the phases.
 func (s *state) facts(failed error) machinestatus.Facts {
 	f := machinestatus.Facts{
 		Machine: s.machine, Cluster: s.cluster, Generation: patch.Generation(s.machine, s.specBefore, s.machine.Spec), Now: s.now, Failed: failed != nil,
@@ -31,7 +31,7 @@ func (s *state) facts(failed error) machinestatus.Facts {
 // report fills the status from the state.
 func report(s *state, failed error) {
 	f := s.facts(failed)
-	if s.set != nil && s.deployment != nil { // else it is judged by whoever manages it, or by nobody
+	if s.set != nil && s.deployment != nil { // otherwise the owner of the Machine, if any, evaluates it
 		f.UpToDate = new(rollout.UpToDate(s.deployment, s.set, s.machine, s.now))
 	}
 	if s.pool != nil {
@@ -41,8 +41,9 @@ func report(s *state, failed error) {
 	machinestatus.Report(f)
 }
 
-// reportLegacy fills what clients of v1beta1 read of it.
+// reportLegacy sets the fields for clients of v1beta1.
 func reportLegacy(s *state, failed error) { machinestatus.ReportLegacy(s.facts(failed)) }
 
-// deadline is when time alone changes the status next; zero if it never does.
+// deadline is the next time at which the status changes without an event; zero if
+// there is none.
 func (s *state) deadline() time.Time { return machinestatus.Deadline(s.facts(nil)) }

@@ -21,9 +21,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// update has an extension update the Machine in place, and takes the marks of
-// that away once it is done: those of the Machine last, with all that is written
-// at the end, so that what is interrupted is asked for again.
+// update calls an extension to update the Machine in place, and removes the marks
+// of the update once it is complete: those of the Machine last, in the commit at
+// the end, so that an interrupted update is requested again.
 func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 	facts := inplace.Facts{Machine: s.machine, Infrastructure: s.infraMachine.Known(), Bootstrap: s.bootstrapConfig.Known()}
 	if s.set != nil {
@@ -53,7 +53,8 @@ func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// haveUpdated asks the extension. That it does not say yes is part of its reply.
+// haveUpdated calls the extension. If the update is not complete, the reply
+// contains the reason.
 func (r *Reconciler) haveUpdated(ctx context.Context, s *state, q inplace.Question) (reply inplace.Reply, err error) {
 	to := inplace.Machine{Machine: s.machine}
 	if to.Infrastructure, err = r.latest(ctx, &s.infraMachine, q.Live); err != nil {
@@ -68,8 +69,8 @@ func (r *Reconciler) haveUpdated(ctx context.Context, s *state, q inplace.Questi
 	return reply, nil
 }
 
-// latest is the object behind a reference, if there is one; live reads it past
-// the cache, and puts it in the place of what that had.
+// latest returns the object behind a reference, if there is one; live reads it from
+// the API server, and replaces the cached one.
 func (r *Reconciler) latest(ctx context.Context, ref *provider.Reference, live bool) (*unstructured.Unstructured, error) {
 	if ref.Obj == nil || !live {
 		return ref.Known().Obj, nil
@@ -79,11 +80,11 @@ func (r *Reconciler) latest(ctx context.Context, ref *provider.Reference, live b
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(ref.Obj), obj); err != nil {
 		return nil, fmt.Errorf("get %s past the cache: %w", ref, err)
 	}
-	ref.Obj = &provider.Object{Unstructured: obj, Contract: ref.Obj.Contract} // with the mark that is to go
+	ref.Obj = &provider.Object{Unstructured: obj, Contract: ref.Obj.Contract} // with the mark to remove
 	return obj, nil
 }
 
-// unmark takes the mark of an update away from what the Machine refers to.
+// unmark removes the mark of an update from an object to which the Machine refers.
 func (r *Reconciler) unmark(ctx context.Context, ref *provider.Reference) error {
 	if ref.Obj == nil {
 		return nil

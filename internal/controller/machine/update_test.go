@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/updates"
 )
 
-// willing updates whatever it is asked to, at once.
+// willing completes each requested update immediately.
 type willing struct{ updates.Hooks }
 
 // GetAllExtensions implements updates.Hooks.
@@ -29,8 +29,8 @@ func (willing) CallAllExtensions(context.Context, any, metav1.Object, hooksv1.Re
 	return nil
 }
 
-// TestAMarkThatTheCacheDoesNotShowYetGoesToo has an extension be quicker than the
-// watch by which the cache learns that the update has begun.
+// TestAMarkThatTheCacheDoesNotShowYetGoesToo has an extension that completes before
+// the cache shows that the update has started.
 func TestAMarkThatTheCacheDoesNotShowYetGoesToo(t *testing.T) {
 	t.Parallel()
 	mark := func(u *unstructured.Unstructured) *unstructured.Unstructured {

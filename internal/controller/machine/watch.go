@@ -21,18 +21,19 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// refs lists what a Machine refers to.
+// refs returns the references of a Machine.
 func refs(o client.Object) []clusterv1.ContractVersionedObjectReference {
 	m := o.(*clusterv1.Machine)
 	return []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef}
 }
 
-// ofCluster names the Machines of a Cluster.
+// ofCluster returns requests for the Machines of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	return r.list(ctx, inCluster(client.ObjectKeyFromObject(cluster))...)
 }
 
-// ofConnection names the Machines of a cluster whose connection changed.
+// ofConnection returns requests for the Machines of a cluster whose connection
+// changed.
 func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
 	return r.list(ctx, inCluster(cluster)...)
 }
@@ -42,7 +43,7 @@ func inCluster(cluster client.ObjectKey) []client.ListOption {
 	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingFields{index.ClusterName: cluster.Name}}
 }
 
-// ofLabel names the Machines that carry the name of obj in a label.
+// ofLabel returns requests for the Machines with the name of obj in a label.
 func (r *Reconciler) ofLabel(label string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		cluster := client.ObjectKey{Namespace: obj.GetNamespace(), Name: index.Of(obj)[0]}
@@ -50,14 +51,14 @@ func (r *Reconciler) ofLabel(label string) handler.MapFunc {
 	}
 }
 
-// ofHealthCheck names the Machines of which a check may have said something.
+// ofHealthCheck returns requests for the Machines that a check may have evaluated.
 func (r *Reconciler) ofHealthCheck(ctx context.Context, check client.Object) []reconcile.Request {
 	cluster := client.ObjectKey{Namespace: check.GetNamespace(), Name: index.Of(check)[0]}
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineList{}, healthcheck.Checked, inCluster(cluster)...)
 }
 
-// ofNode names the Machine of a Node. It is found by what the Machine says, not
-// by the Node's annotations: a tenant writes those.
+// ofNode returns requests for the Machine of a Node. The status of the Machine
+// identifies the Node, not the Node's annotations: a tenant writes those.
 func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj client.Object) []reconcile.Request {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -75,7 +76,7 @@ func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reco
 	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachineList{}, opts...)
 }
 
-// clusterMatters drops the changes of a Cluster that no Machine cares for.
+// clusterMatters drops the changes of a Cluster that do not affect its Machines.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		i := c.Status.Initialization
@@ -83,8 +84,8 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// versionMatters drops all changes of a MachinePool but the one that its Machines
-// look at.
+// versionMatters drops all changes of a MachinePool except the one that its
+// Machines read.
 func versionMatters() predicate.Predicate {
 	return controller.Matters(func(p *clusterv1.MachinePool) []any { return []any{p.Spec.Template.Spec.Version} })
 }
@@ -95,7 +96,8 @@ func templateMatters() predicate.Predicate { return controller.Matters(template)
 
 func template(o client.Object) []any { return []any{o.GetGeneration(), o.GetAnnotations()} }
 
-// setMatters passes beside that what keeps a set from updating Machines in place.
+// setMatters additionally passes changes of what prevents a set from updating
+// Machines in place.
 func setMatters() predicate.Predicate {
 	return controller.Matters(func(set *clusterv1.MachineSet) []any { return append(template(set), scaling.UpdateBlocked(set)) })
 }

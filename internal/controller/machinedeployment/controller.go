@@ -24,9 +24,10 @@ import (
 const (
 	name = "machinedeployment"
 
-	// grace is how long after its creation a MachineDeployment keeps quiet about
-	// a Cluster or a template that is not there: what is applied with it comes a
-	// moment later. Times of creation are cut to whole seconds, hence two.
+	// grace is how long after its creation a MachineDeployment does not report a
+	// Cluster or a template that is not found: objects of the same manifest are
+	// created a moment later. Creation timestamps are truncated to whole seconds,
+	// hence two.
 	grace = 2 * time.Second
 )
 
@@ -38,13 +39,15 @@ type Reconciler struct {
 	Providers *provider.Objects  // templates
 	Clock     clock.PassiveClock // of conditions and spec.rollout.after
 	Recorder  events.EventRecorder
-	// Extensions say what can be updated in place; without any, nothing is.
+	// Extensions determine what can be updated in place; nil disables updates in
+	// place.
 	Extensions updates.Extensions
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool
-	// Name makes a name that is not taken: the prefix, a dash and five random letters.
+	// Name returns an unused name: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
 	watcher provider.Watcher // set by Setup
@@ -83,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 			phase.Do("adopt MachineSets", r.adopt),
 			phase.Do("roll out", r.rollOut)),
 		End: phase.InOrder(
-			phase.Do("own the templates", r.ownTemplates), // it may be gone before it was ever looked at
+			phase.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
 			phase.Do("delete MachineSets", r.deleteSets)),
 		Report:   report,
 		Legacy:   reconciler.If(r.Legacy, reportLegacy),

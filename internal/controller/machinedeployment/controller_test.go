@@ -32,8 +32,8 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a management cluster with one reconciler, and a record of what is
-// written to it.
+// world is a management cluster with one reconciler, and a record of the writes to
+// it.
 type world struct {
 	t      *testing.T
 	c      client.Client
@@ -134,7 +134,7 @@ func hostTemplate() *unstructured.Unstructured {
 	return u
 }
 
-// ownedTemplate is what deployment refers to, as it looks once it was adopted.
+// ownedTemplate returns the template of deployment, as it is after adoption.
 func ownedTemplate() *unstructured.Unstructured {
 	u := hostTemplate()
 	u.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c"})
@@ -146,7 +146,7 @@ func cluster() *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "uid-c"}}
 }
 
-// deployment is one that prepare has seen.
+// deployment returns a MachineDeployment as prepare leaves it.
 func deployment(want int32) *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -173,7 +173,7 @@ func deployment(want int32) *clusterv1.MachineDeployment {
 	}
 }
 
-// machine is one of a set, in some state.
+// machine returns a Machine of a set, in some state.
 func machine(name, set string, status metav1.ConditionStatus) *clusterv1.Machine {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
@@ -275,7 +275,7 @@ func TestReconcileHoldsARolloutWhoseTemplateDoesNotExist(t *testing.T) {
 	md.Spec.Replicas = new(int32(2))
 	md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
 	w.update(md)
-	w.reconcile("patch MachineSet md-n1", "patch status of MachineDeployment md") // the numbers that it is told
+	w.reconcile("patch MachineSet md-n1", "patch status of MachineDeployment md") // the numbers that the set receives
 	if got := *get(w, &clusterv1.MachineSet{}, "md-n1").Spec.Replicas; got != 1 {
 		t.Errorf("the MachineSet wants %d replicas, want 1 as before", got)
 	}
@@ -315,7 +315,7 @@ func TestReconcileSaysThatTheKindOfATemplateIsUnknown(t *testing.T) {
 	err := w.try()
 	const why = "spec.template.spec.infrastructureRef: kind HostTemplate.x.io: there is no CRD hosttemplates.x.io: install the provider that brings it, or correct apiGroup and kind"
 	if err == nil || err.Error() != "roll out: "+why {
-		t.Errorf("error %v, want roll out: %s", err, why) // no watch tells of a new CRD
+		t.Errorf("error %v, want roll out: %s", err, why) // no watch reports a new CRD
 	}
 	if got, want := conditions.Message(w.md(), clusterv1.MachineDeploymentScalingUpCondition), "Scaling up from 0 to 1 replicas is blocked because:\n* "+why; got != want {
 		t.Errorf("message %q, want %q", got, want)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinedeployment keeps the Machines of a MachineDeployment as many
-// and as they are asked for, by way of MachineSets.
+// Package machinedeployment keeps the number and the spec of the Machines of a
+// MachineDeployment as desired, through MachineSets.
 //
 // Watches: MachineDeployment; MachineSet, by owner, or by selector while it has
 // none; Cluster, by label; templates, by reference. Machines are read, and not
-// watched: whatever matters of them moves the status of their MachineSet.
+// watched: each relevant change of a Machine changes the status of its MachineSet.
 // Writes: MachineDeployment finalizer, cluster label, owner, revision, status;
 // MachineSet (create, delete, owner of adopted ones, labels, annotations,
 // spec); owner of the templates.
 // Phases: own the templates, adopt, roll out; in deletion: delete MachineSets.
-// Invariant: the size of a MachineSet is decided by package rollout alone.
+// Invariant: only package rollout decides the size of a MachineSet.
 package machinedeployment

@@ -20,9 +20,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// canUpdate asks whether the Machines of a MachineSet can become in place what the
-// deployment wants. That this cannot be found out is part of the answer: the
-// rollout waits.
+// canUpdate returns whether an update in place can change the Machines of a
+// MachineSet to the desired state of the deployment. If that cannot be determined,
+// the answer reports the failure, and the rollout waits.
 func (r *Reconciler) canUpdate(ctx context.Context, s *state, f rollout.Facts, q rollout.Question) (a rollout.Answer, _ error) {
 	from := items.Named(s.sets, q.From)
 	if s.cluster == nil || !r.Extensions.Asked(ctx, hooksv1.CanUpdateMachineSet, from) {
@@ -43,7 +43,7 @@ func (r *Reconciler) canUpdate(ctx context.Context, s *state, f rollout.Facts, q
 	return a, nil
 }
 
-// tellReplacement says why Machines are replaced that an extension might have
+// tellReplacement reports why Machines are replaced that an extension might have
 // updated.
 func (r *Reconciler) tellReplacement(s *state, answers questions.Answers[rollout.Question, rollout.Answer]) {
 	for _, a := range answers {
@@ -53,7 +53,8 @@ func (r *Reconciler) tellReplacement(s *state, answers questions.Answers[rollout
 	}
 }
 
-// withTemplates adds to a MachineSet what its Machines are made from.
+// withTemplates adds to a MachineSet the templates from which its Machines were
+// created.
 func (r *Reconciler) withTemplates(ctx context.Context, s *state, set *clusterv1.MachineSet) (out inplace.Set, err error) {
 	out.Set = set
 	spec := set.Spec.Template.Spec
@@ -77,8 +78,8 @@ func (r *Reconciler) template(ctx context.Context, s *state, ref clusterv1.Contr
 	return t.Unstructured, nil
 }
 
-// noTemplate says which template has gone that the Machines were made from, so
-// that nobody can tell what an update would change.
+// noTemplate returns which template of the Machines was deleted, so that the
+// changes of an update cannot be determined.
 func noTemplate(err error) string {
 	if apierrors.IsNotFound(err) || provider.Refused(err) {
 		return err.Error()

@@ -17,26 +17,26 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
-// state is what one reconcile knows. observe and the phases fill it; report
+// state has what one reconcile has read. observe and the phases fill it; report
 // reads nothing else.
 type state struct {
 	deployment *clusterv1.MachineDeployment
-	cluster    *clusterv1.Cluster // nil: there is none
+	cluster    *clusterv1.Cluster // nil: not found
 	selector   labels.Selector
 	sets       []*clusterv1.MachineSet // of the deployment, those being deleted included
-	orphans    []*clusterv1.MachineSet // that match and nobody controls
+	orphans    []*clusterv1.MachineSet // that match and have no controller
 	machines   []*clusterv1.Machine    // of all sets
 	bySet      map[types.UID][]*clusterv1.Machine
 	now        time.Time
 
-	// blocked says why no Machine can be made from the templates. Phase "own the
-	// templates" finds it out.
+	// blocked is why no Machine can be created from the templates. Phase "own the
+	// templates" sets it.
 	blocked    []string
-	quietUntil time.Time // what is missing may come by then, and is not told before; zero if all is there, or told
-	unusable   error     // why the kind of a template cannot be used, which nothing wakes us for
+	quietUntil time.Time // missing objects may be created by then, and are not reported before; zero if none is missing, or reported
+	unusable   error     // why the kind of a template cannot be used, of which no watch reports a change
 }
 
-// templates are the references by which a deployment is found again when one of
+// templates returns the references by which a deployment is found again when one of
 // its templates appears.
 func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
 	spec := obj.(*clusterv1.MachineDeployment).Spec.Template.Spec
@@ -69,7 +69,7 @@ func (r *Reconciler) observe(ctx context.Context, md *clusterv1.MachineDeploymen
 	return s, r.observeMachines(ctx, s, in)
 }
 
-// observeMachines reads the Machines of all sets, which are the sets' to write.
+// observeMachines reads the Machines of all sets; the set controller writes them.
 func (r *Reconciler) observeMachines(ctx context.Context, s *state, in []client.ListOption) error {
 	var list clusterv1.MachineList
 	if err := r.Mgmt.List(ctx, &list, append(in, client.UnsafeDisableDeepCopy)...); err != nil {
@@ -89,7 +89,7 @@ func (r *Reconciler) observeMachines(ctx context.Context, s *state, in []client.
 	return nil
 }
 
-// keepQuiet reports whether it is too early to tell of what is missing, and notes
+// keepQuiet reports whether it is too early to report missing objects, and records
 // until when.
 func (s *state) keepQuiet() bool {
 	if ends := s.deployment.CreationTimestamp.Add(grace); ends.After(s.now) {

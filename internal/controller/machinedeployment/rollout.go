@@ -24,11 +24,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// fieldOwner signs what the controller writes on MachineSets.
+// fieldOwner is the field manager of the controller's writes to MachineSets.
 const fieldOwner = metadata.MachineDeployments
 
-// prepare sets what every deployment has, beside its finalizer, before anything
-// else happens, and reports whether that must be stored first.
+// prepare sets what every deployment has in addition to its finalizer, before the
+// phases, and reports whether that must be stored first.
 func (r *Reconciler) prepare(s *state) bool {
 	md := s.deployment
 	if s.cluster == nil || !md.DeletionTimestamp.IsZero() {
@@ -38,8 +38,8 @@ func (r *Reconciler) prepare(s *state) bool {
 	return owner.Set(md, owner.OfCluster(s.cluster)) || changed
 }
 
-// ownTemplates gives the templates to the Cluster, so that they move and go
-// with it.
+// ownTemplates makes the Cluster the owner of the templates, so that they are moved
+// and deleted with it.
 func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, error) {
 	if s.cluster == nil {
 		return phase.Continue(), nil
@@ -54,7 +54,7 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 	return phase.Continue(), err
 }
 
-// adopt takes MachineSets that match and that nobody controls.
+// adopt adopts MachineSets that match and have no controller.
 func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	mine, err := owner.Controller(s.deployment, r.Mgmt)
 	if err != nil {
@@ -67,13 +67,13 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 		errs = append(errs, commit(ctx))
 	}
 	if err := errors.Join(errs...); err != nil || len(s.orphans) > 0 {
-		return phase.Wait(0), err // with adopted sets the picture is another: their event wakes us
+		return phase.Wait(0), err // adopted sets change the facts: their event triggers a reconcile
 	}
 	return phase.Continue(), nil
 }
 
-// adoptTemplate gives one template to the Cluster. One that is not there, cannot
-// be used, or is another Cluster's, blocks the rollout.
+// adoptTemplate makes the Cluster the owner of one template. A template that is not
+// found, cannot be used, or belongs to another Cluster, blocks the rollout.
 func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role claim.Role, field string) error {
 	if !ref.IsDefined() {
 		return nil
@@ -94,7 +94,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	return r.Providers.Adopt(ctx, t.Obj, provider.Adoption{Claim: claim.ToShare(s.cluster)})
 }
 
-// rollOut carries out what package rollout plans.
+// rollOut executes the plan of package rollout.
 func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) {
 	facts := rollout.Facts{
 		Deployment: s.deployment,
@@ -115,7 +115,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 	plan, errs := made.Plan, []error{err}
 	for _, a := range made.Answers {
 		if a.Answer.Failure != nil {
-			errs = append(errs, a.Answer.Failure) // it is asked again, less and less often
+			errs = append(errs, a.Answer.Failure) // the question is retried with a backoff
 		}
 	}
 	s.blocked = append(s.blocked, plan.Undecided...)
@@ -186,7 +186,8 @@ func (r *Reconciler) deleteSet(ctx context.Context, s *state, set *clusterv1.Mac
 	return nil
 }
 
-// deleteSets empties a deployment that is being deleted, and lets it go.
+// deleteSets deletes the MachineSets of a deployment that is being deleted, and
+// then allows its deletion.
 func (r *Reconciler) deleteSets(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
 	for _, set := range s.sets {

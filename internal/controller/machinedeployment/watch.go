@@ -17,12 +17,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
-// ofCluster wakes the deployments of a Cluster.
+// ofCluster returns requests for the deployments of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachineDeploymentList{}, client.InNamespace(cluster.GetNamespace()), client.MatchingFields{index.ClusterName: cluster.GetName()})
 }
 
-// ofOrphan wakes the deployments that would adopt a MachineSet.
+// ofOrphan returns requests for the deployments that would adopt a MachineSet.
 func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcile.Request {
 	set := obj.(*clusterv1.MachineSet)
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineDeploymentList{}, func(md *clusterv1.MachineDeployment) bool {
@@ -31,8 +31,8 @@ func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcil
 	}, client.InNamespace(set.Namespace), client.MatchingFields{index.ClusterName: set.Spec.ClusterName})
 }
 
-// clusterMatters passes what a deployment looks at of its Cluster: that it is
-// there, and whether it is paused.
+// clusterMatters passes the changes of a Cluster that a deployment reads: its
+// existence, and whether it is paused.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any { return []any{ptr.Deref(c.Spec.Paused, false)} })
 }

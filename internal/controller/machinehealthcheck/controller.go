@@ -35,7 +35,8 @@ type Reconciler struct {
 	Workload  workload.Clusters  // Nodes
 	Clock     clock.PassiveClock // of conditions and deadlines
 	Recorder  events.EventRecorder
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool
@@ -43,7 +44,7 @@ type Reconciler struct {
 	watcher provider.Watcher // set by Setup
 
 	mu   sync.Mutex                  // guards told
-	told map[client.ObjectKey]string // the event of a check, until its status says the same
+	told map[client.ObjectKey]string // the event of a check, until its status reports the same
 }
 
 // Setup registers the controller, its index and its watches.
@@ -87,8 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	}.Reconcile(ctx, check)
 }
 
-// prepare gives a MachineHealthCheck to its Cluster, and reports whether that
-// must be stored.
+// prepare sets the Cluster label and owner of a MachineHealthCheck, and reports
+// whether that must be stored.
 func prepare(s *state) bool {
 	changed := owner.Label(s.Check, s.Check.Spec.ClusterName)
 	if s.Cluster == nil {
@@ -97,14 +98,15 @@ func prepare(s *state) bool {
 	return owner.Set(s.Check, owner.OfCluster(s.Cluster)) || changed
 }
 
-// Forget drops what is remembered of a check.
+// Forget drops the cached event of a check.
 func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.told, key)
 }
 
-// tells reports whether something is still to be told of a check; "" is nothing.
+// tells reports whether an event of a check must still be emitted; what is "" if
+// there is none.
 func (r *Reconciler) tells(key client.ObjectKey, what string) bool {
 	if what == "" {
 		r.Forget(key)

@@ -49,7 +49,7 @@ type world struct {
 	fail   map[string]error
 }
 
-// connection is the one to the workload cluster of a world.
+// connection is the connection to the workload cluster of a world.
 type connection struct {
 	workload.Clusters
 	w *world
@@ -86,7 +86,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// reconcile calls the reconciler once; what it wrote is in sent.
+// reconcile calls the reconciler once; its writes are in sent.
 func (w *world) reconcile(name string) (ctrl.Result, error) {
 	w.t.Helper()
 	w.sent = nil
@@ -101,7 +101,8 @@ func get[T client.Object](w *world, into T, name string) T {
 	return into
 }
 
-// node puts a Node into the workload cluster, ready or not for an hour.
+// node creates a Node in the workload cluster that has been ready, or not ready,
+// for an hour.
 func (w *world) node(name string, ready corev1.ConditionStatus) {
 	w.t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "x://" + name}}
@@ -121,7 +122,7 @@ func cluster() *clusterv1.Cluster {
 	return c
 }
 
-// machine is one of a pool, with a Node of its name.
+// machine returns a Machine of a pool, with a Node of its name.
 func machine(name, pool string) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(now.Add(-24 * time.Hour)),
@@ -131,7 +132,8 @@ func machine(name, pool string) *clusterv1.Machine {
 	return m
 }
 
-// check is one of a pool, by which a Node may be unready for five minutes.
+// check returns the check of a pool that allows a Node to be unready for five
+// minutes.
 func check(pool string) *clusterv1.MachineHealthCheck {
 	c := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: pool, UID: types.UID("uid-" + pool), Generation: 2, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
@@ -142,7 +144,8 @@ func check(pool string) *clusterv1.MachineHealthCheck {
 	return c
 }
 
-// fixed has Machines remediated by requests made from the template fix.
+// fixed returns a check that remediates Machines by requests created from the
+// template fix.
 func fixed(pool string) *clusterv1.MachineHealthCheck {
 	c := check(pool)
 	c.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "x.io/v1", Kind: "FixTemplate", Name: "fix"}
@@ -165,7 +168,7 @@ func template() *unstructured.Unstructured {
 	return thing("FixTemplate", "fix", map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"strategy": "reboot"}}}})
 }
 
-// said are the conditions of a Machine that health checks write.
+// said returns the conditions of a Machine that health checks write.
 func (w *world) said(name string) string {
 	w.t.Helper()
 	var all []string
@@ -277,7 +280,7 @@ func TestARequestThatCannotBeMadeIsAConditionByName(t *testing.T) {
 				t.Errorf("RemediationAllowed says %q, want %q", allowed, tc.allowed)
 			}
 			if tc.fail == "" && strings.Contains(tc.want, "Failed") {
-				w.node("m", "True") // and what is not the Machine's stays
+				w.node("m", "True") // and conditions of others stay
 				if _, err := w.reconcile("a"); err != nil || strings.Contains(strings.Join(w.sent, " "), "delete") {
 					t.Errorf("healthy: %v, %v", w.sent, err)
 				}
@@ -300,8 +303,8 @@ func TestANodeThatComesBackIsFound(t *testing.T) {
 	}
 }
 
-// TestAFleetAtRestAsksForNothing holds 500 Machines under 50 checks to their
-// cost while nothing happens: no write, and no timer that would wake anybody.
+// TestAFleetAtRestAsksForNothing checks the cost of 500 Machines under 50 checks in
+// steady state: no write, and no timer that would trigger a reconcile.
 func TestAFleetAtRestAsksForNothing(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{cluster()}

@@ -21,7 +21,7 @@ import (
 
 var machineKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "Machine"}
 
-// templates are the references by which a check is found again when its
+// templates returns the references by which a check is found again when its
 // template appears.
 func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
 	ref := obj.(*clusterv1.MachineHealthCheck).Spec.Remediation.TemplateRef
@@ -29,9 +29,9 @@ func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
 	return []clusterv1.ContractVersionedObjectReference{{APIGroup: kind.Group, Kind: kind.Kind, Name: ref.Name}}
 }
 
-// template looks for the template of requests, and for the requests that there
-// are. Why it cannot be used is told; what is not for the user to mend is
-// returned when the rest is done.
+// template finds the template of requests, and the existing requests. The status
+// reports why the template cannot be used; an error that the user cannot correct is
+// returned after the other phases.
 func (r *Reconciler) template(ctx context.Context, s *state) (phase.Next, error) {
 	ref := s.Check.Spec.Remediation.TemplateRef
 	if !ref.IsDefined() {
@@ -69,7 +69,7 @@ func (r *Reconciler) template(ctx context.Context, s *state) (phase.Next, error)
 }
 
 // request returns the request to remediate a Machine, nil if there is none: an
-// object of its name that the Machine does not own is none.
+// object of the same name that the Machine does not own does not count.
 func (r *Reconciler) request(ctx context.Context, s *state, m *clusterv1.Machine) (*provider.Object, error) {
 	kind := s.templateObj.GroupVersionKind()
 	obj, err := r.Providers.GetAs(ctx, kind.GroupVersion().WithKind(provider.CopyKind(kind.GroupKind()).Kind), client.ObjectKeyFromObject(m))
@@ -84,7 +84,7 @@ func (r *Reconciler) request(ctx context.Context, s *state, m *clusterv1.Machine
 	return obj, nil
 }
 
-// makeRequest asks the external controller to remediate a Machine.
+// makeRequest creates a request for the external controller to remediate a Machine.
 func (r *Reconciler) makeRequest(ctx context.Context, s *state, m *clusterv1.Machine) error {
 	by, err := owner.Reference(m, r.Mgmt)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *Reconciler) makeRequest(ctx context.Context, s *state, m *clusterv1.Mac
 	return err
 }
 
-// removeRequest takes the request back: the Machine is healthy.
+// removeRequest deletes the request: the Machine is healthy.
 func (r *Reconciler) removeRequest(ctx context.Context, s *state, m *clusterv1.Machine) error {
 	obj, err := r.request(ctx, s, m)
 	if err != nil || obj == nil {

@@ -24,14 +24,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
-// state is what one reconcile knows. observe and the phases fill it; report
+// state has what one reconcile has read. observe and the phases fill it; report
 // reads nothing else.
 type state struct {
 	healthcheck.Facts
 
-	templateObj *provider.Object // nil: not there, not wanted, or not to be used
-	templateErr error            // why it could not be looked for
-	decided     bool             // decision is that of this reconcile
+	templateObj *provider.Object // nil: not found, not needed, or not usable
+	templateErr error            // why it could not be read
+	decided     bool             // decision is from this reconcile
 	decision    healthcheck.Decision
 }
 
@@ -42,7 +42,7 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 	if s.Cluster, err = owner.ClusterByName(ctx, r.Mgmt, check.Namespace, check.Spec.ClusterName); err != nil || s.Cluster == nil {
 		return s, err
 	}
-	// Nothing of these is changed, but copies.
+	// Only copies of these objects are changed.
 	var machines clusterv1.MachineList
 	if err := r.Mgmt.List(ctx, &machines, client.InNamespace(check.Namespace), client.MatchingFields{index.ClusterName: check.Spec.ClusterName}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
@@ -55,7 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 	return s, err
 }
 
-// nodes looks for the Nodes of the targets, if their cluster answers.
+// nodes reads the Nodes of the targets, if their cluster answers.
 func (r *Reconciler) nodes(ctx context.Context, s *state) (phase.Next, error) {
 	key := client.ObjectKeyFromObject(s.Cluster)
 	health := r.Workload.Health(key)
@@ -64,7 +64,7 @@ func (r *Reconciler) nodes(ctx context.Context, s *state) (phase.Next, error) {
 		s.Connection.Untried = s.Now.Add(after)
 	}
 	if health.Answering.IsZero() {
-		return phase.Continue(), nil // the Source wakes us
+		return phase.Continue(), nil // the Source triggers a reconcile
 	}
 	workloadClient, err := r.Workload.Client(ctx, key)
 	if errors.Is(err, workload.ErrNotConnected) {
@@ -87,9 +87,9 @@ func (r *Reconciler) nodes(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// findNode returns the Node of a Machine, nil if there is none. A Node that the
-// cache does not have is asked for, to be sure; one that was found to be gone is
-// not asked for again: its return would come to the cache.
+// findNode returns the Node of a Machine, nil if there is none. A Node that is not
+// in the cache is read from the API server, to be certain; a Node that was found to
+// be deleted is not read again: if it returned, the cache would have it.
 func findNode(ctx context.Context, workloadClient client.Client, m *clusterv1.Machine) (*corev1.Node, error) {
 	if m.Spec.ProviderID != "" && conditions.Reason(m, clusterv1.MachineHealthCheckSucceededCondition) == clusterv1.MachineHealthCheckNodeDeletedReason {
 		var nodes corev1.NodeList

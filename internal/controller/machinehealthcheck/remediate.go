@@ -20,10 +20,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// maxNote is how long the text of an event may be.
+// maxNote is the maximum length of the text of an event.
 const maxNote = 1024
 
-// remediate judges the targets and does what follows.
+// remediate evaluates the targets and executes the resulting actions.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
 	s.decision, s.decided = healthcheck.Decide(s.Facts), true
 	errs := []error{s.templateErr}
@@ -37,8 +37,8 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	return phase.Continue(), errors.Join(errs...)
 }
 
-// carryOut writes what is found on a Machine, in one write, after the request
-// for its remediation.
+// carryOut writes the result to a Machine, in one write, after the request for its
+// remediation.
 func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Action) error {
 	var failed error
 	switch a.Request {
@@ -76,7 +76,7 @@ func report(s *state, failed error) {
 	check := s.Check
 	conditions.Set(check, s.Now, pause.Condition(s.Cluster, check))
 	if !s.decided && s.Cluster != nil {
-		return // nothing new is known
+		return // the reconcile has no new results
 	}
 	next := healthcheck.Report(s.Facts, s.decision)
 	for _, c := range next.Conditions {

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
-// of wakes the checks of a Cluster that is says yes to.
+// of returns requests for the checks of a Cluster for which is returns true.
 func (r *Reconciler) of(ctx context.Context, cluster client.ObjectKey, is func(*clusterv1.MachineHealthCheck) bool) []reconcile.Request {
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineHealthCheckList{}, is,
 		client.InNamespace(cluster.Namespace), client.MatchingFields{index.ClusterName: cluster.Name})
@@ -26,8 +26,8 @@ func (r *Reconciler) of(ctx context.Context, cluster client.ObjectKey, is func(*
 
 func all(*clusterv1.MachineHealthCheck) bool { return true }
 
-// ofSibling wakes the other checks of a Cluster: who judges a Machine depends on
-// all that select it.
+// ofSibling returns requests for the other checks of a Cluster: all checks that
+// select a Machine determine which of them evaluates it.
 func (r *Reconciler) ofSibling(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.of(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: index.Of(obj)[0]}, all)
 }
@@ -40,7 +40,7 @@ func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey,
 	return r.of(ctx, cluster, all)
 }
 
-// ofMachine wakes the checks that select a Machine, or did.
+// ofMachine returns requests for the checks that select a Machine, or did.
 func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconcile.Request {
 	m := obj.(*clusterv1.Machine)
 	return r.of(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, func(check *clusterv1.MachineHealthCheck) bool {
@@ -48,8 +48,8 @@ func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconci
 	})
 }
 
-// ofNode wakes the checks of the Machine of a Node. One that is no Machine's yet
-// becomes so by a change of the Machine.
+// ofNode returns requests for the checks of the Machine of a Node. If no Machine
+// has the Node yet, the change of a Machine triggers the reconcile.
 func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj client.Object) (wanted []reconcile.Request) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -66,7 +66,7 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj c
 	return wanted
 }
 
-// machineMatters passes changes of a Machine by which it is judged.
+// machineMatters passes changes of the fields by which a Machine is evaluated.
 func machineMatters() predicate.Predicate {
 	return controller.Matters(func(m *clusterv1.Machine) []any {
 		return []any{m.Labels, m.Annotations, m.DeletionTimestamp.IsZero(), m.Status.NodeRef, m.Status.Conditions}

@@ -43,7 +43,8 @@ type Reconciler struct {
 	Workload  workload.Clusters  // Nodes
 	Clock     clock.PassiveClock // of conditions and timeouts
 	Recorder  events.EventRecorder
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool

@@ -22,8 +22,8 @@ import (
 )
 
 // takeDown deletes the Machines, so that their Nodes are drained, and at the same
-// time what the pool refers to, so that its provider makes no others. It waits
-// until all have gone.
+// time the objects to which the pool refers, so that its provider creates no
+// others. It waits until all are deleted.
 func (r *Reconciler) takeDown(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
 	var left []string
@@ -50,9 +50,8 @@ func (r *Reconciler) takeDown(ctx context.Context, s *state) (phase.Next, error)
 	return phase.Wait(0), nil
 }
 
-// remove asks for the deletion of the object behind a reference, and reports
-// whether it is still there. What belongs to somebody else stays, and is not
-// waited for.
+// remove requests the deletion of the object behind a reference, and reports
+// whether it still exists. An object with another owner stays, and does not count.
 func (r *Reconciler) remove(ctx context.Context, s *state, ref *provider.Reference) (there bool, err error) {
 	if !ref.Ref.IsDefined() {
 		return false, nil
@@ -67,8 +66,9 @@ func (r *Reconciler) remove(ctx context.Context, s *state, ref *provider.Referen
 	return !ref.Held(), err
 }
 
-// deleteNodes deletes the Nodes that no Machine has taken along, and lets the
-// pool go. Those of a Cluster that goes as well go with it.
+// deleteNodes deletes the remaining Nodes, which no Machine deleted, and then
+// allows the deletion of the pool. The Nodes of a Cluster that is also being
+// deleted are deleted with it.
 func (r *Reconciler) deleteNodes(ctx context.Context, s *state) (phase.Next, error) {
 	if s.cluster != nil && s.cluster.DeletionTimestamp.IsZero() && slices.ContainsFunc(s.pool.Status.NodeRefs, pool.Own) {
 		failed := r.deleteNoted(ctx, s)
@@ -89,7 +89,7 @@ func (r *Reconciler) deleteNodes(ctx context.Context, s *state) (phase.Next, err
 	return phase.Continue(), nil
 }
 
-// deleteNoted deletes the Nodes of status.nodeRefs that are nobody else's.
+// deleteNoted deletes the Nodes of status.nodeRefs that belong to no other object.
 func (r *Reconciler) deleteNoted(ctx context.Context, s *state) error {
 	remote, err := r.connect(ctx, s)
 	if err != nil {
@@ -113,8 +113,8 @@ func (r *Reconciler) deleteNoted(ctx context.Context, s *state) error {
 	return errors.Join(errs...)
 }
 
-// nodeTimeLeft is how much longer the deletion of Nodes is tried; without a
-// timeout, or with one of 0, for as long as it takes.
+// nodeTimeLeft is how much longer the deletion of Nodes is retried; without a
+// timeout, or with a timeout of 0, it is unbounded.
 func (s *state) nodeTimeLeft() (left time.Duration, bounded bool) {
 	seconds := s.pool.Spec.Template.Spec.Deletion.NodeDeletionTimeoutSeconds
 	if seconds == nil || *seconds == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinepool follows the machines that a provider makes for a
+// Package machinepool follows the machines that a provider creates for a
 // MachinePool: with a Machine for each where the provider has infrastructure
 // machines, and by their Nodes where it has none.
 //
@@ -15,6 +15,6 @@
 // Phases: bootstrap, infrastructure, machines, nodes; all run each time.
 // Order of deletion: Machines together with infrastructure and bootstrap config,
 // then Nodes.
-// Invariant: a Node that another Machine or pool has is never deleted, nor is a
-// ready one while the provider's report is not whole; package pool decides.
+// Invariant: a Node of another Machine or pool is never deleted, nor is a ready one
+// while the provider's report is incomplete; package pool decides.
 package machinepool

@@ -36,13 +36,13 @@ import (
 // the pool a Machine, for each replica.
 func (s *state) withMachines() bool { return s.infraReport.MachineKind != "" || len(s.machines) > 0 }
 
-// factory makes the Machines, and keeps them in step.
+// factory creates and synchronizes the Machines.
 func (r *Reconciler) factory() machines.Factory {
 	return machines.Factory{Mgmt: r.Mgmt, Live: r.Live, Providers: r.Providers, FieldOwner: fieldOwner}
 }
 
-// keepMachines has a Machine for each infrastructure machine of the pool. Without
-// a report of the infrastructure those that there are stay as they are.
+// keepMachines ensures a Machine for each infrastructure machine of the pool.
+// Without a report of the infrastructure, existing Machines stay unchanged.
 func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, error) {
 	if s.infraReport.MachineKind == "" {
 		return phase.Continue(), nil
@@ -106,8 +106,8 @@ func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind)
 	return hosts, nil
 }
 
-// adopt takes the Machines of the pool's infrastructure machines that lost their owner,
-// for example in a backup that was restored.
+// adopt adopts the Machines of the pool's infrastructure machines that lost their
+// owner, for example after a backup was restored.
 func (r *Reconciler) adopt(ctx context.Context, s *state, hosts []unstructured.Unstructured) error {
 	if len(s.orphans) == 0 {
 		return nil
@@ -134,7 +134,8 @@ func (r *Reconciler) adopt(ctx context.Context, s *state, hosts []unstructured.U
 	return nil
 }
 
-// holder names who has an infrastructure machine, or the Machine of its name.
+// holder returns the owner of an infrastructure machine, or of the Machine of its
+// name.
 func (r *Reconciler) holder(ctx context.Context, m *clusterv1.Machine, obj *unstructured.Unstructured) (string, error) {
 	if v := claim.ByMachine(m).Judge(obj); v.Holder != "" {
 		return v.Holder, nil
@@ -164,14 +165,13 @@ func (r *Reconciler) create(ctx context.Context, s *state, kind schema.GroupKind
 		r.Recorder.Eventf(s.pool, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "create Machine for %s %s: %v", kind.Kind, name, err)
 		return err
 	}
-	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, kind.Kind, name) // no event: the provider's tells of the host
+	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, kind.Kind, name) // no event: the provider emits one for the infrastructure machine
 	s.machines = append(s.machines, m)
 	return nil
 }
 
-// synchronise brings what may change in place from the pool to its Machines. What
-// their infrastructure has is the provider's affair, but for labels and
-// annotations.
+// synchronise copies what may change in place from the pool to its Machines. The
+// provider updates their infrastructure objects, except labels and annotations.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
 	t := pool.MachineTemplate(s.pool)
 	var errs []error
@@ -181,7 +181,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
 		if t.InStep(m) && !metadata.Lost(m, fieldOwner) {
 			continue
 		}
-		m = m.DeepCopy() // the cache's are shared
+		m = m.DeepCopy() // objects in the cache are shared
 		s.machines[i] = m
 		version := m.ResourceVersion
 		if err := r.factory().Sync(ctx, m, t); err != nil {
@@ -191,14 +191,14 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
 			written++
 		}
 		if written == scaling.Batch(len(s.machines)) {
-			break // the events of these bring the next reconcile
+			break // the events of these trigger the next reconcile
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// remediate deletes the Machines that a health check wants replaced: their
-// provider makes others.
+// remediate deletes the Machines that a health check marked for remediation: their
+// provider creates others.
 func (r *Reconciler) remediate(ctx context.Context, s *state) error {
 	held, _, err := healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
 	if err != nil {
@@ -225,9 +225,9 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) error {
 	return errors.Join(errs...)
 }
 
-// deleteHostless deletes a Machine whose infrastructure machine has gone. The
-// cache may not show yet what is there, and a deletion cannot be undone: so that
-// is asked for again.
+// deleteHostless deletes a Machine whose infrastructure machine was deleted. The
+// cache may lag behind, and a deletion cannot be undone: so the infrastructure
+// machine is read again from the API server.
 func (r *Reconciler) deleteHostless(ctx context.Context, s *state, kind schema.GroupKind, m *clusterv1.Machine) error {
 	k, err := r.Providers.Kind(ctx, kind)
 	if err != nil {
@@ -241,7 +241,7 @@ func (r *Reconciler) deleteHostless(ctx context.Context, s *state, kind schema.G
 	return r.delete(ctx, s, m, fmt.Sprintf("delete %s: its %s has gone", m.Name, kind.Kind))
 }
 
-// delete deletes a Machine and tells so.
+// delete deletes a Machine and emits an event.
 func (r *Reconciler) delete(ctx context.Context, s *state, m *clusterv1.Machine, why string) error {
 	if err := client.IgnoreNotFound(r.Mgmt.Delete(ctx, m.DeepCopy(), client.Preconditions{UID: new(m.UID)})); err != nil {
 		return err

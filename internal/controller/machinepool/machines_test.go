@@ -109,7 +109,7 @@ func TestAKindOfMachinesThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatWakesAPool asks for events of infrastructure machines and Nodes.
+// TestWhatWakesAPool covers events of infrastructure machines and Nodes.
 func TestWhatWakesAPool(t *testing.T) {
 	t.Parallel()
 	w := withMachines(t)
@@ -189,7 +189,7 @@ func TestMachinesThatLostTheirOwnerAreAdopted(t *testing.T) {
 	}
 }
 
-// TestMachinesStay shows what takes no Machine away.
+// TestMachinesStay covers the cases in which no Machine is deleted.
 func TestMachinesStay(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*world) error{

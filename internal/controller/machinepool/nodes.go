@@ -22,8 +22,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 )
 
-// keepNodes notes which Nodes the pool has, looks after those, and deletes those
-// whose hosts have gone. The Nodes of Machines are their Machines' affair.
+// keepNodes records the Nodes of the pool, updates their metadata, and deletes the
+// Nodes whose infrastructure machines were deleted. The Machine controller handles
+// the Nodes of Machines.
 func (r *Reconciler) keepNodes(ctx context.Context, s *state) (phase.Next, error) {
 	if s.withMachines() {
 		s.pool.Status.NodeRefs = pool.OfMachines(s.machines)
@@ -66,8 +67,8 @@ func (r *Reconciler) keepNodes(ctx context.Context, s *state) (phase.Next, error
 	return phase.Continue(), errors.Join(errs...)
 }
 
-// connect reaches the workload cluster; nil while it cannot be reached, which
-// a Source tells the end of.
+// connect returns a client of the workload cluster; nil while it cannot be reached,
+// the end of which a Source reports.
 func (r *Reconciler) connect(ctx context.Context, s *state) (client.Client, error) {
 	key := client.ObjectKeyFromObject(s.cluster)
 	remote, err := r.Workload.Client(ctx, key)
@@ -79,7 +80,7 @@ func (r *Reconciler) connect(ctx context.Context, s *state) (client.Client, erro
 	return nil, nil
 }
 
-// others finds out who else has Nodes in the Cluster.
+// others reads which other objects have Nodes in the Cluster.
 func (r *Reconciler) others(ctx context.Context, s *state) (o pool.Others, err error) {
 	var machines clusterv1.MachineList
 	var pools clusterv1.MachinePoolList
@@ -107,7 +108,7 @@ func nodesByID(ctx context.Context, remote client.Client, ids []string) (found m
 	return found, names, nil
 }
 
-// noted reads those Nodes of status.nodeRefs that are still there, but for known ones.
+// noted reads the Nodes of status.nodeRefs that still exist, except those in known.
 func (r *Reconciler) noted(ctx context.Context, s *state, remote client.Client, known map[string]bool) (all []*corev1.Node, err error) {
 	for _, ref := range s.pool.Status.NodeRefs {
 		if known[ref.Name] || !pool.Own(ref) {
@@ -125,20 +126,21 @@ func (r *Reconciler) noted(ctx context.Context, s *state, remote client.Client, 
 	return all, nil
 }
 
-// syncNode brings labels, annotations and taints of a Node in line.
+// syncNode updates labels, annotations and taints of a Node.
 func syncNode(ctx context.Context, s *state, remote client.Client, node *corev1.Node) error {
 	before := node.DeepCopy()
 	if !pool.Sync(s.pool, node) {
 		return nil
 	}
-	// Taints are a list that others write too, hence the lock.
+	// Taints are a list that other controllers write too, hence the lock.
 	if err := remote.Patch(ctx, node.DeepCopy(), client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("patch Node %s: %w", node.Name, err)
 	}
 	return nil
 }
 
-// deleteNode deletes a Node whose host has gone. It is fine if that has gone too.
+// deleteNode deletes a Node whose infrastructure machine was deleted. A Node that
+// is not found is no error.
 func (r *Reconciler) deleteNode(ctx context.Context, s *state, remote client.Client, node *corev1.Node) error {
 	if err := remote.Delete(ctx, node.DeepCopy(), client.Preconditions{UID: new(node.UID)}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete Node %s: %w", node.Name, err)

@@ -64,7 +64,7 @@ func TestAPoolFollowsItsProvider(t *testing.T) {
 	if n.Annotations[clusterv1.OwnerKindAnnotation] != "MachinePool" || n.Annotations[clusterv1.OwnerNameAnnotation] != "p" || n.Annotations[clusterv1.ClusterNameAnnotation] != "demo" {
 		t.Errorf("Node has annotations %v", n.Annotations)
 	}
-	w.settle() // the generation that was foretold does not come from this API server
+	w.settle() // this API server does not set the predicted generation
 	if _, res, err := w.reconcile(); err != nil || len(w.writes) != 0 || res.RequeueAfter != 0 {
 		t.Errorf("at rest: error %v, writes %v, again in %v", err, w.writes, res.RequeueAfter)
 	}
@@ -88,7 +88,8 @@ func TestTheNodeOfAHostThatHasGoneIsDeleted(t *testing.T) {
 	}
 }
 
-// TestNodesStay shows what never deletes a Node, and what is told of it.
+// TestNodesStay covers the cases in which no Node is deleted, and the status in
+// each.
 func TestNodesStay(t *testing.T) {
 	t.Parallel()
 	noted := func(names ...string) func(*clusterv1.MachinePool) {

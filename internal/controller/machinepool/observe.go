@@ -18,16 +18,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 )
 
-// state is what one reconcile knows. observe and the phases fill it; report
+// state has what one reconcile has read. observe and the phases fill it; report
 // reads nothing else.
 type state struct {
 	pool       *clusterv1.MachinePool
-	cluster    *clusterv1.Cluster // nil: there is none
+	cluster    *clusterv1.Cluster // nil: not found
 	now        time.Time
 	specBefore *clusterv1.MachinePoolSpec // as it was read
 
 	bootstrapConfig, infra provider.Reference
-	dataLacks              string // the field that is awaited of a config that says it is done
+	dataLacks              string // the awaited field of a config that reports completion
 	infraReport            pool.Report
 
 	machines []*clusterv1.Machine // of the pool; shared with the cache
@@ -39,14 +39,15 @@ type state struct {
 	leaving string // what a deletion waits for
 }
 
-// remote is how far the workload cluster can be seen.
+// remote is the view of the workload cluster.
 type remote struct {
-	seen   bool      // Nodes were looked at
-	unseen string    // what is waited for before they can be
-	until  time.Time // until when what was last seen is shown all the same
+	seen   bool      // Nodes were read
+	unseen string    // why they cannot be read yet
+	until  time.Time // until when the last observed state is still reported
 }
 
-// observe reads what concerns every pool from the management cluster's cache.
+// observe reads the objects that every pool needs from the management cluster's
+// cache.
 func (r *Reconciler) observe(ctx context.Context, p *clusterv1.MachinePool) (*state, error) {
 	s := &state{pool: p, now: r.Clock.Now(), specBefore: p.Spec.DeepCopy()}
 	var err error
@@ -65,8 +66,8 @@ func (r *Reconciler) observe(ctx context.Context, p *clusterv1.MachinePool) (*st
 	return s, nil
 }
 
-// prepare sets what every pool has beside its finalizer, and reports whether that
-// must be stored first.
+// prepare sets what every pool has in addition to its finalizer, and reports
+// whether that must be stored first.
 func prepare(s *state) bool {
 	if s.cluster == nil || !s.pool.DeletionTimestamp.IsZero() {
 		return false

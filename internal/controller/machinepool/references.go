@@ -16,11 +16,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 )
 
-// bootstrap takes over the bootstrap config and, when that has made its data,
-// notes the Secret.
+// bootstrap adopts the bootstrap config and, when that has created its data,
+// records the Secret.
 func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error) {
 	p, ref := s.pool, &s.bootstrapConfig
-	if !ref.Ref.IsDefined() { // the user brings the Secret, or no data is needed
+	if !ref.Ref.IsDefined() { // the user provides the Secret, or no data is needed
 		if p.Spec.Template.Spec.Bootstrap.DataSecretName != nil {
 			p.Status.Initialization.BootstrapDataSecretCreated = new(true)
 		}
@@ -34,8 +34,8 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 	return phase.Continue(), ref.Failed(err)
 }
 
-// infrastructure takes over the infrastructure pool and copies what it says of
-// its machines.
+// infrastructure adopts the infrastructure pool and copies its report about its
+// machines.
 func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
 	p, ref := s.pool, &s.infra
 	found, err := r.takeOver(ctx, s, ref)
@@ -52,8 +52,8 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	return phase.Continue(), ref.Failed(err)
 }
 
-// takeOver reads the object behind a reference and puts owner and label on it.
-// It reports whether there is one that may be read.
+// takeOver reads the object behind a reference and sets owner and label. It reports
+// whether there is one that may be read.
 func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Reference) (bool, error) {
 	if err := r.look(ctx, s, ref); err != nil || ref.Missing {
 		return false, err

@@ -19,9 +19,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestAPoolOnAServer takes a pool of a made-up provider, which says so in the
-// words of the contract v1beta1 alone, through its life on the real plane: its
-// statuses satisfy the schema, and watches alone move it.
+// TestAPoolOnAServer runs a pool of a fictional provider, which reports only the
+// fields of contract v1beta1, from creation to deletion on the real plane: its
+// statuses satisfy the schema, and only watches trigger reconciles.
 func TestAPoolOnAServer(t *testing.T) {
 	env := testenv.Start(t)
 	group := env.Namespace + ".example.com"

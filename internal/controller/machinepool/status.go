@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 )
 
-// facts are what the status tells of; failed is what the phases returned.
+// facts returns the facts for the status; failed is the error of the phases.
 func (s *state) facts(failed error) pool.Facts {
 	f := pool.Facts{
 		Pool: s.pool, Cluster: s.cluster, Generation: patch.Generation(s.pool, s.specBefore, s.pool.Spec), Now: s.now, Failed: failed != nil,
@@ -34,8 +34,9 @@ func (s *state) facts(failed error) pool.Facts {
 // report fills the status from the state.
 func report(s *state, failed error) { pool.Tell(s.facts(failed)) }
 
-// reportLegacy fills what clients of v1beta1 read of it.
+// reportLegacy sets the fields for clients of v1beta1.
 func reportLegacy(s *state, failed error) { pool.TellLegacy(s.facts(failed)) }
 
-// deadline is when time alone changes the status next; zero if it never does.
+// deadline is the next time at which the status changes without an event; zero if
+// there is none.
 func (s *state) deadline() time.Time { return pool.Deadline(s.facts(nil)) }

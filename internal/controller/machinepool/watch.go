@@ -46,18 +46,19 @@ func makeIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return provider.Index(ctx, indexer, &clusterv1.MachinePool{}, refs)
 }
 
-// refs lists what a pool refers to.
+// refs returns the references of a pool.
 func refs(o client.Object) []clusterv1.ContractVersionedObjectReference {
 	spec := o.(*clusterv1.MachinePool).Spec.Template.Spec
 	return []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef}
 }
 
-// ofCluster wakes the pools of a Cluster.
+// ofCluster returns requests for the pools of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	return r.list(ctx, inCluster(client.ObjectKeyFromObject(cluster))...)
 }
 
-// ofConnection wakes the pools of a cluster whose connection changed.
+// ofConnection returns requests for the pools of a cluster whose connection
+// changed.
 func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
 	return r.list(ctx, inCluster(cluster)...)
 }
@@ -66,9 +67,9 @@ func inCluster(cluster client.ObjectKey) []client.ListOption {
 	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingFields{index.ClusterName: cluster.Name}}
 }
 
-// ofNode wakes the pool of a Node. It is found by what the pool says, not by the
-// Node's annotations: a tenant writes those. Nodes of Machines wake their
-// Machines, and those their pool.
+// ofNode returns a request for the pool of a Node. The status of the pool
+// identifies the Node, not the Node's annotations: a tenant writes those. Nodes of
+// Machines trigger reconciles of their Machines, and those of their pool.
 func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj client.Object) (found []reconcile.Request) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -83,14 +84,15 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj c
 	return found
 }
 
-// looksAfterNodes reports whether the Nodes of a pool are its own affair, as far as
-// it has any.
+// looksAfterNodes reports whether the pool itself handles its Nodes, as far as it
+// has any.
 func looksAfterNodes(p *clusterv1.MachinePool) bool {
 	return len(p.Status.NodeRefs) == 0 || slices.ContainsFunc(p.Status.NodeRefs, pool.Own)
 }
 
-// ofHost wakes the pool that an infrastructure machine names in its label, when it
-// comes and when it has gone: what happens in between is its Machine's affair.
+// ofHost returns a request for the pool that an infrastructure machine names in its
+// label, when that is created and when it was deleted: its Machine's controller
+// handles changes in between.
 func (r *Reconciler) ofHost(ctx context.Context, obj client.Object) []reconcile.Request {
 	label := obj.GetLabels()[clusterv1.MachinePoolNameLabel]
 	if label == "" || r.hasMachine(ctx, obj) {
@@ -100,7 +102,7 @@ func (r *Reconciler) ofHost(ctx context.Context, obj client.Object) []reconcile.
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachinePoolList{}, func(p *clusterv1.MachinePool) bool { return pool.NameLabel(p) == label }, inCluster(cluster)...)
 }
 
-// hasMachine reports whether an infrastructure machine is there, as its Machine is.
+// hasMachine reports whether an infrastructure machine and its Machine both exist.
 func (r *Reconciler) hasMachine(ctx context.Context, obj client.Object) bool {
 	m, host := &clusterv1.Machine{}, &unstructured.Unstructured{}
 	host.SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
@@ -117,7 +119,7 @@ func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reco
 	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachinePoolList{}, opts...)
 }
 
-// clusterMatters passes changes of a Cluster that a pool looks at.
+// clusterMatters passes changes of the fields of a Cluster that a pool reads.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{ptr.Deref(c.Spec.Paused, false), c.DeletionTimestamp.IsZero()}

@@ -116,7 +116,7 @@ func (w *world) record() interceptor.Funcs {
 }
 
 // reconcile calls the reconciler once and returns the pool as stored afterwards;
-// nil if it is gone.
+// nil if it was deleted.
 func (w *world) reconcile() (*clusterv1.MachinePool, ctrl.Result, error) {
 	w.t.Helper()
 	p := &clusterv1.MachinePool{}
@@ -208,7 +208,7 @@ func cluster() *clusterv1.Cluster {
 	return c
 }
 
-// machinePool wants n machines and has what prepare gives it.
+// machinePool returns a pool as prepare leaves it, with n desired machines.
 func machinePool(n int32, change ...func(*clusterv1.MachinePool)) *clusterv1.MachinePool {
 	p := &clusterv1.MachinePool{
 		ObjectMeta: metav1.ObjectMeta{
@@ -264,7 +264,7 @@ func ours(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// boot has made its data.
+// boot is a bootstrap config with created data.
 func boot() *unstructured.Unstructured {
 	return ours(thing("Boot", "p", fields{"status": fields{"dataSecretName": "data", "initialization": fields{"dataSecretCreated": true}}}))
 }
@@ -285,7 +285,7 @@ func machineKind(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// host is an infrastructure machine of the pool, made by its provider.
+// host returns an infrastructure machine of the pool, as its provider creates it.
 func host(name string) *unstructured.Unstructured {
 	h := thing("Host", name, nil)
 	h.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachinePoolNameLabel: "p"})

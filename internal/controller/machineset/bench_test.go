@@ -4,7 +4,7 @@ package machineset
 
 import "testing"
 
-// BenchmarkSynchronise looks at a thousand Machines that need nothing.
+// BenchmarkSynchronise synchronizes a thousand Machines that are up to date.
 func BenchmarkSynchronise(b *testing.B) {
 	s := &state{set: machineSet(1000)}
 	for range 1000 {

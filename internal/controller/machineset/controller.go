@@ -25,9 +25,9 @@ import (
 const (
 	name = "machineset"
 
-	// clusterGrace is how long after its creation a MachineSet keeps quiet
-	// about a Cluster that is not there: one applied with it comes a moment
-	// later. Times of creation are cut to whole seconds, hence two.
+	// clusterGrace is how long after its creation a MachineSet does not report a
+	// Cluster that is not found: a Cluster of the same manifest is created a moment
+	// later. Creation timestamps are truncated to whole seconds, hence two.
 	clusterGrace = 2 * time.Second
 )
 
@@ -40,11 +40,12 @@ type Reconciler struct {
 	Workload  workload.Clusters  // since when the cluster answers
 	Clock     clock.PassiveClock // of conditions
 	Recorder  events.EventRecorder
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	// Legacy has status.deprecated.v1beta1 filled.
 	Legacy bool
-	// Name makes a name that is not taken: the prefix, a dash and five random letters.
+	// Name returns an unused name: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
 	watcher provider.Watcher // set by Setup

@@ -129,7 +129,7 @@ func TestReconcileLeavesNothingBehindWhenACreationFails(t *testing.T) {
 		fail    string
 		writes  []string
 		wantErr string
-		wantOld string // what clients of v1beta1 are told
+		wantOld string // reported to clients of v1beta1
 	}{
 		"of the Machine": {
 			fail:    "create Machine ms-n1",
@@ -355,8 +355,8 @@ func TestReconcileDeletesItsMachinesBeforeItGoes(t *testing.T) {
 	}
 }
 
-// TestReconcileLooksAgainAfterEachBatch shows that a mistyped number is not
-// carried on with once it has been corrected.
+// TestReconcileLooksAgainAfterEachBatch checks that a corrected number of replicas
+// takes effect before the mistyped one is reached.
 func TestReconcileLooksAgainAfterEachBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machineSet(1_000_000), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
@@ -477,9 +477,9 @@ func TestReconcileReplacesWhatAHealthCheckFoundSick(t *testing.T) {
 	}
 }
 
-// TestReconcileReplacesInTheSetThatIsNewest shows that the Machines of a set that
-// a rollout has just made are not left to that rollout, although its
-// MachineDeployment has not noted the revision yet.
+// TestReconcileReplacesInTheSetThatIsNewest checks that remediation does not leave
+// the Machines of a set that a rollout has just created to that rollout, although
+// its MachineDeployment has not recorded the revision yet.
 func TestReconcileReplacesInTheSetThatIsNewest(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -20,12 +20,12 @@ import (
 // fieldOwner signs what the controller writes on Machines and provider objects.
 const fieldOwner = metadata.MachineSets
 
-// factory makes the Machines, and keeps them in step.
+// factory creates and synchronizes the Machines.
 func (r *Reconciler) factory() machines.Factory {
 	return machines.Factory{Mgmt: r.Mgmt, Live: r.Live, Providers: r.Providers, FieldOwner: fieldOwner}
 }
 
-// create makes a Machine from the templates.
+// create creates a Machine from the templates.
 func (r *Reconciler) create(ctx context.Context, s *state, name string) (*clusterv1.Machine, error) {
 	m, err := r.factory().Make(ctx, machines.Order{
 		Name:                   name,
@@ -39,14 +39,15 @@ func (r *Reconciler) create(ctx context.Context, s *state, name string) (*cluste
 	return m, err
 }
 
-// notMade is what v1beta1 calls it when a part of a Machine could not be made.
+// notMade has the reasons in v1beta1 for a part of a Machine that could not be
+// created.
 var notMade = map[machines.Part]string{
 	machines.Bootstrap:      clusterv1.BootstrapTemplateCloningFailedV1Beta1Reason,
 	machines.Infrastructure: clusterv1.InfrastructureTemplateCloningFailedV1Beta1Reason,
 	machines.Itself:         clusterv1.MachineCreationFailedV1Beta1Reason,
 }
 
-// sweep deletes what was made for Machines that then were not created.
+// sweep deletes objects that were created for Machines that then were not created.
 func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 	var kinds []schema.GroupKind
 	for _, ref := range templates(s.set) {

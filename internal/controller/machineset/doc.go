@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machineset keeps as many Machines as a MachineSet asks for.
+// Package machineset keeps the number of Machines of a MachineSet as desired.
 //
 // Watches: MachineSet; Machine, by owner, or by selector while it has none;
 // Cluster and MachineDeployment, by label; templates, by reference; the control
@@ -15,7 +15,7 @@
 // Phases: preflight, adopt, remediate, synchronise, update in place, scale; in
 // deletion: delete Machines.
 // Order of creation: bootstrap config, infrastructure, Machine.
-// Invariant: a Machine is deleted only by an action that package scaling
-// planned, or with its set; what was made for a Machine that could not be
-// created is deleted again.
+// Invariant: a Machine is deleted only by an action that package scaling planned,
+// or with its set; objects created for a Machine that could not be created are
+// deleted again.
 package machineset

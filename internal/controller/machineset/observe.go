@@ -20,34 +20,34 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// state is what one reconcile knows. observe and the phases fill it; report
+// state has what one reconcile has read. observe and the phases fill it; report
 // reads nothing else.
 type state struct {
 	set        *clusterv1.MachineSet
-	cluster    *clusterv1.Cluster           // nil: there is none
+	cluster    *clusterv1.Cluster           // nil: not found
 	deployment *clusterv1.MachineDeployment // nil: the set is not of one
 	selector   labels.Selector
 	machines   []*clusterv1.Machine // of the set, those being deleted included
-	orphans    []*clusterv1.Machine // that match and nobody controls
+	orphans    []*clusterv1.Machine // that match and have no controller
 	now        time.Time
-	quietUntil time.Time // a Cluster that is missing may come by then, and is not told of before; zero if it is there, or told of
+	quietUntil time.Time // a missing Cluster may be created by then, and is not reported before; zero if it exists, or is reported
 
-	bootstrapTemplate, infraTemplate *provider.Object // nil: not there, not wanted, or not looked for
+	bootstrapTemplate, infraTemplate *provider.Object // nil: not found, not needed, or not read
 
-	// blocked says why no Machine can be created now. Phase preflight finds it
-	// out, when one might have to be.
+	// blocked is why no Machine can be created now. Phase preflight sets it, if a
+	// Machine might have to be created.
 	blocked    []string
 	notCreated legacy.Failure // why a Machine could not be created
 }
 
-// want is how many Machines there shall be.
+// want is the desired number of Machines.
 func (s *state) want() int {
 	return scaling.Group{Machines: scaling.Counted(s.set, s.machines), Replicas: s.set.Spec.Replicas}.Want()
 }
 
-// unsettled reports whether the number of Machines is not what it shall be, or
-// was not when the set was last reported: then, and only then, an earlier
-// process may have ended in the middle of a creation.
+// unsettled reports whether the number of Machines differs from the desired one, or
+// did when the set was last reported: only then may an earlier process have ended
+// during a creation.
 func (s *state) unsettled() bool {
 	return len(s.machines) != s.want() || s.set.Status.ObservedGeneration != s.set.Generation
 }
@@ -101,7 +101,7 @@ func (r *Reconciler) observeMachines(ctx context.Context, s *state) error {
 	return nil
 }
 
-// templates are the references by which a set is found again when one of its
+// templates returns the references by which a set is found again when one of its
 // templates appears.
 func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
 	spec := obj.(*clusterv1.MachineSet).Spec.Template.Spec

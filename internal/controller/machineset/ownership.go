@@ -18,9 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// prepare sets what every set has, beside its finalizer, before anything else
-// happens, and reports whether that must be stored first. A set made by a MachineDeployment has it
-// all from birth.
+// prepare sets what every set has in addition to its finalizer, before the phases,
+// and reports whether that must be stored first. A set that a MachineDeployment
+// created has all of it at creation.
 func (r *Reconciler) prepare(s *state) bool {
 	set := s.set
 	if s.cluster == nil || !set.DeletionTimestamp.IsZero() {
@@ -33,16 +33,16 @@ func (r *Reconciler) prepare(s *state) bool {
 	return changed
 }
 
-// standalone reports whether no MachineDeployment has made the set. The label tells it
-// too, since references to owners can be lost.
+// standalone reports whether the set was not created by a MachineDeployment. The
+// label counts too, since owner references can be lost.
 func standalone(set *clusterv1.MachineSet) bool {
 	_, made := set.Labels[clusterv1.MachineDeploymentNameLabel]
 	return metav1.GetControllerOfNoCopy(set) == nil && !made
 }
 
-// adopt takes Machines that match and that nobody controls, and gives the
-// templates of a standalone set to the Cluster, so that they move and go with
-// it. The templates of other sets are the affair of their MachineDeployment.
+// adopt adopts Machines that match and have no controller, and makes the Cluster
+// the owner of the templates of a standalone set, so that they are moved and
+// deleted with it. Templates of other sets belong to their MachineDeployment.
 func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	mine, err := owner.Controller(s.set, r.Mgmt)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	t, err := r.Providers.Template(ctx, s.cluster, ref, role)
 	switch {
 	case apierrors.IsNotFound(err), provider.Refused(err):
-		return nil // scale tells, if the template is needed
+		return nil // scale reports it, if the template is needed
 	case err != nil:
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// preflight finds out why no Machine can be created now, if one might have to
-// be, nor updated in place.
+// preflight determines why no Machine can be created or updated in place now, if
+// that might be necessary.
 func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error) {
 	if !scaling.Needed(scaling.Counted(s.set, s.machines), s.orphans, s.want()) && len(scaling.ToUpdate(s.set, s.machines)) == 0 {
 		return phase.Continue(), nil
@@ -31,7 +31,7 @@ func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error
 	return phase.Continue(), errors.Join(failed, err)
 }
 
-// look reads what a creation depends on, and lets it wake us.
+// look reads the objects that a creation depends on, and watches them.
 func (r *Reconciler) look(ctx context.Context, s *state, facts *scaling.Creation) error {
 	spec := s.set.Spec.Template.Spec
 	bootstrap := provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: claim.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
@@ -54,9 +54,9 @@ func (r *Reconciler) look(ctx context.Context, s *state, facts *scaling.Creation
 	return errors.Join(errs...)
 }
 
-// lookControlPlane reads the control plane of the Cluster. That its kind cannot
-// be used is the same as that it is not there: the Cluster tells more, and what
-// it learns wakes us.
+// lookControlPlane reads the control plane of the Cluster. If its kind cannot be
+// used, it counts as not found: the Cluster reports details, and a change of its
+// status triggers a reconcile.
 func (r *Reconciler) lookControlPlane(ctx context.Context, s *state, plane *provider.Reference) error {
 	err := r.Providers.Watch(ctx, plane.Ref, provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofControlPlane})
 	if err == nil {

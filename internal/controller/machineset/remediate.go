@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// remediate deals with the Machines that a health check wants replaced.
+// remediate handles the Machines that a health check marked for remediation.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
 	outdated, err := outdated(s)
 	if err != nil {
@@ -46,8 +46,8 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	return phase.Continue(), errors.Join(errs...)
 }
 
-// carryOut writes the verdict on the Machine before it deletes it, so that the
-// reason is there for as long as the Machine is.
+// carryOut writes the result to the Machine before it deletes it, so that the
+// reason is visible as long as the Machine exists.
 func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Verdict) error {
 	m := v.Machine
 	commit := patch.Remember(r.Mgmt, m, patch.Locked)
@@ -66,7 +66,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Verdict) 
 	return r.deleteMachine(ctx, s, m, v.String())
 }
 
-// deleteMachine deletes a Machine and tells so.
+// deleteMachine deletes a Machine and emits an event.
 func (r *Reconciler) deleteMachine(ctx context.Context, s *state, m *clusterv1.Machine, why string) error {
 	if err := client.IgnoreNotFound(r.Mgmt.Delete(ctx, m, client.Preconditions{UID: new(m.UID)})); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *Reconciler) deleteMachine(ctx context.Context, s *state, m *clusterv1.M
 	return nil
 }
 
-// outdated reports whether a rollout is going to replace the Machines.
+// outdated reports whether a rollout will replace the Machines.
 func outdated(s *state) (bool, error) {
 	if s.deployment == nil {
 		return false, nil

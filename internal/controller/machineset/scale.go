@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// scale carries out what package scaling plans.
+// scale executes the plan of package scaling.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
 	if s.unsettled() {
@@ -85,7 +85,8 @@ func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error 
 	}
 }
 
-// deleteMachines empties a set that is being deleted, and lets it go.
+// deleteMachines deletes the Machines of a set that is being deleted, and then
+// allows its deletion.
 func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
 	err := inBatches(s.machines, func(m *clusterv1.Machine) error {
 		if !m.DeletionTimestamp.IsZero() {
@@ -101,8 +102,8 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 }
 
 // inBatches calls do for one Machine after the other, until a batch of them has
-// been written. The events of that bring the next reconcile, which goes on from
-// there, by what is wanted then.
+// been written. The resulting events trigger the next reconcile, which continues
+// from there, with the desired state at that time.
 func inBatches(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
 	var errs []error
 	written := 0

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestAControlPlaneWakesTheSetsThatWaitForIt uses one that reports nothing but
-// its version, so that no change of its Cluster wakes them.
+// TestAControlPlaneWakesTheSetsThatWaitForIt uses a control plane that reports only
+// its version, so that no change of its Cluster triggers a reconcile.
 func TestAControlPlaneWakesTheSetsThatWaitForIt(t *testing.T) {
 	env := testenv.Start(t)
 	group := env.Namespace + ".example.com"

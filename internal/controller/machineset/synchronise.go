@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// synchronise brings what may change in place from the set to its Machines, and
-// labels and annotations on to their bootstrap and infrastructure objects.
+// synchronise copies what may change in place from the set to its Machines, and
+// labels and annotations also to their bootstrap and infrastructure objects.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
 	t := scaling.MachineTemplate(s.set)
 	return phase.Continue(), inBatches(s.machines, func(m *clusterv1.Machine) error {

@@ -24,11 +24,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// update writes what Machines are to be that were handed over to the set, and so
-// begins their update in place.
+// update writes the desired state of the Machines that were handed over to the set,
+// which starts their update in place.
 func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 	if len(s.blocked) > 0 {
-		return phase.Continue(), nil // what would keep a new Machine from working keeps these too
+		return phase.Continue(), nil // what would break a new Machine would break these too
 	}
 	var errs []error
 	waiting := scaling.ToUpdate(s.set, s.machines)
@@ -40,7 +40,7 @@ func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), errors.Join(errs...)
 }
 
-// begin writes what a Machine is to be. Where the provider refuses that, the
+// begin writes the desired state of a Machine. If the provider refuses it, the
 // Machine is replaced.
 func (r *Reconciler) begin(ctx context.Context, s *state, m *clusterv1.Machine) error {
 	change, err := machines.Fresh(scaling.MachineTemplate(s.set), m.Name, s.infraTemplate, s.bootstrapTemplate)
@@ -59,7 +59,8 @@ func (r *Reconciler) begin(ctx context.Context, s *state, m *clusterv1.Machine) 
 	return nil
 }
 
-// observeRecipient tells which MachineSet takes Machines that are too many here.
+// observeRecipient returns the MachineSet that receives the surplus Machines of
+// this set.
 func (r *Reconciler) observeRecipient(ctx context.Context, s *state) (*scaling.Recipient, error) {
 	name := scaling.RecipientName(s.set)
 	if name == "" {
@@ -95,7 +96,7 @@ func (r *Reconciler) recipient(ctx context.Context, s *state, name string) (*clu
 	return to, nil
 }
 
-// handOver gives a Machine to the MachineSet that is to update it.
+// handOver transfers a Machine to the MachineSet that will update it.
 func (r *Reconciler) handOver(ctx context.Context, s *state, a scaling.Move) error {
 	m := items.Named(s.machines, a.Name)
 	to, err := r.recipient(ctx, s, a.To)

@@ -19,18 +19,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// ofCluster wakes the sets of a Cluster.
+// ofCluster returns requests for the sets of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachineSetList{}, client.InNamespace(cluster.GetNamespace()), client.MatchingFields{index.ClusterName: cluster.GetName()})
 }
 
-// ofDeployment wakes the sets of a MachineDeployment.
+// ofDeployment returns requests for the sets of a MachineDeployment.
 func (r *Reconciler) ofDeployment(ctx context.Context, md client.Object) []reconcile.Request {
 	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachineSetList{}, client.InNamespace(md.GetNamespace()),
 		client.MatchingFields{index.ClusterName: index.Of(md)[0]}, client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: md.GetName()})
 }
 
-// ofOrphan wakes the sets that would adopt a Machine.
+// ofOrphan returns requests for the sets that would adopt a Machine.
 func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcile.Request {
 	m := obj.(*clusterv1.Machine)
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineSetList{}, func(set *clusterv1.MachineSet) bool {
@@ -39,10 +39,10 @@ func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcil
 	}, client.InNamespace(m.Namespace), client.MatchingFields{index.ClusterName: m.Spec.ClusterName})
 }
 
-// ofControlPlane wakes the sets that may be waiting for a control plane: by what
-// they want and have, since the condition that says so may not be written yet.
-// One that has found out this moment that it must wait is woken by the status
-// that it writes.
+// ofControlPlane returns requests for the sets that may be waiting for a control
+// plane. It compares desired and existing replicas, since the condition for the
+// wait may not be stored yet. For a set that has just started to wait, its own
+// status write triggers a reconcile.
 func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineSetList{}, func(set *clusterv1.MachineSet) bool {
@@ -51,7 +51,7 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []re
 	}, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.ClusterName: cluster})
 }
 
-// ofRecipient wakes the sets whose Machines a set takes over.
+// ofRecipient returns requests for the sets whose Machines a set receives.
 func ofRecipient(_ context.Context, set client.Object) (all []reconcile.Request) {
 	for _, name := range inplace.Names(set.GetAnnotations()[clusterv1.MachineSetReceiveMachinesFromMachineSetsAnnotation]) {
 		all = append(all, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: set.GetNamespace(), Name: name}})
@@ -59,14 +59,14 @@ func ofRecipient(_ context.Context, set client.Object) (all []reconcile.Request)
 	return all
 }
 
-// receives passes changes of what a set takes over.
+// receives passes changes of the sets from which a set receives Machines.
 func receives() predicate.Predicate {
 	return controller.Matters(func(set *clusterv1.MachineSet) []any {
 		return []any{set.Annotations[clusterv1.MachineSetReceiveMachinesFromMachineSetsAnnotation], set.Annotations[clusterv1.DesiredReplicasAnnotation], set.Spec.Replicas}
 	})
 }
 
-// clusterMatters passes changes of a Cluster that a set looks at.
+// clusterMatters passes changes of the fields of a Cluster that a set reads.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{c.Spec.Paused, c.Spec.ControlPlaneRef, c.Spec.Topology.IsDefined(), c.Spec.Topology.Version, c.Annotations[clusterv1.ClusterTopologyUpgradeStepAnnotation], c.DeletionTimestamp.IsZero()}

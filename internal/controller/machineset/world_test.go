@@ -39,8 +39,8 @@ type world struct {
 	workload workloads
 }
 
-// workloads is the connection to the workload cluster, of which only the health
-// is asked for.
+// workloads is the connection to the workload cluster, of which only the health is
+// read.
 type workloads struct {
 	workload.Clusters
 
@@ -155,7 +155,7 @@ func cluster() *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "uid-c"}}
 }
 
-// machineSet returns a set that has what prepare gives it, and wants n Machines.
+// machineSet returns a set as prepare leaves it, with n desired Machines.
 func machineSet(n int32) *clusterv1.MachineSet {
 	return &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -183,7 +183,7 @@ func machineSet(n int32) *clusterv1.MachineSet {
 	}
 }
 
-// machine returns a Machine as the set makes it.
+// machine returns a Machine as the set creates it.
 func machine(name string) *clusterv1.Machine {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{

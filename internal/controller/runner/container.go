@@ -17,9 +17,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
-// imageLook is how often it is looked whether an image was imported that a container
-// waits for. That is to read one small file; nobody could tell of it, as it is another
-// process that imports.
+// imageLook is the interval between checks whether an image for which a container
+// waits was imported. A check reads one small file; there is no notification,
+// because another process imports images.
 const imageLook = 2 * time.Second
 
 // waitingError is why a container waits; its reason is one of podstatus.
@@ -31,11 +31,12 @@ type waitingError struct {
 // Error implements error.
 func (w *waitingError) Error() string { return w.err.Error() }
 
-// Unwrap returns what is behind it.
+// Unwrap returns the cause.
 func (w *waitingError) Unwrap() error { return w.err }
 
-// keep has a container run, as often as its Pod says, and returns whether it has
-// ended well for good. up is told when it has started, as its probe says.
+// keep runs a container, and restarts it according to the Pod's policy. It returns
+// whether the container has completed and will not run again. up is called when the
+// container has started according to its startup probe.
 func (l *life) keep(ctx context.Context, c podspec.Container, up func()) bool {
 	var crashes, waits podstatus.Backoff
 	for !l.stopping() && ctx.Err() == nil {
@@ -76,7 +77,7 @@ func (l *life) keep(ctx context.Context, c podspec.Container, up func()) bool {
 	return false
 }
 
-// pauseForImage is pause, and ends soon after an image has come that was not here.
+// pauseForImage is pause, but returns soon after a missing image was imported.
 func (l *life) pauseForImage(ctx context.Context, c podspec.Container, d time.Duration, changes chan struct{}) bool {
 	if _, err := l.node.Images.Find(c.Image); !errors.Is(err, ErrNoImage) {
 		return l.pause(ctx, d, changes)
@@ -96,7 +97,7 @@ func (l *life) pauseForImage(ctx context.Context, c podspec.Container, d time.Du
 	}
 }
 
-// waits tells why a container does not start.
+// waits reports why a container does not start.
 func (l *life) waits(c podspec.Container, err error, delay time.Duration) {
 	reason := podstatus.Create
 	var w *waitingError
@@ -114,7 +115,7 @@ func (l *life) waits(c podspec.Container, err error, delay time.Duration) {
 	l.change(c.Name, func(r *run) { r.Waiting, r.Message = reason, err.Error() })
 }
 
-// prepared is a container that can be started.
+// prepared has what is needed to start a container.
 type prepared struct {
 	container Container
 	image     Image
@@ -125,7 +126,7 @@ type prepared struct {
 	started   time.Time
 }
 
-// ready gets all that a container is made of.
+// ready prepares everything that a container needs.
 func (l *life) ready(ctx context.Context, c podspec.Container) (_ *prepared, err error) {
 	image, err := l.image(ctx, c)
 	if err != nil {
@@ -154,7 +155,7 @@ func (l *life) ready(ctx context.Context, c podspec.Container) (_ *prepared, err
 	return p, nil
 }
 
-// launch starts it.
+// launch starts a prepared container.
 func (l *life) launch(ctx context.Context, c podspec.Container, p *prepared) error {
 	l.mu.Lock()
 	sandbox := l.sandbox
@@ -174,7 +175,8 @@ func (l *life) launch(ctx context.Context, c podspec.Container, p *prepared) err
 	return nil
 }
 
-// watch sees to a container that runs, until it has ended.
+// watch copies the output of a running container and runs its probes, until it
+// exits.
 func (l *life) watch(ctx context.Context, c podspec.Container, p *prepared, up func()) *podstatus.Exit {
 	defer p.release()
 	during, cancel := context.WithCancel(ctx)
@@ -190,7 +192,7 @@ func (l *life) watch(ctx context.Context, c podspec.Container, p *prepared, up f
 		Code: end.Code, Signal: end.Signal, OOMKilled: end.OOMKilled, Started: p.started, Finished: l.node.Clock.Now(), ID: p.id,
 		Message: lastMessage(p, end),
 	}
-	_ = p.log.End() // what it wrote is in the file
+	_ = p.log.End() // its output is in the file
 	l.change(c.Name, func(r *run) {
 		r.process, r.Started, r.ID = nil, time.Time{}, ""
 		r.Up, r.Ready = false, false
@@ -199,7 +201,7 @@ func (l *life) watch(ctx context.Context, c podspec.Container, p *prepared, up f
 	return exit
 }
 
-// attend runs the hook after a start, and the probes.
+// attend runs the post-start hook and the probes.
 func (l *life) attend(ctx context.Context, c podspec.Container, p *prepared, up func()) {
 	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
 		if err := l.hook(ctx, c, c.Lifecycle.PostStart); err != nil && ctx.Err() == nil {
@@ -211,21 +213,22 @@ func (l *life) attend(ctx context.Context, c podspec.Container, p *prepared, up 
 	l.probe(ctx, c, p, up)
 }
 
-// kill ends a container within a time, which is started again as its Pod says.
+// kill stops a container within a grace period; it is restarted according to the
+// Pod's policy.
 func (l *life) kill(ctx context.Context, c podspec.Container, p *prepared, grace time.Duration) {
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		began := l.node.Clock.Now()
 		bounded, cancel := context.WithTimeout(ctx, grace)
-		_ = l.hook(bounded, c, c.Lifecycle.PreStop) // it ends in any case
+		_ = l.hook(bounded, c, c.Lifecycle.PreStop) // the container is stopped in any case
 		cancel()
 		grace = max(grace-l.node.Clock.Since(began), min(grace, afterHook))
 	}
-	_ = p.process.Signal(syscall.Signal(p.container.StopSignal)) // it may have ended
+	_ = p.process.Signal(syscall.Signal(p.container.StopSignal)) // it may have exited
 	timer := l.node.Clock.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
-		_ = p.process.Signal(syscall.SIGKILL) // it may have ended
-	case <-ctx.Done(): // it has
+		_ = p.process.Signal(syscall.SIGKILL) // it may have exited
+	case <-ctx.Done(): // it has exited
 	}
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
-// Reconciler binds Pods, has them run and writes their status.
+// Reconciler binds Pods, runs them and writes their status.
 type Reconciler struct {
 	Mgmt client.Client
 	Node *Node
-	// Secrets and ConfigMaps watch those that Pods name.
+	// Secrets and ConfigMaps watch the objects that Pods name.
 	Secrets, ConfigMaps Objects
 }
 
@@ -48,7 +48,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// waiting are the Pods that nobody has bound: the Node may be one for them now.
+// waiting returns the unbound Pods: the Node may be suitable for them now.
 func (r *Reconciler) waiting(ctx context.Context, node client.Object) (keys []reconcile.Request) {
 	all := &corev1.PodList{}
 	if node.GetName() != r.Node.Object.Name || r.Mgmt.List(ctx, all) != nil { // a cache lists what it has
@@ -62,7 +62,7 @@ func (r *Reconciler) waiting(ctx context.Context, node client.Object) (keys []re
 	return keys
 }
 
-// Forget ends a Pod that was deleted behind our back.
+// Forget ends a Pod that was deleted outside the controller.
 func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.follow(key, nil)
 	if l := r.Node.named(key); l != nil {
@@ -74,8 +74,8 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 	}
 }
 
-// Reconcile implements reconcile.ObjectReconciler. A Pod that causes a panic is left out
-// until it changes.
+// Reconcile implements reconcile.ObjectReconciler. A Pod that causes a panic is
+// skipped until it changes.
 func (r *Reconciler) Reconcile(ctx context.Context, pod *corev1.Pod) (result ctrl.Result, err error) {
 	err = recovery.Call(ctx, func() (err error) {
 		result, err = r.reconcile(ctx, pod)
@@ -122,10 +122,10 @@ func (r *Reconciler) reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 			}
 		}
 	}
-	commit := patch.Remember(r.Mgmt, pod, patch.Locked) // others write conditions, too
+	commit := patch.Remember(r.Mgmt, pod, patch.Locked) // other controllers write conditions, too
 	if l != nil {
 		l.update(pod)
-		result.RequeueAfter = l.expire() // nothing else happens then that would wake us
+		result.RequeueAfter = l.expire() // nothing else triggers a reconcile at that time
 		facts = l.facts(pod)
 	} else {
 		r.refused(pod, facts.Unscheduled)
@@ -137,7 +137,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 	return result, nil
 }
 
-// refused tells of a Pod that is not run, once.
+// refused reports once why a Pod is not run.
 func (r *Reconciler) refused(pod *corev1.Pod, why string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Message == why {
@@ -147,7 +147,7 @@ func (r *Reconciler) refused(pod *corev1.Pod, why string) {
 	r.Node.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", why)
 }
 
-// take begins to run a Pod that is bound.
+// take starts to run a bound Pod.
 func (r *Reconciler) take(pod *corev1.Pod) (*life, error) {
 	l, err := r.Node.take(pod)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *Reconciler) take(pod *corev1.Pod) (*life, error) {
 	return l, nil
 }
 
-// follow watches what a Pod names, or nothing any more.
+// follow watches the objects that a Pod names; none if the Pod is nil.
 func (r *Reconciler) follow(key client.ObjectKey, pod *corev1.Pod) {
 	var named podspec.Names
 	if pod != nil {
@@ -173,14 +173,14 @@ func (r *Reconciler) follow(key client.ObjectKey, pod *corev1.Pod) {
 	r.ConfigMaps.Follow(key, keys(named.ConfigMaps)...)
 }
 
-// node returns the Node, which is made when there is a first Pod for it.
+// node returns the Node, which is created with the first Pod for it.
 func (r *Reconciler) node(ctx context.Context) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := r.Mgmt.Get(ctx, client.ObjectKeyFromObject(r.Node.Object), node)
 	if apierrors.IsNotFound(err) {
 		node = r.Node.Object.DeepCopy()
 		err = r.Mgmt.Create(ctx, node)
-		node.Status = corev1.NodeStatus{} // it is not made with one
+		node.Status = corev1.NodeStatus{} // it is created without a status
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make Node %s: %w", r.Node.Object.Name, err)
@@ -188,15 +188,15 @@ func (r *Reconciler) node(ctx context.Context) (*corev1.Node, error) {
 	return node, r.report(ctx, node)
 }
 
-// report says whether the Node is ready, and what it has.
+// report writes whether the Node is ready, and its resources.
 func (r *Reconciler) report(ctx context.Context, node *corev1.Node) error {
 	is, told := r.Node.Object.Status, node.Status
 	if len(told.Conditions) > 0 && told.Conditions[0].Message == is.Conditions[0].Message && told.NodeInfo == is.NodeInfo {
 		return nil
 	}
 	commit := patch.Remember(r.Mgmt, node)
-	// The API server makes each Node with it, and others have a controller that
-	// takes it off when the Node is ready.
+	// The API server adds the taint to each new Node; in other clusters a
+	// controller removes it when the Node is ready.
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	node.Labels = labels.Merge(node.Labels, r.Node.Object.Labels)
 	node.Status = *is.DeepCopy()
@@ -218,7 +218,8 @@ func (r *Reconciler) bind(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// end stops a Pod that is being deleted, and lets it go when it has ended.
+// end stops a Pod that is being deleted, and completes the deletion when the Pod
+// has ended.
 func (r *Reconciler) end(ctx context.Context, pod *corev1.Pod, l *life) error {
 	if l != nil {
 		l.update(pod)
@@ -226,13 +227,13 @@ func (r *Reconciler) end(ctx context.Context, pod *corev1.Pod, l *life) error {
 		select {
 		case <-l.ended:
 		default:
-			return nil // its end wakes us
+			return nil // its end triggers a reconcile
 		}
 		r.Node.forget(l)
 		r.follow(client.ObjectKeyFromObject(pod), nil)
 	}
 	if len(pod.Finalizers) > 0 && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 {
-		return nil // others have to let it go
+		return nil // others have to remove their finalizers
 	}
 	err := r.Mgmt.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	if err != nil && !apierrors.IsNotFound(err) {

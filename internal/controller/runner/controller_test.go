@@ -51,8 +51,8 @@ func TestAPodIsBoundAndRun(t *testing.T) {
 	}
 }
 
-// TestANodeIsToldOfAgain: what is told of it is what the program that runs now says, and
-// what its owner has labelled stays.
+// TestANodeIsToldOfAgain checks that the status reports the program that runs now,
+// and that labels of the Node's owner stay.
 func TestANodeIsToldOfAgain(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*corev1.NodeStatus){
@@ -94,7 +94,7 @@ func TestANodeIsToldOfAgain(t *testing.T) {
 	}
 }
 
-// lateImages have one image, once it has been imported.
+// lateImages has one image, after it was imported.
 type lateImages struct {
 	images
 	here *atomic.Bool
@@ -107,8 +107,8 @@ func (i lateImages) Find(ref string) (Image, error) {
 	return i.images.Find(ref)
 }
 
-// TestAnImageThatIsImportedIsRunSoon: nobody waits until it would be pulled again, which
-// may be in minutes.
+// TestAnImageThatIsImportedIsRunSoon checks that the container does not wait for
+// the next pull, which may be minutes later.
 func TestAnImageThatIsImportedIsRunSoon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

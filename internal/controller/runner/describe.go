@@ -20,11 +20,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
-// maxAccounts is how much of an image's /etc/passwd is read: it is the image's,
-// which may hold anything.
+// maxAccounts is the maximum number of bytes read from an image's /etc/passwd: the
+// file is untrusted and may be of any size.
 const maxAccounts = 1 << 20
 
-// image finds a container's image, or fetches it, as its policy says.
+// image finds a container's image, or pulls it, according to the pull policy.
 func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
 	found, err := l.node.Images.Find(c.Image)
 	here := err == nil
@@ -58,8 +58,8 @@ func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
 	return pulled, nil
 }
 
-// pullKeys are the contents of the Pod's Secrets of registries. One that is not
-// there is left out, as elsewhere: the image may need none.
+// pullKeys returns the contents of the Pod's image pull Secrets. A Secret that is
+// not found is skipped, as in a kubelet: the image may need none.
 func (l *life) pullKeys(ctx context.Context) (keys [][]byte, err error) {
 	for _, ref := range l.current().Spec.ImagePullSecrets {
 		secret := &corev1.Secret{}
@@ -74,7 +74,7 @@ func (l *life) pullKeys(ctx context.Context) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// known reads what environments and volumes are made from.
+// known reads the facts for environments and volumes.
 func (l *life) known(ctx context.Context, services bool) (podspec.Facts, error) {
 	f := podspec.Facts{
 		Host: podspec.Host{Node: l.node.Object, Address: l.node.Address}, PodIP: l.address.String(),
@@ -115,7 +115,7 @@ func (l *life) known(ctx context.Context, services bool) (podspec.Facts, error) 
 // metaDefault is the namespace of the API server's own Service.
 const metaDefault = "default"
 
-// describe says what a container is, to a sandbox.
+// describe returns the description of a container for a sandbox.
 func (l *life) describe(ctx context.Context, c podspec.Container, image Image, root string) (Container, error) {
 	pod := l.current()
 	facts, err := l.known(ctx, true)
@@ -156,8 +156,9 @@ func (l *life) describe(ctx context.Context, c podspec.Container, image Image, r
 	return d, nil
 }
 
-// mount finds the folder of a volume. What is kept in memory is a container's
-// own, so a volume that several of them share is kept in a folder, and counts as such.
+// mount returns the directory of a volume. A volume in memory is private to one
+// container, so a volume that several containers share is in a directory, and
+// counts as disk space.
 func (l *life) mount(pod *corev1.Pod, m podspec.Mount) (Mount, error) {
 	mount := Mount{Source: l.node.Volumes.Path(l.name, m.Volume), SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly}
 	for _, v := range podspec.VolumesOf(pod) {
@@ -176,7 +177,8 @@ func (l *life) mount(pod *corev1.Pod, m podspec.Mount) (Mount, error) {
 	return mount, &waitingError{podstatus.Config, fmt.Errorf("spec.volumes: there is none named %q", m.Volume)}
 }
 
-// makeInside makes a folder in a volume, whatever links containers have put there.
+// makeInside creates a directory in a volume and follows no link, which containers
+// may have created, out of it.
 func makeInside(volume, sub string) error {
 	root, err := os.OpenRoot(volume)
 	if err != nil {
@@ -198,8 +200,8 @@ func makeInside(volume, sub string) error {
 	return nil
 }
 
-// accountsOf reads the users and groups of an image, if it has any. Links in it do
-// not lead out of it.
+// accountsOf reads the users and groups of an image, if it has any. It follows no
+// link out of the image.
 func accountsOf(dir string) (a podspec.Accounts, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -209,7 +211,7 @@ func accountsOf(dir string) (a podspec.Accounts, err error) {
 	for name, to := range map[string]*[]byte{"etc/passwd": &a.Passwd, "etc/group": &a.Group} {
 		info, err := root.Stat(name)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // it has none, or none that can be read
+			continue // the image has none, or none that can be read
 		}
 		f, err := root.Open(name)
 		if err != nil {
@@ -223,8 +225,8 @@ func accountsOf(dir string) (a podspec.Accounts, err error) {
 	return a, nil
 }
 
-// messagePath is where a container has the file for its last message; "" if that is where
-// the kernel's own files are.
+// messagePath is the path of the termination message file in a container; "" if
+// that would be in a file system of the kernel.
 func messagePath(c podspec.Container) string {
 	target := path.Clean("/" + c.TerminationMessagePath)
 	for _, kernel := range []string{"/proc", "/sys"} {
@@ -235,8 +237,8 @@ func messagePath(c podspec.Container) string {
 	return target
 }
 
-// lastMessage is why a container ended: what it wrote to its file, what the sandbox
-// reports, or its last lines where it failed.
+// lastMessage is the termination message of a container: what it wrote to its file,
+// what the sandbox reports, or its last lines of output if it failed.
 func lastMessage(p *prepared, end Exit) string {
 	if text := cmp.Or(end.LastMessage, end.Message); text != "" || end.Code == 0 {
 		return text

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// measureEvery is how often volumes that have a limit are measured, as
-	// elsewhere: a walk through their files is not free.
+	// measureEvery is the interval between measurements of volumes with a limit, as
+	// in a kubelet: a measurement reads all directories of a volume.
 	measureEvery = 10 * time.Second
-	// evictionGrace is how long a Pod that takes more than it may has to end.
+	// evictionGrace is the grace period of a Pod that exceeds its limits.
 	evictionGrace = time.Second
 )
 
-// fail has the Pod end for good, whatever its restart policy says.
+// fail ends the Pod permanently, regardless of its restart policy.
 func (l *life) fail(grace time.Duration, reason, message string) {
 	l.mu.Lock()
 	first := l.failed == ""
@@ -40,7 +40,8 @@ func (l *life) fail(grace time.Duration, reason, message string) {
 	l.stop(grace)
 }
 
-// guard runs f. A panic evicts the Pod, so that it is not run again: other Pods go on.
+// guard runs f. A panic evicts the Pod, so that it is not run again: other Pods
+// continue.
 func (l *life) guard(f func()) {
 	ctx := ctrl.LoggerInto(context.Background(), ctrl.Log.WithName("pod").WithValues("Pod", klog.KRef(l.key.Namespace, l.key.Name)))
 	if err := recovery.Call(ctx, func() error {
@@ -54,8 +55,8 @@ func (l *life) guard(f func()) {
 // part returns f for a goroutine of the Pod.
 func (l *life) part(f func()) func() { return func() { l.guard(f) } }
 
-// expire ends a Pod whose time is over, and returns how long it has until then;
-// 0 if that does not matter.
+// expire ends a Pod after its active deadline, and returns the time until then; 0
+// if the Pod has no deadline.
 func (l *life) expire() time.Duration {
 	seconds := l.current().Spec.ActiveDeadlineSeconds
 	if seconds == nil || l.stopping() {
@@ -69,13 +70,13 @@ func (l *life) expire() time.Duration {
 	return 0
 }
 
-// ofHost reports whether an error of measuring comes from a limit of the plane, not from
-// what is measured.
+// ofHost reports whether a measurement failed at a limit of the plane, not because
+// of the measured volume.
 func ofHost(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// keepLimits ends the Pod when one of its volumes holds more than it may, or cannot be
+// keepLimits ends the Pod when one of its volumes exceeds its limit, or cannot be
 // measured.
 func (l *life) keepLimits(ctx context.Context) {
 	var limited []podspec.Volume

@@ -39,7 +39,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
-// process is one that a test ends.
+// process is a process that a test ends.
 type process struct {
 	container   Container
 	out         *io.PipeWriter
@@ -71,7 +71,7 @@ func (p *process) end(e Exit) {
 	})
 }
 
-// sandboxes pretends to start them.
+// sandboxes simulates the start of sandboxes.
 type sandboxes struct {
 	mu        sync.Mutex
 	processes map[string][]*process // by container
@@ -84,7 +84,7 @@ type sandboxes struct {
 	panics    string // the call that panics
 }
 
-// call panics if that is planted.
+// call panics if the test requests it.
 func (s *sandboxes) call(name string) {
 	if s.panics == name {
 		panic("planted in " + name)
@@ -101,7 +101,7 @@ func (s *sandboxes) Start(_ context.Context, spec Sandbox) (Running, error) {
 	return &sandbox{sandboxes: s}, nil
 }
 
-// sandbox is that of one Pod.
+// sandbox is the sandbox of one Pod.
 type sandbox struct {
 	*sandboxes
 	own   []*process
@@ -164,7 +164,7 @@ func (s *sandboxes) returns(command string, code int) {
 	s.codes[command] = code
 }
 
-// latest is the run of a container that has begun last, nil if there is none.
+// latest returns the last started run of a container, nil if there is none.
 func (s *sandboxes) latest(container string) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *sandboxes) runs(container string) int {
 	return len(s.processes[container])
 }
 
-// images has one of each name but "gone".
+// images has an image of each name except "gone".
 type images struct{ root string }
 
 func (i images) Find(ref string) (Image, error) {
@@ -199,7 +199,7 @@ func (i images) Pull(_ context.Context, ref string, _ [][]byte) (Image, error) {
 
 func (i images) Root(string) (string, func(), error) { return i.root, func() {}, nil }
 
-// tokens are numbered, and good for an hour.
+// tokens returns numbered tokens that are valid for an hour.
 type tokens struct {
 	mu    sync.Mutex
 	clock *testclock.FakeClock
@@ -213,7 +213,7 @@ func (k *tokens) Token(context.Context, *corev1.Pod, podspec.Token) (string, tim
 	return "token-" + string(rune('0'+k.given)), k.clock.Now().Add(time.Hour), nil
 }
 
-// noObjects watches nothing; tests poke instead.
+// noObjects watches nothing; tests send the notifications.
 type noObjects struct{}
 
 func (noObjects) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -221,7 +221,7 @@ func (noObjects) Start(context.Context, workqueue.TypedRateLimitingInterface[rec
 }
 func (noObjects) Follow(client.ObjectKey, ...client.ObjectKey) {}
 
-// world is a node with everything around it pretended.
+// world is a node with fakes of all its dependencies.
 type world struct {
 	t         *testing.T
 	mgmt      client.Client
@@ -255,7 +255,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), dir: t.TempDir()}
 	w.free.Store(diskBytes)
-	w.freeFiles.Store(math.MaxInt64) // until a test says otherwise
+	w.freeFiles.Store(math.MaxInt64) // until a test sets another value
 	w.sandboxes = &sandboxes{processes: map[string][]*process{}, codes: map[string]int{}, dialled: make(chan net.Conn, 10)}
 	w.tokens = &tokens{clock: w.clock}
 	w.mgmt = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}, &corev1.Node{}).WithInterceptorFuncs(interceptor.Funcs{
@@ -301,7 +301,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// told are the events that there were, each as its reason and its text.
+// told records the events, each as its reason and its text.
 type told struct {
 	mu  sync.Mutex
 	all []string
@@ -314,7 +314,7 @@ func (t *told) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...an
 	t.all = append(t.all, reason+": "+fmt.Sprintf(note, args...))
 }
 
-// of is how many events of a reason there were.
+// of returns the number of events with a reason.
 func (t *told) of(reason string) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -328,7 +328,7 @@ func (t *told) of(reason string) (n int) {
 
 var _ events.EventRecorder = (*told)(nil)
 
-// bind is what the API server does with a Binding.
+// bind handles a Binding as the API server does.
 func bind(ctx context.Context, c client.Client, sub string, obj, by client.Object, _ ...client.SubResourceCreateOption) error {
 	if sub != "binding" {
 		return errors.New("not known: " + sub)
@@ -345,7 +345,7 @@ func (w *world) add(pod string) {
 	}
 }
 
-// reconcile reconciles the Pod, and returns it, nil if it has gone.
+// reconcile reconciles the Pod, and returns it, nil if it was deleted.
 func (w *world) reconcile() *corev1.Pod {
 	w.t.Helper()
 	pod, key := &corev1.Pod{}, client.ObjectKey{Namespace: "ns", Name: "p"}
@@ -362,7 +362,8 @@ func (w *world) reconcile() *corev1.Pod {
 	return pod
 }
 
-// until reconciles whenever the node asks for it, until the Pod is as it is to be.
+// until reconciles at each notification of the node, until the Pod is in the
+// desired state.
 func (w *world) until(what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	woken := make(chan struct{}, 100)
@@ -381,7 +382,7 @@ func (w *world) until(what string, is func(*corev1.Pod) bool) *corev1.Pod {
 			}
 			woken <- struct{}{}
 		}()
-		timer := time.NewTimer(50 * time.Millisecond) // a fixture's change wakes nobody
+		timer := time.NewTimer(50 * time.Millisecond) // a change by the fixture triggers no reconcile
 		select {
 		case <-woken:
 		case <-timer.C:
@@ -394,7 +395,7 @@ func (w *world) until(what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	}
 }
 
-// step moves the clock on once somebody waits for it.
+// step advances the clock as soon as a timer waits for it.
 func (w *world) step(d time.Duration) {
 	w.t.Helper()
 	w.until("a timer", func(*corev1.Pod) bool { return w.clock.HasWaiters() })
@@ -409,7 +410,7 @@ func (w *world) delete() {
 	}
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(metav1.NewTime(w.clock.Now())), new(int64(5))
 	l := w.r.Node.life(pod.UID)
-	for range 2 { // the first has it end, and deletes one that has ended
+	for range 2 { // the first starts the end, and completes the deletion of a Pod that has ended
 		if err := w.r.end(w.t.Context(), pod, w.r.Node.life(pod.UID)); err != nil {
 			w.t.Fatal(err)
 		}

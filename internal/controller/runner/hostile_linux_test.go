@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
-// nest makes folders in each other below dir, the lowest of them with a file.
+// nest creates nested directories below dir, with a file in the lowest.
 func nest(t *testing.T, dir string, depth int, file []byte) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -38,8 +38,8 @@ func nest(t *testing.T, dir string, depth int, file []byte) {
 	}
 }
 
-// TestVolumesThatHideWhatTheyHoldAreEvicted: each way to hold more than the limit without
-// a file of that size that a path leads to.
+// TestVolumesThatHideWhatTheyHoldAreEvicted covers each way to exceed the limit
+// without a file of that size that has a path.
 func TestVolumesThatHideWhatTheyHoldAreEvicted(t *testing.T) {
 	t.Parallel()
 	if builder.AsPlainUser(t) {
@@ -88,8 +88,8 @@ func TestVolumesThatHideWhatTheyHoldAreEvicted(t *testing.T) {
 	}
 }
 
-// TestPodsThatTakeAllInodesAreEvicted: a disk can be full of files without content, and
-// of what is called memory.
+// TestPodsThatTakeAllInodesAreEvicted fills a disk with files without content, also
+// in volumes of medium Memory.
 func TestPodsThatTakeAllInodesAreEvicted(t *testing.T) {
 	t.Parallel()
 	for name, medium := range map[string]string{"on disk": "{}", "in memory that is shared": "{medium: Memory}"} {
@@ -116,7 +116,8 @@ func TestPodsThatTakeAllInodesAreEvicted(t *testing.T) {
 	}
 }
 
-// TestAPodIsDeletedThoughItsFilesStay: they have another name then, and an event says so.
+// TestAPodIsDeletedThoughItsFilesStay checks that the files are renamed and that an
+// event reports it.
 func TestAPodIsDeletedThoughItsFilesStay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
-// life is that of one Pod on the node, from when it is taken until its sandbox is
-// gone.
+// life runs one Pod on the node, from when the Pod is taken until its sandbox is
+// removed.
 type life struct {
 	node     *Node
 	uid      types.UID
@@ -30,24 +30,24 @@ type life struct {
 	address  netip.Addr
 	accepted time.Time
 
-	ended chan struct{} // closed when nothing of it runs any more
-	ends  chan struct{} // closed when it is to end
+	ended chan struct{} // closed when nothing of the Pod runs any longer
+	ends  chan struct{} // closed when the Pod must end
 	once  sync.Once
 	parts sync.WaitGroup // what it runs
 
 	mu         sync.Mutex // guards what follows
 	pod        *corev1.Pod
-	graceful   time.Duration // with which it is to end
+	graceful   time.Duration // the grace period of its end
 	sandbox    Running
 	containers map[string]*run
 	poked      chan struct{} // closed when objects that it names have changed
-	looked     chan struct{} // poked, when volumes were looked at last
+	looked     chan struct{} // the value of poked when volumes were last updated
 	renew      map[string]tokenOf
-	failed     string // the reason for which it is never to run again, "" if it may
-	failure    string // says more of it
+	failed     string // why it must not run again, "" if it may
+	failure    string // details of failed
 }
 
-// run is what is known of a container.
+// run is the state of a container.
 type run struct {
 	podstatus.Container
 	process  Process
@@ -55,7 +55,7 @@ type run struct {
 	endedRun int32 // the number of the run that has Ended
 }
 
-// tokenOf is a token in a volume.
+// tokenOf identifies a token in a volume.
 type tokenOf struct {
 	text  string
 	renew time.Time
@@ -84,7 +84,7 @@ func newLife(n *Node, pod *corev1.Pod, address netip.Addr) *life {
 	return l
 }
 
-// lost is what became of a container of an earlier process of the plane.
+// lost sets the state of a container that an earlier process of the plane ran.
 func lost(r *run, s corev1.ContainerStatus, now time.Time) {
 	r.Restarts = s.RestartCount + 1
 	if s.State.Running != nil {
@@ -92,7 +92,7 @@ func lost(r *run, s corev1.ContainerStatus, now time.Time) {
 	}
 }
 
-// update takes the Pod as it is stored now.
+// update stores the current Pod object.
 func (l *life) update(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *life) current() *corev1.Pod {
 	return l.pod
 }
 
-// facts are what is known of it now.
+// facts returns the current facts about the Pod.
 func (l *life) facts(pod *corev1.Pod) podstatus.Facts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *life) facts(pod *corev1.Pod) podstatus.Facts {
 	return f
 }
 
-// over says that nothing of it runs any more.
+// over reports whether nothing of the Pod runs any longer.
 func (l *life) over() bool {
 	select {
 	case <-l.ended:
@@ -133,7 +133,7 @@ func (l *life) over() bool {
 	}
 }
 
-// change changes what is known of a container, and has its status written.
+// change changes the state of a container, and triggers a status write.
 func (l *life) change(name string, by func(*run)) {
 	defer l.node.wake(l.key)
 	l.mu.Lock()
@@ -145,7 +145,7 @@ func (l *life) event(kind, reason, action, note string, args ...any) {
 	l.node.Recorder.Eventf(l.current(), nil, kind, reason, action, note, args...)
 }
 
-// grace is how long it may take to end.
+// grace returns the grace period of the Pod.
 func (l *life) grace() time.Duration {
 	pod := l.current()
 	for _, seconds := range []*int64{pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds} {
@@ -156,7 +156,7 @@ func (l *life) grace() time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// stop has it end within a time; ended tells when it has.
+// stop ends the Pod within a grace period; ended is closed when it has ended.
 func (l *life) stop(grace time.Duration) {
 	l.once.Do(func() {
 		l.mu.Lock()
@@ -175,7 +175,7 @@ func (l *life) stopping() bool {
 	}
 }
 
-// poke says that objects that it names have changed.
+// poke reports a change of objects that the Pod names.
 func (l *life) poke() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,15 +183,15 @@ func (l *life) poke() {
 	l.poked = make(chan struct{})
 }
 
-// changes is closed by the next poke.
+// changes returns a channel that the next call of poke closes.
 func (l *life) changes() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.poked
 }
 
-// pause waits for a time, or for changes, if that is not nil; and says whether it
-// is to go on at all.
+// pause waits for a time, or for changes if that is not nil, and reports whether
+// the Pod must continue.
 func (l *life) pause(ctx context.Context, d time.Duration, changes chan struct{}) bool {
 	timer := l.node.Clock.NewTimer(d)
 	defer timer.Stop()
@@ -206,7 +206,7 @@ func (l *life) pause(ctx context.Context, d time.Duration, changes chan struct{}
 	return !l.stopping()
 }
 
-// run runs the Pod until it has ended or is to end.
+// run runs the Pod until it has ended or must end.
 func (l *life) run(ctx context.Context) {
 	defer l.node.wake(l.key)
 	defer close(l.ended)
@@ -221,14 +221,15 @@ func (l *life) run(ctx context.Context) {
 	cancel()
 	l.parts.Wait()
 	l.guard(func() {
-		// The Pod may stay for long, so that its owner sees how it ended.
+		// The Pod object may stay for long, so that its owner can read how it
+		// ended.
 		if err := l.node.Volumes.Remove(l.name); err != nil {
 			l.event(corev1.EventTypeWarning, "FailedUnmount", "Killing", "%v", err)
 		}
 	})
 }
 
-// runContainers runs them until they have ended or are to end.
+// runContainers runs the containers until they have ended or must end.
 func (l *life) runContainers(ctx context.Context) {
 	done := make(chan struct{})
 	l.parts.Go(l.part(func() { l.keepVolumes(ctx) }))
@@ -248,7 +249,7 @@ func (l *life) runContainers(ctx context.Context) {
 	}
 }
 
-// stopSandbox ends what is left of the Pod.
+// stopSandbox ends the remaining parts of the Pod.
 func (l *life) stopSandbox(ctx context.Context) {
 	l.mu.Lock()
 	sandbox, grace := l.sandbox, l.graceful
@@ -266,7 +267,8 @@ func (l *life) stopSandbox(ctx context.Context) {
 	}
 }
 
-// start starts the containers, each when those before it are where they have to be.
+// start starts the containers in order, each when the earlier ones have reached the
+// required state.
 func (l *life) start(ctx context.Context, running *sync.WaitGroup) {
 	for _, c := range podspec.Containers(l.current()) {
 		switch {
@@ -290,7 +292,7 @@ func (l *life) start(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-// prepare makes volumes and the sandbox, and tries as long as it takes.
+// prepare creates the volumes and the sandbox, and retries until it succeeds.
 func (l *life) prepare(ctx context.Context) bool {
 	var backoff podstatus.Backoff
 	for {
@@ -353,7 +355,7 @@ func (l *life) dial(ctx context.Context, port int) (net.Conn, error) {
 	return s.Dial(ctx, port)
 }
 
-// runs is its sandbox, if that is there and is not to end.
+// runs returns the sandbox, if it exists and need not end.
 func (l *life) runs() (Running, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

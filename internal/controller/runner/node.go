@@ -27,35 +27,35 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
-// Pods is the range of their addresses.
+// podRange is the address range of Pods.
 var podRange = netip.MustParsePrefix("10.244.0.0/16")
 
-// stopTimeout is how long the end of the plane waits for its Pods: they are told
-// at once, and what is left then ends with their sandboxes.
+// stopTimeout is how long the stop of the plane waits for its Pods: all receive the
+// request immediately, and those that remain afterwards end with their sandboxes.
 const stopTimeout = 8 * time.Second
 
-// Tokens makes tokens of ServiceAccounts, and says when they end.
+// Tokens creates tokens of ServiceAccounts, and returns when they expire.
 type Tokens interface {
 	Token(ctx context.Context, pod *corev1.Pod, t podspec.Token) (token string, ends time.Time, err error)
 }
 
-// Options say what a Node works with. All are needed.
+// Options are the dependencies of a Node. All are required.
 type Options struct {
-	// Object is the Node as it is made; its name is that of Pods' spec.nodeName.
+	// Object is the Node as it is created; Pods have its name in spec.nodeName.
 	Object *corev1.Node
-	// Address is that of the host, as Pods are told.
+	// Address is the host address that Pods receive.
 	Address string
-	// DNS is where Pods ask for names.
+	// DNS is the name server of Pods.
 	DNS netip.Addr
 
 	Sandboxes Sandboxes
-	// Unlimited says that sandboxes hold no limits of memory and processors.
+	// Unlimited means that sandboxes do not enforce memory and CPU limits.
 	Unlimited bool
 	Images    Images
 	Tokens    Tokens
 	Logs      *podlogs.Store
 	Volumes   *podvolumes.Store
-	// Space is that of the disk that volumes are on.
+	// Space returns the space of the disk that has the volumes.
 	Space func() (diskspace.Space, error)
 	// Live reads Secrets, ConfigMaps and Services.
 	Live     client.Reader
@@ -70,7 +70,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Node has the Pods of a plane.
+// Node runs the Pods of a plane.
 type Node struct {
 	Options
 
@@ -78,7 +78,7 @@ type Node struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	relieving sync.Mutex // one looks at the disk at a time
+	relieving sync.Mutex // held during a check of the disk, so that checks do not overlap
 
 	mu        sync.Mutex // guards what follows
 	queue     workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -86,10 +86,10 @@ type Node struct {
 	addresses map[netip.Addr]*life
 	last      netip.Addr
 	closed    bool
-	evicted   map[types.UID]eviction // the last of an owner's Pods
+	evicted   map[types.UID]eviction // the last eviction by owner of the Pods
 }
 
-// NewNode makes one without Pods.
+// NewNode returns a Node without Pods.
 func NewNode(o Options) (*Node, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// waker lets the node wake its controller.
+// waker is the source by which the node triggers reconciles.
 type waker struct{ n *Node }
 
 // Start implements source.Source.
@@ -150,8 +150,8 @@ func (n *Node) wake(key client.ObjectKey) {
 	}
 }
 
-// refreshing is the queue of a watch of objects that Pods name: their volumes are
-// looked at before the Pod is.
+// refreshing is the queue of a watch of objects that Pods name: it notifies the
+// Pod, which updates its volumes, before the Pod is reconciled.
 type refreshing struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	n *Node
@@ -187,7 +187,7 @@ func (n *Node) life(uid types.UID) *life {
 	return n.pods[uid]
 }
 
-// named is the latest Pod of a name, nil if there is none.
+// named returns the latest Pod of a name, nil if there is none.
 func (n *Node) named(key client.ObjectKey) *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -199,7 +199,7 @@ func (n *Node) named(key client.ObjectKey) *life {
 	return nil
 }
 
-// take begins to run a Pod, which has an address from now on.
+// take starts to run a Pod, which has an address from now on.
 func (n *Node) take(pod *corev1.Pod) (*life, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -216,8 +216,8 @@ func (n *Node) take(pod *corev1.Pod) (*life, error) {
 	return l, nil
 }
 
-// free is the next address that nobody has: one that was given back is not given
-// out at once, since others may still know it.
+// free returns the next unused address: a released address is not assigned again
+// immediately, since other clients may still use it for the earlier Pod.
 func (n *Node) free() (netip.Addr, error) {
 	for range 1 << (32 - podRange.Bits()) {
 		if n.last = n.last.Next(); !podRange.Contains(n.last) {
@@ -230,8 +230,8 @@ func (n *Node) free() (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %s are taken: delete Pods", podRange)
 }
 
-// forget removes a Pod that has ended. Files that cannot be removed do not keep it: they
-// have another name by then, and are reported.
+// forget removes a Pod that has ended. Files that cannot be removed do not prevent
+// that: they are renamed by then, and reported.
 func (n *Node) forget(l *life) {
 	n.mu.Lock()
 	delete(n.pods, l.uid)

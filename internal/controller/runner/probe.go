@@ -26,17 +26,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
-// maxAnswer is how much of an answer is read, and told if it is a bad one.
+// maxAnswer is how many bytes of a response are read, and reported if the probe
+// fails.
 const maxAnswer = 1 << 10
 
-// readiness is the probe that is asked sooner until it has passed.
+// readiness is the probe that runs at a shorter interval until it has passed.
 const readiness = "Readiness"
 
-// afterHook is what is left to end in after a hook that took all the time there
-// was, as elsewhere.
+// afterHook is the remaining grace period after a hook that took all of it, as in a
+// kubelet.
 const afterHook = 2 * time.Second
 
-// probe asks a container's probes, until ctx ends with it.
+// probe runs a container's probes until ctx ends with the container.
 func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up func()) {
 	if c.StartupProbe != nil {
 		passed := false
@@ -84,7 +85,7 @@ func (l *life) unhealthy(ctx context.Context, c podspec.Container, p *prepared, 
 	l.kill(ctx, c, p, podstatus.GraceOf(l.current(), probe))
 }
 
-// ask asks one probe again and again, until told says that it is enough.
+// ask runs one probe repeatedly, until told reports that no further run is needed.
 func (l *life) ask(ctx context.Context, c podspec.Container, name string, p *corev1.Probe, told func(podstatus.Verdict) bool) {
 	timing, answers := podstatus.TimingOf(p), podstatus.NewProbe(p)
 	wait, soon := timing.Delay, name == readiness
@@ -109,7 +110,7 @@ func (l *life) ask(ctx context.Context, c podspec.Container, name string, p *cor
 	}
 }
 
-// answer asks once.
+// answer runs a probe once.
 func (l *life) answer(ctx context.Context, c podspec.Container, h corev1.ProbeHandler, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -131,10 +132,10 @@ func (l *life) answer(ctx context.Context, c podspec.Container, h corev1.ProbeHa
 	case h.GRPC != nil:
 		return l.health(ctx, h.GRPC)
 	}
-	return nil // the API server lets none be
+	return nil // the API server requires one of them
 }
 
-// exec runs a command in a container, which has to return 0.
+// exec runs a command in a container, which must exit with 0.
 func (l *life) exec(ctx context.Context, container string, command []string) error {
 	l.mu.Lock()
 	sandbox := l.sandbox
@@ -150,7 +151,7 @@ func (l *life) exec(ctx context.Context, container string, command []string) err
 	return nil
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded stores the first bytes that are written to it.
 type bounded struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer
@@ -169,8 +170,8 @@ func (b *bounded) String() string {
 	return b.b.String()
 }
 
-// get asks by HTTP, whoever vouches for the certificate: the Pod is known by where
-// it is dialled.
+// get sends an HTTP request and does not verify the certificate: the dialed address
+// identifies the Pod.
 func (l *life) get(ctx context.Context, c podspec.Container, h *corev1.HTTPGetAction) error {
 	port, err := podspec.Port(c.Container, h.Port)
 	if err != nil {
@@ -203,7 +204,7 @@ func (l *life) get(ctx context.Context, c podspec.Container, h *corev1.HTTPGetAc
 	}
 	asker := http.Client{Transport: transport, CheckRedirect: func(to *http.Request, _ []*http.Request) error {
 		if to.URL.Hostname() != l.address.String() {
-			return http.ErrUseLastResponse // elsewhere is not for a probe to go
+			return http.ErrUseLastResponse // a probe does not follow a redirect to another host
 		}
 		return nil
 	}}
@@ -211,7 +212,7 @@ func (l *life) get(ctx context.Context, c podspec.Container, h *corev1.HTTPGetAc
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }() // what was to be read is
+	defer func() { _ = answer.Body.Close() }() // all that is needed was read
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if answer.StatusCode < 200 || answer.StatusCode >= 400 {
 		return fmt.Errorf("HTTP probe failed with statuscode: %d: %s", answer.StatusCode, strings.TrimSpace(string(body)))
@@ -219,14 +220,14 @@ func (l *life) get(ctx context.Context, c podspec.Container, h *corev1.HTTPGetAc
 	return nil
 }
 
-// health asks by gRPC's protocol for it.
+// health runs a probe by the gRPC health protocol.
 func (l *life) health(ctx context.Context, h *corev1.GRPCAction) error {
 	conn, err := grpc.NewClient("passthrough:///pod", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.dial(ctx, int(h.Port)) }))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // it is of no more use
+	defer func() { _ = conn.Close() }() // it is not used any longer
 	ask := &grpc_health_v1.HealthCheckRequest{}
 	if h.Service != nil {
 		ask.Service = *h.Service
@@ -241,7 +242,7 @@ func (l *life) health(ctx context.Context, h *corev1.GRPCAction) error {
 	return nil
 }
 
-// hook runs what a container asks for after its start or before its end.
+// hook runs a lifecycle hook of a container, after its start or before its end.
 func (l *life) hook(ctx context.Context, c podspec.Container, h *corev1.LifecycleHandler) error {
 	switch {
 	case h.Exec != nil:
@@ -263,8 +264,8 @@ func (l *life) hook(ctx context.Context, c podspec.Container, h *corev1.Lifecycl
 	return nil
 }
 
-// preStop runs the hooks of containers that are to end, for as long as they may
-// take, which is taken off what is left for them after it.
+// preStop runs the hooks of containers that must end, within the grace period.
+// Their run time is subtracted from the grace period that remains.
 func (l *life) preStop(ctx context.Context) {
 	began := l.node.Clock.Now()
 	l.mu.Lock()

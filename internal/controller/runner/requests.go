@@ -32,14 +32,14 @@ func (n *Node) Log(namespace, pod, container string, previous bool) (*podlogs.Lo
 		before = int(r.endedRun) // it waits to be started again
 	}
 	l.mu.Unlock()
-	// The words are a kubelet's, which people and programs know.
+	// These are the texts of a kubelet, on which users and programs depend.
 	if previous {
 		if log := n.Logs.Find(l.name, container, before); log != nil {
 			return log, nil
 		}
 		return nil, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod)
 	}
-	// One that waits to be started again shows what the run before has said.
+	// A container that waits for a restart has the log of the previous run.
 	for _, run := range []int{restarts, restarts - 1} {
 		if log := n.Logs.Find(l.name, container, run); log != nil {
 			return log, nil
@@ -87,8 +87,8 @@ func (l *life) process(container string) Process {
 	return nil
 }
 
-// DialNamed connects to a port of a Pod: at its loopback, as elsewhere, where many a
-// server listens that is for its operators alone; or else at its address.
+// DialNamed connects to a port of a Pod: at its loopback, as in a kubelet, where
+// many servers for operators listen; or else at its address.
 func (n *Node) DialNamed(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
 	l, err := n.find(namespace, pod)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestLogsAreThoseOfTheRunThatIsAskedFor(t *testing.T) {
 		s := p.Status.ContainerStatuses
 		return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff"
 	})
-	// What has ended last is what its status tells of as its last state.
+	// The status reports the latest ended run as the last state.
 	if now, before := says(false), says(true); now != "run 1\n" || before != "run 1\n" {
 		t.Errorf("while it waits: %q, before %q", now, before)
 	}

@@ -21,35 +21,37 @@ import (
 )
 
 const (
-	// While a Pod can write to the disk, that is looked at again before a writer so fast,
-	// in bytes a second, could have taken what may be taken; that is one call to the
-	// kernel. Other Pods take part of it.
+	// While a Pod can write to the disk, the free space is read again before a
+	// writer at this speed, in bytes per second, could have used it up; that is one
+	// system call. Other Pods share this speed.
 	fastest = 4 << 30
 	// fastestFiles is the same for files, in files a second: a few times what ext4 creates
 	// in memory.
 	fastestFiles            = 1 << 20
 	lookSoonest, lookLatest = 50 * time.Millisecond, measureEvery
-	// lookFull is how often it is while it is full: to measure all volumes costs more.
+	// lookFull is the interval while the disk is full: to measure all volumes costs
+	// more.
 	lookFull = time.Second
-	// Pods leave as much of a disk as a kubelet has them leave (nodefs.available), but
+	// Pods leave as much of a disk free as with a kubelet (nodefs.available), but
 	// no more than the store of a plane can need.
 	roomPercent, maxRoom = 10, 1 << 30
-	// maxRoomFiles is as many files as ext4 makes room for in maxRoom bytes.
+	// maxRoomFiles is the number of files for which ext4 has inodes in maxRoom
+	// bytes.
 	maxRoomFiles = maxRoom / (16 << 10)
-	// evictedFor is for how long after a Pod was evicted no other of its owner comes,
-	// which would do the same and leave a Pod that has failed each time. For so long a
-	// kubelet takes none at all after its disk was full.
+	// evictedFor is how long after an eviction no other Pod of the same owner is
+	// taken. That Pod would fill the disk as well, and each time leave a failed
+	// Pod. A kubelet takes no Pod at all for as long after its disk was full.
 	evictedFor = 5 * time.Minute
 )
 
-// room is how many bytes Pods leave free of a disk.
+// room is the number of bytes that Pods leave free on a disk.
 func room(s diskspace.Space) int64 { return min(s.Total()*roomPercent/100, maxRoom) }
 
-// roomFiles is how many files Pods leave free of a disk.
+// roomFiles is the number of files that Pods leave free on a disk.
 func roomFiles(s diskspace.Space) int64 { return min(s.Files/100*roomPercent, maxRoomFiles) }
 
-// inMemory reports whether a volume is kept in memory: that is a container's own, without
-// a part of it that others could mount.
+// inMemory reports whether a volume is in memory: such a volume belongs to one
+// container, and no part of it is mounted in others.
 func inMemory(pod *corev1.Pod, v podspec.Volume) bool {
 	mounts := 0
 	for _, c := range podspec.Containers(pod) {
@@ -65,12 +67,12 @@ func inMemory(pod *corev1.Pod, v podspec.Volume) bool {
 	return v.Memory && mounts == 1
 }
 
-// onDisk are the volumes of a Pod that its containers write to the disk.
+// onDisk returns the volumes of a Pod that its containers write to the disk.
 func onDisk(pod *corev1.Pod) []podspec.Volume {
 	return slices.DeleteFunc(podspec.VolumesOf(pod), func(v podspec.Volume) bool { return !v.Empty || inMemory(pod, v) })
 }
 
-// keepRoom ensures, while the Pod can write to the disk, that there is room.
+// keepRoom ensures enough free disk space while the Pod can write to the disk.
 func (l *life) keepRoom(ctx context.Context) {
 	if len(onDisk(l.current())) == 0 {
 		return
@@ -79,7 +81,7 @@ func (l *life) keepRoom(ctx context.Context) {
 	}
 }
 
-// holds is what the volumes of a Pod take of the disk.
+// holds is the disk usage of the volumes of a Pod.
 type holds struct {
 	*life
 	filetree.Usage
@@ -106,7 +108,8 @@ type shortage struct {
 	text          func(holds) string
 }
 
-// lacks is what a disk lacks: bytes, or else files; nothing if missing is negative.
+// lacks returns what a disk lacks: bytes, or else files; nothing if missing is
+// negative.
 func lacks(disk diskspace.Space) shortage {
 	bytes := shortage{room(disk) - disk.Free, room(disk), func(h holds) int64 { return h.Bytes }, func(h holds) string {
 		return fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.Bytes>>20)
@@ -120,15 +123,17 @@ func lacks(disk diskspace.Space) shortage {
 	return bytes
 }
 
-// untilFull is how long the fastest writer takes to what must stay free.
+// untilFull is how long the fastest writer needs to fill the disk up to the
+// reserve.
 func untilFull(disk diskspace.Space) time.Duration {
 	seconds := min(float64(disk.Free-room(disk))/fastest, float64(disk.FreeFiles-roomFiles(disk))/fastestFiles)
 	return time.Duration(min(seconds, lookLatest.Seconds()) * float64(time.Second))
 }
 
-// relieve ends the Pods whose volumes hold the most when the disk is nearly full, until
-// what they hold is as much as is missing; one that cannot be measured holds the most.
-// Those that hold little stay: others fill the disk. It returns when to look again.
+// relieve ends the Pods whose volumes use the most space when the disk is nearly
+// full, until their usage covers the shortage; a Pod that cannot be measured counts
+// as the largest. Pods with little usage stay: others fill the disk. It returns
+// when to check again.
 func (n *Node) relieve() time.Duration {
 	n.relieving.Lock()
 	defer n.relieving.Unlock()
@@ -144,7 +149,7 @@ func (n *Node) relieve() time.Duration {
 	for _, l := range n.lives() {
 		h := n.measure(l)
 		if l.stopping() {
-			short.missing -= short.of(h) // it goes already
+			short.missing -= short.of(h) // it is already ending
 			continue
 		}
 		all = append(all, h)
@@ -185,13 +190,13 @@ type eviction struct {
 	why string
 }
 
-// evict ends a Pod that took more of the disk than it may.
+// evict ends a Pod that uses more of the disk than allowed.
 func (l *life) evict(grace time.Duration, why string) {
 	l.node.noteEvicted(l.current(), why)
 	l.fail(grace, "Evicted", why)
 }
 
-// noteEvicted keeps who owns a Pod that is evicted.
+// noteEvicted records the owner of an evicted Pod.
 func (n *Node) noteEvicted(pod *corev1.Pod, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -201,7 +206,8 @@ func (n *Node) noteEvicted(pod *corev1.Pod, why string) {
 	}
 }
 
-// waits says why a Pod does not come yet, and for how long; nothing and 0 if it may.
+// waits returns why a Pod is not taken yet, and for how long; nil and 0 if it can
+// be.
 func (n *Node) waits(pod *corev1.Pod) ([]podspec.Problem, time.Duration) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {

@@ -18,7 +18,7 @@ import (
 // filling is a Pod that may fill the disk.
 const filling = "spec: {restartPolicy: Always, containers: [{name: a, image: x, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, emptyDir: {}}]}"
 
-// holds has a Pod's volume hold so many bytes.
+// holds writes so many bytes to a Pod's volume.
 func (w *world) holds(pod string, bytes int) (file string) {
 	w.t.Helper()
 	file = filepath.Join(w.dir, "volumes", pod, "v", "large")
@@ -28,8 +28,8 @@ func (w *world) holds(pod string, bytes int) (file string) {
 	return file
 }
 
-// TestPodsThatFillTheDiskAreEvicted: first that which holds the most, as many as it
-// takes; those that hold next to nothing never.
+// TestPodsThatFillTheDiskAreEvicted checks that the Pod with the largest usage is
+// evicted first, as many Pods as needed, and never those with almost no usage.
 func TestPodsThatFillTheDiskAreEvicted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -69,7 +69,8 @@ func TestPodsThatFillTheDiskAreEvicted(t *testing.T) {
 	}
 }
 
-// TestAPodWaitsAfterOneOfItsOwnerWasEvicted: it would do the same. Others do not wait.
+// TestAPodWaitsAfterOneOfItsOwnerWasEvicted checks that Pods of the same owner
+// wait, and others do not.
 func TestAPodWaitsAfterOneOfItsOwnerWasEvicted(t *testing.T) {
 	t.Parallel()
 	const waits = "spec: another Pod of ReplicaSet full was evicted, so this one waits until 2026-01-01T00:05:00Z: it wrote too much"
@@ -100,13 +101,14 @@ func TestAPodWaitsAfterOneOfItsOwnerWasEvicted(t *testing.T) {
 	}
 }
 
-// TestAWriterIsNotFasterThanWhoLooks: the less room there is, the sooner it is looked at.
+// TestAWriterIsNotFasterThanWhoLooks checks that the interval shrinks with the free
+// space.
 func TestAWriterIsNotFasterThanWhoLooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for free, want := range map[int64]time.Duration{
-		diskBytes:      lookSoonest, // all of this disk is written sooner
-		9 << 20:        lookFull,    // nobody holds anything
+		diskBytes:      lookSoonest, // a writer can fill all of this disk sooner
+		9 << 20:        lookFull,    // no Pod uses space
 		1000 << 30:     lookLatest,
 		10<<20 + 8<<30: 2 * time.Second,
 	} {

@@ -14,14 +14,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
-// Sandboxes starts what Pods run in.
+// Sandboxes starts the sandboxes of Pods.
 type Sandboxes interface {
 	Start(ctx context.Context, s Sandbox) (Running, error)
-	// Rootless says that a process has one group, that of its user.
+	// Rootless reports that a process has one group, that of its user.
 	Rootless() bool
 }
 
-// Sandbox is what one Pod runs in.
+// Sandbox describes the sandbox of one Pod.
 type Sandbox struct {
 	// Name is unique: namespace_name_uid.
 	Name, Hostname string
@@ -36,39 +36,40 @@ type Sandbox struct {
 // Running is a sandbox that has been started.
 type Running interface {
 	Run(ctx context.Context, c Container) (Process, error)
-	// Exec runs a command beside a container, and returns what that returned.
+	// Exec runs a command in a container, and returns its exit code.
 	Exec(ctx context.Context, container string, args []string, s Streams) (int, error)
 	// Dial connects to a TCP port of the Pod, at its address, and DialLoopback at its
 	// loopback.
 	Dial(ctx context.Context, port int) (net.Conn, error)
 	DialLoopback(ctx context.Context, port int) (net.Conn, error)
-	// Stop ends all containers, those that are left after the grace period by
-	// force, and undoes the sandbox.
+	// Stop ends all containers, kills those that remain after the grace period, and
+	// removes the sandbox.
 	Stop(ctx context.Context, grace time.Duration) error
 }
 
-// Container is one that is to be run.
+// Container describes a container to run.
 type Container struct {
 	Name, Root string
 	Args, Env  []string
 	Dir        string
 	User       podspec.User
-	// ReadOnlyRoot lets it write to volumes alone.
+	// ReadOnlyRoot permits writes to volumes only.
 	ReadOnlyRoot bool
 	Mounts       []Mount
 	Limits       podspec.Limits
-	// Scratch is how many bytes it may write to its root; 0 is what the sandbox lets.
+	// Scratch is how many bytes it may write to its root; 0 is the limit of the
+	// sandbox.
 	Scratch    int64
 	TTY, Stdin bool
-	// StopSignal is the number of the one that asks it to end.
+	// StopSignal is the number of the signal that requests its exit.
 	StopSignal int
-	// MessagePath is the file for its last message; "" is none.
+	// MessagePath is the file of its termination message; "" means none.
 	MessagePath string
-	// StdinOnce ends its input with that of the first client that is attached.
+	// StdinOnce closes its input when the first attached client closes its own.
 	StdinOnce bool
 }
 
-// Mount is a volume in a container: a folder of the host, or one in memory of at
+// Mount is a volume in a container: a directory of the host, or one in memory of at
 // most Limit bytes.
 type Mount struct {
 	Source, SubPath, Target string
@@ -76,29 +77,30 @@ type Mount struct {
 	Limit                   int64
 }
 
-// Process is a container that runs.
+// Process is a running container.
 type Process interface {
-	// Stdout and Stderr end with it.
+	// Stdout and Stderr end when it exits.
 	Stdout() io.Reader
 	Stderr() io.Reader
-	// Attach has a client take part in it, until it ends or the client has said all.
+	// Attach connects a client to its streams, until it exits or the client closes
+	// its input.
 	Attach(ctx context.Context, s Streams) error
 	Signal(os.Signal) error
-	// Wait returns when it has ended.
+	// Wait returns when it has exited.
 	Wait() Exit
 }
 
-// Exit is the end of a Process.
+// Exit is the result of a Process.
 type Exit struct {
 	Code, Signal int
 	OOMKilled    bool
-	// Message says why it could not begin; "" if it ran.
+	// Message is why it could not start; "" if it ran.
 	Message string
 	// LastMessage is the start of what it wrote to its MessagePath.
 	LastMessage string
 }
 
-// Streams are those of a command in a container.
+// Streams are the streams of a command in a container.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -106,27 +108,28 @@ type Streams struct {
 	Resize         <-chan Size
 }
 
-// Size is that of a terminal, in characters.
+// Size is the size of a terminal, in characters.
 type Size struct{ Rows, Columns uint16 }
 
-// ErrNoImage says that an image is not kept here.
+// ErrNoImage means that an image is not in the store of this host.
 var ErrNoImage = errors.New("the image is not here")
 
-// Images are those that containers are made of.
+// Images is the store of container images.
 type Images interface {
-	// Find returns an image that is kept, or an error that is ErrNoImage.
+	// Find returns a stored image, or an error that is ErrNoImage.
 	Find(ref string) (Image, error)
-	// Pull fetches it; keys are the contents of Secrets of registries. Its error
-	// names the image.
+	// Pull downloads an image; keys are the contents of image pull Secrets. Its
+	// error names the image.
 	Pull(ctx context.Context, ref string, keys [][]byte) (Image, error)
-	// Root is the folder of its files, which stay until release is called.
+	// Root is the directory of its files, which stay until release is called.
 	Root(digest string) (dir string, release func(), err error)
 }
 
-// Image is one that is kept.
+// Image is a stored image.
 type Image struct {
 	Digest string
-	// Imported says that a file brought it: no registry may have it.
+	// Imported means that the image was imported from a file: no registry may have
+	// it.
 	Imported bool
 	podspec.Image
 }

@@ -17,14 +17,14 @@ import (
 const (
 	// A token is renewed when a fifth of its time is left.
 	renewAfter = 0.8
-	// retryVolumes is how long after a failure volumes are looked at again.
+	// retryVolumes is the delay before volumes are updated again after a failure.
 	retryVolumes = 10 * time.Second
-	// idle is how long nothing is looked at if nothing changes.
+	// idle is the longest interval between updates if nothing changes.
 	idle = 24 * time.Hour
 )
 
-// volumes makes the Pod's volumes hold what they are to hold now. What changes from
-// here on closes looked, also while they are made.
+// volumes writes the current content of the Pod's volumes. A change after this
+// point closes looked, also while the content is being written.
 func (l *life) volumes(ctx context.Context) error {
 	l.mu.Lock()
 	l.looked = l.poked
@@ -62,8 +62,8 @@ func (l *life) volumes(ctx context.Context) error {
 	return nil
 }
 
-// tokens are the tokens of the Pod's volumes, new ones for those that are to be
-// renewed.
+// tokens returns the tokens of the Pod's volumes, with new ones where a renewal is
+// due.
 func (l *life) tokens(ctx context.Context, pod *corev1.Pod) (map[string][]podspec.File, error) {
 	files, now := map[string][]podspec.File{}, l.node.Clock.Now()
 	for _, t := range podspec.TokensOf(pod) {
@@ -86,8 +86,8 @@ func (l *life) tokens(ctx context.Context, pod *corev1.Pod) (map[string][]podspe
 	return files, nil
 }
 
-// keepVolumes has them follow the objects that they are made from, and tokens
-// renewed in time.
+// keepVolumes updates the volumes when the objects that they are created from
+// change, and renews tokens in time.
 func (l *life) keepVolumes(ctx context.Context) {
 	failed := false
 	for {
@@ -108,7 +108,7 @@ func (l *life) keepVolumes(ctx context.Context) {
 	}
 }
 
-// untilRenewal is how long until the first token is to be renewed.
+// untilRenewal is the time until the first token must be renewed.
 func (l *life) untilRenewal() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

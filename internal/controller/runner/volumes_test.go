@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
-// meanwhile does something once, after a ConfigMap was read.
+// meanwhile calls a function once, after a ConfigMap was read.
 type meanwhile struct {
 	client.Reader
 	armed atomic.Bool
@@ -30,8 +30,8 @@ func (m *meanwhile) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 	return err
 }
 
-// Objects that change together are told of one by one, and the second while the files
-// of the first are written.
+// Notifications of objects that change together arrive one at a time, the second
+// while the files of the first are written.
 func TestAChangeWhileVolumesAreWrittenIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, builder.Parse[corev1.Secret](t, "metadata: {namespace: ns, name: s}\ndata: {k: b25l}"), builder.Parse[corev1.ConfigMap](t, "metadata: {namespace: ns, name: m}\ndata: {k: one}"))

@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// running has the control plane report the version that it is asked for.
+// running makes the control plane report its desired version.
 func (w *world) running() string {
 	w.Helper()
 	name := w.cluster().Spec.ControlPlaneRef.Name
@@ -32,7 +32,7 @@ func (w *world) running() string {
 	return name
 }
 
-// replicas are those that the control plane and the group a are asked for.
+// replicas returns the desired replicas of the control plane and the group a.
 func (w *world) replicas() (controlPlane, workers int32) {
 	w.Helper()
 	plane, md := &controlplanev1.KubeadmControlPlane{}, &clusterv1.MachineDeployment{}

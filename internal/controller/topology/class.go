@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
 )
 
-// readClass waits for a class that can be relied on; it wakes us.
+// readClass waits for a ready class; a change of the class triggers a reconcile.
 func (r *Reconciler) readClass(ctx context.Context, s *state) (phase.Next, error) {
 	key := s.cluster.GetClassKey()
 	class, err := r.Classes.Get(ctx, key)
@@ -34,8 +34,8 @@ func (r *Reconciler) readClass(ctx context.Context, s *state) (phase.Next, error
 	return phase.Continue(), nil
 }
 
-// values are a topology with its variables defaulted, or what is wrong with them,
-// for one generation of the Cluster and one version of the class.
+// values are a topology with its variables defaulted, or the errors in them, for
+// one generation of the Cluster and one version of the class.
 type values struct {
 	generation int64
 	class      types.UID
@@ -44,8 +44,8 @@ type values struct {
 	err        error
 }
 
-// defaultVariables gives variables their defaults and validates them, as admission
-// does too, if it can.
+// defaultVariables sets variables to their defaults and validates them, as
+// admission also does if it runs.
 func (r *Reconciler) defaultVariables(_ context.Context, s *state) (phase.Next, error) {
 	v := &s.memory.values
 	if v.generation != s.cluster.Generation || v.class != s.class.UID || v.version != s.class.ResourceVersion {
@@ -53,7 +53,7 @@ func (r *Reconciler) defaultVariables(_ context.Context, s *state) (phase.Next, 
 		v.err = r.fill(s.class, v.topology)
 	}
 	if v.err != nil {
-		return phase.Continue(), reconcile.TerminalError(v.err) // until Cluster or class are others
+		return phase.Continue(), reconcile.TerminalError(v.err) // until Cluster or class change
 	}
 	wanted := *s.cluster
 	wanted.Spec.Topology = *v.topology

@@ -36,23 +36,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// Name is that of the controller.
+// Name is the name of the controller.
 const Name = "topology"
 
-// manager owns the fields of a topology's objects that it wants.
+// manager is the field manager of the desired fields in a topology's objects.
 const manager = metadata.Topologies
 
-// followUp is what lies between two looks at a topology: what it has made changes a
-// dozen times while a cluster comes up, and each look is at all of it.
+// followUp is the minimum interval between reconciles of a topology: its objects
+// change a dozen times while a cluster is provisioned, and each reconcile reads all
+// of them.
 const followUp = 500 * time.Millisecond
 
-// Extensions call runtime extensions, and remember answers.
+// Extensions calls runtime extensions, and caches answers.
 type Extensions interface {
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
-	// Reject forgets an answer that cannot be used.
+	// Reject evicts an answer that cannot be used.
 	Reject(hook any, name string, request hooksv1.RequestObject)
 	CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
-	// Source wakes those whom another registration concerns.
+	// Source returns requests for the objects that a changed registration affects.
 	Source(extensions.ToRequests) source.Source
 }
 
@@ -68,7 +69,8 @@ type Reconciler struct {
 	Extensions Extensions
 	Clock      clock.PassiveClock
 	Recorder   events.EventRecorder
-	// Debounce joins status writes that come close together; nil writes each at once.
+	// Debounce joins status writes that follow each other closely; nil writes each
+	// immediately.
 	Debounce *patch.StatusDebounce
 	Legacy   bool // status.deprecated.v1beta1 is filled
 
@@ -76,9 +78,9 @@ type Reconciler struct {
 	memories controller.Memory[*memory]
 }
 
-// Setup registers the controller and its watches; those of the kinds of providers
-// come as classes name them. The index of Clusters by what they refer to is that
-// of controller cluster.
+// Setup registers the controller and its watches; watches of provider kinds start
+// when classes name the kinds. The index of Clusters by their references is that of
+// controller cluster.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Classes == nil || r.Schemas == nil || r.Workload == nil || r.Extensions == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("topology: Mgmt, Live, Providers, Classes, Schemas, Workload, Extensions, Clock and Recorder are required")
@@ -100,10 +102,10 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	return err
 }
 
-// state is what one reconcile knows. The phases fill it, and report reads nothing
-// else.
+// state has what one reconcile has read. The phases fill it, and report reads
+// nothing else.
 type state struct {
-	cluster *clusterv1.Cluster // as it is stored; what is changed in it is written
+	cluster *clusterv1.Cluster // the stored object; its changes are written
 	commit  patch.Commit       // writes it
 	memory  *memory
 	before  *clusterv1.ClusterSpec // as it was read
@@ -118,23 +120,23 @@ type state struct {
 	desired   desired.Desired
 	facts     status.Facts
 
-	problems []error             // of parts
-	notes    []string            // what users might want to know
+	problems []error             // with parts of the topology
+	notes    []string            // information for users
 	did      map[string][]string // for events, by their reasons
 	used     map[object]bool     // that are referred to
 	seen     []string            // what was read, by UIDs and versions
-	sight    sight               // and all of it together
-	asked    bool                // somebody outside was
+	sight    sight               // and a hash of all of it
+	asked    bool                // an extension was called
 	reject   []func()            // drops the answers of extensions
 }
 
-// memory is what is known of a Cluster from one reconcile to the next. A restart
-// forgets it, which costs no request.
+// memory is what is cached for a Cluster from one reconcile to the next. It is lost
+// at a restart, which costs no request.
 type memory struct {
 	written apply.Memory
 	values  values
 	kinds   map[schema.GroupKind]bool // of templates and of objects of pools
-	rest    *rest                     // what the last reconcile came to; nil if the next has to look anew
+	rest    *rest                     // the result of the last reconcile; nil if the next has to compute everything again
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
@@ -161,7 +163,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		Live: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			res, err := live(ctx, s)
 			if err = errors.Join(err, s.failure()); err != nil {
-				for _, reject := range s.reject { // any of them can be the reason
+				for _, reject := range s.reject { // any of them may be the reason
 					reject()
 				}
 			}
@@ -173,12 +175,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	}.Reconcile(ctx, cluster)
 }
 
-// failure is what is wrong with parts, which stopped no other.
+// failure returns the errors of parts, none of which stopped another part.
 func (s *state) failure() error { return errors.Join(append([]error{s.lost}, s.problems...)...) }
 
-// observe starts a reconcile. Without a topology there is nothing to do, nor
-// before the Cluster has its finalizer: deleted in between, it would leave behind
-// what was made.
+// observe starts a reconcile. It returns no state without a topology, nor before
+// the Cluster has its finalizer: if the Cluster were deleted in between, the
+// created objects would be left behind.
 func (r *Reconciler) observe(_ context.Context, cluster *clusterv1.Cluster) (*state, error) {
 	if !cluster.Spec.Topology.IsDefined() || !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return nil, nil
@@ -192,25 +194,25 @@ func (r *Reconciler) observe(_ context.Context, cluster *clusterv1.Cluster) (*st
 	return s, nil
 }
 
-// remember notes the Cluster as it is. Its conditions have another writer, too.
+// remember snapshots the Cluster. Its conditions have another writer, too.
 func (r *Reconciler) remember(cluster *clusterv1.Cluster, how ...patch.Option) patch.Commit {
 	return patch.Remember(r.Mgmt, cluster, append(how, patch.Locked)...)
 }
 
-// rememberToTell is remember for what only says what was done: nobody waits for it,
-// and a Cluster that comes up changes once more at once, by its own controller, which
-// then tells this too.
+// rememberToTell is remember for a write that only reports: no controller waits for
+// it, and a Cluster that is being provisioned is written again soon by its own
+// controller, whose write then includes this report.
 func (r *Reconciler) rememberToTell(cluster *clusterv1.Cluster) patch.Commit {
 	return r.remember(cluster, patch.Debounced(r.Debounce), patch.Carried(r.carry))
 }
 
-// writer applies what is wanted.
+// writer applies the desired state.
 func (r *Reconciler) writer() *apply.Writer {
 	return &apply.Writer{Mgmt: r.Mgmt, Live: r.Live, Schemas: r.Schemas, Manager: manager, Clock: r.Clock}
 }
 
-// Forget drops what is remembered of a Cluster that has gone.
+// Forget drops the cached data of a deleted Cluster.
 func (r *Reconciler) Forget(key client.ObjectKey) { r.memories.Forget(key) }
 
-// seconds is the time that an extension asks to wait.
+// seconds is the wait that an extension requests.
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

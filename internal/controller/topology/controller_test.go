@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 )
 
-// TestTheClusterIsWrittenBeforeItsObjects, in one request: references and the mark
-// of a hook.
+// TestTheClusterIsWrittenBeforeItsObjects checks that one request writes references
+// and the mark of a hook.
 func TestTheClusterIsWrittenBeforeItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -67,7 +67,7 @@ func TestTheClusterIsWrittenBeforeItsObjects(t *testing.T) {
 	}
 }
 
-// TestAnyWriteMayBeTheLast: whoever comes after finds what was made.
+// TestAnyWriteMayBeTheLast checks that the next process finds the created objects.
 func TestAnyWriteMayBeTheLast(t *testing.T) {
 	t.Parallel()
 	whole := newWorld(t)
@@ -95,7 +95,8 @@ func TestAnyWriteMayBeTheLast(t *testing.T) {
 	}
 }
 
-// TestAPartThatFailsStopsNoOther, and the condition names it and the patch.
+// TestAPartThatFailsStopsNoOther checks that the condition names the part and the
+// patch.
 func TestAPartThatFailsStopsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []
@@ -122,7 +123,8 @@ func TestAPartThatFailsStopsNoOther(t *testing.T) {
 	}
 }
 
-// TestADeletionNeedsNoClass, nor valid variables, and waits for its hook.
+// TestADeletionNeedsNoClass checks that a deletion needs no valid variables either,
+// and waits for its hook.
 func TestADeletionNeedsNoClass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -164,8 +166,8 @@ func TestAPatchThatMatchesNothingIsTold(t *testing.T) {
 	w.reconciled(`True ReconcileSucceeded patch "stale", definitions[0]: no template that it selects by role is a LocalMachineTemplate of infrastructure.capstan.dev/v1beta1: correct kind or apiVersion`)
 }
 
-// TestATemplateIsReplacedAndGoesWhenNothingUsesIt, without a finalizer of ours, and
-// those of Cluster API are taken off.
+// TestATemplateIsReplacedAndGoesWhenNothingUsesIt checks that this controller sets
+// no finalizer, and removes those of Cluster API.
 func TestATemplateIsReplacedAndGoesWhenNothingUsesIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -221,7 +223,8 @@ func TestATemplateIsReplacedAndGoesWhenNothingUsesIt(t *testing.T) {
 	}
 }
 
-// TestAnExtensionMayOnlyValidate, or only define variables.
+// TestAnExtensionMayOnlyValidate covers extensions that only validate, or only
+// define variables.
 func TestAnExtensionMayOnlyValidate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []
@@ -247,7 +250,8 @@ func TestAnExtensionMayOnlyValidate(t *testing.T) {
 	}
 }
 
-// TestAStartTakesNothingBack: extensions cannot be asked until all are looked at.
+// TestAStartTakesNothingBack covers the time in which extensions cannot be called
+// because they are not registered yet.
 func TestAStartTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []
@@ -274,7 +278,8 @@ func TestAStartTakesNothingBack(t *testing.T) {
 	w.reconciled("True ReconcileSucceeded")
 }
 
-// TestAVersionThatNeverBeganCanBeTakenBack.
+// TestAVersionThatNeverBeganCanBeTakenBack restores the earlier version before an
+// upgrade has started.
 func TestAVersionThatNeverBeganCanBeTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -303,7 +308,7 @@ func TestAVersionThatNeverBeganCanBeTakenBack(t *testing.T) {
 	}
 }
 
-// TestWhatKeepsAClusterWaitingIsTold, and nothing is made meanwhile.
+// TestWhatKeepsAClusterWaitingIsTold also checks that nothing is created meanwhile.
 func TestWhatKeepsAClusterWaitingIsTold(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -360,7 +365,8 @@ func TestWhatKeepsAClusterWaitingIsTold(t *testing.T) {
 	}
 }
 
-// TestAClusterWithoutItsFinalizerWaits, for it would leave behind what was made.
+// TestAClusterWithoutItsFinalizerWaits: a deletion would leave created objects
+// behind.
 func TestAClusterWithoutItsFinalizerWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -370,7 +376,7 @@ func TestAClusterWithoutItsFinalizerWaits(t *testing.T) {
 	}
 }
 
-// TestAStrangersObjectIsLeftAlone, to which the Cluster refers.
+// TestAStrangersObjectIsLeftAlone has a Cluster that refers to an unrelated object.
 func TestAStrangersObjectIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -391,8 +397,8 @@ func TestAStrangersObjectIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestWhatIsWantedNoMoreGoes, health checks first, and what others changed is put
-// back.
+// TestWhatIsWantedNoMoreGoes checks that health checks are deleted first, and that
+// changes of other clients are reverted.
 func TestWhatIsWantedNoMoreGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

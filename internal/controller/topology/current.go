@@ -25,7 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// group is a group of workers as it is.
+// group is an existing group of workers.
 type group struct {
 	desired.Group
 	version string
@@ -33,8 +33,8 @@ type group struct {
 	refs    [2]clusterv1.ContractVersionedObjectReference
 }
 
-// readCurrent reads what there is. Of a control plane that cannot be read nobody
-// knows what may follow; other parts only lack themselves.
+// readCurrent reads the current state. If the control plane cannot be read, the
+// next steps cannot be determined; other parts are skipped one at a time.
 func (r *Reconciler) readCurrent(ctx context.Context, s *state) (phase.Next, error) {
 	spec, done := &s.cluster.Spec, &s.cluster.Status.Initialization
 	s.current.Infrastructure, s.lost = r.referred(ctx, s, "spec.infrastructureRef", spec.InfrastructureRef, s.blueprint.Infrastructure, done.InfrastructureProvisioned)
@@ -55,7 +55,8 @@ func (r *Reconciler) readCurrent(ctx context.Context, s *state) (phase.Next, err
 	return phase.Continue(), r.readGroups(ctx, s)
 }
 
-// referred reads what the Cluster refers to: nil if that is still to be made.
+// referred reads an object to which the Cluster refers: nil if it must still be
+// created.
 func (r *Reconciler) referred(ctx context.Context, s *state, field string, ref clusterv1.ContractVersionedObjectReference, template clusterv1.ClusterClassTemplateReference, made *bool) (*unstructured.Unstructured, error) {
 	obj, err := r.read(ctx, s, field+" of Cluster", ref, template)
 	if !apierrors.IsNotFound(err) {
@@ -67,7 +68,7 @@ func (r *Reconciler) referred(ctx context.Context, s *state, field string, ref c
 	return nil, reconcile.TerminalError(fmt.Errorf("%s: %s %s/%s has been deleted while the Cluster still exists: delete the Cluster, or restore the object from a backup", field, ref.Kind, s.cluster.Namespace, ref.Name))
 }
 
-// hosts reads the template from which the control plane makes its machines.
+// hosts reads the template from which the control plane creates its machines.
 func (r *Reconciler) hosts(ctx context.Context, s *state) (*unstructured.Unstructured, error) {
 	if s.current.ControlPlane == nil || !s.blueprint.ControlPlane.Hosts.IsDefined() {
 		return nil, nil
@@ -83,7 +84,8 @@ func (r *Reconciler) hosts(ctx context.Context, s *state) (*unstructured.Unstruc
 	return r.template(ctx, s, s.current.ControlPlane, of.MachineTemplate.InfrastructureRef.String(), ref, s.blueprint.ControlPlane.Hosts)
 }
 
-// template reads what another object refers to. One that has gone is made again.
+// template reads a template to which another object refers. A deleted template is
+// created again.
 func (r *Reconciler) template(ctx context.Context, s *state, of client.Object, field string, ref clusterv1.ContractVersionedObjectReference, class clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
 	obj, err := r.read(ctx, s, fmt.Sprintf("%s of %s %s", field, of.GetObjectKind().GroupVersionKind().Kind, of.GetName()), ref, class)
 	if apierrors.IsNotFound(err) {
@@ -93,8 +95,8 @@ func (r *Reconciler) template(ctx context.Context, s *state, of client.Object, f
 }
 
 // read reads an object of the topology, nil if the reference is not set: in the
-// version in which the class names templates of its kind, or else in that which
-// its CRD has for us. where says who refers to it.
+// version in which the class names templates of its kind, or else in the version
+// that its CRD defines for the contract. where names the referring object.
 func (r *Reconciler) read(ctx context.Context, s *state, where string, ref clusterv1.ContractVersionedObjectReference, class clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
 	if !ref.IsDefined() {
 		return nil, nil
@@ -120,7 +122,7 @@ func (r *Reconciler) read(ctx context.Context, s *state, where string, ref clust
 	return obj.Unstructured, nil
 }
 
-// as is the version in which to read a kind.
+// as returns the version in which a kind is read.
 func (r *Reconciler) as(ctx context.Context, kind schema.GroupKind, class clusterv1.ClusterClassTemplateReference) (schema.GroupVersionKind, error) {
 	named := class.GroupVersionKind()
 	if kind == named.GroupKind() || kind == provider.CopyKind(named.GroupKind()) {
@@ -130,20 +132,19 @@ func (r *Reconciler) as(ctx context.Context, kind schema.GroupKind, class cluste
 	return k.GroupVersionKind, err
 }
 
-// owns reports whether an object is of the topology.
+// owns reports whether an object belongs to the topology.
 func (s *state) owns(obj metav1.Object) bool {
 	_, owned := obj.GetLabels()[clusterv1.ClusterTopologyOwnedLabel]
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	return owned && (name == "" || name == s.cluster.Name)
 }
 
-// leaving notes an object that is on its way out.
+// leaving records an object that is being deleted.
 func (s *state) leaving(obj client.Object) {
 	s.current.Deleting = append(s.current.Deleting, obj.GetObjectKind().GroupVersionKind().Kind+"/"+obj.GetName())
 }
 
-// readGroups reads the groups of workers. What is wrong with one of them stops no
-// other.
+// readGroups reads the groups of workers. An error in one of them stops no other.
 func (r *Reconciler) readGroups(ctx context.Context, s *state) error {
 	s.groups, s.current.Deployments, s.current.Pools = map[upgrade.GroupKey]*group{}, map[string]*desired.Group{}, map[string]*desired.Group{}
 	var deployments clusterv1.MachineDeploymentList
@@ -172,7 +173,8 @@ func (r *Reconciler) readGroup(ctx context.Context, s *state, kind string, obj c
 	}
 }
 
-// addGroup adds a group to what there is, with what it refers to if it is to stay.
+// addGroup adds a group to the current state, with the objects to which it refers
+// if it will stay.
 func (r *Reconciler) addGroup(ctx context.Context, s *state, kind string, obj client.Object, g *group) (err error) {
 	label, groups := clusterv1.ClusterTopologyMachineDeploymentNameLabel, s.current.Deployments
 	if kind == upgrade.MachinePool {
@@ -221,7 +223,7 @@ func (r *Reconciler) addGroup(ctx context.Context, s *state, kind string, obj cl
 	return nil
 }
 
-// workers is what is wanted of a group; nil if it is not in the topology.
+// workers returns the desired state of a group; nil if it is not in the topology.
 func (s *state) workers(key upgrade.GroupKey) *blueprint.Workers {
 	if key.Kind == upgrade.MachineDeployment {
 		for i := range s.blueprint.MachineDeployments {
@@ -239,7 +241,7 @@ func (s *state) workers(key upgrade.GroupKey) *blueprint.Workers {
 	return nil
 }
 
-// untyped is an object of core as it is compared with what is wanted.
+// untyped converts an object of core for the comparison with the desired state.
 func untyped(obj client.Object, kind string) (*unstructured.Unstructured, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// beforeDelete marks the Cluster as ready to go when nobody objects. It needs
-// nothing but the Cluster: not even its class has to be there.
+// beforeDelete marks the Cluster as ready for deletion when no extension objects.
+// It needs only the Cluster: not even its class has to exist.
 func (r *Reconciler) beforeDelete(ctx context.Context, s *state) (phase.Next, error) {
 	s.facts.Deleting = true
 	if err := r.freeGroups(ctx, s); err != nil {
@@ -45,7 +45,7 @@ func (r *Reconciler) beforeDelete(ctx context.Context, s *state) (phase.Next, er
 
 const beforeClusterDelete = "BeforeClusterDelete"
 
-// ask calls the hook that a plan asks about.
+// ask calls the hook in a question of the plan.
 func (r *Reconciler) ask(ctx context.Context, s *state, q upgrade.Question) (a upgrade.Answer, err error) {
 	s.asked = true
 	cluster := extensions.Cluster(s.wanted)
@@ -75,8 +75,8 @@ func (r *Reconciler) ask(ctx context.Context, s *state, q upgrade.Question) (a u
 	return a, nil
 }
 
-// lifecycle is the hook that a question is about, with its request and an empty
-// response; nil if there is none.
+// lifecycle returns the hook in a question, with its request and an empty response;
+// nil if there is none.
 func lifecycle(q upgrade.Question, c clusterv1.Cluster) (hook any, request hooksv1.RequestObject, response hooksv1.ResponseObject) {
 	plane, workers := steps(q.ControlPlaneUpgrades), steps(q.WorkersUpgrades)
 	switch q.Hook {
@@ -127,7 +127,7 @@ func versions(of []hooksv1.UpgradeStep) (out []string) {
 	return out
 }
 
-// patchers are extensions that are asked about patches.
+// patchers calls the extensions that generate or validate patches.
 type patchers struct {
 	Extensions
 	ctx context.Context // of the reconcile: the computation has none

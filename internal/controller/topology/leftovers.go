@@ -25,14 +25,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// object names an object.
+// object identifies an object.
 type object struct {
 	kind schema.GroupKind
 	name string
 }
 
-// refers notes what is used by an object: nothing if that is on its way out, but
-// for a pool, which takes its objects down itself.
+// refers records the objects to which an object refers: none if that is being
+// deleted, except for a pool, which deletes its objects itself.
 func (s *state) refers(by client.Object, refs ...clusterv1.ContractVersionedObjectReference) {
 	_, pool := by.(*clusterv1.MachinePool)
 	if !by.GetDeletionTimestamp().IsZero() && !pool {
@@ -44,7 +44,7 @@ func (s *state) refers(by client.Object, refs ...clusterv1.ContractVersionedObje
 	}
 }
 
-// uses notes what is used from now on, or still.
+// uses records templates that are in use from now on, or still.
 func (s *state) uses(templates ...*unstructured.Unstructured) {
 	for _, t := range templates {
 		if t != nil {
@@ -55,8 +55,9 @@ func (s *state) uses(templates ...*unstructured.Unstructured) {
 	}
 }
 
-// removeLeftovers deletes what is wanted no more: health checks before what they
-// look after, and templates when nothing refers to them. It tells what was done.
+// removeLeftovers deletes objects that are no longer desired: health checks before
+// their targets, and templates when no object refers to them. It emits events for
+// all writes.
 func (r *Reconciler) removeLeftovers(ctx context.Context, s *state) (phase.Next, error) {
 	defer r.tell(s)
 	errs := []error{r.removeHealthChecks(ctx, s)}
@@ -84,8 +85,8 @@ func (r *Reconciler) remove(ctx context.Context, s *state, obj *unstructured.Uns
 	return nil
 }
 
-// removeHealthChecks deletes those that are wanted no more. Of a part of which
-// nothing is known they stay.
+// removeHealthChecks deletes health checks that are no longer desired. The check of
+// a part that could not be read stays.
 func (r *Reconciler) removeHealthChecks(ctx context.Context, s *state) error {
 	wanted := map[string]bool{}
 	keep := func(check, of *unstructured.Unstructured, name string) {
@@ -121,8 +122,8 @@ func (r *Reconciler) removeHealthChecks(ctx context.Context, s *state) error {
 	return errors.Join(errs...)
 }
 
-// ofCluster lists what of the Cluster carries the label of a topology. It is shared
-// with the cache.
+// ofCluster lists the objects of the Cluster that have the label of a topology.
+// They are shared with the cache.
 func (r *Reconciler) ofCluster(ctx context.Context, s *state, list client.ObjectList) error {
 	err := r.Mgmt.List(ctx, list, client.InNamespace(s.cluster.Namespace), client.MatchingFields{index.ClusterName: s.cluster.Name}, client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -131,8 +132,8 @@ func (r *Reconciler) ofCluster(ctx context.Context, s *state, list client.Object
 	return nil
 }
 
-// removeTemplates deletes copies of templates that nothing refers to any more, and
-// objects made for a pool that never came to be.
+// removeTemplates deletes copies of templates to which no object refers any longer,
+// and objects created for a pool that was never created.
 func (r *Reconciler) removeTemplates(ctx context.Context, s *state) error {
 	sets, err := r.sets(ctx, s)
 	if err != nil {
@@ -143,7 +144,7 @@ func (r *Reconciler) removeTemplates(ctx context.Context, s *state) error {
 		s.refers(&sets[i], spec.Bootstrap.ConfigRef, spec.InfrastructureRef)
 	}
 	var errs []error
-	for _, kind := range slices.SortedFunc(maps.Keys(s.memory.kinds), inOrder) { // one event tells of all
+	for _, kind := range slices.SortedFunc(maps.Keys(s.memory.kinds), inOrder) { // one event names all of them
 		errs = append(errs, r.removeUnused(ctx, s, kind))
 	}
 	return errors.Join(errs...)
@@ -163,8 +164,8 @@ func (r *Reconciler) removeUnused(ctx context.Context, s *state, kind schema.Gro
 	return errors.Join(errs...)
 }
 
-// copies lists what of a kind was made for the topology: nothing if the kind has
-// gone.
+// copies lists the objects of a kind that were created for the topology: none if
+// the kind does not exist any longer.
 func (r *Reconciler) copies(ctx context.Context, s *state, kind schema.GroupKind) ([]unstructured.Unstructured, error) {
 	found, err := r.Providers.List(ctx, kind, s.cluster.Namespace, clusterv1.ClusterNameLabel, client.MatchingLabels{
 		clusterv1.ClusterNameLabel: s.cluster.Name, clusterv1.ClusterTopologyOwnedLabel: "",
@@ -182,9 +183,9 @@ func (r *Reconciler) sets(ctx context.Context, s *state) ([]clusterv1.MachineSet
 	return sets.Items, err
 }
 
-// madeFor reports whether an object was made for the Cluster alone. A template
-// has no other owner that takes it down; one that is no template has, once a pool
-// has taken it over.
+// madeFor reports whether an object was created for the Cluster only. A template
+// has no other owner that deletes it; another object has one, once a pool has
+// adopted it.
 func (r *Reconciler) madeFor(s *state, obj *unstructured.Unstructured) bool {
 	if strings.HasSuffix(obj.GetKind(), clusterv1.TemplateSuffix) {
 		return true
@@ -194,8 +195,9 @@ func (r *Reconciler) madeFor(s *state, obj *unstructured.Unstructured) bool {
 	return pool && !others
 }
 
-// freeGroups takes away the finalizers with which Cluster API keeps the groups of a
-// topology until it has deleted their templates. Here nothing waits for that.
+// freeGroups removes the finalizers by which Cluster API delays the deletion of the
+// groups of a topology until it has deleted their templates. Here nothing waits for
+// that.
 func (r *Reconciler) freeGroups(ctx context.Context, s *state) error {
 	var deployments clusterv1.MachineDeploymentList
 	sets, err := r.sets(ctx, s)

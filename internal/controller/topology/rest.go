@@ -22,17 +22,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// restFor is how long a look that found nothing to do stands for those after it. A
-// cluster comes up in less, which is when most of them find nothing new; and what
-// nothing tells of, as a webhook that does other things than before, is met
-// afterwards as it would have been.
+// restFor is how long a no-op result can be reused. A cluster is provisioned in
+// less, which is when most reconciles find nothing new. A change that no watch
+// reports, such as a webhook with different behavior, is detected afterwards, as it
+// would have been.
 const restFor = time.Minute
 
-// sight tells what a reconcile has read from what another has. The zero value is
-// that of one which has not come so far.
+// sight is a fingerprint of what a reconcile has read. The zero value means that
+// the reconcile has not read everything.
 type sight [sha256.Size]byte
 
-// rest is what a reconcile came to that found all as it should be.
+// rest is the result of a reconcile that found everything as desired.
 type rest struct {
 	sight sight
 	until time.Time
@@ -41,10 +41,10 @@ type rest struct {
 	held  []string
 }
 
-// rests ends a reconcile that sees what the last one saw, if that had nothing to
-// do: this one would compute and compare it all once more to find the same. Half
-// of the looks at a cluster that comes up are of that kind, be it that the status
-// of something has changed or that one of its own is due.
+// rests ends a reconcile that has read the same as the last one, if that had
+// nothing to write: it would compute and compare everything again with the same
+// result. Half of the reconciles of a cluster that is being provisioned are like
+// that, after a status change of one of its objects or a status write that was due.
 func (r *Reconciler) rests(ctx context.Context, s *state) (phase.Next, error) {
 	last := s.memory.rest
 	s.memory.rest = nil
@@ -61,9 +61,9 @@ func (r *Reconciler) rests(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Wait(0), nil
 }
 
-// settle notes what a reconcile came to, if the next one may rely on that: nothing
-// failed or is waited for, and nobody outside was asked, who may answer otherwise. What
-// it has written itself is not as it was seen, so that the next one differs.
+// settle caches the result of a reconcile if the next one may reuse it: nothing
+// failed or is awaited, and no extension was called, whose answer may change. The
+// reconcile's own writes change the fingerprint, so that the next one differs.
 func (r *Reconciler) settle(s *state, res ctrl.Result, err error) {
 	if err != nil || !res.IsZero() || s.asked || s.sight == (sight{}) || s.memory.rest != nil {
 		return
@@ -73,9 +73,9 @@ func (r *Reconciler) settle(s *state, res ctrl.Result, err error) {
 	}
 }
 
-// see sums up what a reconcile reads: the Cluster, its class and templates of that,
-// what there is of it, and what may be left over. What cannot be read is told by
-// who needs it: then this is zero.
+// see summarizes what a reconcile reads: the Cluster, its class and the templates
+// of the class, its existing objects, and possible leftovers. If something cannot
+// be read, the result is zero, and the phase that needs it reports the error.
 func (r *Reconciler) see(ctx context.Context, s *state) sight {
 	for _, of := range s.blueprint.Templates() {
 		template, err := r.classTemplate(ctx, s, of)
@@ -87,7 +87,7 @@ func (r *Reconciler) see(ctx context.Context, s *state) sight {
 	if err := r.seeLeftovers(ctx, s); err != nil {
 		return sight{}
 	}
-	slices.Sort(s.seen) // lists come in any order
+	slices.Sort(s.seen) // lists have no fixed order
 	text, err := json.Marshal(map[string]any{
 		"generation": s.cluster.Generation, "labels": s.cluster.Labels, "annotations": s.cluster.Annotations,
 		"class": version(s.class), "contract": s.contract, "upgrade": s.facts.Upgrade, "objects": s.seen,
@@ -98,7 +98,7 @@ func (r *Reconciler) see(ctx context.Context, s *state) sight {
 	return sha256.Sum256(text)
 }
 
-// seeLeftovers notes what removeLeftovers looks at.
+// seeLeftovers records the objects that removeLeftovers reads.
 func (r *Reconciler) seeLeftovers(ctx context.Context, s *state) error {
 	var checks clusterv1.MachineHealthCheckList
 	if err := r.ofCluster(ctx, s, &checks); err != nil {
@@ -127,13 +127,13 @@ func (r *Reconciler) seeLeftovers(ctx context.Context, s *state) error {
 	return nil
 }
 
-// sees notes an object that was read.
+// sees records an object that was read.
 func (s *state) sees(obj client.Object) { s.seen = append(s.seen, version(obj)) }
 
-// version is an object as it is.
+// version identifies one version of an object.
 func version(obj client.Object) string { return string(obj.GetUID()) + "/" + obj.GetResourceVersion() }
 
-// inOrder is that of kinds by their names.
+// inOrder compares kinds by their names.
 func inOrder(a, b schema.GroupKind) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Group, b.Group))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// resting is a world in which a Cluster is all that it should be. It counts the
-// reconciles that compare objects with what is wanted of them: each reads a
+// resting returns a world in which a Cluster is in steady state. It counts the
+// reconciles that compare objects with their desired state: each reads a
 // MachineDeployment by its name.
 func resting(t *testing.T) (w *world, compared *int) {
 	t.Helper()
@@ -39,13 +39,13 @@ func resting(t *testing.T) (w *world, compared *int) {
 	if err := w.Mgmt.Create(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	w.must() // makes all
-	w.must() // finds it made
+	w.must() // creates all
+	w.must() // finds all created
 	*compared = 0
 	return w, compared
 }
 
-// TestWhatWasSeenBeforeIsNotComparedAgain, for a while.
+// TestWhatWasSeenBeforeIsNotComparedAgain checks this until the result expires.
 func TestWhatWasSeenBeforeIsNotComparedAgain(t *testing.T) {
 	t.Parallel()
 	w, compared := resting(t)
@@ -75,7 +75,7 @@ func TestWhatWasSeenBeforeIsNotComparedAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsNewIsCompared, whatever part it is of.
+// TestWhatIsNewIsCompared covers all parts of a topology.
 func TestWhatIsNewIsCompared(t *testing.T) {
 	t.Parallel()
 	first := func(w *world, apiVersion, kind string) string { return w.names(apiVersion, kind)[0] }
@@ -157,7 +157,7 @@ func TestWhatIsNewIsCompared(t *testing.T) {
 	}
 }
 
-// TestWhoeverIsAskedIsAskedAgain: the answer may be another one.
+// TestWhoeverIsAskedIsAskedAgain has an extension whose answer may change.
 func TestWhoeverIsAskedIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []

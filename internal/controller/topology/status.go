@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/status"
 )
 
-// paused tells of a pause.
+// paused adds the reasons for a pause to the facts.
 func (r *Reconciler) paused(s *state) {
 	if ptr.Deref(s.cluster.Spec.Paused, false) {
 		s.facts.Paused = append(s.facts.Paused, status.PausedBySpec)
@@ -30,9 +30,9 @@ func (r *Reconciler) paused(s *state) {
 	r.condition(s)
 }
 
-// report fills the status. What was only changed by somebody else meanwhile is
-// tried again at once, and no failure. After a start nobody can be asked for a
-// moment: what was said of this generation is said still.
+// report fills the status. A conflict with another client's write is retried
+// immediately, and is no failure. Just after a start no extension can be called:
+// the earlier report of the same generation stays.
 func (r *Reconciler) report(s *state, failed error) {
 	said := conditions.Get(s.cluster, clusterv1.ClusterTopologyReconciledCondition)
 	starting := errors.Is(failed, extensions.ErrNotReady) && said != nil && said.ObservedGeneration == s.cluster.Generation
@@ -58,7 +58,8 @@ func (r *Reconciler) condition(s *state) {
 	}
 }
 
-// plans tells of what is ahead. The counters beside it are another controller's.
+// plans reports the planned versions. The counters next to them belong to another
+// controller.
 func (s *state) plans() {
 	setPlans(&s.cluster.Status, listed(s.facts.Plan.ControlPlaneUpgrades), listed(s.facts.Plan.WorkersUpgrades))
 }
@@ -85,12 +86,12 @@ func listed(versions []string) (out []clusterv1.StatusUpgradePlanVersion) {
 	return out
 }
 
-// carry tells in another copy of a Cluster what one tells of its topology.
+// carry copies the report about the topology from one copy of a Cluster to another.
 func (r *Reconciler) carry(from, to client.Object) {
 	was, is := from.(*clusterv1.Cluster), to.(*clusterv1.Cluster)
 	c := conditions.Get(was, clusterv1.ClusterTopologyReconciledCondition)
 	if c == nil || !is.DeletionTimestamp.IsZero() {
-		return // what is said of a deletion comes with it
+		return // the write of the deletion includes its report
 	}
 	conditions.Set(is, c.LastTransitionTime.Time, *c)
 	if r.Legacy {

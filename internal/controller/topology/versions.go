@@ -28,15 +28,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// readVersions reads which version each part has.
+// readVersions reads the version of each part.
 func (r *Reconciler) readVersions(ctx context.Context, s *state) (_ phase.Next, err error) {
 	s.facts.Upgrade, err = r.versions(ctx, s)
 	return phase.Continue(), err
 }
 
-// planVersions decides which version each part gets, and asks hooks for that. A
-// plan that could not be completed begins nothing that has to wait, so that the
-// rest goes on with it.
+// planVersions decides which version each part gets, and calls hooks for that. An
+// incomplete plan starts nothing that has to wait, so that the remaining phases can
+// use it.
 func (r *Reconciler) planVersions(ctx context.Context, s *state) (phase.Next, error) {
 	made, err := upgrade.Planner.Make(s.facts.Upgrade, func(q upgrade.Question) (upgrade.Answer, error) { return r.ask(ctx, s, q) })
 	s.facts.Plan = &made.Plan
@@ -49,7 +49,7 @@ func (r *Reconciler) planVersions(ctx context.Context, s *state) (phase.Next, er
 	return phase.LookAgain(made.Plan.RetryAfter), nil
 }
 
-// versions are the facts of an upgrade.
+// versions returns the facts of an upgrade.
 func (r *Reconciler) versions(ctx context.Context, s *state) (f upgrade.Facts, err error) {
 	c := s.cluster
 	f = upgrade.Facts{
@@ -90,7 +90,7 @@ func concurrency(c *clusterv1.Cluster) (int, error) {
 	return n, nil
 }
 
-// controlPlane reads what an upgrade looks at.
+// controlPlane returns the facts about the control plane for an upgrade.
 func (s *state) controlPlane() (cp upgrade.ControlPlane, err error) {
 	cp.Kind = provider.CopyKind(s.blueprint.ControlPlane.Template.GroupVersionKind().GroupKind()).Kind
 	obj := s.current.ControlPlane
@@ -113,7 +113,7 @@ func (s *state) controlPlane() (cp upgrade.ControlPlane, err error) {
 		if cp.Reported, _, err = of.StatusVersion.Get(obj); err != nil {
 			return cp, err
 		}
-		if cp.Reported == "" { // it may say by versions alone
+		if cp.Reported == "" { // it may report an upgrade only by its versions
 			cp.Reported = cp.Version
 		}
 	}
@@ -121,9 +121,9 @@ func (s *state) controlPlane() (cp upgrade.ControlPlane, err error) {
 	return cp, err
 }
 
-// workers are the groups of workers as an upgrade looks at them: those of the
-// topology in its order, and then those that are to go. One of which nobody can
-// say what it runs is as if it were on its way.
+// workers returns the groups of workers for an upgrade: those of the topology in
+// its order, and then those that will be deleted. A group whose version cannot be
+// determined counts as upgrading.
 func (r *Reconciler) workers(ctx context.Context, s *state) (all []upgrade.Group, err error) {
 	var machines clusterv1.MachineList
 	of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingFields{index.ClusterName: s.cluster.Name}, client.UnsafeDisableDeepCopy}
@@ -167,9 +167,9 @@ func byName(a, b upgrade.GroupKey) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 }
 
-// groupUpgrading reports whether not all that a group has runs its version. What
-// the Nodes of a pool run cannot be known while the cluster is not connected,
-// which matters, and wakes us, only during an upgrade.
+// groupUpgrading reports whether a group has members that do not run its version.
+// The versions of a pool's Nodes are not available while the cluster is not
+// connected, which matters, and triggers a reconcile, only during an upgrade.
 func (r *Reconciler) groupUpgrading(ctx context.Context, s *state, g *group, machines []*clusterv1.Machine) (bool, error) {
 	if g.pool == nil {
 		return workers.DeploymentUpgrading(machines, g.version)

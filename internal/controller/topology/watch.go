@@ -25,8 +25,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
-// clusterMatters passes what is read of a Cluster. What is reported of it changes
-// all the time.
+// clusterMatters passes changes of the fields of a Cluster that are read. Its
+// status changes all the time.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{
@@ -36,16 +36,17 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// begun leaves out a Cluster that has just been created: it has no finalizer yet,
-// and there is nothing to do before it has.
+// begun drops a Cluster that has just been created: it has no finalizer yet, and
+// there is nothing to do before it has one.
 func begun() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool {
 		return controllerutil.ContainsFinalizer(e.Object, clusterv1.ClusterFinalizer)
 	}}
 }
 
-// classMatters waits for the controller of classes: a spec that it has not looked at
-// is of no use yet, and each of the Clusters would say so for a moment.
+// classMatters waits for the controller of classes: a spec that it has not
+// reconciled cannot be used yet, and each of the Clusters would report that for a
+// moment.
 func classMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.ClusterClass) []any {
 		return []any{
@@ -55,7 +56,7 @@ func classMatters() predicate.Predicate {
 	})
 }
 
-// ofOwned wakes the Cluster whose topology an object is of.
+// ofOwned returns a request for the Cluster to whose topology an object belongs.
 func ofOwned(_ context.Context, obj client.Object) []reconcile.Request {
 	labels := obj.GetLabels()
 	_, owned := labels[clusterv1.ClusterTopologyOwnedLabel]
@@ -66,19 +67,19 @@ func ofOwned(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// written is what may be put back of an object.
+// written returns the fields of an object that the controller may revert.
 func written(obj client.Object) []any {
 	return []any{obj.GetGeneration(), obj.GetLabels(), obj.GetAnnotations(), obj.GetOwnerReferences(), obj.GetDeletionTimestamp().IsZero()}
 }
 
 func ownedMatters() predicate.Predicate { return controller.Matters(written) }
 
-// poolMatters passes the Nodes of a pool too, which tell what it runs.
+// poolMatters also passes changes of the Nodes of a pool, which have its versions.
 func poolMatters() predicate.Predicate {
 	return controller.Matters(func(p *clusterv1.MachinePool) []any { return append(written(p), p.Status.NodeRefs) })
 }
 
-// gone passes the end of an object alone, and that it begins.
+// gone passes only the start and the end of a deletion.
 func gone() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -89,7 +90,7 @@ func gone() predicate.Predicate {
 	}
 }
 
-// ofMachine wakes the Cluster of a Machine during an upgrade.
+// ofMachine returns a request for the Cluster of a Machine during an upgrade.
 func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.duringUpgrade(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.(*clusterv1.Machine).Spec.ClusterName})
 }
@@ -104,7 +105,8 @@ func machineMatters() predicate.Predicate {
 	})
 }
 
-// ofNode wakes the Cluster of a Node, or of a connection, during an upgrade.
+// ofNode returns a request for the Cluster of a Node, or of a connection, during an
+// upgrade.
 func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
 	return r.duringUpgrade(ctx, cluster)
 }
@@ -123,8 +125,8 @@ func (r *Reconciler) duringUpgrade(ctx context.Context, key client.ObjectKey) []
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// ofExtension wakes the Clusters that an extension may have another answer for:
-// those whose class asks it, and those that wait for a hook.
+// ofExtension returns requests for the Clusters for which an extension may have
+// another answer: those whose class uses it, and those that wait for a hook.
 func (r *Reconciler) ofExtension(ctx context.Context, config string) []reconcile.Request {
 	ours := func(handler string) bool { return strings.HasSuffix(handler, "."+config) }
 	classes := map[client.ObjectKey]bool{}
@@ -144,8 +146,9 @@ func (r *Reconciler) ofExtension(ctx context.Context, config string) []reconcile
 	})
 }
 
-// watch has a kind of a provider wake us: by what refers to its objects, or if
-// they are templates or objects of a pool, by what they are copies of or for.
+// watch starts a watch of a provider's kind: events map to the Clusters that refer
+// to the object or, for templates and objects of a pool, to the Clusters for which
+// they are sources or copies.
 func (r *Reconciler) watch(ctx context.Context, kind schema.GroupVersionKind, s *state) error {
 	w := provider.Wake{Controller: Name, Watcher: r.watcher}
 	gk := kind.GroupKind()
@@ -162,14 +165,14 @@ func (r *Reconciler) watch(ctx context.Context, kind schema.GroupVersionKind, s 
 	return r.Providers.WatchAs(ctx, kind, w)
 }
 
-// planeMatters are what is read of a control plane: its versions, and how far it
-// has come with them.
+// planeMatters returns the fields of a control plane that are read: its versions,
+// and the progress of their rollout.
 func planeMatters(version string) func(*unstructured.Unstructured) []any {
 	of, err := contract.ControlPlaneFor(version)
 	return func(u *unstructured.Unstructured) []any {
 		all := written(u)
 		if err != nil {
-			return append(all, u.GetResourceVersion()) // whoever reads it tells
+			return append(all, u.GetResourceVersion()) // the reader reports the error
 		}
 		provisioning, _ := of.IsProvisioning(u)
 		upgrading, _ := of.IsUpgrading(u)
@@ -178,8 +181,8 @@ func planeMatters(version string) func(*unstructured.Unstructured) []any {
 	}
 }
 
-// ofTemplate wakes the Clusters of the classes that name a template, or the one
-// that has made the copy.
+// ofTemplate returns requests for the Clusters of the classes that name a template,
+// or for the one that created the copy.
 func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []reconcile.Request {
 	if _, owned := template.GetLabels()[clusterv1.ClusterTopologyOwnedLabel]; owned {
 		_, pool := template.GetLabels()[clusterv1.ClusterTopologyMachinePoolNameLabel]

@@ -12,7 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// TestWhatOfAClassWakesItsClusters is what they go by, and tell of.
+// TestWhatOfAClassWakesItsClusters covers the fields that Clusters read and report.
 func TestWhatOfAClassWakesItsClusters(t *testing.T) {
 	t.Parallel()
 	said := func(kind, status, reason, message string) func(*clusterv1.ClusterClass) {
@@ -46,7 +46,8 @@ func TestWhatOfAClassWakesItsClusters(t *testing.T) {
 	}
 }
 
-// TestAClusterIsLookedAtOnceItHasItsFinalizer, and when it has gone.
+// TestAClusterIsLookedAtOnceItHasItsFinalizer checks that it is reconciled then,
+// and when it was deleted.
 func TestAClusterIsLookedAtOnceItHasItsFinalizer(t *testing.T) {
 	t.Parallel()
 	bare, held := &clusterv1.Cluster{}, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{clusterv1.ClusterFinalizer}}}

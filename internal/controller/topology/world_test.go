@@ -96,7 +96,7 @@ spec:
     workers: {machineDeployments: [{class: plain, name: a, replicas: 1}]}
 `
 
-// world is a store with a class, and the reconciler that is called once at a time.
+// world is a store with a class, and the reconciler, which tests call directly.
 type world struct {
 	*testing.T
 	*sim.World
@@ -110,7 +110,7 @@ type world struct {
 
 var errCrash = errors.New("the process has ended")
 
-// newWorld makes one with a class, of which some text is replaced by other.
+// newWorld returns a world with a class, in which changes replaces some text.
 func newWorld(t *testing.T, changes ...string) *world {
 	t.Helper()
 	s, err := sim.NewWorld(sim.Options{Clock: sim.NewClock(time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC))})
@@ -135,7 +135,7 @@ func newWorld(t *testing.T, changes ...string) *world {
 	return w
 }
 
-// restart forgets all that the reconciler remembers.
+// restart drops everything that the reconciler caches.
 func (w *world) restart() {
 	w.r = &topology.Reconciler{
 		Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Classes: classes.New(w.mgmt), Schemas: schemas.New(w.mgmt, w.mgmt),
@@ -150,8 +150,8 @@ func (unconnected) Client(context.Context, client.ObjectKey) (client.Client, err
 	return nil, workload.ErrNotConnected
 }
 
-// hooks are what extensions answer, by the hook's name or, of a patch, by the
-// handler's. Who is not there has no objection.
+// hooks are the answers of extensions, by the hook's name or, for a patch, by the
+// handler's. An absent extension has no objection.
 type hooks map[string]func(request hooksv1.RequestObject, response hooksv1.ResponseObject) error
 
 func (hooks) Source(extensions.ToRequests) source.Source { return nil }
@@ -177,7 +177,7 @@ func (h hooks) Reject(_ any, name string, _ hooksv1.RequestObject) {
 	}
 }
 
-// blocks is an answer that holds up what comes after it.
+// blocks is an answer that delays the next steps.
 func blocks(_ hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	response.(hooksv1.RetryResponseObject).SetRetryAfterSeconds(10)
 	response.SetMessage("not yet")
@@ -204,7 +204,7 @@ func (w *world) add(documents string) {
 	}
 }
 
-// cluster reads the Cluster; nil if it has gone.
+// cluster reads the Cluster; nil if it was deleted.
 func (w *world) cluster() *clusterv1.Cluster {
 	w.Helper()
 	c := &clusterv1.Cluster{}
@@ -248,7 +248,7 @@ func edit[T client.Object](w *world, name string, obj T, change func(T)) {
 	}
 }
 
-// topology changes what a user wants of the Cluster.
+// topology changes the topology of the Cluster as a user does.
 func (w *world) topology(change func(*clusterv1.Topology)) {
 	w.Helper()
 	edit(w, "c", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { change(&c.Spec.Topology) })
@@ -270,7 +270,7 @@ func (w *world) names(apiVersion, kind string) (names []string) {
 	return names
 }
 
-// all lists all objects of the topology but the Cluster.
+// all lists all objects of the topology except the Cluster.
 func (w *world) all() (all []string) {
 	w.Helper()
 	for _, of := range [][2]string{
@@ -290,7 +290,7 @@ const (
 	bootstrap = "bootstrap.cluster.x-k8s.io/v1beta2"
 )
 
-// reconciled fails unless condition TopologyReconciled is as wanted.
+// reconciled fails unless condition TopologyReconciled is as desired.
 func (w *world) reconciled(want string) {
 	w.Helper()
 	c := conditions.Get(w.cluster(), clusterv1.ClusterTopologyReconciledCondition)

@@ -25,7 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// compute says what is wanted of all objects.
+// compute computes the desired state of all objects.
 func (r *Reconciler) compute(ctx context.Context, s *state) (phase.Next, error) {
 	patches, err := r.Classes.Patches(s.class)
 	if err != nil {
@@ -67,8 +67,8 @@ func (r *Reconciler) classTemplate(ctx context.Context, s *state, ref clusterv1.
 	return obj.Unstructured, nil
 }
 
-// writeCluster stores, before any object is written, what they will be found by,
-// and which hooks are still to be called.
+// writeCluster stores, before any object is written, the references by which the
+// objects will be found, and the pending hooks.
 func (r *Reconciler) writeCluster(ctx context.Context, s *state) (phase.Next, error) {
 	c, plan := s.cluster, s.facts.Plan
 	if c.Labels == nil {
@@ -86,7 +86,7 @@ func (r *Reconciler) writeCluster(ctx context.Context, s *state) (phase.Next, er
 	return phase.Continue(), err
 }
 
-// annotate sets an annotation, or takes it away if it would say nothing.
+// annotate sets an annotation, or removes it if its value would be empty.
 func annotate(c *clusterv1.Cluster, name, value string) {
 	if value == "" {
 		delete(c.Annotations, name)
@@ -98,8 +98,8 @@ func annotate(c *clusterv1.Cluster, name, value string) {
 	c.Annotations[name] = value
 }
 
-// writeObjects brings all objects to what is wanted, each whatever becomes of
-// those that it does not refer to.
+// writeObjects updates all objects to their desired state, each independently of
+// failures of objects to which it does not refer.
 func (r *Reconciler) writeObjects(ctx context.Context, s *state) (phase.Next, error) {
 	w := &writing{Reconciler: r, state: s, applies: r.writer()}
 	if s.lost == nil {
@@ -128,7 +128,7 @@ type writing struct {
 	applies *apply.Writer
 }
 
-// change is what an event tells of a write beside the object.
+// change has the details of a write for its event, in addition to the object.
 type change struct {
 	old      *unstructured.Unstructured // the template that was used so far
 	from, to string                     // versions
@@ -153,8 +153,8 @@ func (w *writing) template(ctx context.Context, wanted, old *unstructured.Unstru
 	return w.write(ctx, wanted, change{old: old})
 }
 
-// write brings an object to what is wanted. It reports whether what refers to it
-// may be written.
+// write updates an object to its desired state. It reports whether objects that
+// refer to it may be written.
 func (w *writing) write(ctx context.Context, wanted *unstructured.Unstructured, c change) bool {
 	if wanted == nil {
 		return true
@@ -203,8 +203,7 @@ func (w *writing) try(ctx context.Context, wanted *unstructured.Unstructured, c 
 	return nil
 }
 
-// live reads an object by its name, nil if it is not there, and has its kind wake
-// us.
+// live reads an object by its name, nil if not found, and watches its kind.
 func (r *Reconciler) live(ctx context.Context, s *state, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	kind, key := wanted.GroupVersionKind(), client.ObjectKeyFromObject(wanted)
 	if kind.Group == clusterv1.GroupVersion().Group {
@@ -228,7 +227,7 @@ func (r *Reconciler) live(ctx context.Context, s *state, wanted *unstructured.Un
 	return obj.Unstructured, nil
 }
 
-// note keeps what was done, for an event.
+// note records a write, for an event.
 func (s *state) note(reason, text string, args ...any) {
 	if s.did == nil {
 		s.did = map[string][]string{}
@@ -236,10 +235,10 @@ func (s *state) note(reason, text string, args ...any) {
 	s.did[reason] = append(s.did[reason], fmt.Sprintf(text, args...))
 }
 
-// longestNote is how long an event's note may be.
+// longestNote is the maximum length of an event's note.
 const longestNote = 1024
 
-// tell tells users what was done, in as few events as it fits.
+// tell emits events for all writes, as few as possible.
 func (r *Reconciler) tell(s *state) {
 	for _, reason := range []string{"Create", "Update", "Delete"} {
 		var note string

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup saves what a plane keeps into one file, and makes a data directory
-// of it again: a snapshot of etcd, and the authorities and keys by which all that
-// the plane has issued is known. What follows from those is made anew by a start.
+// Package backup saves the data of a plane into one file, and restores a data
+// directory from it: a snapshot of etcd, and the authorities and keys by which
+// everything that the plane has issued is verified. What is derived from those is
+// created again at a start.
 //
-// Machines are not in it, and neither are simulated or container ones, which are
-// their host's.
+// Machines are not included, not even simulated or container ones, which belong to
+// their host.
 package backup
 
 import (
@@ -36,17 +37,17 @@ import (
 const (
 	kind         = "backup"
 	snapshotName = "etcd.snapshot"
-	// etcd keeps at most 8 GiB here, and its file may have that much again unused.
+	// etcd stores at most 8 GiB here, and its file may have that much again unused.
 	maxSnapshot = 16 << 30
-	// maxKey is many times what a certificate or a key has.
+	// maxKey is many times the size of a certificate or a key.
 	maxKey = 1 << 20
-	// prefix is where a plane with an embedded etcd has its keys.
+	// prefix is the prefix of the keys of a plane with an embedded etcd.
 	prefix = "/registry"
 )
 
-// Report says what a backup has.
+// Report describes the content of a backup.
 type Report struct {
-	// Created is when it was made.
+	// Created is when it was created.
 	Created time.Time
 	// Bytes is the size of the snapshot of etcd in it.
 	Bytes int64
@@ -68,7 +69,7 @@ func Save(ctx context.Context, dir datadir.Dir, file string, recipients ...age.R
 	if err != nil {
 		return Report{}, fmt.Errorf("make a file for the snapshot of etcd: %w", err)
 	}
-	defer func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }() // what matters has been copied
+	defer func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }() // the data has been copied
 	if err := save(ctx, dir, spool); err != nil {
 		return Report{}, fmt.Errorf("take a snapshot of etcd: %w", err)
 	}
@@ -79,7 +80,8 @@ func Save(ctx context.Context, dir datadir.Dir, file string, recipients ...age.R
 	return r, nil
 }
 
-// save takes the snapshot: of the plane that runs, or of what one has left.
+// save takes the snapshot: from the running plane, or from the data of a stopped
+// one.
 func save(ctx context.Context, dir datadir.Dir, w io.Writer) error {
 	h, running, err := datadir.Running(dir)
 	if err != nil {
@@ -101,7 +103,7 @@ func save(ctx context.Context, dir datadir.Dir, w io.Writer) error {
 	return mgmtplane.Snapshot(ctx, dir, w)
 }
 
-// fromServer takes it from the first server of an external etcd that gives it.
+// fromServer takes it from the first server of an external etcd that provides it.
 func fromServer(ctx context.Context, h datadir.Holder, dir datadir.Dir, w io.Writer) error {
 	e := mgmtplane.ExternalEtcd{CAFile: h.Flags["etcd-cafile"], CertFile: h.Flags["etcd-certfile"], KeyFile: h.Flags["etcd-keyfile"]}
 	if h.Flags["join"] != "" {
@@ -122,7 +124,7 @@ func fromServer(ctx context.Context, h datadir.Holder, dir datadir.Dir, w io.Wri
 			return nil
 		}
 		if errs = append(errs, fmt.Errorf("%s: %w", server, err)); counted.n > 0 {
-			break // half of one is written
+			break // a part of it is written
 		}
 	}
 	return errors.Join(errs...)
@@ -149,7 +151,7 @@ func fromEndpoint(ctx context.Context, cfg clientv3.Config, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // it has given all
+	defer func() { _ = c.Close() }() // all data was received
 	answering, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if _, err := c.Status(answering, cfg.Endpoints[0]); err != nil {
@@ -163,7 +165,7 @@ func fromEndpoint(ctx context.Context, cfg clientv3.Config, w io.Writer) error {
 	return errors.Join(err, res.Snapshot.Close())
 }
 
-// pack writes the file, whole or not at all.
+// pack writes the file, completely or not at all.
 func pack(dir datadir.Dir, file string, spool *os.File, recipients []age.Recipient) (Report, error) {
 	size, err := spool.Seek(0, io.SeekEnd)
 	if err != nil {

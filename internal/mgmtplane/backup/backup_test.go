@@ -97,7 +97,7 @@ func TestWhatIsSavedIsRestored(t *testing.T) {
 	}
 }
 
-// restored wants the keys, the value, and revisions far beyond those that were.
+// restored requires the keys, the value, and revisions far beyond the earlier ones.
 func restored(t *testing.T, how, file string, keys pki.Folder, revision int64, secret age.Identity) {
 	t.Helper()
 	dir := datadir.Dir(filepath.Join(t.TempDir(), "new"))

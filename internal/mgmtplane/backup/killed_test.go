@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
-// restoredBy is the environment of the test's own program when it is to restore a
-// backup, as "FILE DIRECTORY", and be killed.
+// restoredBy is the environment variable with which the test's own program restores
+// a backup, as "FILE DIRECTORY", and is killed.
 const restoredBy = "CAPSTAN_TEST_RESTORE"
 
 func TestMain(m *testing.M) {
@@ -57,8 +57,8 @@ func saved(t *testing.T) (file string, keys pki.Folder, revision int64) {
 	return file, keys, put.Header.Revision
 }
 
-// TestARestoreThatIsKilledLeavesNothingOrTheWhole kills it when this or that is there
-// of what it makes.
+// TestARestoreThatIsKilledLeavesNothingOrTheWhole kills it when one of the files
+// exists that it creates.
 func TestARestoreThatIsKilledLeavesNothingOrTheWhole(t *testing.T) {
 	file, keys, revision := saved(t)
 	for _, there := range []string{"", snapshotName, "pki/ca.key", "etcd/member/snap/db", "etcd/member/wal"} {

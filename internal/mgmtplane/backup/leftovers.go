@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// saving and restoring are patterns of the names under which files and folders are
-// made beside the place that they are for.
+// saving and restoring are patterns of the names of temporary files and
+// directories, which are created next to their destination.
 const saving, restoring = ".capstan-backup-*", ".capstan-restore-*"
 
-// hold has tidy leave a file or folder alone until it is closed, however the process
-// ends.
+// hold prevents tidy from removing a file or directory until it is closed,
+// regardless of how the process ends.
 func hold(f *os.File) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -25,7 +25,8 @@ func hold(f *os.File) error {
 	return nil
 }
 
-// tidy removes what processes have left in a folder that were killed: keys are in it.
+// tidy removes what killed processes have left in a directory, because it contains
+// keys.
 func tidy(dir, pattern string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -53,7 +54,7 @@ func removeFree(path string) error {
 	case err == nil:
 		err = os.RemoveAll(path)
 	case errors.Is(err, unix.EWOULDBLOCK):
-		err = nil // somebody is at work
+		err = nil // another process uses it
 	}
 	return errors.Join(err, f.Close())
 }

@@ -25,15 +25,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
 
-// revisionBump is by how much the revisions of a restored etcd are beyond those of
-// its snapshot: more than can have been written since, so that nobody who has
-// watched the lost one is told of another past by the same numbers. etcd's own
-// advice; at a thousand writes a second it is eleven days.
+// revisionBump is how far the revisions of a restored etcd are beyond those of its
+// snapshot: more than can have been written since, so that no client that has
+// watched the lost store gets a different history with the same revisions. etcd's
+// documentation recommends it; at a thousand writes a second it is eleven days.
 const revisionBump = 1_000_000_000
 
-// Restore makes a data directory of a backup. The directory must not be there, or
-// be empty. With dryRun nothing stays of it: it tells whether it could be done.
-// Nothing is left either if it fails.
+// Restore creates a data directory from a backup. The directory must not exist, or
+// be empty. With dryRun nothing of it stays: the result is whether it could be
+// restored. Nothing is left either if it fails.
 func Restore(file string, dir datadir.Dir, dryRun bool, identities ...age.Identity) (Report, error) {
 	r, err := restore(file, dir, dryRun, identities)
 	if err != nil {
@@ -46,7 +46,7 @@ func restore(file string, dir datadir.Dir, dryRun bool, identities []age.Identit
 	if entries, err := os.ReadDir(string(dir)); !dryRun && (len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)) {
 		return r, errors.Join(fmt.Errorf("%s is not empty, and a backup replaces nothing: choose another --data-dir", dir), err)
 	}
-	// To its end, before anything of it is written.
+	// Read all of it before anything is written.
 	if _, err := read(file, identities, func(string, io.Reader) error { return nil }); err != nil {
 		return r, err
 	}
@@ -73,7 +73,7 @@ func restore(file string, dir datadir.Dir, dryRun bool, identities []age.Identit
 	if r, err = unpack(file, datadir.Dir(made), identities); err != nil || dryRun {
 		return r, err
 	}
-	// A folder may take the place of an empty one, and of no other.
+	// A rename replaces an empty directory, and no other.
 	if err := os.Rename(made, string(dir)); err != nil {
 		return r, err
 	}
@@ -85,7 +85,7 @@ func read(file string, identities []age.Identity, take func(string, io.Reader) e
 	if err != nil {
 		return parcel.Header{}, err
 	}
-	defer func() { _ = f.Close() }() // it was read alone
+	defer func() { _ = f.Close() }() // it was only read
 	may := map[string]int64{snapshotName: maxSnapshot}
 	for _, name := range pki.LastingNames() {
 		may[name] = maxKey
@@ -100,8 +100,8 @@ func read(file string, identities []age.Identity, take func(string, io.Reader) e
 	return h, err
 }
 
-// knows refuses what a newer program has saved: it may have kept what this one would
-// lose.
+// knows refuses a backup of a newer program, which may contain data that this one
+// would lose.
 func knows(ours, theirs string) error {
 	if buildinfo.Older(ours, theirs) {
 		return fmt.Errorf("a program of version %s has saved it, and this one is %s: restore it with one that is as new", theirs, ours)
@@ -109,7 +109,7 @@ func knows(ours, theirs string) error {
 	return nil
 }
 
-// unpack makes a data directory in an empty folder.
+// unpack creates a data directory in an empty directory.
 func unpack(file string, dir datadir.Dir, identities []age.Identity) (r Report, err error) {
 	keys, db := map[string][]byte{}, filepath.Join(string(dir), snapshotName)
 	h, err := read(file, identities, func(name string, in io.Reader) (err error) {
@@ -134,7 +134,7 @@ func unpack(file string, dir datadir.Dir, identities []age.Identity) (r Report, 
 	if err := folder.Take(keys); err != nil {
 		return r, err
 	}
-	if err := folder.Ensure([]string{"127.0.0.1"}); err != nil { // says what is wrong with them
+	if err := folder.Ensure([]string{"127.0.0.1"}); err != nil { // returns an error for invalid keys
 		return r, err
 	}
 	if err := restoreEtcd(db, dir.Etcd()); err != nil {
@@ -143,8 +143,8 @@ func unpack(file string, dir datadir.Dir, identities []age.Identity) (r Report, 
 	return r, os.Remove(db)
 }
 
-// restoreEtcd makes an etcd of a snapshot. One that is forged makes the libraries
-// of etcd panic, or read beyond the end of it.
+// restoreEtcd creates an etcd from a snapshot. A forged snapshot makes the
+// libraries of etcd panic, or read beyond its end.
 func restoreEtcd(db, dir string) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -160,7 +160,7 @@ func restoreEtcd(db, dir string) (err error) {
 	})
 }
 
-// panics has a logger panic where it would end the process.
+// panics makes a logger panic where it would end the process.
 type panics struct{}
 
 // OnWrite implements zapcore.CheckWriteHook.

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
-// forge makes a backup of a snapshot that nobody took. Its checksum is right.
+// forge creates a backup of a forged snapshot. Its checksum is right.
 func forge(t *testing.T, change func(keys map[string][]byte), snapshot []byte) string {
 	t.Helper()
 	folder := pki.Folder{Dir: t.TempDir(), Now: time.Now}
@@ -47,13 +47,13 @@ func forge(t *testing.T, change func(keys map[string][]byte), snapshot []byte) s
 	return file
 }
 
-// summed is a snapshot as etcd would have it.
+// summed returns a snapshot with the checksum that etcd adds.
 func summed(db []byte) []byte {
 	sum := sha256.Sum256(db)
 	return append(bytes.Clone(db), sum[:]...)
 }
 
-// buckets is a database with these buckets, and nothing in them.
+// buckets returns a database with these empty buckets.
 func buckets(t *testing.T, names ...string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "db")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collected is what the garbage collector of a plane knows the world by.
+// Package collected is the source from which the garbage collector of a plane reads
+// objects.
 package collected
 
 import (
@@ -15,25 +16,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Objects is what the garbage collector knows the world by: informers of
-// metadata for every kind (with typed ones it would keep whole Secrets and
+// Objects is the source from which the garbage collector reads objects: informers
+// of metadata for every kind (typed informers would store whole Secrets and
 // ConfigMaps in memory), and a client that reads from them where that is safe.
 //
-// The collector reads each object before it deletes it. What it learns is
-// stored in the preconditions of the delete, uid and resourceVersion, so an
-// object may be read from memory: if that was stale, the delete is refused and
-// tried again. An owner may not: if its name has been taken over by another
-// object that memory does not show yet, the new object would be mistaken for a
-// lost owner, and what it owns deleted. So kinds of which an owner was ever
-// seen are read from the API server. All that the collector knows of owners
-// has passed through here before.
+// The collector reads each object before it deletes it. What it reads is stored in
+// the preconditions of the delete, uid and resourceVersion, so an object may be
+// read from memory: if that was stale, the delete is refused and tried again. An
+// owner must not be read from memory: if its name was reused by another object that
+// is not in memory yet, the new object would be mistaken for a lost owner, and its
+// dependents deleted. So kinds of which an owner was ever seen are read from the
+// API server. All owners that the collector has seen have passed through here
+// before.
 //
-// While it starts there is one more thing to go by. It looks at each object
-// whose dependents it came to know first, and at the owners of that: at a dozen
-// for each Cluster, a fourth of what a restart with many costs. An owner that all who
-// refer to it mean by the UID that memory shows has not been taken over; if it
-// is gone by now, its deletion is still to come and is followed like any other.
-// To know who refers to whom for ever would take memory for ever: a start ends.
+// During its start there is one more source. The collector checks each object whose
+// dependents it received first, and the owners of that object: a dozen for each
+// Cluster, a fourth of the cost of a restart with many. If all dependents refer to
+// an owner by the UID that is in memory, its name was not reused; if it was deleted
+// meanwhile, its deletion will still be received and is handled like any other. To
+// record the references of all dependents permanently would take too much memory: a
+// start ends.
 type Objects struct {
 	metadata.Interface
 	mapper meta.ResettableRESTMapper
@@ -48,13 +50,13 @@ type Objects struct {
 	referred map[ownerName]types.UID
 }
 
-// ownerName is whom a reference in a namespace names.
+// ownerName is the owner that a reference in a namespace names.
 type ownerName struct {
 	kind            schema.GroupKind
 	namespace, name string
 }
 
-// New returns what reads by c. It is told of the versions of kinds by mapper.
+// New returns a source that reads by c. mapper resolves the versions of kinds.
 func New(c metadata.Interface, mapper meta.ResettableRESTMapper) *Objects {
 	return &Objects{
 		Interface: c, mapper: mapper,
@@ -63,7 +65,7 @@ func New(c metadata.Interface, mapper meta.ResettableRESTMapper) *Objects {
 	}
 }
 
-// enter sees each object before it is stored, and drops what no collector needs.
+// enter reads each object before it is stored, and drops what no collector needs.
 func (c *Objects) enter(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		c.noteOwners(o)
@@ -97,11 +99,11 @@ func (c *Objects) Started() {
 	c.referred = nil
 }
 
-// Mapper tells of the versions of kinds.
+// Mapper resolves the versions of kinds.
 func (c *Objects) Mapper() meta.ResettableRESTMapper { return c.mapper }
 
-// remembered returns what may be told from memory; nil if the API server has to
-// be asked.
+// remembered returns an object that may be read from memory; nil if it must be read
+// from the API server.
 func (c *Objects) remembered(r schema.GroupVersionResource, namespace, name string) *metav1.PartialObjectMetadata {
 	kind, err := c.mapper.KindFor(r)
 	c.mu.Lock()
@@ -116,7 +118,7 @@ func (c *Objects) remembered(r schema.GroupVersionResource, namespace, name stri
 		return nil
 	}
 	obj := found.(*metav1.PartialObjectMetadata)
-	// Those who refer to an owner without a namespace may be in any.
+	// Dependents of an owner without a namespace may be in any namespace.
 	if owns && (namespace == "" || meant == "" || meant != obj.UID) {
 		return nil
 	}
@@ -142,7 +144,7 @@ func (k collectedKind) Namespace(namespace string) metadata.ResourceInterface {
 	return o
 }
 
-// collectedObjects reads those in one namespace.
+// collectedObjects reads objects in one namespace.
 type collectedObjects struct {
 	metadata.ResourceInterface
 	c         *Objects

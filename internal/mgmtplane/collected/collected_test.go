@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// staticMapper knows its kinds from the start.
+// staticMapper has its kinds from the start.
 type staticMapper struct{ *meta.DefaultRESTMapper }
 
 func (staticMapper) Reset() {}
 
-// metadataOf is an object as the garbage collector sees it; owner may be nil.
+// metadataOf returns an object as the garbage collector sees it; owner may be nil.
 func metadataOf(kind, name string, owner *metav1.OwnerReference) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: kind},
@@ -71,7 +71,7 @@ func TestWhileItStartsTheCollectorReadsOwnersThatAllMeanFromMemory(t *testing.T)
 	}
 }
 
-// collecting makes what the collector knows of these Secrets and ConfigMaps.
+// collecting returns the collector's source with these Secrets and ConfigMaps.
 func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafake.FakeMetadataClient) {
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -86,7 +86,7 @@ func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafak
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind.Informer().GetController() // as the collector does that follows the kind
+		kind.Informer().GetController() // as the collector does when it follows the kind
 	}
 	c.Start(nil)
 	t.Cleanup(c.Shutdown)
@@ -96,7 +96,7 @@ func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafak
 	return c, client
 }
 
-// reads counts the objects that the API server was asked for.
+// reads counts the objects that were read from the API server.
 func reads(client *metadatafake.FakeMetadataClient) (n int) {
 	for _, a := range client.Actions() {
 		if a.GetVerb() == "get" {
@@ -126,7 +126,7 @@ func TestTheCollectorReadsFromMemoryWhatOwnsNothing(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c, client := collecting(t, tc.secret, metadataOf("ConfigMap", "owner", nil))
-			// What comes after that memory does not know.
+			// Objects that are received later are not in memory.
 			for _, obj := range []*metav1.PartialObjectMetadata{metadataOf("Secret", "new", nil), tc.first} {
 				if obj == nil {
 					continue
@@ -149,7 +149,7 @@ func TestTheCollectorReadsFromMemoryWhatOwnsNothing(t *testing.T) {
 	}
 }
 
-// answer serves one object that no watch has told of.
+// answer serves one object that no watch has reported.
 func answer(obj *metav1.PartialObjectMetadata) clienttesting.ReactionFunc {
 	return func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return a.(clienttesting.GetAction).GetName() == obj.Name, obj, nil

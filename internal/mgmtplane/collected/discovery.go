@@ -45,7 +45,7 @@ func (d *Discovery) ServerPreferredResources() ([]*metav1.APIResourceList, error
 		return answer, nil
 	}
 	answer, err := d.ServerResourcesInterface.ServerPreferredResources()
-	if err == nil { // a partial answer is asked again
+	if err == nil { // a partial answer is requested again
 		d.mu.Lock()
 		d.answer = answer
 		d.mu.Unlock()

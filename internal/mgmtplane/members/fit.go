@@ -9,14 +9,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 )
 
-// Fit returns an error if a plane must not join those that are there: none may be
-// reached at the address of another, or only by its own host where there are others,
-// and none may be older than another one, whose definitions it does not know.
-// Versions that are none, as those of a program in the making, fit all others.
+// Fit returns an error if a plane must not join the existing members. No plane may
+// have the address of another, or an address that only its own host can reach if
+// there are members on other hosts, and none may be older than another one, whose
+// definitions it does not support. Versions that cannot be parsed, as those of
+// development builds, fit all others.
 func Fit(self Member, others []Member) error {
 	for _, m := range others {
 		if m.Name == self.Name || m.Gone {
-			continue // what its data directory ran before, or what runs no more
+			continue // an earlier member of its data directory, or one that no longer runs
 		}
 		theirs := fmt.Sprintf("the plane at %s on %s in %s", m.Address, m.Host, m.Dir)
 		switch {

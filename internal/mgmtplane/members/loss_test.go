@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
-// TestWhoIsCutOffMayNotActBeforeAnotherLeads asks without waiting for Lost.
+// TestWhoIsCutOffMayNotActBeforeAnotherLeads calls MayAct without waiting for Lost.
 func TestWhoIsCutOffMayNotActBeforeAnotherLeads(t *testing.T) {
 	t.Parallel()
 	dial := store(t)
@@ -79,7 +79,7 @@ func TestWhoIsLostIsRememberedAndWhoLeftIsNot(t *testing.T) {
 	shown(t, a, "a leads", "b")
 }
 
-// shown wants a member to show these, and how they are.
+// shown requires that a member lists these members with these states.
 func shown(t *testing.T, m *Membership, want ...string) {
 	t.Helper()
 	var diff string

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package members has the planes that share a store know each other, and one of
-// them lead: the one that has been there longest.
+// Package members lets the planes that share a store find each other, and elects
+// one of them as leader: the oldest member.
 //
-// Each keeps one key in etcd, which goes with its lease: no member writes anything
-// while nothing changes, and those who wait are woken by a watch.
+// Each has one key in etcd, which is deleted with its lease: no member writes
+// anything while nothing changes, and a watch notifies the members that wait.
 package members
 
 import (
@@ -28,46 +28,46 @@ import (
 )
 
 const (
-	// ttl is when etcd takes a member for lost that it does not hear of. A third of
-	// it passes between two signs of life. Another member shall lead within 15 s of
-	// the loss of one, of which etcd takes up to a second to notice, and a busy
-	// member some to begin.
+	// ttl is the time after the last heartbeat when etcd treats a member as lost.
+	// The heartbeat period is a third of it. Another member must lead within 15 s
+	// of the loss of one: etcd needs up to a second to detect the loss, and a busy
+	// member some time to start.
 	ttl = 9 * time.Second
-	// lostAfter is when a member takes itself for lost that hears nothing of etcd:
-	// so much before ttl that what it is about to write is written before another
+	// lostAfter is the time when a member without contact to etcd treats itself as
+	// lost: so long before ttl that its pending writes are complete before another
 	// one leads.
 	lostAfter = 6 * time.Second
-	// signEvery is how often a member gives a sign of life, and signTimeout for how
-	// long it waits for the answer to one before it gives another.
+	// signEvery is the heartbeat period of a member, and signTimeout how long it
+	// waits for the response to one before it sends another.
 	signEvery, signTimeout = ttl / 3, ttl / 3
-	// againAfter is how long a member that was lost waits before it tries again.
+	// againAfter is how long a lost member waits before it tries again.
 	againAfter = time.Second
 	// callTimeout is for one call of etcd, in all that a start waits for.
 	callTimeout = 10 * time.Second
 )
 
-// Member is what a plane says of itself to the others.
+// Member is the description of a plane for the others.
 type Member struct {
-	// Name is that of its data directory, for as long as there is one.
+	// Name is the name of its data directory, as long as the directory exists.
 	Name string `json:"name"`
 	// Host is the name of its computer, Dir the data directory there.
 	Host string `json:"host"`
 	Dir  string `json:"dir"`
 	// Address is the host and port of its API server.
 	Address string `json:"address"`
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string `json:"version,omitempty"`
 	// Since is when it joined.
 	Since time.Time `json:"since"`
-	// Leads is whether its controllers act, LeadsSince when they began, as its own
-	// clock has it; and Gone whether it was lost, within a day: one that was stopped
-	// is none any more. Join reads none of these.
+	// Leads is whether its controllers act, LeadsSince when they started, by its
+	// own clock; and Gone whether it was lost, within a day: a stopped plane is no
+	// longer a member. Join reads none of these.
 	Leads      bool      `json:"leads"`
 	LeadsSince time.Time `json:"leadsSince,omitzero"`
 	Gone       bool      `json:"gone,omitempty"`
 }
 
-// Membership is that of one plane, from Join to Leave.
+// Membership is the membership of one plane, from Join to Leave.
 type Membership struct {
 	client *clientv3.Client
 	folder string
@@ -81,14 +81,14 @@ type Membership struct {
 	mu    sync.Mutex // guards what follows
 	lease clientv3.LeaseID
 	led   bool
-	sign  time.Duration // when the last sign of life was given that etcd has answered; see uptime
-	since time.Time     // when it began to lead
+	sign  time.Duration // when the last heartbeat was sent that etcd has answered; see uptime
+	since time.Time     // when it started to lead
 	memo  memo
 }
 
-// Join makes self a member of the planes whose keys in etcd have a prefix. A
-// former membership by the same name ends. The caller keeps the client open until
-// it has left.
+// Join makes self a member of the planes whose keys in etcd have a prefix. An
+// earlier membership by the same name ends. The caller must not close the client
+// until it has left.
 func Join(ctx context.Context, client *clientv3.Client, prefix string, self Member) (*Membership, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	m := &Membership{client: client, folder: Folder(prefix) + "/members", self: self, stop: stop,
@@ -105,21 +105,21 @@ func Join(ctx context.Context, client *clientv3.Client, prefix string, self Memb
 	return m, nil
 }
 
-// Folder is where what planes know of each other lies, beside what their API
-// servers keep under a prefix.
+// Folder is the prefix of the keys of members, next to the prefix of the keys of
+// their API servers.
 func Folder(prefix string) string { return path.Clean("/"+prefix) + "-capstan" }
 
 // Elected is closed once this member leads.
 func (m *Membership) Elected() <-chan struct{} { return m.elected }
 
-// Lost is closed once this member has led and cannot be sure of it any more. It
-// is no member then.
+// Lost is closed once this member has led and cannot be sure of it any longer. It
+// is then no longer a member.
 func (m *Membership) Lost() <-chan struct{} { return m.lost }
 
 // MayAct returns an error once this member has led and cannot be sure of it any
-// more. Unlike Lost it is never late: a process that was stopped for a while, or a
-// host that slept, finds it at its first question. One that has not led has nothing
-// to be sure of.
+// longer. Unlike Lost it is never late: after a process was stopped for a while, or
+// a host was suspended, the first call detects it. For a member that has not led
+// there is nothing to check.
 func (m *Membership) MayAct() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,22 +129,22 @@ func (m *Membership) MayAct() error {
 	return nil
 }
 
-// uptime is the time since the host was started, also while it slept, which Go's
-// own clock leaves out.
+// uptime is the time since the host was started, including suspended time, which
+// Go's own clock omits.
 func uptime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(err) // no Linux that runs Go lacks it
+		panic(err) // all Linux versions that run Go have it
 	}
 	return time.Duration(t.Nano())
 }
 
-// Leave ends the membership: if it led, another one does at once.
+// Leave ends the membership: if it led, another one does immediately.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.stop()
 	<-m.ended
 	select {
-	case <-m.lost: // what it had is over, and etcd may not answer for long
+	case <-m.lost: // its lease has ended, and etcd may not answer for a long time
 		return nil
 	default:
 	}
@@ -156,7 +156,7 @@ func (m *Membership) Leave(ctx context.Context) error {
 	var errs []error
 	for _, id := range []clientv3.LeaseID{lease, memo} {
 		if id == clientv3.NoLease {
-			continue // it was lost before it could be remembered
+			continue // it was lost before its memo was written
 		}
 		if _, err := m.client.Revoke(ctx, id); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			errs = append(errs, fmt.Errorf("leave the planes of the store: %w", err))
@@ -165,13 +165,13 @@ func (m *Membership) Leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// List returns the members, the one who leads first.
+// List returns the members, the leader first.
 func (m *Membership) List(ctx context.Context) ([]Member, error) {
 	return list(ctx, m.client, m.folder)
 }
 
-// List returns the members of a prefix, the one who leads first, to who is not one
-// of them yet.
+// List returns the members of a prefix, the leader first, for a plane that is not a
+// member yet.
 func List(ctx context.Context, client *clientv3.Client, prefix string) ([]Member, error) {
 	return list(ctx, client, Folder(prefix)+"/members")
 }
@@ -207,8 +207,8 @@ func get(ctx context.Context, client *clientv3.Client, folder string, opts ...cl
 	return client.Get(ctx, folder+"/", append(opts, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))...)
 }
 
-// dropFormer ends what a process has left that was killed: the data directory has
-// one at a time, so nobody lives who goes by this name.
+// dropFormer removes what a killed process has left: only one process at a time
+// uses the data directory, so no running process has this name.
 func (m *Membership) dropFormer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -229,7 +229,7 @@ func (m *Membership) dropFormer(ctx context.Context) error {
 
 func (m *Membership) key() string { return m.folder + "/" + m.self.Name }
 
-// enter takes a lease and puts the key.
+// enter creates a lease and writes the key.
 func (m *Membership) enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -249,9 +249,9 @@ func (m *Membership) enter(ctx context.Context) error {
 	return err
 }
 
-// live gives signs of life until etcd has forgotten the lease, or ctx ends. What
-// counts is when a sign was given, not when its answer was read: that may have
-// waited for a process that was stopped for longer than the lease lasts.
+// live sends heartbeats until the lease has expired in etcd, or ctx ends. The time
+// when a heartbeat was sent counts, not when its response was read: the process may
+// have been stopped in between for longer than the lease lasts.
 func (m *Membership) live(ctx context.Context, lease clientv3.LeaseID) {
 	tick := time.NewTicker(signEvery)
 	defer tick.Stop()
@@ -282,15 +282,15 @@ func (m *Membership) signal(ctx context.Context, lease clientv3.LeaseID) error {
 	return err
 }
 
-// silent is how long it may be silent yet before it counts as lost.
+// silent is how much longer it may have no contact before it counts as lost.
 func (m *Membership) silent() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sign + lostAfter - uptime()
 }
 
-// keep stays a member until run ends. Who led and was lost does not come back by
-// itself: what acted on its behalf has to end first.
+// keep stays a member until run ends. A lost leader does not rejoin automatically:
+// what acted on its behalf has to end first.
 func (m *Membership) keep(run context.Context) {
 	defer close(m.ended)
 	for {
@@ -316,8 +316,8 @@ func (m *Membership) keep(run context.Context) {
 	}
 }
 
-// hold returns when the membership that goes with a lease ends, and whether this
-// member led then.
+// hold returns when the membership of a lease ends, and whether this member led
+// then.
 func (m *Membership) hold(run context.Context) (led bool) {
 	ctx, cancel := context.WithCancel(run)
 	defer cancel()
@@ -327,7 +327,7 @@ func (m *Membership) hold(run context.Context) (led bool) {
 	lease := m.lease
 	m.mu.Unlock()
 	go func() { defer close(dead); m.live(ctx, lease) }()
-	defer func() { cancel(); <-dead }() // a later sign would be one of the next lease
+	defer func() { cancel(); <-dead }() // a later heartbeat would count for the next lease
 	silence := time.NewTimer(m.silent())
 	defer silence.Stop()
 	for {
@@ -354,7 +354,7 @@ func (m *Membership) hold(run context.Context) (led bool) {
 	}
 }
 
-// lead says that this member leads from now on.
+// lead records that this member leads from now on.
 func (m *Membership) lead() {
 	m.mu.Lock()
 	m.led, m.since = true, time.Now()
@@ -363,8 +363,8 @@ func (m *Membership) lead() {
 	klog.InfoS("Leading the planes of the store", "member", m.self.Name)
 }
 
-// watch closes first once no member is older. It returns once it cannot tell who
-// is any more, or once the key of this member was touched by others.
+// watch closes first once no member is older. It returns when it can no longer
+// determine the oldest member, or when others changed the key of this member.
 func (m *Membership) watch(ctx context.Context, first chan<- struct{}) error {
 	for {
 		res, err := get(ctx, m.client, m.folder)
@@ -385,7 +385,7 @@ func (m *Membership) watch(ctx context.Context, first chan<- struct{}) error {
 	}
 }
 
-// awaitEvent returns once something happens to a key.
+// awaitEvent returns after an event of a key.
 func (m *Membership) awaitEvent(ctx context.Context, key string, revision int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -23,7 +23,7 @@ import (
 // patience is for a busy machine.
 const patience = time.Minute
 
-// store runs an etcd, and returns what connects to it.
+// store runs an etcd, and returns a function that connects to it.
 func store(t *testing.T) func() *clientv3.Client {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// listed wants these members, of whom the first leads.
+// listed requires these members, of which the first leads.
 func listed(t *testing.T, m *Membership, want ...string) {
 	t.Helper()
 	all, err := m.List(t.Context())
@@ -124,8 +124,8 @@ func TestTheOldestLeads(t *testing.T) {
 	}
 }
 
-// TestAnotherLeadsWhenOneIsLost cuts the leader off: it must know before another
-// one leads.
+// TestAnotherLeadsWhenOneIsLost disconnects the leader: it must detect that before
+// another one leads.
 func TestAnotherLeadsWhenOneIsLost(t *testing.T) {
 	t.Parallel()
 	dial := store(t)
@@ -185,8 +185,8 @@ func TestPlanesOfOtherPrefixesAreOthers(t *testing.T) {
 	listed(t, a, "a")
 }
 
-// TestAMemberThatWaitsJoinsAgain takes the store from one that waits, and gives it
-// back.
+// TestAMemberThatWaitsJoinsAgain disconnects a waiting member from the store, and
+// connects it again.
 func TestAMemberThatWaitsJoinsAgain(t *testing.T) {
 	t.Parallel()
 	dial := store(t)

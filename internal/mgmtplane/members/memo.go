@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// remembered is for how long the others are shown a member that was lost, and
-	// noteEvery how often one that lives has that time begin again.
+	// remembered is how long a lost member is shown to the others, and noteEvery
+	// how often a running member extends that time.
 	remembered = 24 * time.Hour
 	noteEvery  = time.Hour
 )
 
-// memo is what the store has of a member beside its key, for those who ask after it
-// was lost. It goes with a long lease of its own, so nobody has to clean up.
+// memo is the record of a member in addition to its key, for requests after it was
+// lost. It expires with its own long lease, so no cleanup is needed.
 type memo struct {
 	lease clientv3.LeaseID
 	noted time.Time
@@ -27,7 +27,7 @@ type memo struct {
 
 func memosOf(folder string) string { return folder + "-remembered" }
 
-// remember writes the memo when it lacks something, and every so often.
+// remember writes the memo when it is incomplete, and periodically.
 func (m *Membership) remember(ctx context.Context) error {
 	m.mu.Lock()
 	old, led, self := m.memo, m.led, m.self
@@ -53,12 +53,12 @@ func (m *Membership) remember(ctx context.Context) error {
 	m.memo = memo{lease.ID, time.Now(), led}
 	m.mu.Unlock()
 	if old.lease != clientv3.NoLease {
-		_, _ = m.client.Revoke(ctx, old.lease) // nothing goes with it any more; it ends by itself
+		_, _ = m.client.Revoke(ctx, old.lease) // nothing depends on it any longer; it expires
 	}
 	return nil
 }
 
-// memos reads those of all members, as they were at a revision.
+// memos reads the memos of all members at a revision.
 func memos(ctx context.Context, client *clientv3.Client, folder string, revision int64) ([]Member, error) {
 	res, err := get(ctx, client, memosOf(folder), clientv3.WithRev(revision))
 	if err != nil {
@@ -67,8 +67,8 @@ func memos(ctx context.Context, client *clientv3.Client, folder string, revision
 	return parse(res.Kvs)
 }
 
-// merge says of those that are there who leads, and since when, and adds those that
-// are only remembered.
+// merge adds to the existing members which of them leads, and since when, and
+// appends those that only have a memo.
 func merge(there, remembered []Member) []Member {
 	known := map[string]Member{}
 	for _, m := range remembered {

@@ -26,10 +26,10 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 )
 
-// ServeDefinitions is Serve for the server of custom resources. Their kinds in the
-// document of version 2 are its own work, which it does on demand already. It runs
-// what follows the definitions with outer, the server that requests enter by: that
-// has asked those behind it already for what to run.
+// ServeDefinitions is Serve for the server of custom resources. That server itself
+// documents their kinds in version 2, already on demand. The loop that follows the
+// definitions is a start hook of outer, the server that receives requests: outer
+// has already collected the hooks of the servers behind it.
 func ServeDefinitions(outer, server *genericapiserver.GenericAPIServer, c *genericapiserver.Config) error {
 	client, err := clientset.NewForConfig(c.LoopbackClientConfig)
 	if err != nil {
@@ -68,19 +68,19 @@ func ServeDefinitions(outer, server *genericapiserver.GenericAPIServer, c *gener
 	return nil
 }
 
-// definitions are what custom resources are documented from.
+// definitions are the input of the documents of custom resources.
 type definitions struct {
 	build    string
 	client   clientset.Interface
-	informer cache.SharedIndexInformer // of what slim leaves
+	informer cache.SharedIndexInformer // of slimmed definitions
 
 	mu      sync.Mutex // guards what follows
 	written *handler3.OpenAPIService
-	hashes  map[string]string // of what is written, by the names of the groups
+	hashes  map[string]string // of the written documents, by the names of the groups
 }
 
-// slim takes from a CustomResourceDefinition all but what tells which kinds there
-// are, and whether they have changed.
+// slim drops all of a CustomResourceDefinition except what identifies its kinds,
+// and whether they have changed.
 func slim(obj any) (any, error) {
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -95,7 +95,7 @@ func slim(obj any) (any, error) {
 	return out, nil
 }
 
-// of calls found for each version that is served of a definition.
+// of calls found for each served version of a definition.
 func (d *definitions) of(found func(crd *apiextensionsv1.CustomResourceDefinition, version string)) {
 	keys := d.informer.GetStore().ListKeys()
 	slices.Sort(keys)
@@ -113,7 +113,7 @@ func (d *definitions) of(found func(crd *apiextensionsv1.CustomResourceDefinitio
 	}
 }
 
-// defined are the groups that there are, with their hashes.
+// defined returns the existing groups, with their hashes.
 func (d *definitions) defined() map[string]string {
 	texts := map[string][]byte{}
 	d.of(func(crd *apiextensionsv1.CustomResourceDefinition, version string) {
@@ -131,8 +131,7 @@ func group(crd *apiextensionsv1.CustomResourceDefinition, version string) string
 	return "apis/" + schema.GroupVersion{Group: crd.Spec.Group, Version: version}.String()
 }
 
-// document serves the document of a group, and writes it first if it is another
-// than before.
+// document serves the document of a group, and writes it first if it has changed.
 func (d *definitions) document(w http.ResponseWriter, r *http.Request, name string) {
 	if err := d.write(r.Context(), name); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

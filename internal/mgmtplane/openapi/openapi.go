@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi documents the kinds of a plane when somebody asks for that.
-// kube-apiserver writes the documents of all kinds that Kubernetes brings whenever
-// it starts, and those of custom resources twice: a fifth of what the start of an
-// empty plane costs. It hashes each so that clients can keep it; few ask, the
-// kinds of Kubernetes are the same in each process of one build, and those of a
+// Package openapi documents the kinds of a plane on demand. kube-apiserver writes
+// the documents of all Kubernetes kinds whenever it starts, and those of custom
+// resources twice: a fifth of the cost of the start of an empty plane. It hashes
+// each so that clients can cache it; few clients request them, the kinds of
+// Kubernetes are the same in each process of one build, and those of a
 // CustomResourceDefinition as long as its spec does not change.
 package openapi
 
@@ -26,11 +26,11 @@ import (
 
 const root = "/openapi/v3"
 
-// Defer has the server of a config document nothing by itself.
+// Defer prevents the server of a config from writing documents at its start.
 func Defer(c *genericapiserver.Config) { c.SkipOpenAPIInstallation = true }
 
-// Serve lets server answer questions for the documents of its kinds, by the
-// config that it was made from. Call it before PrepareRun.
+// Serve lets server answer requests for the documents of its kinds, with the config
+// that it was created from. Call it before PrepareRun.
 func Serve(server *genericapiserver.GenericAPIServer, c *genericapiserver.Config) {
 	container, to := server.Handler.GoRestfulContainer, server.Handler.NonGoRestfulMux
 	to.Handle("/openapi/v2", onDemand(func(m *mux.PathRecorderMux) {
@@ -54,7 +54,7 @@ func builtIn(server *genericapiserver.GenericAPIServer, c *genericapiserver.Conf
 	}
 }
 
-// onDemand is what install puts into a mux, as soon as there is a request.
+// onDemand calls install with a mux at the first request.
 func onDemand(install func(*mux.PathRecorderMux)) http.Handler {
 	made := sync.OnceValue(func() http.Handler {
 		m := mux.NewPathRecorderMux("openapi")
@@ -64,16 +64,16 @@ func onDemand(install func(*mux.PathRecorderMux)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
 }
 
-// build names what documents of one build have in common, instead of a hash of
-// each, for which it would have to be written.
+// build returns a common hash of the documents of one build, instead of a hash of
+// each, for which the document would have to be written.
 func build(version string) string {
-	info, _ := debug.ReadBuildInfo() // nil in no program that was built with modules
+	info, _ := debug.ReadBuildInfo() // never nil in a program that was built with modules
 	return fmt.Sprintf("%X", sha256.Sum256(fmt.Append(nil, version, info)))
 }
 
 // groups serves a document for each version of an API group.
 type groups struct {
-	hashes    func() map[string]string // of which there are, by their names
+	hashes    func() map[string]string // of the existing groups, by their names
 	documents http.Handler
 }
 
@@ -82,19 +82,19 @@ func (g groups) serve(to *mux.PathRecorderMux) {
 	to.HandlePrefix(root+"/", http.HandlerFunc(g.document))
 }
 
-// list tells which there are. The aggregator asks each second.
+// list lists the groups. The aggregator requests it each second.
 func (g groups) list(w http.ResponseWriter, _ *http.Request) {
 	all := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for name, hash := range g.hashes() {
 		all.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: url(name, hash)}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(all) // who does not read to the end has gone
+	_ = json.NewEncoder(w).Encode(all) // a client that does not read to the end has disconnected
 }
 
 func url(name, hash string) string { return root + "/" + name + "?hash=" + hash }
 
-// document serves one; by a URL that list told, it may be kept for ever.
+// document serves a document; at a URL from list, clients may cache it forever.
 func (g groups) document(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, root+"/")
 	current, found := g.hashes()[name]

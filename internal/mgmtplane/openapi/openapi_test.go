@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestEveryKindIsDocumented asks for all documents as clients do: by the URLs of
-// the list, which may be kept for ever, and by others.
+// TestEveryKindIsDocumented requests all documents as clients do: by the URLs of
+// the list, which may be cached forever, and by others.
 func TestEveryKindIsDocumented(t *testing.T) {
 	env := testenv.Start(t)
 	client, err := rest.HTTPClientFor(env.Config)
@@ -49,7 +49,7 @@ func TestEveryKindIsDocumented(t *testing.T) {
 		}
 		return res, doc
 	}
-	// What a definition brings is there a moment after it.
+	// The kinds of a definition are documented a moment after it.
 	var paths map[string]any
 	testenv.Eventually(t, func() error {
 		_, list := get("/openapi/v3")

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
 )
 
-// What follows has the values of kube-controller-manager, but for the workers.
+// Values of kube-controller-manager, except the workers.
 const (
 	workers = 2
 	resync  = 5 * time.Minute
@@ -28,7 +28,7 @@ const (
 	syncPeriod = 30 * time.Second
 )
 
-// measuredKinds are those of which a quota measures more than the number.
+// measuredKinds are the kinds of which a quota measures more than the number.
 var measuredKinds = sets.New(
 	schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 	schema.GroupVersionResource{Version: "v1", Resource: "services"},

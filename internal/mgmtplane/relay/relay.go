@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package relay leads connections of one plane's API server to what another plane
-// runs: the Pods, and so the webhooks, of the one that leads are reached by all.
+// Package relay forwards connections of one plane's API server to what another
+// plane runs: all planes reach the Pods, and so the webhooks, of the leader.
 package relay
 
 import (
@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// Path is where an API server takes connections for the cluster. It is for
-	// administrators alone, as everything that no role names.
+	// Path is where an API server accepts connections for the cluster. Only
+	// administrators can use it, because no role names it.
 	Path = "/capstan/dial"
 
 	protocol = "capstan-dial"
 	header   = "Capstan-Address"
 	// dialTimeout is for a plane that does not answer: a write waits for it.
 	dialTimeout = 5 * time.Second
-	// maxReason bounds what a refusal says in words.
+	// maxReason bounds the text of a refusal.
 	maxReason = 1 << 10
 )
 
 // Dial connects to an address in the cluster.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Handler connects those who ask to what they name, by dial.
+// Handler connects clients to the address that they name, by dial.
 func Handler(dial Dial) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != protocol {
@@ -46,7 +46,7 @@ func Handler(dial Dial) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		defer func() { _ = to.Close() }() // both sides have ended, or one is gone
+		defer func() { _ = to.Close() }() // both sides have ended, or one is closed
 		hijacker, ok := w.(http.Hijacker)
 		if !ok {
 			http.Error(w, "want HTTP/1.1", http.StatusHTTPVersionNotSupported)
@@ -65,8 +65,8 @@ func Handler(dial Dial) http.Handler {
 	})
 }
 
-// copyBoth returns when either side has ended: what is relayed are requests and
-// answers, and nobody waits for an answer to half a connection.
+// copyBoth returns when either side has ended: the relayed data are requests and
+// responses, and no client waits for a response on a half-closed connection.
 func copyBoth(from net.Conn, in io.Reader, to net.Conn) {
 	ended := make(chan struct{}, 2)
 	go func() { _, _ = io.Copy(to, in); ended <- struct{}{} }()
@@ -74,9 +74,9 @@ func copyBoth(from net.Conn, in io.Reader, to net.Conn) {
 	<-ended
 }
 
-// Through connects to an address in the cluster through the API server of the
-// plane that runs it, which listens at server. The config says who asks, and whom
-// to trust.
+// Through connects to an address in the cluster through the API server of the plane
+// that runs it, which listens at server. The config has the client certificate, and
+// the authorities to trust.
 func Through(ctx context.Context, server string, cfg *tls.Config, address string) (net.Conn, error) {
 	conn, err := through(ctx, server, cfg, address)
 	if err != nil {
@@ -122,13 +122,13 @@ func upgrade(conn net.Conn, deadline time.Time, server, address string) (net.Con
 		return nil, err
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		reason, _ := io.ReadAll(io.LimitReader(res.Body, maxReason)) // what came of it
+		reason, _ := io.ReadAll(io.LimitReader(res.Body, maxReason)) // as much as was received
 		return nil, fmt.Errorf("%s: %q", res.Status, reason)
 	}
 	return &connection{conn, in}, conn.SetDeadline(time.Time{})
 }
 
-// connection reads what came with the answer first.
+// connection first reads the data that was received with the response.
 type connection struct {
 	net.Conn
 	in *bufio.Reader

@@ -29,11 +29,11 @@ import (
 // fits refuses an object of an old version that the stored version does not allow,
 // or that could not be read again.
 //
-// An API server holds an object against the schema of the version that it is sent
-// at, and not against that of the version that it is stored at. What the latter
-// does not allow would be stored all the same; whoever writes it at the stored
-// version then gets the error that belongs to whoever made it. What an update
-// leaves as it was is not looked at again, as in any update.
+// An API server validates an object against the schema of the version of the
+// request, and not against that of the stored version. What the latter does not
+// allow would still be stored; the next client that writes it at the stored version
+// would then get the error for another client's change. Fields that an update does
+// not change are not validated again, as in any update.
 type fits struct {
 	by      *conversion.Converter
 	schemas *schemas
@@ -85,8 +85,9 @@ func (f fits) Validate(ctx context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// withoutEmpty leaves out lists that are empty, and what is empty without them. They
-// say the same as none; old versions allow them where new ones want an item.
+// withoutEmpty drops empty lists, and objects that are empty without them. They
+// mean the same as absent fields; old versions allow them where new ones require an
+// item.
 func withoutEmpty(obj map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, v := range obj {
@@ -114,13 +115,13 @@ func withoutEmpty(obj map[string]any) map[string]any {
 	return out
 }
 
-// rules are what an API server holds objects of one version of a kind against.
+// rules validate objects of one version of a kind, as an API server does.
 type rules struct {
 	validator
 	fill func(map[string]any) // sets defaults
 }
 
-// check holds an object against the rules; old is nil on creation.
+// check validates an object against the rules; old is nil on creation.
 func (r *rules) check(ctx context.Context, obj, old map[string]any) field.ErrorList {
 	r.fill(obj)
 	now := &unstructured.Unstructured{Object: obj}
@@ -136,7 +137,7 @@ type validator interface {
 	ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList
 }
 
-// schemas makes rules when somebody first writes a kind at an old version: they
+// schemas creates rules when a client first writes a kind at an old version: they
 // take some megabytes.
 type schemas struct {
 	definitions func() ([]*apiextensionsv1.CustomResourceDefinition, error)
@@ -145,7 +146,7 @@ type schemas struct {
 	made map[schema.GroupVersionKind]*rules
 }
 
-// of returns nil for a kind that no definition is known of.
+// of returns nil for a kind without a definition.
 func (s *schemas) of(kind schema.GroupVersionKind) (*rules, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// guard refuses an update of a custom resource that would lose who owns which
-// field.
+// guard refuses an update of a custom resource that would lose the owners of its
+// fields.
 //
 // When an entry of managedFields has another version than the request, field
-// management has the object converted. If that fails, an API server goes on with
-// the update and stores it without any managedFields
+// management converts the object. If that fails, an API server continues with the
+// update and stores it without any managedFields
 // (https://github.com/kubernetes/kubernetes/issues/136919; until the Kubernetes
 // that this program is built with has the fix). A failed request that is tried
-// again is better. To empty the list on purpose, one first takes away the entries
+// again is better. To empty the list on purpose, a client first removes the entries
 // of other versions.
 type guard struct{}
 
@@ -42,8 +42,8 @@ func (guard) Validate(_ context.Context, a admission.Attributes, _ admission.Obj
 		a.GetKind().Kind, a.GetNamespace(), a.GetName(), version))
 }
 
-// managedFields are the entries as they lie in the object: each update of a custom
-// resource asks.
+// managedFields returns the entries as they are stored in the object, without
+// parsing: each update of a custom resource reads them.
 func managedFields(obj runtime.Object) []any {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {

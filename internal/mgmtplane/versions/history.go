@@ -11,26 +11,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// history is what a watch read last of each object. A watch cache keeps all that
-// was written in the last 75 seconds or more, each time the whole object, which a
-// write changes little of: what is the same as before is kept once.
+// history is the latest version that a watch has read of each object. A watch cache
+// stores everything that was written in the last 75 seconds or more, each time the
+// whole object, of which a write changes little: unchanged parts are stored once.
 //
-// It forgets an object when nobody has it any more.
+// It evicts an object when nothing else refers to it any longer.
 type history struct {
 	mu   sync.Mutex
 	last map[types.UID]read
 	n    uint64 // how many were read
 }
 
-// read is an object. Whoever decoded it goes on to set its resource version, so the
-// maps that this is in are copies.
+// read is an object. Its decoder sets its resource version afterwards, so the maps
+// that contain it are copies.
 type read struct {
 	n      uint64
 	object map[string]any
 }
 
-// add has an object that was just decoded share with the one before it what they
-// have in common. Nobody changes what came out of a watch: caches hand it to many.
+// add makes an object that was just decoded share the unchanged parts with the
+// version before it. Objects from a watch are never changed: caches share them
+// among many readers.
 func (h *history) add(u *unstructured.Unstructured) {
 	uid := u.GetUID()
 	metadata, ok := u.Object["metadata"].(map[string]any)
@@ -63,8 +64,8 @@ func (h *history) forget(uid types.UID, n uint64) {
 	}
 }
 
-// share returns was, and true, if both are the same. If not, it puts those parts of
-// was into now that are.
+// share returns was, and true, if both are equal. If not, it replaces the equal
+// parts of now by those of was.
 func share(now, was any) (any, bool) {
 	switch n := now.(type) {
 	case map[string]any:

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// pointer tells two maps or lists apart that are equal.
+// pointer distinguishes two equal maps or lists.
 func pointer(t *testing.T, u *unstructured.Unstructured, path ...any) uintptr {
 	t.Helper()
 	var v any = u.Object
@@ -80,7 +80,7 @@ func TestWhatAWriteDoesNotChangeIsKeptOnce(t *testing.T) {
 	}
 }
 
-// TestSharingChangesNothing with trees that differ at random.
+// TestSharingChangesNothing uses random trees.
 func TestSharingChangesNothing(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -17,24 +17,24 @@ import (
 
 const (
 	// cacheFill is how long the first reader waits for a cache to be filled, which
-	// takes milliseconds. A watch that comes before is told to come again in a
+	// takes milliseconds. A watch before that is refused with a retry after one
 	// second.
 	cacheFill = time.Second
-	// cachePeriod is how often it looks.
+	// cachePeriod is the polling period of that wait.
 	cachePeriod = 10 * time.Millisecond
-	// cacheIdle is how long a cache stays without a reader: clients watch again
-	// when a watch has ended, after ten minutes at the most, and within seconds.
+	// cacheIdle is how long a cache stays without a reader: clients start another
+	// watch when a watch has ended, after at most ten minutes, within seconds.
 	cacheIdle = 5 * time.Minute
 )
 
-// lazyCache has a watch cache from the first list or watch on, which that and all
-// others are served from, until the last reader has been away for a while. The rest
-// goes to etcd, which is where a cache has it from.
+// lazyCache has a watch cache from the first list or watch on, which serves that
+// and all others, until there was no reader for a while. Other requests are served
+// by etcd, which is also the source of a cache.
 //
-// An API server makes a watch cache for each version that is served when a kind
-// gets its first request, whichever that is for, and from then on each write is
-// decoded, converted and kept once more for each. Who uses no old version need not
-// pay for that.
+// An API server creates a watch cache for each served version when a kind gets its
+// first request, of any version, and from then on each write is decoded, converted
+// and stored again for each. Clients that use no old version should not cause that
+// cost.
 type lazyCache struct {
 	storage.Interface // etcd
 	start             func() (storage.Interface, factory.DestroyFunc, error)
@@ -50,7 +50,7 @@ type lazyCache struct {
 	ended   bool
 }
 
-// enter returns the cache, and starts it if need be. Whoever enters leaves.
+// enter returns the cache, and starts it if needed. Each caller must call leave.
 func (l *lazyCache) enter(ctx context.Context) (storage.Interface, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *lazyCache) leave() {
 	}
 }
 
-// rest ends a cache that nobody reads.
+// rest ends a cache without readers.
 func (l *lazyCache) rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,8 +105,8 @@ func (l *lazyCache) destroy() {
 	}
 }
 
-// Watch implements storage.Interface. Where a watch begins with what is there, all
-// of it must be readable, as for a list.
+// Watch implements storage.Interface. Where a watch starts with the existing
+// objects, all of them must be readable, as for a list.
 func (l *lazyCache) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	c, err := l.enter(ctx)
 	if err != nil {

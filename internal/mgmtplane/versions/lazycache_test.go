@@ -19,8 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 )
 
-// counted is a storage that counts calls; the cache is not ready at once. Its list
-// has the items, and a read gives what is stored.
+// counted is a storage that counts calls; the cache is not ready immediately. Its
+// list has the items, and a read returns the stored object.
 type counted struct {
 	storage.Interface
 	calls    int
@@ -73,7 +73,7 @@ func cacheOf(etcd, cached *counted, started, stopped *atomic.Int32) *lazyCache {
 	}
 }
 
-// running is a watch that begins with changes.
+// running is a watch that starts with changes.
 var running = storage.ListOptions{ResourceVersion: "1"}
 
 func TestACacheStartsWithItsFirstReader(t *testing.T) {

@@ -6,7 +6,7 @@ import "time"
 
 // wellFormed reports whether metadata is as an API server writes it: decoded as
 // metav1.ObjectMeta and encoded again, it would be the same. What an API server
-// stores is, but for what an old one has let in.
+// stores is, except what an old one has accepted.
 func wellFormed(metadata map[string]any) bool {
 	if generation, ok := metadata["generation"].(int64); !ok || generation == 0 {
 		return false
@@ -52,7 +52,7 @@ func isTime(v any) bool {
 	return err == nil && t.UTC().Format(time.RFC3339) == s
 }
 
-// each reports whether v is a list of at least one, all of which are ok.
+// each reports whether v is a list with at least one item, all of which are ok.
 func each(v any, ok func(any) bool) bool {
 	list, isList := v.([]any)
 	for _, item := range list {

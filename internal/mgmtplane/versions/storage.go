@@ -21,10 +21,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// storages wraps how custom resources are stored. Those that are read at the version
-// they are stored at are not converted. Those that are read and written at an old
-// version which the Converter knows are converted without a review, and have a cache
-// only once somebody wants it.
+// storages wraps how custom resources are stored. Those that are read at the stored
+// version are not converted. Those that are read and written at an old version
+// which the Converter supports are converted without a review, and have a cache
+// only once a client needs it.
 type storages struct {
 	generic.RESTOptionsGetter
 	by *conversion.Converter
@@ -66,7 +66,7 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 }
 
 // parsed is the codec that the API server's codec for custom resources wraps. It
-// takes what is parsed already as it is.
+// returns an already parsed object unchanged.
 type parsed struct{ runtime.Codec }
 
 // Decode implements runtime.Decoder.
@@ -80,19 +80,19 @@ func (p parsed) Decode(data []byte, defaults *schema.GroupVersionKind, into runt
 	return p.Codec.Decode(data, defaults, into)
 }
 
-// enclosed is where parsed finds an object. Into one that has a version for itself
-// the codec between would not decode, but convert.
+// enclosed is the field in which parsed finds an object. The wrapping codec would
+// not decode, but convert, into an object with its own version.
 const enclosed = "parsed"
 
-// storedCodec does not convert what is stored at the version that is wanted, nor
-// does it make well-formed metadata well-formed. The codec it wraps decodes, prunes
-// and defaults the stored version, and writes all metadata as text and back; unless
-// what it decodes into has no version of its own, it then converts it, for which it
-// copies it, even to that same version, and prunes it again: most of what it costs
-// to fill a watch cache.
+// storedCodec does not convert objects that are stored at the desired version, and
+// does not normalize well-formed metadata. The codec it wraps decodes, prunes and
+// defaults the stored version, and converts all metadata to text and back; unless
+// the object it decodes into has no version, it then converts the object, for which
+// it copies it, even to that same version, and prunes it again: most of the cost of
+// filling a watch cache.
 type storedCodec struct {
 	runtime.Codec
-	text    runtime.Decoder // of what is stored
+	text    runtime.Decoder // of stored objects
 	kind    schema.GroupVersionKind
 	watched *history
 }
@@ -100,7 +100,7 @@ type storedCodec struct {
 // Decode implements runtime.Decoder.
 func (c storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	out, ok := into.(*unstructured.Unstructured)
-	watched := into == nil // by nobody else
+	watched := into == nil // only watches decode into nothing
 	if watched {
 		out, ok = &unstructured.Unstructured{}, true
 	}
@@ -122,8 +122,8 @@ func (c storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into
 	return out, gvk, nil
 }
 
-// decode keeps well-formed metadata from the codec it wraps, but for the
-// generation, which that would set.
+// decode hides well-formed metadata from the codec it wraps, except the generation,
+// which that codec would set.
 func (c storedCodec) decode(data []byte, defaults *schema.GroupVersionKind, u *unstructured.Unstructured) (*schema.GroupVersionKind, error) {
 	if _, gvk, err := c.text.Decode(data, defaults, u); err != nil {
 		return gvk, err
@@ -141,15 +141,16 @@ func (c storedCodec) decode(data []byte, defaults *schema.GroupVersionKind, u *u
 	return gvk, err
 }
 
-// directCodec converts between the stored version and an old one without a
-// review. What comes of a conversion is not pruned again: Go types have no fields
-// that the schema lacks. The codec it wraps does as that of storedCodec, and encodes
-// an object of the stored version as it is.
+// directCodec converts between the stored version and an old one without a review.
+// The result of a conversion is not pruned again: Go types have no fields that the
+// schema lacks. The codec it wraps works like that of storedCodec, and encodes an
+// object of the stored version as it is.
 type directCodec struct {
 	runtime.Codec
 	version, stored string
 	by              *conversion.Converter
-	// cached is whether what cannot be converted down is kept as unreadable.
+	// cached is whether objects that cannot be converted down are stored as
+	// unreadable.
 	cached bool
 }
 
@@ -181,8 +182,8 @@ func (c directCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into
 	return out, gvk, nil
 }
 
-// Encode implements runtime.Encoder. An object that has nothing but its kind is
-// how a watch cache tries its codec.
+// Encode implements runtime.Encoder. A watch cache tests its codec with an object
+// that has only its kind.
 func (c directCodec) Encode(obj runtime.Object, w io.Writer) error {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || len(u.Object) <= 2 {
@@ -192,7 +193,7 @@ func (c directCodec) Encode(obj runtime.Object, w io.Writer) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	var b bytes.Buffer // so that nothing is written of what fails
+	var b bytes.Buffer // so that nothing of a failed object is written
 	if err := c.Codec.Encode(&unstructured.Unstructured{Object: up}, &b); err != nil {
 		return err
 	}

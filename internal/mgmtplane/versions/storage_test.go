@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// wanted is the kind that the API server's codec converts to.
+// wanted is the kind to which the API server's codec converts.
 var wanted = schema.GroupVersionKind{Group: "x.io", Version: "v2", Kind: "Thing"}
 
 // converting is a codec like that of the API server: what it decodes into decides

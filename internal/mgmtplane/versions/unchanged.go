@@ -14,23 +14,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// unchanged gives a spec or status that an update at an old version leaves as it
-// is stored the form that it is read in.
+// unchanged gives a spec or status that an update at an old version does not change
+// the form in which it is read.
 //
 // An API server compares objects as they were sent. "10m" is read back as "10m0s",
-// a reference with another version and a namespace, and a zero that says nothing
-// not at all, so whoever applies the same object again would raise its generation
-// and write it each time, for ever. What differs in its form alone is taken from
-// the object that is there. Everything after this sees that nothing changed: the
+// a reference with another version and a namespace, and a zero without a meaning
+// not at all, so a client that applies the same object again would increase its
+// generation and write it each time, forever. Values that differ only in their form
+// are taken from the stored object. Everything after this sees no change: the
 // generation, the times in managed fields, dry runs and the store.
 type unchanged struct{ by *conversion.Converter }
 
 // Handles implements admission.Interface.
 func (unchanged) Handles(o admission.Operation) bool { return o == admission.Update }
 
-// Admit implements admission.MutationInterface. It comes after all others, so what
-// they changed counts. An object that cannot be converted is left for the store,
-// which refuses it.
+// Admit implements admission.MutationInterface. It is called after all others, so
+// that their changes count. An object that cannot be converted is left unchanged
+// for the store, which refuses it.
 func (u unchanged) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	obj, isObject := a.GetObject().(*unstructured.Unstructured)
 	old, wasObject := a.GetOldObject().(*unstructured.Unstructured)
@@ -58,7 +58,7 @@ func (u unchanged) Admit(_ context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-// data is all of an object but its metadata.
+// data returns all of an object except its metadata.
 func data(u *unstructured.Unstructured) map[string]any {
 	fields := maps.Clone(u.Object)
 	delete(fields, "metadata")

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/kubeadm"
 )
 
-// converter knows no version of group unknown.io.
+// converter returns one that has no version of group unknown.io.
 func converter(t *testing.T) *conversion.Converter {
 	t.Helper()
 	lookup := func(kind schema.GroupKind) (string, error) {

@@ -15,17 +15,17 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// unreadableAnnotation says why an object in a cache of an old version could not be
+// unreadableAnnotation is why an object in a cache of an old version could not be
 // converted.
 //
-// One such object would end the cache and all watches of it, and nobody could list
-// the others. So it is kept with its metadata alone, and shown to nobody: a list
-// that it belongs to fails with its name, a watch that began before goes on without
-// the change. Left out of a list it would seem to be deleted, and controllers act
-// upon that.
+// One such object would end the cache and all its watches, and no client could list
+// the others. So only its metadata is stored, and never returned: a list that
+// includes it fails with its name, and a watch that started before continues
+// without the change. If a list omitted it, it would seem to be deleted, and
+// controllers act upon that.
 const unreadableAnnotation = "capstan.dev/unreadable"
 
-// unreadable is what a cache keeps of an object.
+// unreadable is the cached form of an object that cannot be converted.
 func unreadable(obj map[string]any, apiVersion string, why error) map[string]any {
 	was, _ := obj["metadata"].(map[string]any)
 	metadata := maps.Clone(was)
@@ -46,8 +46,8 @@ func isUnreadable(obj runtime.Object) bool {
 	return ok && o.GetAnnotations()[unreadableAnnotation] != ""
 }
 
-// list reads a list from a cache. What could not be converted when it came there is
-// read once more: a definition may have got its labels since.
+// list reads a list from a cache. An object that could not be converted when it was
+// cached is read again: its definition may have got its labels since.
 func (l *lazyCache) list(ctx context.Context, cached storage.Interface, key string, o storage.ListOptions, into runtime.Object) error {
 	if err := cached.GetList(ctx, key, o, into); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (l *lazyCache) list(ctx context.Context, cached storage.Interface, key stri
 	return nil
 }
 
-// readable is a watch without changes of what cannot be converted.
+// readable is a watch without the changes of objects that cannot be converted.
 type readable struct {
 	watch.Interface
 	result chan watch.Event

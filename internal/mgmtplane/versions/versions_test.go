@@ -67,8 +67,7 @@ func (elsewhere) ClientConfigForService(string, string, int) (*rest.Config, erro
 	return nil, errors.New("elsewhere")
 }
 
-// TestReviewsStayInTheProcess is also about definitions into which somebody has
-// injected an authority.
+// TestReviewsStayInTheProcess also covers definitions with an injected authority.
 func TestReviewsStayInTheProcess(t *testing.T) {
 	t.Parallel()
 	r := resolver{elsewhere{}, nil}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// unrun are the kinds that nobody makes Pods of here, by their plural.
+// unrun are the kinds for which no controller creates Pods here, by their plural.
 var unrun = map[schema.GroupResource]string{
 	{Group: "apps", Resource: "daemonsets"}:                      "DaemonSets",
 	{Group: "apps", Resource: "statefulsets"}:                    "StatefulSets",
@@ -26,12 +26,14 @@ var unrun = map[schema.GroupResource]string{
 // networkPolicies are not enforced: all Pods of a plane reach each other.
 var networkPolicies = schema.GroupResource{Group: "networking.k8s.io", Resource: "networkpolicies"}
 
-// Asked judges what is asked of a plane that runs Pods itself and cannot be had. Where
-// it is false, others run Pods.
+// Asked refuses, or warns of, requests for features that a plane that runs Pods
+// itself does not have. If it is false, Pods run outside the plane, and nothing is
+// checked.
 //
-// Containers that are added to a Pod that runs, as kubectl debug does, are refused:
-// nobody would start them, and kubectl would wait. Of an object that nothing comes of
-// its author is warned: components of a provider may have some, and be of use without.
+// Containers that are added to a running Pod, as kubectl debug does, are refused:
+// they would not be started, and kubectl would wait. For an object without any
+// effect the client gets a warning: components of a provider may have some, and be
+// useful without them.
 type Asked bool
 
 // Handles implements admission.Interface.

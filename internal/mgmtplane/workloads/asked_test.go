@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// warnings are what a client is told.
+// warnings are the warnings that a client receives.
 type warnings struct{ all []string }
 
 func (w *warnings) AddWarning(_, text string) { w.all = append(w.all, text) }

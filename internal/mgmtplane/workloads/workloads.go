@@ -21,24 +21,24 @@ import (
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 )
 
-// What follows has the values of kube-controller-manager, but for the workers:
-// there are tens of Deployments here, not thousands.
+// Values of kube-controller-manager, except the workers: there are tens of
+// Deployments here, not thousands.
 const (
 	workers          = 2
 	replicasAtOnce   = 500
 	endpointsInSlice = 100
 )
 
-// kinds are those whose first object starts the controllers.
+// kinds are the kinds whose first object starts the controllers.
 var kinds = []schema.GroupVersionResource{
 	{Group: "apps", Version: "v1", Resource: "deployments"},
 	{Group: "apps", Version: "v1", Resource: "replicasets"},
 	{Version: "v1", Resource: "pods"},
 }
 
-// Workloads are the controllers. They and what they watch cost nothing while
-// there are neither Deployments nor ReplicaSets nor Pods: the garbage collector
-// watches those anyway, and its informers tell of the first one.
+// Workloads are the controllers. They and their watches cost nothing while there
+// are neither Deployments nor ReplicaSets nor Pods: the garbage collector watches
+// those anyway, and its informers report the first one.
 type Workloads struct {
 	client    kubernetes.Interface
 	authority []byte
@@ -47,8 +47,8 @@ type Workloads struct {
 	need   sync.Once
 }
 
-// New returns controllers that wait for the first object that informer tells of.
-// Pods get authority, in PEM, to verify the API server by.
+// New returns controllers that wait for the first object that informer reports.
+// Pods get authority, in PEM, to verify the API server.
 func New(client kubernetes.Interface, authority []byte, informer func(schema.GroupVersionResource) cache.SharedInformer) (*Workloads, error) {
 	w := &Workloads{client: client, authority: authority, needed: make(chan struct{})}
 	for _, kind := range kinds {
@@ -70,7 +70,7 @@ func (w *Workloads) Run(ctx context.Context) error {
 	}
 	shared := informers.NewSharedInformerFactory(w.client, 0)
 	authorities := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = "metadata.name=" + rootcacertpublisher.RootCACertConfigMapName // all others would only fill the memory
+		o.FieldSelector = "metadata.name=" + rootcacertpublisher.RootCACertConfigMapName // all others would only use memory
 	}))
 	core, apps := shared.Core().V1(), shared.Apps().V1()
 	deployments, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), core.Pods(), w.client)
@@ -83,7 +83,7 @@ func (w *Workloads) Run(ctx context.Context) error {
 	}
 	replicas := replicaset.NewReplicaSetController(ctx, apps.ReplicaSets(), core.Pods(), w.client, replicasAtOnce)
 	slices := endpointslice.NewController(ctx, core.Pods(), core.Services(), core.Nodes(), shared.Discovery().V1().EndpointSlices(), endpointsInSlice, w.client, 0)
-	// The API server's proxy to Services looks for Endpoints, and for nothing else.
+	// The API server's proxy to Services reads only Endpoints.
 	endpoints := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), w.client, 0)
 	shared.Start(ctx.Done())
 	authorities.Start(ctx.Done())
