@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addons brings what kubeadm has installed in a workload cluster, beside
-// the static Pods of its machines, to what a control plane wants: the
-// configuration that joining machines read, kube-proxy and CoreDNS.
+// Package addons updates what kubeadm installed in a workload cluster, in addition
+// to the static Pods of its machines, to the desired state of the control plane:
+// the configuration that joining machines read, kube-proxy and CoreDNS.
 package addons
 
 import (
@@ -23,29 +23,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// KubeadmConfig is the ConfigMap that kubeadm init leaves, as one of its last
-// steps, for machines that join.
+// KubeadmConfig is the ConfigMap that kubeadm init creates, in one of its last
+// steps, for joining machines.
 var KubeadmConfig = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"}
 
 var kubeProxy = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}
 
 const (
-	// clusterConfigurationKey is the key of kubeadm's ConfigMap.
+	// clusterConfigurationKey is the key in kubeadm's ConfigMap.
 	clusterConfigurationKey = "ClusterConfiguration"
 
-	// clusterAdmins is the group that admin.conf belongs to from Kubernetes 1.29
-	// on. Kubeadm init binds it; a cluster made before has to catch up.
+	// clusterAdmins is the group of the user of admin.conf from Kubernetes 1.29 on.
+	// Kubeadm init binds it; clusters that were created before lack the binding.
 	clusterAdmins = "kubeadm:cluster-admins"
 
-	// kubeletClient is the binding of the user by which API servers reach kubelets,
-	// once kubeadm does not put it among the clusterAdmins any more: in Kubernetes
-	// 1.37, and in later patches of the versions before. Without it an API server
-	// that joins could neither show logs nor forward ports.
+	// kubeletClient is the binding of the user with which API servers access kubelets,
+	// once kubeadm no longer adds it to the clusterAdmins: in Kubernetes 1.37, and in
+	// later patches of the versions before. Without it an API server that joins could
+	// neither show logs nor forward ports.
 	kubeletClient = "kubeadm:apiserver-kubelet-client"
 )
 
-// PrepareJoin brings what a joining machine reads from the workload cluster to
-// what the control plane wants.
+// PrepareJoin updates what a joining machine reads from the workload cluster to the
+// desired state of the control plane.
 func PrepareJoin(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
 	if err := ensureBindings(ctx, workload, kcp); err != nil {
 		return err
@@ -70,7 +70,7 @@ func PrepareJoin(ctx context.Context, workload client.Client, kcp *controlplanev
 	return nil
 }
 
-// set sets a key of a ConfigMap, which may have none yet.
+// set sets a key of a ConfigMap, whose data may be nil.
 func set(config *corev1.ConfigMap, key, value string) {
 	if config.Data == nil {
 		config.Data = map[string]string{}
@@ -78,8 +78,8 @@ func set(config *corev1.ConfigMap, key, value string) {
 	config.Data[key] = value
 }
 
-// ensureBindings makes the bindings that kubeadm init makes today, and may not
-// have made when the cluster began.
+// ensureBindings creates the bindings that kubeadm init creates today, and that may
+// be missing in older clusters.
 func ensureBindings(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
 	v, err := version.ParseSemantic(kcp.Spec.Version)
 	if err != nil {
@@ -109,7 +109,7 @@ func ensureBinding(ctx context.Context, workload client.Client, name, role strin
 	return nil
 }
 
-// UpdateKubeProxy brings kube-proxy's image to the control plane's version.
+// UpdateKubeProxy updates kube-proxy's image to the control plane's version.
 func UpdateKubeProxy(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
 	if _, skip := kcp.Annotations[controlplanev1.SkipKubeProxyAnnotation]; skip {
 		return nil
@@ -117,7 +117,7 @@ func UpdateKubeProxy(ctx context.Context, workload client.Client, kcp *controlpl
 	var ds appsv1.DaemonSet
 	err := workload.Get(ctx, kubeProxy, &ds)
 	if apierrors.IsNotFound(err) {
-		return nil // clusters do without it, too
+		return nil // kube-proxy is optional
 	}
 	if err != nil {
 		return fmt.Errorf("get DaemonSet %s of the workload cluster: %w", kubeProxy, err)

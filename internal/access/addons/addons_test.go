@@ -36,7 +36,7 @@ func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "kube-system", Name: name}
 }
 
-// cluster is a workload cluster with old addons; refuse may fail a patch.
+// cluster returns a workload cluster with old addons; refuse may fail a patch.
 func cluster(t *testing.T, writes *[]string, refuse func(client.Object) error) client.Client {
 	t.Helper()
 	dns := &appsv1.Deployment{ObjectMeta: meta("coredns")}
@@ -85,7 +85,8 @@ func TestCoreDNSIsMigratedWithItsCorefile(t *testing.T) {
 	}
 }
 
-// check that CoreDNS has its new image and reads a Corefile that this knows.
+// check checks that CoreDNS has its new image and a Corefile that this image
+// supports.
 func check(t *testing.T, c client.Client) {
 	t.Helper()
 	var dns appsv1.Deployment

@@ -24,12 +24,12 @@ var coreDNS = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "coredns
 
 const (
 	corefileKey = "Corefile"
-	backupKey   = "Corefile-backup" // of the Corefile while it is migrated
+	backupKey   = "Corefile-backup" // of the Corefile during a migration
 	volumeName  = "config-volume"
 )
 
-// BlockedError is why an addon stays as it is until a user changes something. Nothing
-// has been written.
+// BlockedError is the reason why an addon stays unchanged until a user changes
+// something. Nothing has been written.
 type BlockedError struct{ Err error }
 
 // Error implements error.
@@ -38,17 +38,17 @@ func (e *BlockedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
-// UpdateCoreDNS brings CoreDNS to the image that the control plane wants, and
-// its Corefile along, or returns a BlockedError if the Corefile cannot be migrated.
-// While the Corefile is rewritten the Pods that run read a
-// copy of the old one, so that none of them meets a file that it does not
-// understand; an update that was interrupted goes on from that copy.
+// UpdateCoreDNS updates CoreDNS to the image of the control plane and migrates its
+// Corefile, or returns a BlockedError if the Corefile cannot be migrated. While the
+// Corefile is rewritten, the running Pods read a copy of the old one, so that none
+// of them reads a file that it does not support. An interrupted update continues
+// from that copy.
 func UpdateCoreDNS(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
 	var deployment appsv1.Deployment
 	var config corev1.ConfigMap
 	for _, obj := range []client.Object{&deployment, &config} {
 		if err := workload.Get(ctx, coreDNS, obj); apierrors.IsNotFound(err) {
-			return nil // clusters do without it, too
+			return nil // CoreDNS is optional
 		} else if err != nil {
 			return fmt.Errorf("get %T %s of the workload cluster: %w", obj, coreDNS, err)
 		}
@@ -78,7 +78,7 @@ type dnsUpdate struct {
 	deployment *appsv1.Deployment
 	config     *corev1.ConfigMap
 
-	old, migrated string // Corefiles; empty if the version stays
+	old, migrated string // Corefiles; empty if the version does not change
 }
 
 func (u *dnsUpdate) run(ctx context.Context) error {
@@ -99,7 +99,7 @@ func (u *dnsUpdate) run(ctx context.Context) error {
 	})
 }
 
-// updateKubeadm makes later kubeadm runs know of the image.
+// updateKubeadm records the image for later kubeadm runs.
 func (u *dnsUpdate) updateKubeadm(ctx context.Context) error {
 	var config corev1.ConfigMap
 	if err := u.workload.Get(ctx, KubeadmConfig, &config); err != nil {
@@ -112,7 +112,7 @@ func (u *dnsUpdate) updateKubeadm(ctx context.Context) error {
 	return patch(ctx, u.workload, &config, func() { set(&config, clusterConfigurationKey, updated) })
 }
 
-// planMigration makes the new Corefile, before anything is written.
+// planMigration builds the new Corefile before anything is written.
 func (u *dnsUpdate) planMigration(ctx context.Context) (err error) {
 	if u.plan.From == u.plan.To {
 		return nil
@@ -143,7 +143,7 @@ func (u *dnsUpdate) migrate(ctx context.Context) error {
 	return patch(ctx, u.workload, u.config, func() { set(u.config, corefileKey, u.migrated) })
 }
 
-// patch writes what change does to obj, if it does anything.
+// patch applies change to obj and writes obj if that changed it.
 func patch(ctx context.Context, workload client.Client, obj client.Object, change func()) error {
 	before, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
@@ -170,7 +170,7 @@ func dnsContainer(d *appsv1.Deployment) *corev1.Container {
 	return nil
 }
 
-// source is where the Deployment takes its Corefile from.
+// source returns the volume source of the Deployment's Corefile.
 func source(d *appsv1.Deployment) *corev1.ConfigMapVolumeSource {
 	volumes := d.Spec.Template.Spec.Volumes
 	for i := range volumes {

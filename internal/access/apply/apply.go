@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apply writes objects by server-side apply, and only when that changes
+// Package apply writes objects by server-side apply, and only if that changes
 // something.
 //
-// A Write compares what is wanted with the live object as it is in the cache;
-// mostly nothing is to be done, and nothing is sent. An object that is not there
-// is created by an apply that is refused if there is one of its name after all.
-// Lost managedFields are written anew before anything else. The answer to an
-// apply is compared again: what the server stored in another form is applied
-// once more at most, and remembered after that. A refusal is remembered as well.
+// A Write compares the desired object with the live object in the cache; usually
+// they match and nothing is sent. An object that is not found is created by an
+// apply that the server refuses if an object of that name exists after all. Lost
+// managedFields are restored before anything else. The response to an apply is
+// compared again: if the server stored something in another form, the apply is
+// repeated at most once, and the result is cached. A refusal is cached as well.
 //
-// That the cache shows a write before the next reconcile of the same object
-// begins is the business of package controller.
+// Package controller ensures that the cache shows a write before the next reconcile
+// of the same object starts.
 package apply
 
 import (
@@ -34,47 +34,46 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
 )
 
-// Writer applies objects under one field manager. It may be used by several
-// reconciles at once.
+// Writer applies objects under one field manager. It is safe for concurrent use.
 type Writer struct {
-	Mgmt    client.Client // notes what is written
-	Live    client.Reader // past the cache
+	Mgmt    client.Client // records each write
+	Live    client.Reader // bypasses the cache
 	Schemas *schemas.Cache
 	Manager client.FieldOwner
 	Clock   clock.PassiveClock
 }
 
-// Did is what a Write did.
+// Did is the effect of a Write.
 type Did string
 
-// What a Write can do.
+// The effects of a Write.
 const (
-	Nothing Did = ""        // all is as wanted
-	Created Did = "Created" // the object was not there
-	Applied Did = "Applied" // it was changed
-	// Seeded: its managedFields were lost and are written anew; a change that was
-	// needed as well has been applied. Fields that are wanted no more since they
-	// were lost stay: nobody knows them any more.
+	Nothing Did = ""        // the object was as desired
+	Created Did = "Created" // the object did not exist
+	Applied Did = "Applied" // the object was changed
+	// Seeded: the managedFields were lost and have been restored; a change that was
+	// also needed has been applied. Fields that ceased to be desired after the loss
+	// remain, because nothing records them.
 	Seeded Did = "Seeded"
 )
 
-// Outcome is what a Write did and found.
+// Outcome is the result of a Write.
 type Outcome struct {
 	Did    Did
-	Reason intent.Reason // why it was to be changed
-	// Object is the object as it is now: the answer, or what was in the cache.
+	Reason intent.Reason // why a change was needed
+	// Object is the current object: the response, or the object from the cache.
 	Object *unstructured.Unstructured
-	// Remains are fields that were let go and are held by others, as long as the
-	// same is wanted; a restart forgets them.
+	// Remains are fields that were released but are still held by other managers,
+	// while the desired state is unchanged. A restart loses them.
 	Remains []intent.Remainder
 }
 
-// Write brings an object to what is wanted. live is the object in the cache, nil
-// if it is not there; m is what is known from before of the objects that belong
-// together with it. Neither wanted nor live is changed.
+// Write changes an object to its desired state. live is the object in the cache,
+// nil if it was not found; m caches results for the objects that belong together
+// with it. Write changes neither wanted nor live.
 //
-// An object of that name that exists in spite of live being nil gives a Conflict
-// error, as does one that has been replaced by another.
+// It returns a Conflict error if live is nil but an object of that name exists, and
+// if the object has been replaced by another one.
 func (w *Writer) Write(ctx context.Context, wanted, live *unstructured.Unstructured, m *Memory) (Outcome, error) {
 	what := fmt.Sprintf("apply %s %s", wanted.GetKind(), client.ObjectKeyFromObject(wanted))
 	of, err := w.Schemas.Type(ctx, wanted.GroupVersionKind())
@@ -106,9 +105,9 @@ func (w *Writer) Write(ctx context.Context, wanted, live *unstructured.Unstructu
 	return out, nil
 }
 
-// Keeps reports whether a Write would leave the spec of the live object as it is,
-// so that no other has to take the place of one that cannot be changed. m is what
-// is known from before, as for Write.
+// Keeps reports whether a Write would leave the spec of the live object unchanged,
+// so that an immutable object need not be replaced. m is the cache of results, as
+// for Write.
 func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructured, m *Memory) (bool, error) {
 	of, err := w.Schemas.Type(ctx, wanted.GroupVersionKind())
 	if err != nil {
@@ -128,7 +127,8 @@ func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructu
 	return in.Keeps(live.Object)
 }
 
-// Applied is what was applied of a live object, as it is by now; nil if nothing was.
+// Applied returns the current values of the fields that were applied to a live
+// object; nil if none were.
 func (w *Writer) Applied(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	of, err := w.Schemas.Type(ctx, live.GroupVersionKind())
 	if err != nil {
@@ -151,13 +151,13 @@ type try struct {
 
 func (t *try) write(ctx context.Context) (Outcome, error) {
 	if t.live == nil {
-		// No object has ever had this version, so that one that is there differs.
+		// No object ever has this version, so any object that exists conflicts.
 		return t.apply(ctx, Outcome{Did: Created, Reason: intent.NeverApplied}, "resourceVersion", "1")
 	}
 	v := t.in.Against(t.live.Object, t.record.settled)
 	if v.Reason == intent.Misfit || v.Reason == intent.FieldsLost {
-		// The object may be older than the schema, in the cache alone: an event is
-		// not sent for a new default. Nor does the cache keep all managedFields.
+		// Only the cached object may be older than the schema: a new default causes no
+		// event. Nor does the cache store all managedFields.
 		if err := t.read(ctx); err != nil {
 			return Outcome{}, err
 		}
@@ -186,10 +186,11 @@ func (t *try) write(ctx context.Context) (Outcome, error) {
 	return t.apply(ctx, out, "uid", string(t.live.GetUID()))
 }
 
-// apply sends the intent, under a precondition, and once more if the answer does
-// not hold it. Two is enough: a map or list that loses its last item goes wholly,
-// and a second apply writes the empty one; what a webhook changes it changes
-// again. A refusal of the second is none of the first, which stands.
+// apply sends the intent under a precondition, and repeats it if the response does
+// not contain it. Two attempts are enough: a map or list that loses its last item
+// is removed completely, and a second apply writes the empty one; a webhook makes
+// its change each time. If the second attempt is refused, the result of the first
+// stands.
 func (t *try) apply(ctx context.Context, out Outcome, precondition, value string) (Outcome, error) {
 	answer, err := t.send(ctx, precondition, value)
 	if err != nil {
@@ -228,9 +229,9 @@ func (t *try) send(ctx context.Context, precondition, value string) (*unstructur
 	return obj, err
 }
 
-// replaced reports whether an apply met another object than it was meant for. A
-// server calls that a change of a field that is immutable; if there is no object
-// at all, a conflict.
+// replaced reports whether an apply met another object than the intended one. The
+// server reports this as a change of an immutable field; if the object does not
+// exist, as a conflict.
 func replaced(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsInvalid(err) || status.Status().Details == nil {
@@ -239,7 +240,7 @@ func replaced(err error) bool {
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// seed writes managedFields that were lost, if the object is still as it was.
+// seed restores lost managedFields if the object is unchanged.
 func (t *try) seed(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": t.live.GetResourceVersion(), "uid": t.live.GetUID(), "managedFields": t.in.Seed(t.live.Object),
@@ -255,7 +256,7 @@ func (t *try) seed(ctx context.Context) error {
 	return nil
 }
 
-// read takes the live object from the server.
+// read reads the live object from the server.
 func (t *try) read(ctx context.Context) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(t.live.GroupVersionKind())

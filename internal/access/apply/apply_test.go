@@ -26,12 +26,12 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// world is a plane, a writer, and what it remembers. It counts what is sent.
+// world is a plane, a writer and its memory. It counts requests.
 type world struct {
 	*testing.T
 	client.Client
 	sent   int
-	answer client.Object // to what was sent last
+	answer client.Object // to the last request
 	clock  *testclock.FakePassiveClock
 	writer *apply.Writer
 	memory *apply.Memory
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// object is one of the test's namespace, named n.
+// object returns an object n in the test's namespace.
 func (w *world) object(kind, spec string) *unstructured.Unstructured {
 	w.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind}}
@@ -67,7 +67,7 @@ func (w *world) object(kind, spec string) *unstructured.Unstructured {
 	return u
 }
 
-// live is the object on the server, nil if it is not there.
+// live returns the object on the server, nil if not found.
 func (w *world) live(like *unstructured.Unstructured) *unstructured.Unstructured {
 	w.Helper()
 	u := &unstructured.Unstructured{}
@@ -82,7 +82,7 @@ func (w *world) live(like *unstructured.Unstructured) *unstructured.Unstructured
 	return u
 }
 
-// others writes as somebody else does.
+// others writes as another client.
 func (w *world) others(like *unstructured.Unstructured, sub, patch string) {
 	w.Helper()
 	p, obj := client.RawPatch(types.MergePatchType, []byte(patch)), like.DeepCopy()
@@ -98,8 +98,8 @@ func (w *world) others(like *unstructured.Unstructured, sub, patch string) {
 	w.settle(like)
 }
 
-// settle waits until the plane's own controller has told that an object is paused,
-// which is all that it writes.
+// settle waits until the plane's own controller has reported that an object is
+// paused, which is its only write.
 func (w *world) settle(like *unstructured.Unstructured) {
 	w.Helper()
 	if like.GroupVersionKind().Group != clusterv1.GroupVersion().Group {
@@ -117,7 +117,7 @@ func (w *world) settle(like *unstructured.Unstructured) {
 	})
 }
 
-// writes has the writer write and says what came of it.
+// writes calls the writer and checks the outcome.
 func (w *world) writes(wanted *unstructured.Unstructured, did apply.Did, sent int) apply.Outcome {
 	w.Helper()
 	live := w.live(wanted)
@@ -170,7 +170,7 @@ func TestWhatIsLetGoGoesUnlessOthersHoldIt(t *testing.T) {
 	wanted.SetLabels(map[string]string{"a": "1", "b": "1"})
 	w.writes(wanted, apply.Created, 1)
 	w.others(wanted, "", `{"metadata":{"labels":{"a":"1","b":"2"}}}`)
-	w.others(wanted, "", `{"metadata":{"labels":{"b":"1"}}}`) // theirs now, though it is what we want
+	w.others(wanted, "", `{"metadata":{"labels":{"b":"1"}}}`) // owned by the other client, though the value is the desired one
 	w.writes(wanted, apply.Applied, 1)
 	wanted.SetLabels(map[string]string{})
 	for n, did := range []apply.Did{apply.Applied, apply.Nothing} {
@@ -239,7 +239,7 @@ func TestWhatAWebhookChangesIsAppliedTwiceAtMost(t *testing.T) {
 	w.writes(wanted, apply.Nothing, 0)
 	w.others(wanted, "status", `{"status":{"replicas":0}}`)
 	w.writes(wanted, apply.Nothing, 0)
-	w.clock.SetTime(time.Unix(0, 0).Add(time.Hour)) // the webhook may be another one by now
+	w.clock.SetTime(time.Unix(0, 0).Add(time.Hour)) // the webhook may have changed by now
 	w.writes(wanted, apply.Applied, 2)
 	w.writes(wanted, apply.Nothing, 0)
 }
@@ -270,8 +270,8 @@ func TestWhetherASpecIsKeptIsTheSameWithAMemory(t *testing.T) {
 	keeps(changed, false)
 }
 
-// TestAnEmptyMapIsWrittenByASecondApply is about a map that loses its last item:
-// the server takes it away whole at first.
+// TestAnEmptyMapIsWrittenByASecondApply removes the last item of a map: the server
+// removes the whole map at first.
 func TestAnEmptyMapIsWrittenByASecondApply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,50 +17,50 @@ import (
 )
 
 const (
-	// What a webhook makes of an intent may change with the webhook, of which
-	// nothing tells.
+	// The effect of a webhook on an intent may change with the webhook, which causes
+	// no event for the object.
 	settledFor = 10 * time.Minute
-	// A refusal may be about another object, which a user mends in the meantime.
+	// A refusal may be about another object, which a user fixes in the meantime.
 	refusedFor = time.Minute
 )
 
-// Memory is what is known of some objects from one Write to the next. It
-// belongs to one reconciled object, and its zero value is ready; a restart
-// forgets it, which costs comparisons and no writes.
+// Memory caches results about some objects between Writes. It belongs to one
+// reconciled object, and its zero value is ready for use. A restart loses it, which
+// costs comparisons but no writes.
 type Memory struct {
 	of map[object]*record
 }
 
-// object is an object by its name.
+// object identifies an object by its name.
 type object struct {
 	schema.GroupKind
 	client.ObjectKey
 }
 
-// Forget drops what is known of an object that is deleted.
+// Forget evicts the record of a deleted object.
 func (m *Memory) Forget(obj *unstructured.Unstructured) {
 	delete(m.of, object{obj.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(obj)})
 }
 
-// record is what is known of an object, as long as the same is wanted of it by
-// the same schema.
+// record is the cached result for an object. It is valid while the desired state
+// and the schema are unchanged.
 type record struct {
 	of   *intent.Type
 	hash [sha256.Size]byte
 
-	known   bool // how the object is that has the following UID and version
+	known   bool // whether the object with the following UID and version has been compared
 	uid     types.UID
-	version string // both are empty of an object that is not there
-	refusal error  // nil if it is as wanted
+	version string // both are empty if the object does not exist
+	refusal error  // nil if the object is as desired
 
 	settled *intent.Settled
-	until   time.Time // a refusal or what is settled ends then; zero if there is neither
+	until   time.Time // when a refusal or the settled form expires; zero if there is neither
 
 	remains []intent.Remainder
 }
 
-// recall returns what is known of an object. If something else is wanted by now,
-// or its time is over, that is nothing.
+// recall returns the record of an object. It returns a new one if the desired state
+// has changed or the record has expired.
 func (m *Memory) recall(wanted *unstructured.Unstructured, as record, now time.Time) *record {
 	key := object{wanted.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(wanted)}
 	r := m.of[key]
@@ -77,33 +77,35 @@ func (m *Memory) recall(wanted *unstructured.Unstructured, as record, now time.T
 	return r
 }
 
-// holds reports whether it is known that an object, as it is, has all that is wanted
-// in the form in which it was sent.
+// holds reports whether the current object is recorded as having all of the desired
+// fields in the form in which they were sent.
 func (m *Memory) holds(wanted, live *unstructured.Unstructured, as record) bool {
 	r := m.of[object{wanted.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(wanted)}]
 	return r != nil && r.of == as.of && r.hash == as.hash && r.refusal == nil && r.settled == nil && r.knows(live)
 }
 
-// knows reports whether there is nothing to be done about the object as it is.
+// knows reports whether the record is about the current object, so that no
+// comparison is needed.
 func (r *record) knows(live *unstructured.Unstructured) bool {
 	uid, version := identity(live)
 	return r.known && r.uid == uid && r.version == version
 }
 
-// note remembers that an object is as wanted.
+// note records that an object is as desired.
 func (r *record) note(obj *unstructured.Unstructured) {
 	r.uid, r.version = identity(obj)
 	r.known, r.refusal = true, nil
 }
 
-// refuse remembers that what is wanted of an object as it is was refused.
+// refuse records that the desired state was refused for the current object.
 func (r *record) refuse(live *unstructured.Unstructured, err error, now time.Time) error {
 	r.note(live)
 	r.refusal, r.until = err, now.Add(refusedFor)
 	return err
 }
 
-// settle remembers what the server made of what is wanted, if anything else.
+// settle records the form in which the server stored the desired state, if that
+// differs.
 func (r *record) settle(s *intent.Settled, now time.Time) {
 	r.settled, r.until = s, time.Time{}
 	if s != nil {
@@ -123,8 +125,8 @@ func hashOf(wanted *unstructured.Unstructured) (hash [sha256.Size]byte, err erro
 	return sha256.Sum256(text), err
 }
 
-// refused reports whether an error is about the object, so that the same again
-// gives the same.
+// refused reports whether an error is about the object, so that a retry would give
+// the same error.
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)
 }

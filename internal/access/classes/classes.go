@@ -19,21 +19,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// most is how many classes are remembered: more than a fleet uses at a time. A
-// class of forty variables takes a tenth of a megabyte, and three with a rule for
-// each.
+// most is the number of cached classes: more than a fleet uses at a time. A class
+// of forty variables takes a tenth of a megabyte, or three if each variable has a
+// rule.
 const most = 100
 
 // Classes reads classes, and compiles the definitions and patches of each once.
 type Classes struct {
 	mgmt client.Reader
 
-	mu sync.Mutex // guards of, and what is in it
+	mu sync.Mutex // guards of and its values
 	of map[types.UID]*compiled
 }
 
-// compiled is what is remembered of a class. Both parts come when they are asked
-// for: admission needs no patches.
+// compiled is the cached result for a class. Both parts are compiled on demand:
+// admission needs no patches.
 type compiled struct {
 	version     string // of the object
 	definitions *variables.Definitions
@@ -41,12 +41,12 @@ type compiled struct {
 	patches     *patches.Class
 }
 
-// New makes it. mgmt reads from a cache.
+// New returns an empty Classes. mgmt reads from a cache.
 func New(mgmt client.Reader) *Classes {
 	return &Classes{mgmt: mgmt, of: map[types.UID]*compiled{}}
 }
 
-// Get reads a class; nil if it is not there. It is shared with the cache, and must
+// Get reads a class; nil if not found. The result is shared with the cache and must
 // not be changed.
 func (c *Classes) Get(ctx context.Context, key client.ObjectKey) (*clusterv1.ClusterClass, error) {
 	class := &clusterv1.ClusterClass{}
@@ -60,8 +60,9 @@ func (c *Classes) Get(ctx context.Context, key client.ObjectKey) (*clusterv1.Clu
 	return class, nil
 }
 
-// Unready says why Clusters cannot rely on a class yet; "" if they can. It begins
-// with the texts of Cluster API, and goes on with what the class says of itself.
+// Unready returns why Clusters cannot use a class yet; "" if they can. It starts
+// with the texts of Cluster API and continues with the problems that the class
+// reports.
 func Unready(class *clusterv1.ClusterClass) string {
 	why := "ClusterClass is not successfully reconciled: "
 	switch {
@@ -78,7 +79,7 @@ func Unready(class *clusterv1.ClusterClass) string {
 	return why
 }
 
-// Problems are what a class says is wrong with it.
+// Problems returns the problems that a class reports.
 func Problems(class *clusterv1.ClusterClass) (wrong []string) {
 	for _, c := range class.Status.Conditions {
 		switch c.Reason {
@@ -89,7 +90,7 @@ func Problems(class *clusterv1.ClusterClass) (wrong []string) {
 	return wrong
 }
 
-// Definitions are the variables of a class, from its status.
+// Definitions returns the variables of a class, from its status.
 func (c *Classes) Definitions(class *clusterv1.ClusterClass) (*variables.Definitions, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +116,7 @@ func (c *Classes) Definitions(class *clusterv1.ClusterClass) (*variables.Definit
 	return definitions, nil
 }
 
-// Patches are the patches of a class, whose status has its variables.
+// Patches returns the patches of a class. Its status has its variables.
 func (c *Classes) Patches(class *clusterv1.ClusterClass) (*patches.Class, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +132,9 @@ func (c *Classes) Patches(class *clusterv1.ClusterClass) (*patches.Class, error)
 	return compiled, nil
 }
 
-// known is what is remembered of a class as it is. Of another version of it the
-// schemas that were compiled remain. It needs the lock.
+// known returns the cache entry of a class at its version. An entry of another
+// version passes its compiled schemas to the new one. The caller must hold the
+// lock.
 func (c *Classes) known(class *clusterv1.ClusterClass) *compiled {
 	of := c.of[class.UID]
 	if of != nil && of.version == class.ResourceVersion {
@@ -142,7 +144,7 @@ func (c *Classes) known(class *clusterv1.ClusterClass) *compiled {
 	if of != nil {
 		next.schemas = of.schemas
 	} else if len(c.of) >= most {
-		clear(c.of) // so rare that compiling again costs less than keeping order
+		clear(c.of) // so rare that compiling again costs less than an eviction order
 	}
 	c.of[class.UID] = next
 	return next

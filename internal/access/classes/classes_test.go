@@ -34,8 +34,8 @@ func TestGetAClass(t *testing.T) {
 	}
 }
 
-// TestDefinitionsAreCompiledOnce, and those that did not change not even when the
-// class does.
+// TestDefinitionsAreCompiledOnce checks that definitions that did not change are
+// not compiled again, even if the class changes.
 func TestDefinitionsAreCompiledOnce(t *testing.T) {
 	t.Parallel()
 	c, x := New(nil), builder.Parse[clusterv1.ClusterClass](t, class)
@@ -69,8 +69,8 @@ func TestDefinitionsAreCompiledOnce(t *testing.T) {
 	}
 }
 
-// TestPatchesAreCompiledOnce for a version of a class, whose name is in what is
-// wrong with them.
+// TestPatchesAreCompiledOnce checks this for a version of a class, whose name is in
+// the problems.
 func TestPatchesAreCompiledOnce(t *testing.T) {
 	t.Parallel()
 	c, x := New(nil), builder.Parse[clusterv1.ClusterClass](t, class)

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/preflight"
 )
 
-// Check tells what this host lacks to run containers, the worst first. It tries
-// what they are made of in namespaces of its own and changes nothing.
+// Check returns what this host lacks to run containers, the worst first. It tests
+// the features that containers use in separate namespaces and changes nothing.
 func Check(context.Context) []Problem {
 	var problems []Problem
 	for _, f := range preflight.Judge(preflight.Probe()) {
@@ -19,8 +19,8 @@ func Check(context.Context) []Problem {
 	return problems
 }
 
-// CheckNetwork tells whether a network would take addresses that this host uses
-// elsewhere, such as for a network of another folder.
+// CheckNetwork reports whether the addresses of a network are already in use on
+// this host, for example by a network of another folder.
 func (l *Launcher) CheckNetwork(n Network) ([]Problem, error) {
 	if err := n.Validate(); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCheckTriesAndLeavesNothing runs where the other tests have run containers:
-// nothing that is found may be in their way.
+// TestCheckTriesAndLeavesNothing runs on a host where the other tests have run
+// containers: Check must find nothing that prevents them.
 func TestCheckTriesAndLeavesNothing(t *testing.T) {
 	requireRoot(t)
 	links, mounts := state(t)
@@ -26,7 +26,7 @@ func TestCheckTriesAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// state are the links and mounts of this process.
+// state returns the links and mounts of this process.
 func state(t *testing.T) (links, mounts string) {
 	t.Helper()
 	dev, err := os.ReadFile("/proc/self/net/dev")

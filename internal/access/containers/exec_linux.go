@@ -19,17 +19,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
-// lateOutput is how long the output of a command that ended is still awaited:
-// what it started may have it open for ever.
+// lateOutput is how long the output of a command is awaited after its exit:
+// processes that it started may keep it open forever.
 const lateOutput = 2 * time.Second
 
-// fewFiles keeps the runtime of the process that enters a container from opening files of
-// the host's control groups: what it forks there has them until it is the command.
+// fewFiles prevents the runtime of the process that enters a container from opening
+// files of the host's control groups: its forks there would have them until they
+// execute the command.
 const fewFiles = "GODEBUG=containermaxprocs=0"
 
-// Exec runs a command in a container that runs, and returns what it returned, or
-// 128 and the number of the signal that ended it. It is killed when ctx ends. A
-// program without a slash is looked for in /usr/local/sbin, /usr/local/bin,
+// Exec runs a command in a running container and returns its exit code, or 128 and
+// the number of the signal that ended it. The command is killed when ctx ends. A
+// program name without a slash is searched in /usr/local/sbin, /usr/local/bin,
 // /usr/sbin, /usr/bin, /sbin and /bin of the container.
 func (l *Launcher) Exec(ctx context.Context, name string, args []string, s Streams) (int, error) {
 	if len(args) == 0 {
@@ -47,15 +48,15 @@ func (l *Launcher) Exec(ctx context.Context, name string, args []string, s Strea
 	return code, nil
 }
 
-// inside is a container that runs, as it is entered.
+// inside is a running container that can be entered.
 type inside struct {
-	pid     int      // of its first process, while process says that it is that
-	process *os.File // a descriptor of that
-	groups  []string // folders of the groups of version 1 that it is in
+	pid     int      // of its first process, while process shows that it is still that
+	process *os.File // a descriptor of that process
+	groups  []string // folders of its groups of version 1
 	born    *os.File // its group of version 2; nil is none
 }
 
-// enter names a container while its first process lives.
+// enter opens a container whose first process is alive.
 func (l *Launcher) enter(name string) (_ *inside, err error) {
 	status, err := l.Inspect(name)
 	if err != nil {
@@ -75,8 +76,8 @@ func (l *Launcher) enter(name string) (_ *inside, err error) {
 		return nil, gone(err)
 	}
 	in.process = os.NewFile(uintptr(fd), "first process")
-	// systemd in the container has moved itself to a group below: on version 2
-	// none that has groups below it takes a process.
+	// systemd in the container has moved itself to a group below: on version 2, a
+	// group with groups below it accepts no process.
 	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", in.pid))
 	if err != nil {
 		return nil, gone(err)
@@ -84,7 +85,7 @@ func (l *Launcher) enter(name string) (_ *inside, err error) {
 	for _, t := range l.groups.Hierarchies {
 		group, ok := t.Find(string(own))
 		if !ok || !strings.HasPrefix(group, l.group(name)+"/") {
-			return nil, ErrNotRunning // the number has gone to another process
+			return nil, ErrNotRunning // the PID has been reused
 		}
 		dir := filepath.Join(t.Dir, group)
 		if t.Type != "cgroup2" {
@@ -96,7 +97,7 @@ func (l *Launcher) enter(name string) (_ *inside, err error) {
 	return in, nil
 }
 
-// gone says that a process is not there in the words of this package.
+// gone converts the error that a process was not found to that of this package.
 func gone(err error) error {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
 		return ErrNotRunning
@@ -107,12 +108,12 @@ func gone(err error) error {
 func (in *inside) close() {
 	for _, f := range []*os.File{in.process, in.born} {
 		if f != nil {
-			_ = f.Close() // it was only named
+			_ = f.Close() // nothing was written
 		}
 	}
 }
 
-// run runs a command by a process that goes into the container.
+// run runs a command in a process that enters the container.
 func (in *inside) run(ctx context.Context, args []string, s Streams) (int, error) {
 	given, plan, err := os.Pipe()
 	if err != nil {
@@ -122,7 +123,7 @@ func (in *inside) run(ctx context.Context, args []string, s Streams) (int, error
 	if err != nil {
 		return 0, errors.Join(err, given.Close(), plan.Close())
 	}
-	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // the command has ended
+	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // the command has exited
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{supervisor.CommandName}, Env: []string{fewFiles}, Dir: "/",
 		Stdin: s.In, Stdout: s.Out, Stderr: s.Err, ExtraFiles: []*os.File{given, result, in.process},
@@ -135,7 +136,7 @@ func (in *inside) run(ctx context.Context, args []string, s Streams) (int, error
 	if err = errors.Join(err, given.Close(), result.Close()); err != nil {
 		return 0, fmt.Errorf("start a process that enters it: %w", gone(err))
 	}
-	stop := context.AfterFunc(ctx, func() { _ = plan.Close() }) // has it end the command
+	stop := context.AfterFunc(ctx, func() { _ = plan.Close() }) // ends the command
 	defer stop()
 	werr := json.NewEncoder(plan).Encode(supervisor.Command{Groups: in.groups, Args: args, Env: environment(nil)})
 	var r supervisor.Result
@@ -149,7 +150,7 @@ func (in *inside) run(ctx context.Context, args []string, s Streams) (int, error
 	case rerr == nil && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
 		return r.Code, nil
 	case rerr != nil && werr == nil:
-		return 0, ErrNotRunning // it was ended with the container
+		return 0, ErrNotRunning // it ended with the container
 	}
 	return 0, errors.Join(err, werr)
 }

@@ -82,7 +82,7 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// signalling tells when something is written.
+// signalling sends when something is written.
 type signalling struct{ wrote chan struct{} }
 
 func (s *signalling) Write(b []byte) (int, error) {
@@ -90,9 +90,9 @@ func (s *signalling) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// hold copies this program to heldProgram, and stops the first process that starts it before
-// it has become the program. It prints the rights of that process and what it has open
-// apart from pipes.
+// hold copies this program to heldProgram, and stops the first process that starts
+// it before it executes the program. It prints the capabilities of that process and
+// its open files other than pipes.
 func hold() error {
 	text, err := os.ReadFile(program)
 	if err == nil {
@@ -144,7 +144,7 @@ func TestACommandHasTheRightsOfItsContainerBeforeItRuns(t *testing.T) {
 	b.awaitConsole("one", "holds")
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	if code, err := b.Exec(ctx, "one", []string{heldProgram, "x"}, Streams{}); err != nil || code != 1 { // it is asked for nothing that it knows
+	if code, err := b.Exec(ctx, "one", []string{heldProgram, "x"}, Streams{}); err != nil || code != 1 { // the program gets an unknown argument
 		t.Errorf("the command returned %d, %v", code, err)
 	}
 	b.awaitConsole("one", "held")

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
-// Console is the newest of what a container wrote to its console, as it is now.
+// Console returns the end of a container's current console output.
 func (l *Launcher) Console(name string) (io.ReadCloser, error) {
 	if _, err := l.spec(name); err != nil {
 		return nil, fmt.Errorf("read the console of container %s: %w", name, err)
@@ -31,12 +31,12 @@ func (l *Launcher) Console(name string) (io.ReadCloser, error) {
 		}
 		c.files, readers = append(c.files, f), append(readers, f)
 	}
-	// What is written meanwhile is more than what it is now.
+	// It does not follow output that is written meanwhile.
 	c.Reader = io.LimitReader(io.MultiReader(readers...), 2*l.options.ConsoleBytes)
 	return c, nil
 }
 
-// parts are files one after the other.
+// parts concatenates files.
 type parts struct {
 	io.Reader
 	files []*os.File
@@ -51,8 +51,8 @@ func (p *parts) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReadFile reads a regular file as the processes of a container that runs see it,
-// at most limit bytes; a longer one is an error. No link leads out of its root.
+// ReadFile reads a regular file as the processes of a running container see it, at
+// most limit bytes; a longer file is an error. It follows no link out of the root.
 func (l *Launcher) ReadFile(name, path string, limit int64) ([]byte, error) {
 	text, err := l.readFile(name, path, limit)
 	if err != nil {
@@ -66,13 +66,13 @@ func (l *Launcher) readFile(name, path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = unix.Close(root) }() // it was only named
-	// A pipe or a device would have us wait, or would do something.
+	defer func() { _ = unix.Close(root) }() // opened with O_PATH
+	// Opening a pipe could block, and opening a device could have effects.
 	named, err := supervisor.Inside(root, path, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = unix.Close(named) }() // it was only named
+	defer func() { _ = unix.Close(named) }() // opened with O_PATH
 	var what unix.Stat_t
 	if err := unix.Fstat(named, &what); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (l *Launcher) readFile(name, path string, limit int64) ([]byte, error) {
 	if what.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errors.New("it is no regular file")
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", named)) // the same file, whatever has its name now
+	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", named)) // the same file, even if it has been renamed
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (l *Launcher) readFile(name, path string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// openRoot opens the root of a container that runs, as its processes see it.
+// openRoot opens the root of a running container as its processes see it.
 func (l *Launcher) openRoot(name string) (int, error) {
 	in, err := l.enter(name)
 	if err != nil {
@@ -106,9 +106,9 @@ func (l *Launcher) openRoot(name string) (int, error) {
 	if err != nil {
 		return -1, gone(err)
 	}
-	// Its number has not gone to another process if that is still there.
+	// If the process still exists, its PID has not been reused.
 	if err := unix.PidfdSendSignal(int(in.process.Fd()), 0, nil, 0); err != nil {
-		_ = unix.Close(root) // it may be another's
+		_ = unix.Close(root) // it may belong to another process
 		return -1, gone(err)
 	}
 	return root, nil

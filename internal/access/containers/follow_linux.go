@@ -12,15 +12,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
-// listener is who is told of changes: each container once, however often it
-// changed since the last look.
+// listener receives the names of changed containers: each name once, however often
+// the container changed since the last read.
 type listener struct {
 	names []string
 	woken chan struct{} // has room for one
 }
 
-// Changes names containers whose state changed: their first process began, or
-// began again, or ended, also by itself. It ends with ctx, or when the launcher is closed.
+// Changes returns the names of containers whose state changes: their first process
+// starts, restarts or exits for any reason. The channel is closed when ctx ends or
+// the launcher is closed.
 func (l *Launcher) Changes(ctx context.Context) <-chan string {
 	me, out := &listener{woken: make(chan struct{}, 1)}, make(chan string)
 	l.mu.Lock()
@@ -77,12 +78,13 @@ func (l *Launcher) tell(name string) {
 		}
 		select {
 		case to.woken <- struct{}{}:
-		default: // it has not looked since it was woken
+		default: // it is already notified
 		}
 	}
 }
 
-// follow hears the supervisor of a container until it ends, once at a time.
+// follow follows the supervisor of a container until it exits, with one goroutine
+// per container.
 func (l *Launcher) follow(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +104,7 @@ func (l *Launcher) follow(name string) {
 	})
 }
 
-// hear tells of each state of a container but the one that it begins with.
+// hear reports each state of a container except the initial one.
 func (l *Launcher) hear(name string) {
 	conn := l.dial(name)
 	if conn == nil {
@@ -110,24 +112,23 @@ func (l *Launcher) hear(name string) {
 	}
 	stop := context.AfterFunc(l.following, func() { _ = conn.Close() })
 	defer stop()
-	defer func() { _ = conn.Close() }() // the supervisor ended, or we do
+	defer func() { _ = conn.Close() }() // the supervisor exited, or the launcher is closed
 	states := json.NewDecoder(conn)
 	for first := true; ; first = false {
 		var st supervisor.State
 		if states.Decode(&st) != nil {
 			return
 		}
-		if !first && !st.Ended { // of the end it is told when it is gone
+		if !first && !st.Ended { // its end is reported when the supervisor has exited
 			l.tell(name)
 		}
 	}
 }
 
-// listening is how long a supervisor may take from its lock to its socket.
+// listening is the longest time between a supervisor's lock and its socket.
 const listening = 5 * time.Second
 
-// dial connects to a supervisor, which may have begun this moment; nil if it
-// ended.
+// dial connects to a supervisor, which may have just started; nil if it exited.
 func (l *Launcher) dial(name string) net.Conn {
 	for deadline := time.Now().Add(listening); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := supervisor.Dial(l.folder(name))
@@ -143,7 +144,7 @@ func (l *Launcher) dial(name string) net.Conn {
 	}
 }
 
-// ended removes what a container that ended by itself has left, and tells of it.
+// ended removes what an exited container left behind, and reports the change.
 func (l *Launcher) ended(name string) {
 	done, err := l.work(l.following, name)
 	if err != nil {

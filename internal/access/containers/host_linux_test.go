@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootedAs has this process, and what it starts, see another boot of the host: in
-// a mount namespace of its own.
+// bootedAs simulates another boot of the host for this process and its children, in
+// a separate mount namespace.
 func bootedAs(t *testing.T, dir, boot string) {
 	t.Helper()
 	file := filepath.Join(dir, boot)
@@ -31,9 +31,9 @@ func bootedAs(t *testing.T, dir, boot string) {
 	}
 }
 
-// TestContainersBeginAgainAfterTheHostDid ends all that a boot of a host had but its
-// disk: processes, groups, mounts, links, rules and settings. The next boot has
-// another network namespace, and another name.
+// TestContainersBeginAgainAfterTheHostDid ends everything of a boot of a host
+// except its disk: processes, groups, mounts, links, rules and settings. The next
+// boot has another network namespace with another name.
 func TestContainersBeginAgainAfterTheHostDid(t *testing.T) {
 	requireRoot(t)
 	n := Network{Name: "net", Address: netip.MustParsePrefix("172.31.91.1/24")}
@@ -51,7 +51,7 @@ func TestContainersBeginAgainAfterTheHostDid(t *testing.T) {
 				t.Fatalf("%s: %v:\n%s", boot, err, out)
 			}
 			if boot == "before" {
-				if err := b.groups.Remove(groupBase(b.identity)); err != nil { // the power goes
+				if err := b.groups.Remove(groupBase(b.identity)); err != nil { // simulates a power failure
 					t.Fatal(err)
 				}
 			}
@@ -109,7 +109,7 @@ func TestContainersBeginAgainAfterTheHostDid(t *testing.T) {
 	}
 }
 
-// TestTwoFoldersOfAHostDoNotTouchEachOther has the same names in both.
+// TestTwoFoldersOfAHostDoNotTouchEachOther uses the same names in both.
 func TestTwoFoldersOfAHostDoNotTouchEachOther(t *testing.T) {
 	if !ownNetwork(t) {
 		return
@@ -144,7 +144,8 @@ func TestTwoFoldersOfAHostDoNotTouchEachOther(t *testing.T) {
 	}
 	works(one)
 	works(two)
-	// Nothing but what both reach goes from one network to the other.
+	// No connection is possible from one network to the other, only to destinations
+	// that both reach.
 	if got, code := one.run("same", "dial", at[two]+".2:8000", "briefly"); code == 0 {
 		t.Errorf("a container of another folder answers %q", got)
 	}
@@ -186,7 +187,7 @@ func TestADiskThatIsFullIsSaidAndLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // before its folder is removed, and after what is in it
+	t.Cleanup(func() { // before its folder is removed, and after the folder's content
 		if err := unix.Unmount(disk, 0); err != nil {
 			t.Error(err)
 		}

@@ -23,8 +23,8 @@ func die() {
 	<-time.After(time.Hour) // without a timer, Go may report a deadlock
 }
 
-// otherProcess is the launcher of a process that will not live long; told by its
-// environment which folder and root to use, and where to die.
+// otherProcess returns the launcher of a process that will soon crash. The
+// environment has its folder, its root and the step at which it crashes.
 func otherProcess(t *testing.T) (b *lab, step string) {
 	t.Helper()
 	parts := strings.SplitN(os.Getenv(nested), "|", 4)
@@ -113,7 +113,7 @@ func TestWhereverItIsKilledNothingIsLeft(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", step, err)
 		}
-		for _, s := range all { // what is there works
+		for _, s := range all { // the existing containers work
 			if err := b.EnsureNetwork(t.Context(), Network{Name: "net", Address: netip.MustParsePrefix("172.31.94.1/24")}); err != nil {
 				t.Errorf("%s: %v", step, err)
 			}
@@ -190,15 +190,16 @@ func TestLimitsAreSet(t *testing.T) {
 			t.Errorf("%s has %q, %v, want %s", want.File, text, err, want.Value)
 		}
 	}
-	// The kernel ends what takes more, and the container goes on.
+	// The kernel kills the process that exceeds the limit, and the container
+	// continues.
 	if got, code := b.run("one", "eat", "128"); code != 128+9 {
 		t.Errorf("got %q, %d", got, code)
 	}
 	b.is("one", Running, 1)
 }
 
-// TestOnVersion2 runs a container where nothing but version 2 of control groups
-// is mounted, with those controllers that the host's version 1 leaves to it.
+// TestOnVersion2 runs a container where only version 2 of control groups is
+// mounted, with the controllers that the host's version 1 does not use.
 func TestOnVersion2(t *testing.T) {
 	requireRoot(t)
 	if os.Getenv(nested) == "" {
@@ -213,7 +214,7 @@ func TestOnVersion2(t *testing.T) {
 	if got, code := b.run("one", "cat", "/sys/fs/cgroup/cgroup.procs"); code != 0 || !strings.HasPrefix(got, "1\n") {
 		t.Errorf("got %q, %d", got, code)
 	}
-	// It has all controllers that the host has, so that it can give them on.
+	// It has all controllers that the host has, so that it can delegate them.
 	have, err := os.ReadFile(filepath.Join(cgroups.Mountpoint, "cgroup.controllers"))
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +225,8 @@ func TestOnVersion2(t *testing.T) {
 	if err := b.Stop(t.Context(), "one", 10*time.Second); err != nil {
 		t.Error(err)
 	}
-	// What the host cannot limit is said, and nothing runs without its limit.
+	// A limit that the host cannot set is reported, and nothing runs without its
+	// limit.
 	if !strings.Contains(string(have), "memory") {
 		s := b.spec("two", "wait")
 		s.Memory = 64 << 20
@@ -237,7 +239,7 @@ func TestOnVersion2(t *testing.T) {
 	}
 }
 
-// newUnifiedLab is a lab in a mount namespace that has only version 2.
+// newUnifiedLab returns a lab in a mount namespace that has only version 2.
 func newUnifiedLab(t *testing.T) *lab {
 	t.Helper()
 	err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("cgroup2", cgroups.Mountpoint, "cgroup2", 0, ""))
@@ -251,8 +253,8 @@ func newUnifiedLab(t *testing.T) *lab {
 	return b
 }
 
-// TestASupervisorMayBeKilledAtAnyMoment kills it ever later while it begins a
-// container: whatever it was at, the container is removed without a trace.
+// TestASupervisorMayBeKilledAtAnyMoment kills it at increasingly late moments while
+// it starts a container: in each case the container can be removed without a trace.
 func TestASupervisorMayBeKilledAtAnyMoment(t *testing.T) {
 	if !ownNetwork(t) {
 		return
@@ -288,7 +290,7 @@ func TestASupervisorMayBeKilledAtAnyMoment(t *testing.T) {
 			t.Errorf("after %s: %v", delay, err)
 		}
 		<-killed
-		b.await(func() error { // Created, if it had not said yet that it lives
+		b.await(func() error { // Created, if it had not reported yet that it is running
 			got, err := b.Inspect("one")
 			if err == nil && got.State != Stopped && got.State != Created {
 				err = errors.New(string(got.State))

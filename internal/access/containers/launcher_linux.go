@@ -25,15 +25,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// Launcher runs the containers of one folder. Its methods may be called by
-// several goroutines.
+// Launcher runs the containers of one folder. Its methods are safe for concurrent
+// use.
 type Launcher struct {
 	dir        string
 	options    Options
 	identity   string
 	lock       *os.File
 	groups     cgroups.Host
-	scopes     bool // systemd of the host gives out control groups
+	scopes     bool // systemd of the host assigns control groups
 	names      network.Names
 	forwarding network.Forwarding
 	hostBoot   string
@@ -43,23 +43,24 @@ type Launcher struct {
 	followers sync.WaitGroup
 	watches   watches
 
-	mu        sync.Mutex               // guards what follows
-	busy      map[string]chan struct{} // names that somebody works on
+	mu        sync.Mutex               // guards the fields below
+	busy      map[string]chan struct{} // names of containers that a goroutine is working on
 	followed  map[string]bool
 	listeners map[*listener]bool
 	closed    bool
 
-	networks sync.Mutex // is held while networks are changed
-	// base is held while the group above all containers may come or go.
+	networks sync.Mutex // held while networks are changed
+	// base is held while the group above all containers may be created or removed.
 	base sync.Mutex
 
-	// reached is called at each step that leaves something behind; tests end
-	// the process there.
+	// reached is called at each step that leaves something behind; tests end the
+	// process there.
 	reached func(step string)
 }
 
-// Open opens a folder, which it makes if it is not there, and finds what an
-// earlier process left running. It is a HeldError if another process has it open.
+// Open opens a folder, creating it if needed, and finds the containers that an
+// earlier process left running. It returns a HeldError if another process has the
+// folder open.
 func Open(dir string, o Options) (*Launcher, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -116,7 +117,7 @@ func (l *Launcher) open() error {
 	if l.groups, err = cgroups.Detect(); err != nil {
 		return err
 	}
-	_, systemd := os.Stat("/run/systemd/system") // as sd_booted(3) asks
+	_, systemd := os.Stat("/run/systemd/system") // the check of sd_booted(3)
 	l.scopes = l.groups.Unified && systemd == nil
 	if l.forwarding, err = network.HostForwarding(); err != nil {
 		return err
@@ -125,7 +126,8 @@ func (l *Launcher) open() error {
 	return err
 }
 
-// readIdentity reads what tells this folder from all others, or chooses it.
+// readIdentity reads the identity that distinguishes this folder from others, or
+// chooses one.
 func readIdentity(dir string) (string, error) {
 	file := filepath.Join(dir, identityFile)
 	text, err := os.ReadFile(file)
@@ -147,7 +149,7 @@ func readIdentity(dir string) (string, error) {
 	return id, wholefile.Write(file, []byte(id+"\n"))
 }
 
-// Close lets go of the folder. Containers go on.
+// Close releases the folder. Containers keep running.
 func (l *Launcher) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -157,9 +159,9 @@ func (l *Launcher) Close() error {
 	return errors.Join(l.watches.close(), l.lock.Close())
 }
 
-// Create makes all that Start needs of a container; nothing runs. One that is
-// there and wanted to be the same is fine; if it is wanted to be something else,
-// it is ErrExists.
+// Create creates everything that Start needs for a container; it starts nothing. It
+// succeeds if the container exists with the same spec, and returns ErrExists if it
+// exists with another one.
 func (l *Launcher) Create(ctx context.Context, want Spec) error {
 	if err := want.Validate(); err != nil {
 		return fmt.Errorf("create container %s: %w", want.Name, err)
@@ -184,18 +186,18 @@ func (l *Launcher) Create(ctx context.Context, want Spec) error {
 	return nil
 }
 
-// sameSpec compares as the files would: an empty map is none.
+// sameSpec compares specs as their files would: an empty map is the same as nil.
 func sameSpec(a, b Spec) bool {
 	textA, errA := json.Marshal(a)
 	textB, errB := json.Marshal(b)
 	return errA == nil && errB == nil && reflect.DeepEqual(textA, textB)
 }
 
-// make makes the folder of a container under another name, so that it is there
-// as a whole or not at all.
+// make creates the folder of a container under a temporary name, so that it exists
+// completely or not at all.
 func (l *Launcher) make(want Spec) (err error) {
 	made := filepath.Join(l.dir, containersDir, newPrefix+want.Name)
-	l.discard(made) // of a process that was interrupted
+	l.discard(made) // left by an interrupted process
 	defer func() {
 		if err != nil {
 			l.discard(made)
@@ -206,7 +208,7 @@ func (l *Launcher) make(want Spec) (err error) {
 			return err
 		}
 	}
-	// The upper layer is the root itself, which everybody in it may enter.
+	// The upper layer is the root itself, which every user in it may enter.
 	if err := os.Chmod(filepath.Join(made, upperDir), 0o755); err != nil {
 		return err
 	}
@@ -233,7 +235,7 @@ func (l *Launcher) make(want Spec) (err error) {
 
 func (l *Launcher) folder(name string) string { return filepath.Join(l.dir, containersDir, name) }
 
-// spec reads what a container is wanted to be.
+// spec reads the spec of a container.
 func (l *Launcher) spec(name string) (Spec, error) {
 	var s Spec
 	if !label.MatchString(name) {
@@ -252,7 +254,7 @@ func (l *Launcher) spec(name string) (Spec, error) {
 	return s, nil
 }
 
-// containers are the names of all that are there.
+// containers returns the names of all containers.
 func (l *Launcher) containers() (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(l.dir, containersDir))
 	for _, e := range entries {
@@ -268,7 +270,7 @@ func (l *Launcher) alive(name string) (bool, error) {
 	return supervisor.Alive(filepath.Join(l.folder(name), supervisor.LockFile))
 }
 
-// Inspect tells what a container is and does.
+// Inspect returns the spec and the current state of a container.
 func (l *Launcher) Inspect(name string) (Status, error) {
 	spec, err := l.spec(name)
 	if err != nil {
@@ -278,7 +280,7 @@ func (l *Launcher) Inspect(name string) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("inspect container %s: %w", name, err)
 	}
-	// A supervisor writes its last state before it goes.
+	// A supervisor writes its last state before it exits.
 	state, err := supervisor.ReadState(l.folder(name))
 	if err != nil && !alive {
 		state = supervisor.State{Ended: true, Message: err.Error()}
@@ -288,7 +290,7 @@ func (l *Launcher) Inspect(name string) (Status, error) {
 	return status(spec, state, alive, l.hostBoot), nil
 }
 
-// List tells of all containers, in the order of their names.
+// List returns the status of all containers, in the order of their names.
 func (l *Launcher) List() ([]Status, error) {
 	names, err := l.containers()
 	if err != nil {
@@ -297,7 +299,7 @@ func (l *Launcher) List() ([]Status, error) {
 	var all []Status
 	for _, name := range names {
 		s, err := l.Inspect(name)
-		if errors.Is(err, ErrNotFound) { // it goes
+		if errors.Is(err, ErrNotFound) { // it was removed meanwhile
 			continue
 		}
 		if err != nil {
@@ -308,7 +310,7 @@ func (l *Launcher) List() ([]Status, error) {
 	return all, nil
 }
 
-// work has a container for one goroutine at a time, until done is called.
+// work reserves a container for the calling goroutine until done is called.
 func (l *Launcher) work(ctx context.Context, name string) (done func(), err error) {
 	for {
 		l.mu.Lock()

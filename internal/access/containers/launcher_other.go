@@ -10,90 +10,91 @@ import (
 	"time"
 )
 
-// Launcher runs the containers of one folder. Its methods may be called by
-// several goroutines.
+// Launcher runs the containers of one folder. Its methods are safe for concurrent
+// use.
 type Launcher struct{}
 
-// Open opens a folder, which it makes if it is not there, and finds what an
-// earlier process left running. It is a HeldError if another process has it open.
+// Open opens a folder, creating it if needed, and finds the containers that an
+// earlier process left running. It returns a HeldError if another process has the
+// folder open.
 func Open(dir string, o Options) (*Launcher, error) { return nil, ErrUnsupported }
 
-// Close lets go of the folder. Containers go on.
+// Close releases the folder. Containers keep running.
 func (l *Launcher) Close() error { return ErrUnsupported }
 
-// Create makes all that Start needs of a container; nothing runs. One that is
-// there and wanted to be the same is fine; if it is wanted to be something else,
-// it is ErrExists.
+// Create creates everything that Start needs for a container; it starts nothing. It
+// succeeds if the container exists with the same spec, and returns ErrExists if it
+// exists with another one.
 func (l *Launcher) Create(ctx context.Context, want Spec) error { return ErrUnsupported }
 
-// Start runs a container and returns when its first process has begun; one that
-// runs is fine.
+// Start starts a container and returns when its first process runs. It succeeds if
+// the container runs already.
 func (l *Launcher) Start(ctx context.Context, name string) error { return ErrUnsupported }
 
-// Stop asks the first process of a container to end, and ends it if it has not
-// after the grace period; one that does not run is fine.
+// Stop asks the first process of a container to exit, and kills it after the grace
+// period. It succeeds if the container does not run.
 func (l *Launcher) Stop(ctx context.Context, name string, grace time.Duration) error {
 	return ErrUnsupported
 }
 
-// Remove ends a container at once and removes all there is of it; there need be
-// none.
+// Remove ends a container immediately and removes everything of it. The container
+// may not exist.
 func (l *Launcher) Remove(ctx context.Context, name string) error { return ErrUnsupported }
 
-// Inspect tells what a container is and does.
+// Inspect returns the spec and the current state of a container.
 func (l *Launcher) Inspect(name string) (Status, error) { return Status{}, ErrUnsupported }
 
-// List tells of all containers, in the order of their names.
+// List returns the status of all containers, in the order of their names.
 func (l *Launcher) List() ([]Status, error) { return nil, ErrUnsupported }
 
-// Changes names containers whose state changed: their first process began, or
-// began again, or ended, also by itself. It ends with ctx.
+// Changes returns the names of containers whose state changes: their first process
+// starts, restarts or exits for any reason. The channel is closed when ctx ends.
 func (l *Launcher) Changes(ctx context.Context) <-chan string { return nil }
 
-// Console is the newest of what a container wrote to its console, as it is now.
+// Console returns the end of a container's current console output.
 func (l *Launcher) Console(name string) (io.ReadCloser, error) { return nil, ErrUnsupported }
 
-// Exec runs a command in a container that runs, and returns what it returned, or
-// 128 and the number of the signal that ended it. It is killed when ctx ends. A
-// program without a slash is looked for in /usr/local/sbin, /usr/local/bin,
+// Exec runs a command in a running container and returns its exit code, or 128 and
+// the number of the signal that ended it. The command is killed when ctx ends. A
+// program name without a slash is searched in /usr/local/sbin, /usr/local/bin,
 // /usr/sbin, /usr/bin, /sbin and /bin of the container.
 func (l *Launcher) Exec(ctx context.Context, name string, args []string, s Streams) (int, error) {
 	return 0, ErrUnsupported
 }
 
-// ReadFile reads a regular file as the processes of a container that runs see it,
-// at most limit bytes; a longer one is an error. No link leads out of its root.
+// ReadFile reads a regular file as the processes of a running container see it, at
+// most limit bytes; a longer file is an error. It follows no link out of the root.
 func (l *Launcher) ReadFile(name, path string, limit int64) ([]byte, error) {
 	return nil, ErrUnsupported
 }
 
-// Watch tells when a file of a container may have appeared or changed, at least
-// once after it did, and once at the start if it is there. It goes on when the
-// container reboots or is started again, and ends with ctx.
+// Watch sends when a file of a container may have appeared or changed: at least
+// once after each change, and once at the start if the file exists. It continues
+// when the container reboots or is started again, and ends with ctx.
 func (l *Launcher) Watch(ctx context.Context, name, path string) (<-chan struct{}, error) {
 	return nil, ErrUnsupported
 }
 
-// Sweep removes what carries the identity of the folder and belongs to no
-// container or network of it, such as what an interrupted process left.
+// Sweep removes everything that carries the identity of the folder and belongs to
+// no container or network of it, such as leftovers of an interrupted process.
 func (l *Launcher) Sweep(ctx context.Context) error { return ErrUnsupported }
 
-// EnsureNetwork makes a network, or finds it made.
+// EnsureNetwork creates a network if it does not exist.
 func (l *Launcher) EnsureNetwork(ctx context.Context, want Network) error { return ErrUnsupported }
 
-// RemoveNetwork removes a network; there need be none. While a container is
-// attached to it, it is ErrNetworkInUse. With the last network of the host goes
-// what had to be changed of the host's settings.
+// RemoveNetwork removes a network, which may not exist. It returns ErrNetworkInUse
+// while a container is attached to it. When the last network of the host is
+// removed, the changed settings of the host are restored.
 func (l *Launcher) RemoveNetwork(ctx context.Context, name string) error { return ErrUnsupported }
 
-// Networks are those of the folder, in the order of their names.
+// Networks returns the networks of the folder, in the order of their names.
 func (l *Launcher) Networks() ([]Network, error) { return nil, ErrUnsupported }
 
-// CheckNetwork tells whether a network would take addresses that this host uses
-// elsewhere, such as for a network of another folder.
+// CheckNetwork reports whether the addresses of a network are already in use on
+// this host, for example by a network of another folder.
 func (l *Launcher) CheckNetwork(n Network) ([]Problem, error) { return nil, ErrUnsupported }
 
-// Check tells what this host lacks to run containers. It changes nothing.
+// Check returns what this host lacks to run containers. It changes nothing.
 func Check(context.Context) []Problem {
 	return []Problem{{What: "this is no Linux", Remedy: "use a Linux host, or simulated machines"}}
 }

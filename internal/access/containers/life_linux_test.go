@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// is checks the state of a container, and waits for it.
+// is waits until a container has a state.
 func (b *lab) is(name string, want State, boots int) Status {
 	b.t.Helper()
 	var got Status
@@ -38,7 +38,7 @@ func TestAContainerIsCreatedRunsAndIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.is("one", Created, 0)
-	b.start(s) // created another time, it is the same
+	b.start(s) // creating it again changes nothing
 	if err := b.Start(t.Context(), "one"); err != nil {
 		t.Errorf("started another time: %v", err)
 	}
@@ -106,7 +106,7 @@ func TestAnEndIsToldAndLeavesNothing(t *testing.T) {
 	if got := b.is("one", Stopped, 1); got.ExitCode != 1 || got.Message != "its first process returned 1" {
 		t.Errorf("got %+v", got)
 	}
-	b.await(func() error { // after it was told of
+	b.await(func() error { // after it was reported
 		for _, dir := range b.groups.Dirs(groupBase(b.identity)) {
 			if _, err := os.Stat(dir); err == nil {
 				return fmt.Errorf("%s is left", dir)
@@ -234,7 +234,7 @@ func TestAFileIsAwaited(t *testing.T) {
 	if err := b.Start(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	for round := range 2 { // /run is another one after a start
+	for round := range 2 { // each start has a new /run
 		select {
 		case <-told:
 			t.Errorf("round %d: told before it was there", round)
@@ -251,7 +251,7 @@ func TestAFileIsAwaited(t *testing.T) {
 		if err := errors.Join(b.Stop(t.Context(), "one", time.Second), b.Start(t.Context(), "one")); err != nil {
 			t.Fatal(err)
 		}
-		for len(told) > 0 { // it was told of twice
+		for len(told) > 0 { // it was reported twice
 			<-told
 		}
 	}
@@ -286,7 +286,7 @@ func TestContainersComeAndGoTogether(t *testing.T) {
 	for i := range 6 {
 		all.Go(func() {
 			name := fmt.Sprintf("c%d", i)
-			for range 3 { // the first to come may meet the last to go
+			for range 3 { // the first may start while the last ends
 				err := errors.Join(b.Create(t.Context(), b.spec(name, "wait")), b.Start(t.Context(), name), b.Remove(t.Context(), name))
 				if err != nil {
 					t.Error(err)

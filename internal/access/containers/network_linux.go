@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// EnsureNetwork makes a network, or finds it made; after a boot of the host it
-// makes it again. A network does not change: one of that name with another
-// address is an error, and so are addresses that the host uses elsewhere.
+// EnsureNetwork creates a network if it does not exist; after a boot of the host it
+// creates it again. A network does not change: it is an error if one of that name
+// has another address, or if the host already uses the addresses.
 func (l *Launcher) EnsureNetwork(ctx context.Context, want Network) error {
 	err := want.Validate()
 	if err == nil {
@@ -42,7 +42,7 @@ func (l *Launcher) ensureNetwork(want Network) error {
 	}
 	text, err := json.Marshal(want)
 	if err == nil {
-		// Noted first, it is undone wherever this ends.
+		// Recorded first, it is removed after an interruption at any step.
 		err = wholefile.Write(l.networkFile(want.Name), text)
 	}
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *Launcher) networkFile(name string) string {
 	return filepath.Join(l.dir, networksDir, name+".json")
 }
 
-// network reads what a network is wanted to be.
+// network reads the desired state of a network.
 func (l *Launcher) network(name string) (Network, error) {
 	var n Network
 	text, err := os.ReadFile(l.networkFile(name))
@@ -79,7 +79,7 @@ func (l *Launcher) network(name string) (Network, error) {
 	return n, nil
 }
 
-// Networks are those of the folder, in the order of their names.
+// Networks returns the networks of the folder, in the order of their names.
 func (l *Launcher) Networks() ([]Network, error) {
 	names, err := l.networkNames()
 	var all []Network
@@ -87,7 +87,7 @@ func (l *Launcher) Networks() ([]Network, error) {
 		n, e := l.network(name)
 		if e == nil {
 			all = append(all, n)
-		} else if !errors.Is(e, os.ErrNotExist) { // else it goes
+		} else if !errors.Is(e, os.ErrNotExist) { // otherwise it is being removed
 			err = errors.Join(err, e)
 		}
 	}
@@ -107,9 +107,9 @@ func (l *Launcher) networkNames() (names []string, err error) {
 	return names, err
 }
 
-// RemoveNetwork removes a network; there need be none. While a container is
-// attached to it, it is ErrNetworkInUse. With the last network of the host goes
-// what had to be changed of the host's settings.
+// RemoveNetwork removes a network, which may not exist. It returns ErrNetworkInUse
+// while a container is attached to it. When the last network of the host is
+// removed, the changed settings of the host are restored.
 func (l *Launcher) RemoveNetwork(ctx context.Context, name string) error {
 	if !label.MatchString(name) {
 		return fmt.Errorf("remove network %s: it is no DNS label, so there is none", name)
@@ -143,8 +143,8 @@ func (l *Launcher) unused(network string) error {
 	return nil
 }
 
-// removeNetwork forgets a network last, so that it is removed another time if
-// this ends before.
+// removeNetwork deletes the record of a network last, so that an interrupted
+// removal is repeated.
 func (l *Launcher) removeNetwork(name string) error {
 	if err := l.names.Remove(l.names.Bridge(name), l.names.Table(name)); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
 )
 
-// ownNetwork has a test run in a network namespace that goes with it, so that it
-// changes nothing of the host's. It reports whether the test is there.
+// ownNetwork runs a test in a temporary network namespace, so that it does not
+// change the host's. It reports whether the test runs there.
 func ownNetwork(t *testing.T) bool {
 	t.Helper()
 	requireRoot(t)
@@ -44,7 +44,7 @@ func TestContainersReachTheHostAndEachOther(t *testing.T) {
 	}
 	b := newLab(t)
 	n := Network{Name: "net", Address: netip.MustParsePrefix("172.31.99.1/24")}
-	for range 2 { // the second time finds it made
+	for range 2 { // the second call finds it
 		if err := b.EnsureNetwork(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestTheLastFolderPutsForwardingBack(t *testing.T) {
 	}
 }
 
-// leftLinks are the links and tables that carry the identity of a folder.
+// leftLinks returns the links and tables that carry the identity of a folder.
 func leftLinks(t *testing.T, n network.Names) string {
 	t.Helper()
 	containers, bridges, err := n.Links()
@@ -148,8 +148,8 @@ func leftLinks(t *testing.T, n network.Names) string {
 	return strings.Join(append(append(containers, bridges...), tables...), " ")
 }
 
-// runNested runs a test again in another process, which has namespaces of its
-// own, and fails if it failed there.
+// runNested runs a test again in another process with separate namespaces, and
+// fails if it failed there.
 func runNested(t *testing.T, namespaces uintptr) {
 	t.Helper()
 	cmd := nestedTest(t, "yes")

@@ -19,10 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside is another host, to which this one has a link: a network namespace.
+// outside is a network namespace that represents another host, with a link to this
+// one.
 type outside struct {
 	t    *testing.T
-	does chan func() // what its thread does
+	does chan func() // functions for its thread
 }
 
 const (
@@ -30,7 +31,8 @@ const (
 	outsideAddress = "192.0.2.2"
 )
 
-// newOutside is reached by this host, and knows no way to what is behind it.
+// newOutside returns a host that this host can reach, and that has no route to
+// networks behind this host.
 func newOutside(t *testing.T) *outside {
 	t.Helper()
 	o := &outside{t: t, does: make(chan func())}
@@ -61,7 +63,7 @@ func newOutside(t *testing.T) *outside {
 	return o
 }
 
-// addressed sets a link up, with an address.
+// addressed sets a link up and gives it an address.
 func addressed(name, address string) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -74,15 +76,15 @@ func addressed(name, address string) error {
 	return errors.Join(netlink.AddrAdd(link, addr), netlink.LinkSetUp(link))
 }
 
-// do does something on the other host.
+// do calls a function on the other host.
 func (o *outside) do(what func() error) error {
 	done := make(chan error)
 	o.does <- func() { done <- what() }
 	return <-done
 }
 
-// serve answers on the other host, and tells who asks: its socket is of the
-// namespace in which it was made.
+// serve answers on the other host with the address of the client: a socket belongs
+// to the namespace in which it was created.
 func (o *outside) serve() {
 	o.t.Helper()
 	err := o.do(func() error {
@@ -98,7 +100,7 @@ func (o *outside) serve() {
 					return
 				}
 				host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-				_, _ = io.WriteString(conn, host) // the other side sees what is missing
+				_, _ = io.WriteString(conn, host) // the other side notices missing data
 				_ = conn.Close()
 			}
 		}()
@@ -109,15 +111,15 @@ func (o *outside) serve() {
 	}
 }
 
-// listenHere listens in the network namespace of the calling thread, as
-// net.Listen does of whichever thread it gets.
+// listenHere listens in the network namespace of the calling thread; net.Listen may
+// use any thread.
 func listenHere(address string, port int) (net.Listener, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), "listener")
-	defer func() { _ = f.Close() }() // FileListener has its own
+	defer func() { _ = f.Close() }() // FileListener duplicates it
 	err = errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: netip.MustParseAddr(address).As4()}), unix.Listen(fd, 8))
 	if err != nil {
 		return nil, err
@@ -125,8 +127,8 @@ func listenHere(address string, port int) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
-// reaches asks from the other host whether somebody answers at an address, if it
-// is told the way.
+// reaches checks from the other host whether a server answers at an address, given
+// a route to it.
 func (o *outside) reaches(at netip.AddrPort, behind string) error {
 	return o.do(func() error {
 		to, err := netlink.ParseIPNet(behind)
@@ -141,7 +143,7 @@ func (o *outside) reaches(at netip.AddrPort, behind string) error {
 			return err
 		}
 		defer func() { _ = unix.Close(fd) }()
-		const patience = 700 // ms: nobody says that nobody answers
+		const patience = 700 // ms: no error is sent if there is no server
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, patience); err != nil {
 			return err
 		}
@@ -168,7 +170,7 @@ func TestContainersReachWhatTheHostReachesAndNobodyReachesThem(t *testing.T) {
 	if got, code := b.run("one", "dial", outsideAddress+":8000"); got != hostAddress || code != 0 {
 		t.Errorf("outside it is %q, %d, want the host's %s", got, code, hostAddress)
 	}
-	// Forwarding is on, and the other host knows the way: the rules alone forbid it.
+	// Forwarding is enabled and the other host has a route: only the rules block it.
 	at := netip.MustParseAddrPort("172.31.99.11:8000")
 	if err := out.reaches(at, "172.31.99.0/24"); !errors.Is(err, unix.EINPROGRESS) && !errors.Is(err, unix.ETIMEDOUT) {
 		t.Errorf("from outside: got %v, want no answer", err)

@@ -25,14 +25,14 @@ const (
 	specFile      = "spec.json"
 	upperDir      = "upper"
 	workDir       = "work"
-	rootDir       = "root" // where the root is put together; empty on the host
+	rootDir       = "root" // where the root is assembled; empty on the host
 	shadowsDir    = "shadows"
-	newPrefix     = ".new-" // a container that is being made
+	newPrefix     = ".new-" // a container that is being created
 	oldPrefix     = ".old-" // one that is being removed
 )
 
-// status tells what is known of a container from its spec, what its supervisor
-// wrote last, and whether that lives.
+// status returns the status of a container from its spec, the last state that its
+// supervisor wrote, and whether the supervisor is alive.
 func status(spec Spec, st supervisor.State, alive bool, hostBoot string) Status {
 	s := Status{Spec: spec, Boots: st.Boots, Started: st.Started}
 	switch {
@@ -54,14 +54,14 @@ func status(spec Spec, st supervisor.State, alive bool, hostBoot string) Status 
 
 func shadowPaths(s Spec) []string { return slices.Sorted(maps.Keys(s.Shadows)) }
 
-// host is what a plan depends on beside the spec.
+// host is the input of a plan in addition to the spec.
 type host struct {
 	folder  string // of the container
 	groups  cgroups.Host
 	devices []string
 }
 
-// rootOf is the root that a spec wants.
+// rootOf returns the root for a spec.
 func rootOf(s Spec, h host) supervisor.Root {
 	r := supervisor.Root{
 		Layers: s.Root, Upper: filepath.Join(h.folder, upperDir), Work: filepath.Join(h.folder, workDir),
@@ -85,7 +85,7 @@ func rootOf(s Spec, h host) supervisor.Root {
 	return r
 }
 
-// runOf is what the supervisor of a container runs.
+// runOf returns what the supervisor of a container runs.
 func runOf(s Spec, h host, group string, o Options) supervisor.Run {
 	const sigterm = 15
 	inside := path.Join(group, cgroups.Container)
@@ -106,7 +106,7 @@ func environment(env []string) []string {
 	return append(slices.Clone(env), "PATH="+supervisor.SearchPath)
 }
 
-// pairOf is how a container is connected; nil if it is not.
+// pairOf returns the network connection of a container; nil if it has none.
 func pairOf(s Spec, n network.Names) *network.Pair {
 	a := s.Network
 	if a == nil {
@@ -122,8 +122,8 @@ func pairOf(s Spec, n network.Names) *network.Pair {
 	return p
 }
 
-// groupOf is the control group of a container. Where systemd has all of the
-// hierarchy, it is a scope that systemd gives out.
+// groupOf returns the control group of a container. If systemd manages the whole
+// hierarchy, it is a scope that systemd assigns.
 func groupOf(identity, name string, scope bool) string {
 	if scope {
 		return path.Join("/", scopeSlice, scopeOf(identity, name))
@@ -140,8 +140,8 @@ func scopeOf(identity, name string) string {
 	return cgroups.Prefix + "-" + identity + "-" + name + ".scope"
 }
 
-// containerOfScope is the container that a scope is for, if it is one of the
-// folder.
+// containerOfScope returns the container of a scope. ok is false if it is not one
+// of the folder.
 func containerOfScope(identity, scope string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(scope, cgroups.Prefix+"-"+identity+"-")
 	if !ok {

@@ -29,10 +29,10 @@ import (
 // which is the only file of their root.
 const program = "/program"
 
-// heldProgram is the copy that hold makes.
+// heldProgram is the copy that hold creates.
 const heldProgram = "/held"
 
-// TestMain makes this program the containers' too.
+// TestMain runs this program as the containers' program, too.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[0] == program || os.Args[0] == heldProgram) {
 		if err := inContainer(os.Args[1], os.Args[2:]); err != nil {
@@ -44,10 +44,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// inContainer does what a test asks of a program in a container.
+// inContainer performs the actions of a program in a container.
 func inContainer(what string, args []string) error {
 	switch what {
-	case "wait": // until it is asked to end
+	case "wait": // until it is asked to exit
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM)
 		if len(args) > 0 {
@@ -55,7 +55,7 @@ func inContainer(what string, args []string) error {
 		}
 		<-ended
 		return nil
-	case "stay": // whatever it is asked
+	case "stay": // ignores signals
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("stays")
 		<-time.After(time.Hour) // without a timer, Go reports a deadlock
@@ -87,7 +87,7 @@ func inContainer(what string, args []string) error {
 	case "dial":
 		patience := 10 * time.Second
 		if len(args) > 1 {
-			patience = 300 * time.Millisecond // nobody is expected
+			patience = 300 * time.Millisecond // no answer is expected
 		}
 		conn, err := net.DialTimeout("tcp", args[0], patience)
 		if err != nil {
@@ -130,16 +130,16 @@ func echo(l net.Listener, word string) {
 		if err != nil {
 			return
 		}
-		_, _ = io.WriteString(conn, word) // the other side sees what is missing
+		_, _ = io.WriteString(conn, word) // the other side notices missing data
 		_ = conn.Close()
 	}
 }
 
-// nested is set in the environment of a test that runs in a process of its own.
+// nested is set in the environment of a test that runs in a separate process.
 const nested = "CAPSTAN_TEST_NESTED"
 
-// nestedTest is this test, to be run in a process of its own that is told
-// something.
+// nestedTest returns a command that runs this test in a separate process with an
+// argument.
 func nestedTest(t *testing.T, told string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
@@ -147,7 +147,7 @@ func nestedTest(t *testing.T, told string) *exec.Cmd {
 	return cmd
 }
 
-// requireRoot skips a test of what only root can do.
+// requireRoot skips a test that needs root.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -171,7 +171,7 @@ func newLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The folders of tests may lie elsewhere than the program.
+	// The folders of tests may be on another file system than the program.
 	text, err := os.ReadFile(self)
 	if err == nil {
 		err = wholefile.WriteProgram(filepath.Join(b.root, program), text)
@@ -193,7 +193,7 @@ func (b *lab) open() {
 	b.Launcher = l
 }
 
-// removeAll leaves nothing of a test, and sees that nothing is left.
+// removeAll removes everything of a test, and checks that nothing is left.
 func (b *lab) removeAll() {
 	b.removeContainers()
 	ctx := context.WithoutCancel(b.t.Context())
@@ -218,7 +218,7 @@ func (b *lab) removeContainers() {
 	}
 }
 
-// nothingLeft sees that nothing of the host carries the folder's identity, and
+// nothingLeft checks that nothing on the host carries the folder's identity, and
 // that no container is in the folder.
 func (b *lab) nothingLeft() {
 	b.t.Helper()
@@ -250,10 +250,10 @@ func (b *lab) nothingLeft() {
 	}
 }
 
-// spec is a container that runs the program.
+// spec returns a container that runs the program.
 func (b *lab) spec(name string, args ...string) Spec {
 	s := Spec{Name: name, Root: []string{b.root}, Args: append([]string{program}, args...)}
-	for _, dir := range []string{"/lib", "/lib64"} { // the program may be linked to what is there
+	for _, dir := range []string{"/lib", "/lib64"} { // the program may be dynamically linked
 		if _, err := os.Stat(dir); err == nil {
 			s.Mounts = append(s.Mounts, Mount{Source: dir, Target: dir, ReadOnly: true})
 		}
@@ -271,7 +271,7 @@ func (b *lab) start(s Spec) {
 	}
 }
 
-// console waits until a container has written something.
+// awaitConsole waits until a container has written something.
 func (b *lab) awaitConsole(name, want string) {
 	b.t.Helper()
 	b.await(func() error {
@@ -283,7 +283,7 @@ func (b *lab) awaitConsole(name, want string) {
 	})
 }
 
-// await waits until check finds nothing wrong.
+// await waits until check returns no error.
 func (b *lab) await(check func() error) {
 	b.t.Helper()
 	deadline := time.After(20 * time.Second)

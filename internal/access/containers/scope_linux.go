@@ -11,8 +11,9 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// startScope has systemd of the host put a process into a scope of its own, whose
-// control groups it leaves to us. The scope goes with its last process.
+// startScope has systemd of the host put a process into a separate scope, whose
+// control groups it delegates to this program. The scope ends with its last
+// process.
 func startScope(ctx context.Context, scope string, pid int) error {
 	conn, err := systemd.NewSystemdConnectionContext(ctx)
 	if err != nil {

@@ -20,93 +20,90 @@ import (
 )
 
 var (
-	// ErrNotFound means that no container of that name is in the folder.
+	// ErrNotFound means that the folder has no container of that name.
 	ErrNotFound = errors.New("there is no such container")
-	// ErrExists means that there is a container of that name which is wanted to
-	// be something else.
+	// ErrExists means that a container of that name exists with another spec.
 	ErrExists = errors.New("there is another container of that name")
-	// ErrNotRunning means that a container has no process to ask.
+	// ErrNotRunning means that the container has no running process.
 	ErrNotRunning = errors.New("the container does not run")
 	// ErrNetworkInUse means that a container is attached to a network.
 	ErrNetworkInUse = errors.New("a container is attached to the network")
-	// ErrUnsupported means that this is no Linux.
+	// ErrUnsupported means that this host does not run Linux.
 	ErrUnsupported = errors.New("containers need Linux")
 )
 
-// HeldError says that another process has the folder open.
+// HeldError means that another process has the folder open.
 type HeldError struct{ Dir string }
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is in use by another process: stop that, or choose another folder", e.Dir)
 }
 
-// Spec is what a container is wanted to be. It is kept with the container, and
+// Spec is the desired state of a container. It is stored with the container and
 // does not change.
 type Spec struct {
-	// Name tells it from the others of its folder: a DNS label.
+	// Name is unique in its folder: a DNS label.
 	Name string
-	// Labels are the caller's.
+	// Labels are for the caller's use.
 	Labels map[string]string
-	// Root are the read-only layers of its root, folders of the host, topmost
-	// first. The container writes to a layer of its own.
+	// Root are the read-only layers of its root, folders of the host, topmost first.
+	// The container writes to a separate layer.
 	Root []string
 	// Mounts are bound over its root, in the order of their targets.
 	Mounts []Mount
-	// Shadows are files of /proc and /sys that it shall see with this content,
-	// read-only, by their absolute paths.
+	// Shadows are contents of files of /proc and /sys that the container sees instead
+	// of the kernel's, read-only, by their absolute paths.
 	Shadows map[string][]byte
-	// Hostname is Name if it is empty.
+	// Hostname defaults to Name.
 	Hostname string
 	// Args is its first process: a program of its root, and its arguments.
 	Args []string
-	// Env is the environment of its first process; nothing is added but PATH,
-	// if it has none.
+	// Env is the environment of its first process; only PATH is added if missing.
 	Env []string
-	// StopSignal asks its first process to end; 0 is SIGTERM. systemd powers
-	// off on SIGRTMIN+3, which is 37.
+	// StopSignal asks its first process to exit; 0 is SIGTERM. systemd powers off on
+	// SIGRTMIN+3, which is 37.
 	StopSignal int
-	// Memory is how many bytes its processes and their files in memory may
-	// have; 0 is no limit.
+	// Memory is the limit in bytes for its processes and their files in memory; 0 is
+	// no limit.
 	Memory int64
-	// MilliCPU is how many thousandths of a core it may use; 0 is no limit.
+	// MilliCPU is the limit in thousandths of a core; 0 is no limit.
 	MilliCPU int64
-	// Network is how it is reached; nil is loopback only.
+	// Network is its network connection; nil is loopback only.
 	Network *Attachment
 }
 
-// Mount is a folder or file of the host that a container sees, with all that is
+// Mount is a folder or file of the host that a container sees, with everything
 // mounted below it.
 type Mount struct {
-	Source string // on the host; it must be there when the container starts
-	Target string // in the container; made if it is not there
-	// ReadOnly refuses writes by way of this mount, and what is below it.
+	Source string // on the host; it must exist when the container starts
+	Target string // in the container; created if it does not exist
+	// ReadOnly refuses writes through this mount and the mounts below it.
 	ReadOnly bool
 }
 
-// Attachment is a container's part in a network: a link eth0, and loopback.
+// Attachment connects a container to a network: it has a link eth0, and loopback.
 type Attachment struct {
-	// Network is the name of one that EnsureNetwork has made.
+	// Network is the name of a network that EnsureNetwork created.
 	Network string
 	// Address is that of eth0, with the length of the network's prefix.
 	Address netip.Prefix
-	// Gateway is where all other addresses are reached; the zero value is no
-	// such route.
+	// Gateway is the default route; the zero value is no default route.
 	Gateway netip.Addr
-	// Routes are further ones.
+	// Routes are additional routes.
 	Routes []Route
 }
 
-// Route says by which neighbour some addresses are reached.
+// Route names the neighbor through which some addresses are reached.
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr
 }
 
-// Network is a bridge of the host for containers, with an address of the host in
-// it. Containers reach what the host reaches, under the host's address; nobody
-// but the host and the network's own containers begins to talk to them.
+// Network is a bridge of the host for containers, on which the host has an address.
+// Containers reach what the host reaches, under the host's address. Only the host
+// and the network's own containers can open connections to them.
 type Network struct {
-	// Name tells it from the others of its folder: a DNS label.
+	// Name is unique in its folder: a DNS label.
 	Name string
 	// Address is the host's, with the length of the network's prefix. IPv4.
 	Address netip.Prefix
@@ -114,34 +111,34 @@ type Network struct {
 	MTU int
 }
 
-// State is what a container does.
+// State is the state of a container.
 type State string
 
 // The states. A container that stopped may be started again.
 const (
-	Created  State = "Created"  // it has never been started
-	Starting State = "Starting" // its first process is about to begin, also when it reboots
+	Created  State = "Created"  // it was never started
+	Starting State = "Starting" // its first process is about to start, also when it reboots
 	Running  State = "Running"  // its first process runs
-	Stopped  State = "Stopped"  // it ended, or was ended
+	Stopped  State = "Stopped"  // it exited or was stopped
 )
 
-// Status is what a container is, and what it does.
+// Status is the spec and the current state of a container.
 type Status struct {
 	Spec Spec
 	State
 	// PID is that of its first process, as the host sees it; 0 if it does not
 	// run.
 	PID int
-	// Boots counts how often its first process began since Start.
+	// Boots is the number of starts of its first process since Start.
 	Boots int
-	// Started is when its first process began last; zero if it never did.
+	// Started is when its first process last started; zero if it never did.
 	Started time.Time
 	// Ended is when it ended; zero while it runs.
 	Ended time.Time
-	// ExitCode is what its first process returned, or 128 and the number of
-	// the signal that ended it; it has a meaning in Stopped only.
+	// ExitCode is the exit code of its first process, or 128 and the number of the
+	// signal that ended it. It is only valid in Stopped.
 	ExitCode int
-	// Message says why it stopped, if that was not because it was asked to.
+	// Message is why it stopped, unless a stop was requested.
 	Message string
 }
 
@@ -149,9 +146,9 @@ type Status struct {
 type Problem struct {
 	// What is missing, as a sentence without a period.
 	What string
-	// Remedy is what its owner can do.
+	// Remedy is what the host's owner can do.
 	Remedy string
-	// Warning says that containers run nevertheless.
+	// Warning is true if containers run anyway.
 	Warning bool
 }
 
@@ -159,8 +156,8 @@ func (p Problem) String() string { return p.What + ": " + p.Remedy }
 
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// Validate says what is wrong with a spec, all at once. It does not look at the
-// host.
+// Validate returns all problems of a spec together. It does not read the host's
+// state.
 func (s Spec) Validate() error {
 	var errs []error
 	wrong := func(field, format string, args ...any) {
@@ -218,11 +215,11 @@ func (s Spec) Validate() error {
 }
 
 const (
-	// leastMemory is what the first steps of a container need before its own
-	// program runs.
+	// leastMemory is what the first steps of a container need before its own program
+	// runs.
 	leastMemory = 16 << 20
-	// leastMilliCPU is the least that the kernel takes: 1 ms in each period of
-	// 100 ms.
+	// leastMilliCPU is the least that the kernel accepts: 1 ms in each period of 100
+	// ms.
 	leastMilliCPU = 10
 )
 
@@ -245,8 +242,8 @@ func (a *Attachment) validate() (errs []error) {
 	return errs
 }
 
-// Validate says what is wrong with a network, all at once. It does not look at
-// the host.
+// Validate returns all problems of a network together. It does not read the host's
+// state.
 func (n Network) Validate() error {
 	var errs []error
 	if !label.MatchString(n.Name) {
@@ -255,22 +252,21 @@ func (n Network) Validate() error {
 	if !n.Address.IsValid() || !n.Address.Addr().Is4() || n.Address.Bits() > 30 || n.Address.Addr() == n.Address.Masked().Addr() {
 		errs = append(errs, fmt.Errorf("Address: %s is no IPv4 address of a host in a prefix of at most 30 bits", n.Address))
 	}
-	if n.MTU < 0 || n.MTU > 0 && n.MTU < 576 || n.MTU > 65535 { // what every IPv4 host takes; what a packet can have
+	if n.MTU < 0 || n.MTU > 0 && n.MTU < 576 || n.MTU > 65535 { // the minimum of IPv4 hosts; the maximum of packets
 		errs = append(errs, fmt.Errorf("MTU: %d is not 0 or 576 to 65535", n.MTU))
 	}
 	return errors.Join(errs...)
 }
 
-// Options are how a Launcher works. The zero value is complete.
+// Options configure a Launcher. The zero value is valid.
 type Options struct {
-	// Log is told of what happens by itself; the zero value is silent.
+	// Log receives what happens without a call; the zero value discards it.
 	Log logr.Logger
-	// ConsoleBytes is how much is kept of what a container wrote to its
-	// console; 0 is 1 MiB.
+	// ConsoleBytes is how much of a container's console output is stored; 0 is 1 MiB.
 	ConsoleBytes int64
 }
 
-// consoleBytes holds what the boots of some days write.
+// consoleBytes is enough for the output of boots of several days.
 const consoleBytes = 1 << 20
 
 func (o Options) complete() Options {
@@ -278,7 +274,7 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Streams are where a command reads and writes; nil is nowhere.
+// Streams are the input and outputs of a command; nil discards or is empty.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer

@@ -19,7 +19,7 @@ func TestASpecIsValidated(t *testing.T) {
 	address := netip.MustParsePrefix("172.30.0.2/24")
 	for name, tc := range map[string]struct {
 		change func(*Spec)
-		want   []string // the fields that are wrong
+		want   []string // the invalid fields
 	}{
 		"right":        {func(*Spec) {}, nil},
 		"name":         {func(s *Spec) { s.Name = "A/b" }, []string{"Name"}},

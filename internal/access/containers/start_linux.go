@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
-// Start runs a container and returns when its first process has begun; one that
-// runs is fine.
+// Start starts a container and returns when its first process runs. It succeeds if
+// the container runs already.
 func (l *Launcher) Start(ctx context.Context, name string) error {
 	done, err := l.work(ctx, name)
 	if err != nil {
@@ -34,7 +34,7 @@ func (l *Launcher) Start(ctx context.Context, name string) error {
 		return fmt.Errorf("start container %s: %w", name, err)
 	}
 	l.follow(name)
-	l.tell(name) // who watches its files looks for them now
+	l.tell(name) // watches of its files check them now
 	return nil
 }
 
@@ -49,7 +49,7 @@ func (l *Launcher) start(ctx context.Context, name string) error {
 	if err := sources(spec); err != nil {
 		return err
 	}
-	// What an earlier run left would be in the way.
+	// Leftovers of an earlier run would conflict.
 	if err := l.tidy(name); err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (l *Launcher) start(ctx context.Context, name string) error {
 	return err
 }
 
-// runs reports whether a container runs. It waits for a supervisor that lives:
-// one that reboots the container begins it again, and one that lost its launcher
-// before it knew what to run ends.
+// runs reports whether a container runs. It waits for a living supervisor: one that
+// reboots the container starts it again, and one that lost its launcher before it
+// received what to run exits.
 func (l *Launcher) runs(ctx context.Context, name string) (bool, error) {
 	if alive, err := l.alive(name); err != nil || !alive {
 		return false, err
@@ -77,7 +77,7 @@ func (l *Launcher) runs(ctx context.Context, name string) (bool, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	defer func() { _ = conn.Close() }() // all was heard
+	defer func() { _ = conn.Close() }() // everything was read
 	for states := json.NewDecoder(conn); ; {
 		var st supervisor.State
 		if states.Decode(&st) != nil {
@@ -89,8 +89,8 @@ func (l *Launcher) runs(ctx context.Context, name string) (bool, error) {
 	}
 }
 
-// awaitLock waits until the kernel has taken a supervisor's lock away, which it
-// does a moment after the process closed its connections.
+// awaitLock waits until the kernel has released a supervisor's lock, which happens
+// a moment after the process closed its connections.
 func (l *Launcher) awaitLock(name string) error {
 	for deadline := time.Now().Add(answerTime); ; time.Sleep(5 * time.Millisecond) {
 		alive, err := l.alive(name)
@@ -103,8 +103,8 @@ func (l *Launcher) awaitLock(name string) error {
 	}
 }
 
-// sources says which folders and files of the host are missing, by the fields
-// that name them.
+// sources returns an error for each folder or file of the host that is missing,
+// with the field that names it.
 func sources(s Spec) error {
 	var errs []error
 	check := func(field, file string, folder bool) {
@@ -145,7 +145,8 @@ func (l *Launcher) plan(spec Spec) (supervisor.Run, error) {
 
 func (l *Launcher) group(name string) string { return groupOf(l.identity, name, l.scopes) }
 
-// launch starts a supervisor, gives it its groups, and has it run the container.
+// launch starts a supervisor, puts it into its groups, and has it run the
+// container.
 func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (err error) {
 	given, plan, err := os.Pipe()
 	if err != nil {
@@ -158,28 +159,28 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (e
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{supervisor.Name, l.identity, spec.Name}, Env: []string{lean},
 		Dir: l.folder(spec.Name), Stdin: given, ExtraFiles: []*os.File{answer},
-		// What ends this process by its terminal must not end containers.
+		// Signals to this process from its terminal must not end containers.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	err = cmd.Start()
-	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // it has its own ends
+	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // the supervisor has its own ends
 	if err = errors.Join(err, given.Close(), answer.Close()); err != nil {
 		return fmt.Errorf("start its supervisor: %w", err)
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // how it ended is in its state
+		_ = cmd.Wait() // its state records how it ended
 	}()
 	defer func() {
 		if err != nil {
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // it may have exited
 			<-ended
 		}
 	}()
 	l.reached("supervisor started")
 	if err := l.makeGroups(ctx, spec, cmd.Process.Pid); errors.Is(err, syscall.ESRCH) {
-		return cmp.Or(heed(ctx, told), err) // it ended, and knows better why
+		return cmp.Or(heed(ctx, told), err) // it exited, and its answer has the better reason
 	} else if err != nil {
 		return err
 	}
@@ -191,9 +192,9 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (e
 	return heed(ctx, told)
 }
 
-// makeGroups makes the groups of a container. The supervisor goes into its own
-// before the container's is made: as long as the group above has a process, it
-// gives nothing to those below.
+// makeGroups creates the groups of a container. The supervisor enters its own group
+// before the container's is created: as long as the group above has a process, it
+// delegates nothing.
 func (l *Launcher) makeGroups(ctx context.Context, spec Spec, pid int) error {
 	above, group := "/", l.group(spec.Name)
 	if l.scopes {
@@ -236,21 +237,21 @@ func heed(ctx context.Context, told *os.File) error {
 	return a.Err()
 }
 
-// tidy removes what a container that does not run has outside its folder. What
-// still runs of it, is ended.
+// tidy removes everything outside the folder of a container that does not run. It
+// ends processes that are left.
 func (l *Launcher) tidy(name string) error {
 	err := l.groups.Remove(l.group(name))
 	if !l.scopes {
-		// The last one takes the group of all with it.
+		// The last container also removes the group of all.
 		l.base.Lock()
 		defer l.base.Unlock()
 		for _, dir := range l.groups.Dirs(groupBase(l.identity)) {
-			_ = os.Remove(dir) // others are in it
+			_ = os.Remove(dir) // it contains other groups
 		}
 	}
 	return errors.Join(err, network.Disconnect(l.names.Link(name)))
 }
 
-// lean has a supervisor, whose heap is all but empty, collect at one megabyte
-// instead of at four: there is one for as long as a container runs.
+// lean makes a supervisor, whose heap is almost empty, collect garbage at one
+// megabyte instead of four: a supervisor exists for as long as its container runs.
 const lean = "GOGC=25"

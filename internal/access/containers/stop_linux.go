@@ -15,12 +15,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
-// answerTime is how long a supervisor may take beyond the grace period to end
-// what it was asked to end, which takes milliseconds.
+// answerTime is how long a supervisor may take after the grace period to kill the
+// processes, which takes milliseconds.
 const answerTime = 15 * time.Second
 
-// Stop asks the first process of a container to end, and ends it if it has not
-// after the grace period; one that does not run is fine.
+// Stop asks the first process of a container to exit, and kills it after the grace
+// period. It succeeds if the container does not run.
 func (l *Launcher) Stop(ctx context.Context, name string, grace time.Duration) error {
 	done, err := l.work(ctx, name)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *Launcher) Stop(ctx context.Context, name string, grace time.Duration) e
 		err = l.askToStop(ctx, name, max(grace, 0))
 	}
 	if err == nil {
-		err = l.tidy(name) // what does not heed is ended here
+		err = l.tidy(name) // ends what did not exit
 	}
 	if err != nil {
 		return fmt.Errorf("stop container %s: %w", name, err)
@@ -43,25 +43,25 @@ func (l *Launcher) Stop(ctx context.Context, name string, grace time.Duration) e
 	return nil
 }
 
-// askToStop returns when the supervisor of a container is gone, or does not
+// askToStop returns when the supervisor of a container has exited, or does not
 // answer. It is an error only if ctx ends first.
 func (l *Launcher) askToStop(ctx context.Context, name string, grace time.Duration) error {
 	conn, err := supervisor.Dial(l.folder(name))
 	if err != nil {
-		return nil // it has just ended, or was ended before it listened
+		return nil // it has just exited, or exited before it listened
 	}
-	defer func() { _ = conn.Close() }() // all was said
+	defer func() { _ = conn.Close() }() // everything was written
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	if json.NewEncoder(conn).Encode(supervisor.Request{Stop: true, Grace: grace}) == nil {
-		_ = conn.SetReadDeadline(time.Now().Add(grace + answerTime)) // a connection of this host has one
+		_ = conn.SetReadDeadline(time.Now().Add(grace + answerTime)) // local connections support it
 		_, _ = io.Copy(io.Discard, conn)                             // it ends with the supervisor
 	}
 	return context.Cause(ctx)
 }
 
-// Remove ends a container at once and removes all there is of it; there need be
-// none.
+// Remove ends a container immediately and removes everything of it. The container
+// may not exist.
 func (l *Launcher) Remove(ctx context.Context, name string) error {
 	if !label.MatchString(name) {
 		return fmt.Errorf("remove container %s: it is no DNS label, so there is none", name)
@@ -82,7 +82,7 @@ func (l *Launcher) remove(name string) error {
 		return err
 	}
 	l.reached("tidied")
-	// Renamed first, it is no container any more, wherever this ends.
+	// Renamed first, it is no longer a container after an interruption at any step.
 	old := filepath.Join(l.dir, containersDir, oldPrefix+name)
 	l.discard(old)
 	if err := os.Rename(l.folder(name), old); errors.Is(err, os.ErrNotExist) {

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
-// Sweep removes what carries the identity of the folder and belongs to no
-// container or network of it, such as what an interrupted process left. It ends
-// what runs without a container in the folder.
+// Sweep removes everything that carries the identity of the folder and belongs to
+// no container or network of it, such as leftovers of an interrupted process. It
+// ends processes that have no container in the folder.
 func (l *Launcher) Sweep(ctx context.Context) error {
 	err := errors.Join(l.sweepFolders(ctx), l.sweepContainers(ctx), l.sweepNetworks())
 	if err != nil {
@@ -26,7 +26,7 @@ func (l *Launcher) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweepFolders removes containers that were about to be made or removed.
+// sweepFolders removes containers whose creation or removal was interrupted.
 func (l *Launcher) sweepFolders(ctx context.Context) error {
 	entries, err := os.ReadDir(filepath.Join(l.dir, containersDir))
 	for _, e := range entries {
@@ -37,7 +37,7 @@ func (l *Launcher) sweepFolders(ctx context.Context) error {
 				continue
 			}
 		}
-		done, e2 := l.work(ctx, name) // else somebody makes it at this moment
+		done, e2 := l.work(ctx, name) // otherwise it is being created right now
 		if e2 != nil {
 			return errors.Join(err, e2)
 		}
@@ -47,17 +47,17 @@ func (l *Launcher) sweepFolders(ctx context.Context) error {
 	return err
 }
 
-// discard removes a folder that is no container's, or leaves it under another name: it must
-// not keep others from running.
+// discard removes a folder that is no container's, or leaves it under another name:
+// it must not prevent others from running.
 func (l *Launcher) discard(folder string) {
 	if err := filetree.Discard(folder); err != nil {
 		l.options.Log.Error(err, "Leaving files of a removed container", "path", folder)
 	}
 }
 
-// sweepContainers removes what containers have outside the folder, unless they
-// run. What is found is listed before the containers are: whatever is there has a
-// container by then, or none at all.
+// sweepContainers removes what containers that do not run have outside the folder.
+// It lists links and groups before the containers: those whose container is not
+// listed afterwards have none.
 func (l *Launcher) sweepContainers(ctx context.Context) error {
 	groups, err := l.ownGroups()
 	links, _, lerr := l.names.Links()
@@ -90,14 +90,14 @@ func (l *Launcher) sweepContainers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// union has each name once.
+// union returns each name once.
 func union(a, b []string) []string {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// ownGroups are the containers that have control groups.
+// ownGroups returns the containers that have control groups.
 func (l *Launcher) ownGroups() ([]string, error) {
 	if !l.scopes {
 		names, err := l.groups.Sub(groupBase(l.identity))

@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// debian names the root of a Debian with systemd: what mmdebstrap makes.
+// debian names the root of a Debian with systemd, as created by mmdebstrap.
 const debian = "CAPSTAN_TEST_DEBIAN"
 
-// systemd is a container that runs it.
+// systemd returns a container that runs it.
 func (b *lab) systemd(name, root string) Spec {
-	const rtmin3 = 37 // has it power off
+	const rtmin3 = 37 // makes it power off
 	return Spec{
 		Name: name, Root: []string{root}, Args: []string{"/sbin/init", "--log-target=console"},
 		Env: []string{"container=capstan"}, StopSignal: rtmin3,
 	}
 }
 
-// up waits until systemd has started all it wants.
+// up waits until systemd has started all its units.
 func (b *lab) up(name string) {
 	b.t.Helper()
 	b.await(func() error {
@@ -74,7 +74,7 @@ func TestSystemdBootsRebootsAndPowersOff(t *testing.T) {
 	b.awaitConsole("one", "Halting system.")
 }
 
-// nest runs a container where systemd has the control groups, and tells its
+// nest runs a container where systemd manages the control groups, and prints its
 // group while it runs, and what is left of it afterwards.
 func nest() error {
 	ctx := context.Background()
@@ -104,7 +104,7 @@ func nest() error {
 	return errors.Join(err, l.Close())
 }
 
-// TestSystemdOfTheHostGivesTheGroups has a container with systemd be the host.
+// TestSystemdOfTheHostGivesTheGroups uses a container with systemd as the host.
 func TestSystemdOfTheHostGivesTheGroups(t *testing.T) {
 	requireRoot(t)
 	root := os.Getenv(debian)
@@ -121,7 +121,7 @@ func TestSystemdOfTheHostGivesTheGroups(t *testing.T) {
 	b.start(s)
 	b.up("one")
 	got, code := b.run("one", "nest")
-	const want = "\n0::/capstan.slice/capstan-ID-in.scope/container\nleft []\n" // version 1 is hidden, not gone
+	const want = "\n0::/capstan.slice/capstan-ID-in.scope/container\nleft []\n" // version 1 is hidden, but exists
 	if !strings.HasPrefix(got, "Running\n") || !strings.HasSuffix(got, want) || code != 0 {
 		t.Errorf("got %q, %d, want its end to be %q", got, code, want)
 	}

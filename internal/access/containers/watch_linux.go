@@ -18,10 +18,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
-// Watch tells when a file of a container may have appeared or changed, at least
-// once after it did, and once at the start if it is there. It goes on when the
-// container reboots or is started again, and ends with ctx or when the launcher
-// is closed.
+// Watch sends when a file of a container may have appeared or changed: at least
+// once after each change, and once at the start if the file exists. It continues
+// when the container reboots or is started again, and ends with ctx or when the
+// launcher is closed.
 func (l *Launcher) Watch(ctx context.Context, name, file string) (<-chan struct{}, error) {
 	if !path.IsAbs(file) || path.Clean(file) != file || file == "/" {
 		return nil, fmt.Errorf("watch %s of container %s: it is no absolute, clean path of a file", file, name)
@@ -42,7 +42,7 @@ func (l *Launcher) Watch(ctx context.Context, name, file string) (<-chan struct{
 			if there := l.arm(name, w); there {
 				select {
 				case out <- struct{}{}:
-				default: // it has not been looked at since the last time
+				default: // the last one has not been received
 				}
 			}
 			for woken := false; !woken; {
@@ -61,45 +61,45 @@ func (l *Launcher) Watch(ctx context.Context, name, file string) (<-chan struct{
 	return out, nil
 }
 
-// arm watches the folder in which a file is, or as much of the way to it as
-// there is, and reports whether the file is there. Of a container that does not
-// run, nothing is.
+// arm watches the folder of a file, or the deepest existing folder on its path, and
+// reports whether the file exists. If the container does not run, nothing is
+// watched.
 func (l *Launcher) arm(name string, w *watch) (there bool) {
 	root, err := l.openRoot(name)
 	if err != nil {
-		return false // a change tells when it runs
+		return false // its start is a change
 	}
-	defer func() { _ = unix.Close(root) }() // it was only named
+	defer func() { _ = unix.Close(root) }() // opened with O_PATH
 	for {
 		folder, awaited, err := deepest(root, w.file)
 		if err != nil {
 			return false
 		}
 		err = l.watches.add(w, folder, awaited)
-		_ = unix.Close(folder) // it was only named
+		_ = unix.Close(folder) // opened with O_PATH
 		if err != nil {
 			l.options.Log.Error(err, "Watching a file of a container", "container", name, "file", w.file)
 			return false
 		}
-		// What was made before the watch was there is seen now.
+		// This finds what was created before the watch was added.
 		again, next, err := deepest(root, w.file)
 		if err != nil {
 			return false
 		}
-		_ = unix.Close(again) // it was only named
+		_ = unix.Close(again) // opened with O_PATH
 		if next == awaited {
 			break
 		}
 	}
 	fd, err := supervisor.Inside(root, w.file, unix.O_PATH)
 	if err == nil {
-		_ = unix.Close(fd) // it was only named
+		_ = unix.Close(fd) // opened with O_PATH
 	}
 	return err == nil
 }
 
-// deepest opens the last folder on the way to a file that is there, and tells
-// what is awaited in it.
+// deepest opens the deepest existing folder on the path of a file, and returns the
+// name that is awaited in it.
 func deepest(root int, file string) (folder int, awaited string, err error) {
 	for dir, name := path.Split(file); ; dir, name = path.Split(strings.TrimSuffix(dir, "/")) {
 		fd, err := supervisor.Inside(root, dir, unix.O_PATH|unix.O_DIRECTORY)
@@ -112,19 +112,19 @@ func deepest(root int, file string) (folder int, awaited string, err error) {
 	}
 }
 
-// watch is one file that somebody awaits.
+// watch is one file that a caller awaits.
 type watch struct {
 	file  string
 	woken chan struct{} // has room for one
 
-	number  int    // of what the kernel watches for it; -1 is nothing
-	awaited string // the name in that folder
+	number  int    // the kernel's number of the watch; -1 is none
+	awaited string // the name in the watched folder
 }
 
-// watches are all of a launcher. They share one instance of inotify: a host has
-// few of these.
+// watches are all watches of a launcher. They share one instance of inotify, of
+// which a host has few.
 type watches struct {
-	mu     sync.Mutex // guards what follows, and number and awaited of each
+	mu     sync.Mutex // guards the fields below, and number and awaited of each watch
 	file   *os.File
 	by     map[int]map[*watch]bool
 	reader sync.WaitGroup
@@ -161,7 +161,7 @@ func (w *watches) close() error {
 	return err
 }
 
-// add watches a folder for one, instead of what was watched for it before.
+// add watches a folder for a watch, instead of its previous one.
 func (w *watches) add(one *watch, folder int, awaited string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,19 +191,20 @@ func (w *watches) drop(one *watch) {
 	w.forget(one)
 }
 
-// forget ends what the kernel watches for one alone. The caller holds mu.
+// forget ends the kernel's watch of a folder unless other watches use it. The
+// caller holds mu.
 func (w *watches) forget(one *watch) {
 	others := w.by[one.number]
 	delete(others, one)
 	if len(others) == 0 && one.number >= 0 {
 		delete(w.by, one.number)
-		// It may have gone with its folder.
+		// It may have been removed with its folder.
 		_ = control(w.file, func(fd int) error { _, err := unix.InotifyRmWatch(fd, uint32(one.number)); return err })
 	}
 	one.number = -1
 }
 
-// control uses the descriptor of a file that is not closed meanwhile.
+// control uses the descriptor of a file, which is not closed meanwhile.
 func control(f *os.File, do func(fd int) error) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -212,7 +213,7 @@ func control(f *os.File, do func(fd int) error) error {
 	return errors.Join(conn.Control(func(fd uintptr) { err = do(int(fd)) }), err)
 }
 
-// read hears the kernel until the instance is closed.
+// read reads the kernel's events until the instance is closed.
 func (w *watches) read(file *os.File) {
 	buffer := make([]byte, 64<<10) // some hundreds of events
 	for {
@@ -230,8 +231,8 @@ func (w *watches) read(file *os.File) {
 	}
 }
 
-// wake wakes those that await a name in a folder: all of a folder that is gone,
-// and all if the kernel has lost count.
+// wake notifies the watches that await a name in a folder: all those of a folder
+// that was removed, and all if the kernel's queue overflowed.
 func (w *watches) wake(number int, mask uint32, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -240,12 +241,12 @@ func (w *watches) wake(number int, mask uint32, name string) {
 			if mask&unix.IN_Q_OVERFLOW != 0 || n == number && (name == "" || name == one.awaited) {
 				select {
 				case one.woken <- struct{}{}:
-				default: // it will look
+				default: // it is already notified
 				}
 			}
 		}
 	}
-	if mask&unix.IN_IGNORED != 0 { // the kernel may give the number to another folder
+	if mask&unix.IN_IGNORED != 0 { // the kernel may reuse the number for another folder
 		for one := range w.by[number] {
 			one.number = -1
 		}

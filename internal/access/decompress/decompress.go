@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decompress reads archives of which nobody has said how they are
-// compressed.
+// Package decompress reads archives whose compression is not declared.
 package decompress
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow is what decompression may keep in memory. Who compresses for others
-// takes 8 MiB.
+// maxWindow is the memory limit of decompression. Compressors of public archives
+// use 8 MiB.
 const maxWindow = 128 << 20
 
 var (
@@ -23,8 +22,8 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// Reader reads what r holds without its compression, gzip or Zstandard, which it
-// tells by how r begins. It does not close r.
+// Reader decompresses r, which may use gzip, Zstandard or no compression. It
+// detects the format from the first bytes. It does not close r.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReader(r)
 	start, err := buffered.Peek(len(zstdMagic))
@@ -44,7 +43,7 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(buffered), nil
 }
 
-// Compressed tells whether Reader would have something to do.
+// Compressed reports whether Reader would decompress r.
 func Compressed(r io.ReaderAt) (bool, error) {
 	start := make([]byte, len(zstdMagic))
 	if _, err := r.ReadAt(start, 0); err != nil {

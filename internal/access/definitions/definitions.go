@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package definitions knows at which version of its API a kind is referred to in
-// old versions: its CustomResourceDefinition is labelled with it.
+// Package definitions returns the API version with which a kind is referred to in
+// old API versions: its CustomResourceDefinition has it in a label.
 package definitions
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// timeout is how long a question waits for the definitions, which are read in
-// milliseconds once the API server answers. It is less than what an API server
-// gives a conversion: half a minute, or a minute in the plane.
+// timeout is how long a call waits for the definitions, which are read in
+// milliseconds once the API server answers. It is less than the time limit of an
+// API server for a conversion: half a minute, or a minute in the plane.
 const timeout = 20 * time.Second
 
-// resource is where definitions are read.
+// resource is the resource of definitions.
 var resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Watch knows the labels of all definitions. It watches them from the first
-// question on: where nobody uses an old version, nobody asks.
+// Watch caches the labels of all definitions. It starts with the first call: where
+// no client uses an old version, there are no calls.
 type Watch struct {
 	connected chan struct{} // closed when informer is set
 	informer  cache.SharedIndexInformer
@@ -38,10 +38,11 @@ type Watch struct {
 	timeout   time.Duration
 }
 
-// New makes a Watch whose questions wait until it is connected.
+// New returns a Watch whose calls wait until it is connected.
 func New() *Watch { return &Watch{connected: make(chan struct{}), timeout: timeout} }
 
-// Connect says which API server has the definitions, once. stop ends the watch.
+// Connect sets the API server of the definitions. It must be called once. stop ends
+// the watch.
 func (w *Watch) Connect(cfg *rest.Config) (stop func(), err error) {
 	c, err := metadata.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "capstan-conversion"))
 	if err != nil {
@@ -58,7 +59,7 @@ func (w *Watch) Connect(cfg *rest.Config) (stop func(), err error) {
 	return func() { cancel(); running.Wait() }, nil
 }
 
-// labelsOnly drops what is not asked for.
+// labelsOnly drops the parts that are not used.
 func labelsOnly(obj any) (any, error) {
 	if crd, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		crd.ManagedFields, crd.Annotations = nil, nil
@@ -66,9 +67,9 @@ func labelsOnly(obj any) (any, error) {
 	return obj, nil
 }
 
-// Version is the apiVersion at which a kind is referred to. Of a kind that has no
-// definition any more, or not yet, it is the one that old clients know best: what
-// refers to it stays readable.
+// Version returns the apiVersion with which a kind is referred to. For a kind
+// without a definition, it is the version that most old clients support: objects
+// that refer to the kind stay readable.
 func (w *Watch) Version(kind schema.GroupKind) (apiVersion string, err error) {
 	over := time.NewTimer(w.timeout)
 	defer over.Stop()

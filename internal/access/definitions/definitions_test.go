@@ -16,13 +16,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 )
 
-// serving is an API server with definitions, by name and labels.
+// serving returns an API server with definitions, by name and labels.
 func serving(t *testing.T, labels map[string]map[string]string, asked func()) *rest.Config {
 	t.Helper()
 	return &rest.Config{Host: "http://in-process", Transport: inprocess.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked()
 		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Query().Has("sendInitialEvents") { // which an API server need not know
+		if r.URL.Query().Has("sendInitialEvents") { // which an API server need not support
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			if err := json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}); err != nil {
 				t.Error(err)

@@ -18,33 +18,33 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// Client manages the membership of one etcd cluster, through one of its
-// members. It is not meant to be kept: connect, do what is due, close.
-// Every method is bounded by the dialer's call timeout.
+// Client manages the membership of one etcd cluster through one of its members. It
+// is not meant to be kept: connect, make the calls, close. Every method is bounded
+// by the dialer's call timeout.
 type Client interface {
 	// Members lists all members with their alarms; it needs a quorum.
 	Members(ctx context.Context) ([]Member, error)
-	// Status is what the member connected to thinks of itself and the leader;
+	// Status returns the view that the connected member has of itself and the leader;
 	// it needs no quorum.
 	Status(ctx context.Context) (Status, error)
 	// Remove removes a member. etcd refuses if the quorum would not survive.
 	Remove(ctx context.Context, id uint64) error
 	// Promote makes a learner that has caught up a voting member.
 	Promote(ctx context.Context, id uint64) error
-	// MoveLeader hands the leadership to another voting member; it finds the
-	// leader by itself. It does nothing if that member leads already.
+	// MoveLeader transfers the leadership to another voting member; it finds the
+	// leader itself. It does nothing if that member is the leader already.
 	MoveLeader(ctx context.Context, to uint64) error
 	// Close ends the connection.
 	Close() error
 }
 
-// Alarm is what a member complains of: NOSPACE or CORRUPT.
+// Alarm is an alarm of a member: NOSPACE or CORRUPT.
 type Alarm string
 
 // Member is a member of the cluster.
 type Member struct {
 	ID         uint64
-	Name       string // the node's; empty while the member has never run
+	Name       string // that of the node; empty until the member has run
 	PeerURLs   []string
 	ClientURLs []string
 	Learner    bool
@@ -53,17 +53,17 @@ type Member struct {
 
 // Status is a member's view of itself and of the cluster.
 type Status struct {
-	Member   uint64 // who answers
-	Leader   uint64 // 0: none is known
+	Member   uint64 // the member that answers
+	Leader   uint64 // 0 if there is none
 	RaftTerm uint64
 	Learner  bool
 	DBSize   int64 // bytes on disk
 	Version  string
-	Errors   []string // alarms, and that there is no leader
+	Errors   []string // alarms, and the lack of a leader
 }
 
-// client is a Client on one gRPC connection. It speaks etcd's services without
-// etcd's client library, whose resolver, balancer and retries would each open
+// client is a Client on one gRPC connection. It uses etcd's services without etcd's
+// client library, whose resolver, balancer and retries would each open
 // port-forwards that are thrown away: every call here is to one known member.
 type client struct {
 	dialer *Dialer
@@ -71,7 +71,7 @@ type client struct {
 	node   string
 	conn   *grpc.ClientConn
 	call   time.Duration
-	proof  atomic.Pointer[Status] // what the member answered when it was connected to, until somebody asks
+	proof  atomic.Pointer[Status] // the member's response at connection, until the first call of Status
 }
 
 func (c *client) cluster() pb.ClusterClient         { return pb.NewClusterClient(c.conn) }
@@ -102,8 +102,8 @@ func (c *client) Members(ctx context.Context) ([]Member, error) {
 	return members, nil
 }
 
-// Status gives the first time what the member answered a moment ago: a question
-// goes through a port-forward, which costs both sides as much as the answer.
+// Status returns the recent response from the connection the first time: a request
+// goes through a port-forward, which costs both sides as much as the response.
 func (c *client) Status(ctx context.Context) (Status, error) {
 	if first := c.proof.Swap(nil); first != nil {
 		return *first, nil
@@ -173,7 +173,7 @@ func (c *client) MoveLeader(ctx context.Context, to uint64) error {
 	return errors.Join(err, leader.Close())
 }
 
-// moveLeader asks the member connected to, which must lead.
+// moveLeader calls the connected member, which must be the leader.
 func (c *client) moveLeader(ctx context.Context, to uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, c.call)
 	defer cancel()
@@ -190,8 +190,8 @@ func (c *client) Close() error {
 	return nil
 }
 
-// failed gives etcd's refusals as the errors of rpctypes, which callers can
-// compare with.
+// failed converts etcd's refusals to the errors of rpctypes, so that callers can
+// compare them.
 func (c *client) failed(doing string, err error) error {
 	return c.target.failed(c.node, doing, rpctypes.Error(err))
 }

@@ -34,7 +34,8 @@ func newCA(t *testing.T) certs.Pair {
 	return ca
 }
 
-// start makes a cluster whose members a, b, … all vote, and a dialer to it.
+// start creates a cluster whose members a, b, … are all voting, and a dialer for
+// it.
 func start(t *testing.T, ca certs.Pair, names ...string) (*simulated.Cluster, *Dialer) {
 	t.Helper()
 	cluster, err := simulated.New(simulated.Options{Name: t.Name(), CA: ca})
@@ -132,7 +133,7 @@ func TestLeadershipMovesFromWhoeverIsConnected(t *testing.T) {
 	cluster, d := start(t, ca, "a", "b", "c")
 	b, _ := cluster.Member("b")
 	c := connect(t, d, ca, "c")
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second call has nothing to do
 		if err := c.MoveLeader(t.Context(), b.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -244,8 +245,8 @@ func TestBothSidesVerifyTheOther(t *testing.T) {
 	}
 }
 
-// serveAs is a dialer to a gRPC server that shows a certificate, and notes the
-// name by which it is called.
+// serveAs returns a dialer to a gRPC server that presents a certificate, and
+// records the requested server name.
 func serveAs(t *testing.T, pair certs.Pair, called *string) *Dialer {
 	t.Helper()
 	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
@@ -317,7 +318,7 @@ func TestADialThatHangsIsBounded(t *testing.T) {
 	if _, err := d.Connect(t.Context(), Target{Cluster: "ns/prod", CA: ca, Nodes: []string{"a"}}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
-	// A member that accepts and then says nothing is as bad.
+	// A member that accepts the connection but does not respond fails as well.
 	silent := &Dialer{DialTimeout: 50 * time.Millisecond, forward: func(ctx context.Context, _ *rest.Config, _ string) (net.Conn, error) {
 		return bufconn.Listen(1 << 10).DialContext(ctx)
 	}}

@@ -29,27 +29,27 @@ const (
 	DefaultCallTimeout = 15 * time.Second
 )
 
-// What a workload cluster may make us hold and tell.
+// Limits for what a workload cluster can make this process store and report.
 const (
-	maxAnswer = 64 << 10 // bytes of an answer: hundreds of members
-	maxText   = 300      // bytes of what it says in words
+	maxAnswer = 64 << 10 // bytes of a response: hundreds of members
+	maxText   = 300      // bytes of its text
 )
 
-// port is where kubeadm has etcd listen for clients.
+// port is the client port of etcd as kubeadm configures it.
 const port = 2379
 
-// Connector opens clients. Controllers take one, and tests give them another
-// than Dialer.
+// Connector opens clients. Controllers use this interface so that tests can replace
+// Dialer.
 type Connector interface {
 	Connect(ctx context.Context, t Target) (Client, error)
 }
 
-// Target says which etcd is meant and how to reach it.
+// Target is an etcd cluster and how to reach it.
 type Target struct {
 	// Cluster names the workload cluster in errors: "namespace/name".
 	Cluster string
-	// Config reaches the cluster's API server as somebody who may port-forward
-	// to pods in kube-system.
+	// Config reaches the cluster's API server as a user with permission to
+	// port-forward to pods in kube-system.
 	Config *rest.Config
 	// CA is the cluster's etcd CA with its key.
 	CA certs.Pair
@@ -63,15 +63,15 @@ type Dialer struct {
 	DialTimeout time.Duration
 	// CallTimeout bounds each call; DefaultCallTimeout if zero.
 	CallTimeout time.Duration
-	// Clock dates the client's certificate; the real one if nil.
+	// Clock is for the validity of the client certificate; the real one if nil.
 	Clock clock.PassiveClock
 
 	// forward opens a connection to a node's etcd pod.
 	forward func(ctx context.Context, config *rest.Config, node string) (net.Conn, error)
 }
 
-// Connect gives a client by way of the first of the target's nodes whose etcd
-// answers. If none does, the error says of each why.
+// Connect returns a client through the first of the target's nodes whose etcd
+// answers. If none does, the error has the reason for each node.
 func (d *Dialer) Connect(ctx context.Context, t Target) (Client, error) {
 	if len(t.Nodes) == 0 {
 		return nil, t.failed("", "connect", errors.New("no control plane node is known"))
@@ -103,15 +103,15 @@ func (d *Dialer) connect(ctx context.Context, t Target, node string) (*client, e
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, orDefault(d.DialTimeout, DefaultDialTimeout))
 	defer cancel()
-	// The first connection is made here, so that its failure has its own words
-	// and is not one of gRPC's retries.
+	// The first connection is made here, so that its failure has its own error and is
+	// not one of gRPC's retries.
 	first, err := forward(dialCtx, t.Config, node)
 	if err != nil {
 		return nil, t.failed(node, "port-forward to its pod", err)
 	}
 	spare := &spare{conn: first}
-	// The name is for messages only: the dialer below knows where to go, and
-	// the TLS configuration whom to expect.
+	// The name is for messages only: the dialer below has the address, and the TLS
+	// configuration the expected server.
 	conn, err := grpc.NewClient("passthrough:///"+podName(node),
 		grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -128,19 +128,19 @@ func (d *Dialer) connect(ctx context.Context, t Target, node string) (*client, e
 	status, err := c.ask(dialCtx)
 	if err != nil {
 		if conn := spare.take(); conn != nil {
-			_ = conn.Close() // gRPC has never asked for it.
+			_ = conn.Close() // gRPC never took it.
 		}
-		_ = c.Close() // It never worked; the first failure is the one to tell.
+		_ = c.Close() // It never worked; the first failure is the one to report.
 		return nil, err
 	}
 	c.proof.Store(&status)
 	return c, nil
 }
 
-// clientTLS makes a fresh client certificate, which is cheaper than keeping
-// one safe. The server is known by the etcd CA alone: a port-forward leads to
-// that node's pod whatever names the pod's certificate carries, and users who
-// bring certificates need not put there any that we could know.
+// clientTLS creates a new client certificate, which is cheaper than storing one
+// safely. The server is verified by the etcd CA alone: a port-forward always
+// reaches that node's pod, regardless of the names in the pod's certificate, and
+// certificates that users provide need not contain any predictable name.
 func (d *Dialer) clientTLS(ca certs.Pair, node string) (*tls.Config, error) {
 	now := clock.PassiveClock(clock.RealClock{})
 	if d.Clock != nil {
@@ -164,14 +164,14 @@ func (d *Dialer) clientTLS(ca certs.Pair, node string) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{cert},
-		ServerName:   podName(node), // by which those who serve several choose
-		// Without names there is nothing that crypto/tls would verify by itself.
+		ServerName:   podName(node), // for servers that choose their certificate by name
+		// crypto/tls cannot verify a server without names.
 		InsecureSkipVerify: true,
 		VerifyConnection:   func(s tls.ConnectionState) error { return verify(s.PeerCertificates, roots, now.Now()) },
 	}, nil
 }
 
-// verify accepts a server's certificate by its chain.
+// verify verifies a server's certificate chain.
 func verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("it shows no certificate")
@@ -184,7 +184,7 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) erro
 	return err
 }
 
-// failed names member and cluster in an error.
+// failed adds member and cluster to an error.
 func (t Target) failed(node, doing string, err error) error {
 	where := "etcd of cluster " + t.Cluster
 	if node != "" {
@@ -202,7 +202,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// spare is a connection that is handed out once.
+// spare is a connection that is returned once.
 type spare struct {
 	mu   sync.Mutex
 	conn net.Conn

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd talks to the etcd of a workload cluster that kubeadm made:
-// who its members are, who leads, and changes of the two. Members are reached
-// as they must be when only the API server is known: by a port-forward to the
-// static pod etcd-<node> in kube-system, with TLS inside it under the
-// cluster's etcd CA, which also signs the client's own certificate.
+// Package etcd accesses the etcd of a workload cluster that kubeadm created: it
+// lists the members, finds the leader, and changes both. It reaches members through
+// the API server: with a port-forward to the static pod etcd-<node> in kube-system,
+// and TLS inside it under the cluster's etcd CA, which also signs the client
+// certificate.
 //
-// Keys stay in memory, and no error or log of this package holds one.
+// Keys are only in memory, and no error or log of this package contains one.
 package etcd

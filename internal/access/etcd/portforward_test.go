@@ -21,7 +21,7 @@ import (
 	simulated "github.com/capstan-dev/capstan/internal/simulated/etcd"
 )
 
-// oldServer is an API server that forwards ports over bare SPDY only, to the
+// oldServer returns an API server that forwards ports only over plain SPDY, to the
 // members of a cluster.
 func oldServer(t *testing.T, cluster *simulated.Cluster) *rest.Config {
 	t.Helper()

@@ -26,8 +26,8 @@ import (
 	simulated "github.com/capstan-dev/capstan/internal/simulated/etcd"
 )
 
-// newServer is an API server of today before a cluster's etcd. It counts the
-// websockets.
+// newServer returns a current API server in front of a cluster's etcd. It counts
+// the websockets.
 func newServer(tb testing.TB, cluster *simulated.Cluster, pods ...string) (*rest.Config, *atomic.Int32) {
 	tb.Helper()
 	ca, err := certs.New(certs.CA, "", time.Now(), 0)
@@ -95,8 +95,8 @@ func TestPortForwardPrefersAWebsocket(t *testing.T) {
 	}
 }
 
-// TestPortForwardDialsAsTheConfigurationSays reaches an API server that only its
-// dialer finds, as one behind a Service of the plane.
+// TestPortForwardDialsAsTheConfigurationSays connects to an API server that only
+// its dialer can reach, like one behind a Service of the plane.
 func TestPortForwardDialsAsTheConfigurationSays(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
@@ -133,7 +133,7 @@ func TestPortForwardDialsAsTheConfigurationSays(t *testing.T) {
 	}
 }
 
-// BenchmarkConnect is what one look at the members of an etcd costs.
+// BenchmarkConnect measures the cost of one check of the members of an etcd.
 func BenchmarkConnect(b *testing.B) {
 	ca, err := certs.New(certs.Etcd, "", time.Now(), 0)
 	if err != nil {

@@ -22,21 +22,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// DiscoveryTimeout is how long an extension may take to say what it can do.
+// DiscoveryTimeout is the time limit of a discovery call.
 const DiscoveryTimeout = 10 * time.Second
 
-// errChanged is why a call is not made that was about to. The next one goes to
-// what is registered then.
+// errChanged means that a call was canceled before it was sent. The next call uses
+// the new registration.
 var errChanged = errors.New("the ExtensionConfig was changed or removed meanwhile")
 
-// unusableError says that there is an answer, but none that can be used.
+// unusableError means that there is a response, but not a usable one.
 type unusableError struct{ error }
 
 func (e unusableError) Unwrap() error { return e.error }
 
-// Discover asks an extension what it can do. A server in backoff is asked too.
-// The answer is of the right kind and says Success; what it says of handlers
-// is not looked at.
+// Discover requests the handlers of an extension, even from a server in backoff.
+// The response has the right kind and status Success; the handlers in it are not
+// validated.
 func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
 	response := &hooksv1.DiscoveryResponse{}
 	if err := c.discover(ctx, config, response); err != nil {
@@ -135,8 +135,8 @@ func hidden(err error) bool {
 	return ok && e.Reason != transport.Canceled && e.Reason != transport.BadEndpoint
 }
 
-// gaveUp makes sure that the error tells when the caller gave up, the caller's
-// own time is over, or the config was removed.
+// gaveUp ensures that the error shows if the caller canceled the call, the caller's
+// deadline passed, or the config was removed.
 func gaveUp(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -144,9 +144,9 @@ func gaveUp(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// encode makes the body of a request: in the handler's version, with the
-// settings of both sides. The caller's request stays as it is; only its outer
-// struct is copied.
+// encode returns the body of a request: in the handler's version, with the settings
+// of the ExtensionConfig and of the caller. It does not change the caller's
+// request; only its outer struct is copied.
 func (c *Client) encode(h *handler, request hooksv1.RequestObject) ([]byte, error) {
 	converted, err := c.catalog.ConvertRequest(request, h.hook)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) encode(h *handler, request hooksv1.RequestObject) ([]byte, erro
 	return body, nil
 }
 
-// decode reads an answer in the handler's version.
+// decode decodes a response from the handler's version.
 func (c *Client) decode(body []byte, h *handler, response hooksv1.ResponseObject) error {
 	extensions.Clear(response)
 	if reflect.TypeOf(response).Elem() == h.responseType {
@@ -186,8 +186,8 @@ func (c *Client) decode(body []byte, h *handler, response hooksv1.ResponseObject
 	return c.catalog.ConvertResponse(older, response)
 }
 
-// observed makes one request and tells metrics, trace and statistics of it.
-// It reports whether the call failed and the one before it did not.
+// observed makes one request and records it in metrics, trace and statistics. It
+// reports whether this is the first failure after a success.
 func (c *Client) observed(ctx context.Context, t *target, s *stats, request func(context.Context) error) (first bool, err error) {
 	started := c.clock.Now()
 	ctx, span := c.tracer.Start(ctx, "call extension", c.spans...)

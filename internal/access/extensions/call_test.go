@@ -42,7 +42,7 @@ func TestCallSendsWhatTheHandlerUnderstands(t *testing.T) {
 		"settings": map[string]any{"a": "config", "b": "request", "c": "request"},
 	}}}
 	got := e.received()
-	delete(got[0].Body["cluster"].(map[string]any), "spec") // its zero value is not what this is about
+	delete(got[0].Body["cluster"].(map[string]any), "spec") // its zero value is not relevant here
 	delete(cluster, "spec")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
@@ -132,10 +132,10 @@ func TestCallRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// answers of a server, by what the client is to make of them.
+// answers are responses of a server, by their effect in the client.
 var answers = map[string]struct {
 	handle  http.HandlerFunc
-	failure bool   // answered Failure
+	failure bool   // status Failure
 	want    string // of the error with failurePolicy Fail
 	code    string // of the metric
 }{
@@ -234,7 +234,7 @@ func TestFailurePolicyIgnoreDoesNotHideOurOwnMistakes(t *testing.T) {
 	config := e.config("ext", ignoring(handles("h", "BeforeClusterUpgrade")))
 	config.Status.Handlers[0].RequestHook.APIVersion = v1alpha2
 	w.set(t, config)
-	// A caller of an older version cannot be served by a newer handler.
+	// A caller of an older version cannot use a newer handler.
 	err := w.CallAllExtensions(t.Context(), hooksv1.BeforeClusterUpgrade, demo(), &hooksv1.BeforeClusterUpgradeRequest{}, &hooksv1.BeforeClusterUpgradeResponse{})
 	if err == nil || !strings.Contains(err.Error(), "older") {
 		t.Errorf("got %v, want that the request cannot be converted", err)

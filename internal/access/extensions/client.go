@@ -29,15 +29,15 @@ import (
 
 // Poster sends one request to one server. transport.Pool is one.
 type Poster interface {
-	// Post returns the body of an answer that can be used: HTTP 200 and JSON.
+	// Post returns the body of a usable response: HTTP 200 and JSON.
 	Post(ctx context.Context, e transport.Endpoint, path string, body []byte) ([]byte, error)
-	// Probe is Post that is also tried while a server is in backoff.
+	// Probe is a Post that is also sent while a server is in backoff.
 	Probe(ctx context.Context, e transport.Endpoint, path string, body []byte) ([]byte, error)
-	// Forget closes what is open to a server.
+	// Forget closes the connections to a server.
 	Forget(e transport.Endpoint)
 }
 
-// Options are what a Client needs.
+// Options configure a Client.
 type Options struct {
 	Catalog   *catalog.Catalog
 	Registry  *Registry
@@ -63,14 +63,14 @@ type Client struct {
 	spans      []trace.SpanStartOption
 	metrics    *metrics
 
-	single  map[catalog.GroupVersionHook]bool // hooks whose answers cannot be made one
+	single  map[catalog.GroupVersionHook]bool // hooks whose responses cannot be combined
 	blocked *memory[subject, blocked]
 	answers *memory[answerKey, answer]
 
 	discoveries discoveries
 }
 
-// New makes a Client. It reads the registry and learns of its changes.
+// New returns a Client. It reads the registry and is notified of its changes.
 func New(o Options) (*Client, error) {
 	if o.Catalog == nil || o.Registry == nil || o.Transport == nil {
 		return nil, errors.New("make a client of extensions: Catalog, Registry and Transport are needed")
@@ -108,7 +108,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// changed drops what was remembered of an earlier registration.
+// changed evicts cached responses of an earlier registration.
 func (c *Client) changed(config string, was, is *registration) {
 	if was != nil {
 		c.blocked.drop(func(b blocked) bool {
@@ -149,13 +149,13 @@ func (c *Client) GetAllExtensions(ctx context.Context, hook any, forObject metav
 	return names, nil
 }
 
-// CallAllExtensions calls all handlers of a hook that are for the object, in
-// the order of their names, and makes one of their answers, which are an empty
-// Success if there is none. It stops at the first error. A blocking answer is
-// given again, with the time that remains, until it is over.
+// CallAllExtensions calls all handlers of a hook that match the object, in the
+// order of their names, and combines their responses; without handlers the response
+// is an empty Success. It stops at the first error. A blocking response is returned
+// again, with the remaining time, until it expires.
 //
-// Only hooks can be called so whose answers hold no more than status, message
-// and retryAfterSeconds; others are called one handler at a time.
+// It can only be used for hooks whose responses consist of status, message and
+// retryAfterSeconds; handlers of other hooks are called individually.
 func (c *Client) CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	d, err := c.typed(hook, request, response)
 	if err != nil {
@@ -198,9 +198,9 @@ func (c *Client) CallAllExtensions(ctx context.Context, hook any, forObject meta
 	return nil
 }
 
-// CallExtension calls one handler by its full name. That its namespaceSelector
-// does not select the object's namespace is an error: whoever names a handler
-// counts on its answer.
+// CallExtension calls one handler by its full name. It is an error if its
+// namespaceSelector does not select the object's namespace: a caller that names a
+// handler needs its response.
 func (c *Client) CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	d, err := c.typed(hook, request, response)
 	if err != nil {
@@ -220,9 +220,9 @@ func (c *Client) CallExtension(ctx context.Context, hook any, forObject metav1.O
 	return nil
 }
 
-// Reject forgets the answer of a handler to a request, because the caller cannot use
-// it: the extension is called again at the next request. Without such an answer it
-// does nothing.
+// Reject evicts the response of a handler to a request, because the caller cannot
+// use it: the extension is called again at the next request. Without such a
+// response it does nothing.
 func (c *Client) Reject(hook any, name string, request hooksv1.RequestObject) {
 	d, err := c.catalog.Lookup(hook)
 	if err != nil || !d.Cacheable {
@@ -230,7 +230,7 @@ func (c *Client) Reject(hook any, name string, request hooksv1.RequestObject) {
 	}
 	h, err := c.registry.named(name)
 	if err != nil {
-		return // forgotten with its registration
+		return // evicted with its registration
 	}
 	if body, err := c.encode(h, request); err == nil {
 		c.answers.forget(keyOf(h, body))
@@ -241,7 +241,7 @@ func callError(d catalog.Descriptor, h *handler, forObject metav1.Object, err er
 	return fmt.Errorf("call extension handler %q of hook %s for %s: %w", h.name, d.Hook, describe(forObject), err)
 }
 
-// callable reports what stands against calling a handler for an object.
+// callable returns an error if a handler cannot be called for an object.
 func (c *Client) callable(ctx context.Context, d catalog.Descriptor, h *handler, forObject metav1.Object) error {
 	if h.hook.GroupHook() != d.GroupHook() {
 		return fmt.Errorf("it answers hook %s", h.hook)
@@ -256,7 +256,7 @@ func (c *Client) callable(ctx context.Context, d catalog.Descriptor, h *handler,
 	return nil
 }
 
-// typed makes sure that request and response are those of the hook.
+// typed checks that request and response are those of the hook.
 func (c *Client) typed(hook any, request runtime.Object, response hooksv1.ResponseObject) (catalog.Descriptor, error) {
 	d, err := c.catalog.Lookup(hook)
 	if err != nil {
@@ -276,7 +276,7 @@ func points(o any, to reflect.Type) bool {
 	return v.Kind() == reflect.Pointer && v.Type().Elem() == to && !v.IsNil()
 }
 
-// matching lists the handlers of a hook that are for an object.
+// matching lists the handlers of a hook that match an object.
 func (c *Client) matching(ctx context.Context, d catalog.Descriptor, forObject metav1.Object) ([]*handler, error) {
 	handlers, err := c.registry.of(d.GroupHook())
 	if err != nil {
@@ -291,7 +291,7 @@ func (c *Client) matching(ctx context.Context, d catalog.Descriptor, forObject m
 		if ok {
 			continue
 		}
-		// From here on the list is not that of the registry.
+		// From here on the list differs from that of the registry.
 		some := slices.Clone(handlers[:i])
 		for _, h := range handlers[i+1:] {
 			ok, err := ns.selectedBy(ctx, c, h.of, forObject)
@@ -307,8 +307,8 @@ func (c *Client) matching(ctx context.Context, d catalog.Descriptor, forObject m
 	return handlers, nil
 }
 
-// awaitDiscovery is an error while an extension that is for the object was never
-// discovered: it may have a handler, whose failure policy is not known either.
+// awaitDiscovery returns an error while an extension that matches the object was
+// never discovered: it may have a handler, whose failure policy is also unknown.
 func (c *Client) awaitDiscovery(ctx context.Context, forObject metav1.Object) error {
 	var ns namespace
 	for _, reg := range c.registry.undiscovered() {
@@ -323,7 +323,7 @@ func (c *Client) awaitDiscovery(ctx context.Context, forObject metav1.Object) er
 	return nil
 }
 
-// namespace is that of an object, looked up once and only if it matters.
+// namespace is that of an object, read at most once and only if needed.
 type namespace struct {
 	known  bool
 	labels labels.Set
@@ -353,7 +353,7 @@ func (n *namespace) selectedBy(ctx context.Context, c *Client, of *registration,
 	return of.selector.Matches(n.labels), nil
 }
 
-// describe names an object for people, such as Cluster default/demo.
+// describe names an object for messages, such as Cluster default/demo.
 func describe(o metav1.Object) string {
 	if isNil(o) {
 		return "no object"

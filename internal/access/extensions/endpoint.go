@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
-// Endpoint is where an ExtensionConfig says its extension is. Whether a URL
-// can be used shows when it is called.
+// Endpoint returns the endpoint of the extension in an ExtensionConfig. Whether a
+// URL can be used shows when it is called.
 func Endpoint(c runtimev1.ClientConfig) (transport.Endpoint, error) {
 	e := transport.Endpoint{URL: c.URL, CABundle: c.CABundle}
 	switch s := c.Service; {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// memory holds values until their time is over, at most so many and so many
-// bytes; those not asked for the longest go first.
+// memory caches values until they expire, with limits of number and bytes; the
+// least recently used values are evicted first.
 type memory[K comparable, V any] struct {
 	maxEntries, maxBytes int
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	entries map[K]*list.Element
-	order   *list.List // of entry[K, V], the last used first
+	order   *list.List // of entry[K, V], the most recently used first
 	bytes   int
 }
 
@@ -62,7 +62,7 @@ func (m *memory[K, V]) put(key K, value V, bytes int, until time.Time) {
 	}
 }
 
-// forget drops one value.
+// forget evicts one value.
 func (m *memory[K, V]) forget(key K) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *memory[K, V]) forget(key K) {
 	}
 }
 
-// drop forgets what a function says is stale.
+// drop evicts values for which stale returns true.
 func (m *memory[K, V]) drop(stale func(V) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,7 @@ func (m *memory[K, V]) drop(stale func(V) bool) {
 	}
 }
 
-// remove needs the lock.
+// remove removes an element. The caller must hold the lock.
 func (m *memory[K, V]) remove(at *list.Element) {
 	e := m.order.Remove(at).(entry[K, V])
 	delete(m.entries, e.key)

@@ -15,20 +15,20 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// metrics measures calls. Series of a host go when its last ExtensionConfig
-// does.
+// metrics measures calls. The series of a host are deleted with its last
+// ExtensionConfig.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	outdated *prometheus.GaugeVec
 
-	mu    sync.Mutex       // guards hosts, and that no series is made for a host that is in none
+	mu    sync.Mutex       // guards hosts, and ensures that series are only created for hosts in it
 	hosts map[string]hosts // by config
 }
 
-// hosts are where the extension of a config is called, and where it was last
-// asked what it can do. They differ after its address was changed until the
-// new one has answered.
+// hosts are the host on which the extension of a config is called, and that of its
+// last discovery. They differ after a change of the address until discovery
+// succeeds at the new one.
 type hosts struct{ called, asked string }
 
 func (h hosts) have(host string) bool { return h.called == host || h.asked == host }
@@ -53,8 +53,8 @@ func newMetrics(into prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(registered(into, &m.requests), registered(into, &m.duration), registered(into, &m.outdated))
 }
 
-// registered registers a collector, or takes the one that is registered
-// already by another client of this process.
+// registered registers a collector, or returns the one that another client of this
+// process has already registered.
 func registered[C prometheus.Collector](into prometheus.Registerer, c *C) error {
 	err := into.Register(*c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
@@ -66,7 +66,7 @@ func registered[C prometheus.Collector](into prometheus.Registerer, c *C) error 
 	return err
 }
 
-// at says where a config's extension is; the zero value is nowhere any more.
+// at updates the hosts of a config's extension; the zero value removes them.
 func (m *metrics) at(config string, is func(was hosts) hosts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *metrics) at(config string, is func(was hosts) hosts) {
 	}
 }
 
-// known needs the lock.
+// known reports whether an extension has this host. The caller must hold the lock.
 func (m *metrics) known(host string) bool {
 	for _, h := range m.hosts {
 		if h.have(host) {
@@ -101,13 +101,13 @@ func (m *metrics) record(t *target, code string, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.hosts[t.config].have(t.host) {
-		return // gone or moved while the call was under way
+		return // it was removed or moved during the call
 	}
 	m.requests.WithLabelValues(t.host, t.hook.Group, t.hook.Version, t.hook.Hook, code).Inc()
 	m.duration.WithLabelValues(t.host, t.hook.Group, t.hook.Version, t.hook.Hook).Observe(took.Seconds())
 }
 
-// deprecated says how many handlers of deprecated hook versions there are.
+// deprecated sets the numbers of handlers of deprecated hook versions.
 func (m *metrics) deprecated(counts map[catalog.GroupVersionHook]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +117,7 @@ func (m *metrics) deprecated(counts map[catalog.GroupVersionHook]int) {
 	}
 }
 
-// codeOf is the HTTP status, or a word for why there is no usable answer.
+// codeOf returns the HTTP status, or a word for why there is no usable response.
 func codeOf(err error) string {
 	if err == nil {
 		return "200"

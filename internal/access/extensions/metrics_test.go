@@ -21,7 +21,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// counted sums up requests by code.
+// counted returns the number of requests by code.
 func (w *world) counted(t testing.TB) map[string]float64 {
 	t.Helper()
 	out := map[string]float64{}
@@ -81,11 +81,11 @@ func TestSeriesOfAHostGoWithItsLastConfig(t *testing.T) {
 	}
 	hosts(host)
 	w.registry.Remove("a")
-	hosts(host) // b is there still
+	hosts(host) // b still exists
 	w.registry.Remove("b")
 	hosts()
 
-	// What was never registered leaves nothing either.
+	// A config that was never registered leaves nothing either.
 	if _, err := w.Discover(t.Context(), e.config("c")); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestSeriesOfAHostGoWithItsLastConfig(t *testing.T) {
 	w.registry.Remove("c")
 	hosts()
 
-	// An extension that moved is measured where it is and where it is asked.
+	// Metrics of an extension with a new address follow it.
 	w.set(t, e.config("d", handles("h", "BeforeClusterCreate")))
 	other := serve(t, success)
 	if _, err := w.Discover(t.Context(), other.config("d")); err != nil {
@@ -186,7 +186,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("stats (-want +got):\n%s", diff)
 	}
 
-	// They outlive a change of the config, not its removal.
+	// They survive a change of the config, but not its removal.
 	changed := e.config("ext", handles("h", "BeforeClusterCreate"))
 	changed.Generation = 2
 	w.set(t, changed)
@@ -276,7 +276,7 @@ func TestEachCallIsOneSpan(t *testing.T) {
 	}
 }
 
-// What the plane serves and the command line reads.
+// TestStatsAsJSON checks what the plane serves and the command line reads.
 func TestStatsAsJSON(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

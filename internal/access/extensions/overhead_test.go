@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
-// answering is a transport that costs nothing.
+// answering is a transport without costs.
 type answering []byte
 
 func (a answering) Post(context.Context, transport.Endpoint, string, []byte) ([]byte, error) {
@@ -29,7 +29,7 @@ func (a answering) Probe(context.Context, transport.Endpoint, string, []byte) ([
 
 func (answering) Forget(transport.Endpoint) {}
 
-// hanging is a transport that never answers, and says so as the real one does.
+// hanging is a transport that never answers, and returns the error of the real one.
 type hanging struct{}
 
 func (hanging) Post(ctx context.Context, e transport.Endpoint, _ string, _ []byte) ([]byte, error) {
@@ -50,7 +50,7 @@ func TestAHangingExtensionCostsNoMoreThanItsTimeout(t *testing.T) {
 		config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "ext"}}
 		config.Spec.ClientConfig.URL = "https://example.test"
 		ignored, failing := ignoring(handles("ignored.ext", "BeforeClusterCreate")), handles("failing.ext", "BeforeClusterCreate")
-		ignored.TimeoutSeconds, failing.TimeoutSeconds = 7, 300 // more than the most
+		ignored.TimeoutSeconds, failing.TimeoutSeconds = 7, 300 // more than the maximum
 		config.Status.Handlers = []runtimev1.ExtensionHandler{ignored, failing}
 		w.set(t, config)
 		for _, tc := range []struct {
@@ -77,7 +77,8 @@ func TestAHangingExtensionCostsNoMoreThanItsTimeout(t *testing.T) {
 	})
 }
 
-// BenchmarkCallOverhead is what a call costs besides the request itself.
+// BenchmarkCallOverhead measures the cost of a call in addition to the request
+// itself.
 func BenchmarkCallOverhead(b *testing.B) {
 	for name, answer := range map[string]string{
 		"goes on": `{"apiVersion":"` + v1alpha1 + `","kind":"BeforeClusterCreateResponse","status":"Success","message":"go on","retryAfterSeconds":0}`,

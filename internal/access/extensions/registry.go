@@ -26,22 +26,22 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// ErrNotReady says that the extensions of this management cluster are not all
-// looked at yet, as after a start: whether a hook has handlers is not known.
-// Look again soon.
+// ErrNotReady means that not all extensions of this management cluster have been
+// tried, for example after a start: it is unknown whether a hook has handlers.
+// Requeue soon.
 var ErrNotReady = errors.New("runtime extensions are not looked at yet")
 
-// Registry knows which handlers answer which hook. It is filled by the
-// controller of ExtensionConfigs and read by Clients.
+// Registry stores which handlers answer which hook. The controller of
+// ExtensionConfigs fills it and Clients read it.
 type Registry struct {
 	catalog *catalog.Catalog
 	ready   chan struct{}
-	last    atomic.Uint64 // of the ids of registrations
+	last    atomic.Uint64 // the last id of a registration
 
-	changing sync.Mutex // held through a change and what follows from it; taken before mu
+	changing sync.Mutex // held during a change and its notifications; taken before mu
 	watchers []watcher
 
-	mu       sync.RWMutex // guards all below
+	mu       sync.RWMutex // guards the fields below
 	waiting  map[string]bool
 	expected bool
 	configs  map[string]*registration
@@ -49,18 +49,16 @@ type Registry struct {
 	hooks    map[catalog.GroupHook][]*handler // sorted by name; never changed in place
 }
 
-// watcher is told what changed, one change after the other; was and is may be
-// nil.
+// watcher is called for each change, one call at a time; was and is may be nil.
 type watcher func(config string, was, is *registration)
 
-// errRemoved is why calls end that were under way when their ExtensionConfig
-// was removed.
+// errRemoved ends calls that are in progress when their ExtensionConfig is removed.
 var errRemoved = errors.New("the ExtensionConfig was removed meanwhile")
 
-// registration is one ExtensionConfig as it was at one time. It is never
-// changed, but for version, gone and life.
+// registration is one ExtensionConfig at one time. It is immutable, except version,
+// gone and life.
 type registration struct {
-	id           uint64 // differs for each registration of this process
+	id           uint64 // unique in this process
 	config       string
 	uid          types.UID
 	generation   int64
@@ -71,7 +69,7 @@ type registration struct {
 	selector     labels.Selector
 	handlers     []*handler
 	version      atomic.Pointer[string] // resourceVersion
-	undiscovered bool                   // no handler of it is known, and no failure policy
+	undiscovered bool                   // no handler and no failure policy is known
 	gone         atomic.Bool            // replaced or removed
 	life         context.Context        // ends when the config is removed, not when it is replaced
 	end          context.CancelCauseFunc
@@ -83,14 +81,14 @@ type handler struct {
 	of            *registration
 	timeout       time.Duration
 	failurePolicy runtimev1.FailurePolicy
-	stats         *stats // lives on when the config is registered again
+	stats         *stats // survives a new registration of the config
 
 	requestType, responseType reflect.Type
 	requestKind, responseKind schema.GroupVersionKind
 	deprecated                bool
 }
 
-// target is who is called, and how that is told apart in metrics and traces.
+// target is the called server, and the labels for it in metrics and traces.
 type target struct {
 	config, host string
 	endpoint     transport.Endpoint
@@ -99,8 +97,8 @@ type target struct {
 	hook         catalog.GroupVersionHook
 }
 
-// NewRegistry returns an empty registry, which is not ready until Expect was
-// called and all expected configs were tried.
+// NewRegistry returns an empty registry, which is not ready until Expect was called
+// and all expected configs were tried.
 func NewRegistry(c *catalog.Catalog) *Registry {
 	return &Registry{
 		catalog:  c,
@@ -112,8 +110,8 @@ func NewRegistry(c *catalog.Catalog) *Registry {
 	}
 }
 
-// Expect names the configs that must be tried before the registry is ready;
-// with none it is ready at once.
+// Expect sets the configs that must be tried before the registry is ready; without
+// any it is ready immediately.
 func (r *Registry) Expect(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +125,7 @@ func (r *Registry) Expect(names ...string) {
 	r.readyIfTried()
 }
 
-// Tried says that a config was looked at, whether or not it could be
-// registered.
+// Tried records that registering a config was tried, with or without success.
 func (r *Registry) Tried(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,11 +136,11 @@ func (r *Registry) Tried(name string) {
 // Ready is closed once all expected configs were tried; it stays closed.
 func (r *Registry) Ready() <-chan struct{} { return r.ready }
 
-// Set registers what the config's status says it can do, in place of all that
-// was registered of it. After an error what was registered stays. Setting what
-// is registered already changes nothing, not even what is remembered of it; with
-// another resourceVersion answers are forgotten, so that whoever touches the config
-// has the extension called again.
+// Set registers the handlers in the config's status instead of those registered
+// before. After an error the previous registration remains. Setting the same
+// registration again changes nothing and keeps cached responses. If only the
+// resourceVersion differs, cached responses are evicted, so that any update of the
+// config causes the extension to be called again.
 func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
 	is, err := r.register(config)
 	if err != nil {
@@ -166,8 +163,8 @@ func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
 	return nil
 }
 
-// Remove forgets a config: when it returns none of its handlers is called any
-// more, and calls under way are about to end. It counts as tried.
+// Remove removes a config: when it returns, none of its handlers is called any
+// longer, and calls in progress are about to end. The config counts as tried.
 func (r *Registry) Remove(name string) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -189,12 +186,12 @@ func (r *Registry) tell(config string, was, is *registration) {
 	}
 }
 
-// register makes a registration of a config, without handing it in.
+// register returns a registration of a config without storing it.
 func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, error) {
 	config = config.DeepCopy()
 	undiscovered := !extensions.Known(config)
 	endpoint, err := Endpoint(config.Spec.ClientConfig)
-	if err != nil && !undiscovered { // one that is not called needs no endpoint
+	if err != nil && !undiscovered { // a config that is not called needs no endpoint
 		return nil, err
 	}
 	selector := labels.Everything()
@@ -270,7 +267,8 @@ func (a *registration) same(next *registration) bool {
 		reflect.DeepEqual(a.spec, next.spec) && reflect.DeepEqual(a.known, next.known)
 }
 
-// replace needs the lock; was and is may be nil.
+// replace replaces a registration. The caller must hold the lock; was and is may be
+// nil.
 func (r *Registry) replace(config string, was, is *registration) {
 	stale := map[catalog.GroupHook]bool{}
 	if was != nil {
@@ -310,7 +308,8 @@ func (a *registration) statsOf(name string, fresh *stats) *stats {
 	return fresh
 }
 
-// sort builds the list of a hook again: those of was out, those of is in.
+// sort rebuilds the list of a hook without the handlers of was and with those of
+// is.
 func (r *Registry) sort(hook catalog.GroupHook, was, is *registration) {
 	list := make([]*handler, 0, len(r.hooks[hook])+1)
 	for _, h := range r.hooks[hook] {
@@ -333,7 +332,7 @@ func (r *Registry) sort(hook catalog.GroupHook, was, is *registration) {
 	r.hooks[hook] = list
 }
 
-// readyIfTried needs the lock.
+// readyIfTried closes ready if no config is awaited. The caller must hold the lock.
 func (r *Registry) readyIfTried() {
 	if r.expected && len(r.waiting) == 0 && !r.isReady() {
 		close(r.ready)
@@ -349,8 +348,8 @@ func (r *Registry) isReady() bool {
 	}
 }
 
-// of lists the handlers of a hook, in all its versions, sorted by name. The
-// list is for reading.
+// of lists the handlers of a hook, in all its versions, sorted by name. The list
+// must not be changed.
 func (r *Registry) of(hook catalog.GroupHook) ([]*handler, error) {
 	if !r.isReady() {
 		return nil, ErrNotReady
@@ -360,7 +359,7 @@ func (r *Registry) of(hook catalog.GroupHook) ([]*handler, error) {
 	return r.hooks[hook], nil
 }
 
-// undiscovered lists the registrations of which no handler is known, sorted by name.
+// undiscovered lists the registrations without known handlers, sorted by name.
 func (r *Registry) undiscovered() []*registration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -374,7 +373,7 @@ func (r *Registry) undiscovered() []*registration {
 	return all
 }
 
-// named finds a handler by its full name.
+// named returns a handler by its full name.
 func (r *Registry) named(name string) (*handler, error) {
 	if !r.isReady() {
 		return nil, ErrNotReady
@@ -397,7 +396,7 @@ func (r *Registry) named(name string) (*handler, error) {
 	}
 }
 
-// some names a few handlers.
+// some returns the names of a few handlers.
 func some(handlers []*handler) string {
 	const most = 10
 	names := make([]string, 0, most)
@@ -443,7 +442,7 @@ func (r *Registry) inUse(e transport.Endpoint) bool {
 	return false
 }
 
-// watch has a function called after each change.
+// watch registers a function to be called after each change.
 func (r *Registry) watch(w watcher) {
 	r.changing.Lock()
 	defer r.changing.Unlock()

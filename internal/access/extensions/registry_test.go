@@ -322,7 +322,7 @@ func TestTimeoutIsTheHandlersButNeverBeyondTheCallers(t *testing.T) {
 	}
 	hang := serveFunc(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	w.set(t, hang.config("ext", ignoring(handles("h", "BeforeClusterCreate"))))
-	ctx, cancel := context.WithTimeout(t.Context(), 1) // over before it starts
+	ctx, cancel := context.WithTimeout(t.Context(), 1) // expired before it starts
 	defer cancel()
 	err := w.CallAllExtensions(ctx, hooksv1.BeforeClusterCreate, demo(), &hooksv1.BeforeClusterCreateRequest{}, &hooksv1.BeforeClusterCreateResponse{})
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -330,8 +330,8 @@ func TestTimeoutIsTheHandlersButNeverBeyondTheCallers(t *testing.T) {
 	}
 }
 
-// TestHooksWaitForExtensionsThatWereNeverDiscovered: what an extension answers, and
-// whether its failure may be ignored, is not known before.
+// TestHooksWaitForExtensionsThatWereNeverDiscovered: the handlers of an extension
+// and its failure policy are not known before.
 func TestHooksWaitForExtensionsThatWereNeverDiscovered(t *testing.T) {
 	t.Parallel()
 	selecting := func(label string) *metav1.LabelSelector {

@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// Bounds of what is remembered. A fleet of ten thousand clusters that are all
-// held up at once fits.
+// Limits of the caches. A fleet of ten thousand clusters that are all blocked at
+// the same time fits.
 const (
 	maxBlocked      = 20_000
 	maxBlockedBytes = 32 << 20
@@ -26,7 +26,7 @@ const (
 	answerTTL       = 10 * time.Minute
 )
 
-// subject is what a blocking answer is about.
+// subject is the hook and object of a blocking response.
 type subject struct {
 	hook   catalog.GroupHook
 	object string
@@ -42,14 +42,14 @@ func subjectOf(hook catalog.GroupHook, o metav1.Object) subject {
 	return subject{hook, fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())}
 }
 
-// blocked is a blocking answer of several handlers.
+// blocked is a blocking response of several handlers.
 type blocked struct {
 	by      []*handler // in the order of their names
 	message string
 	until   time.Time
 }
 
-// rememberBlocked remembers an answer that blocks.
+// rememberBlocked caches a blocking response.
 func (c *Client) rememberBlocked(about subject, by []*handler, response hooksv1.ResponseObject) {
 	retry, ok := response.(hooksv1.RetryResponseObject)
 	if !ok || retry.GetRetryAfterSeconds() <= 0 {
@@ -59,8 +59,8 @@ func (c *Client) rememberBlocked(about subject, by []*handler, response hooksv1.
 	c.blocked.put(about, blocked{by: by, message: retry.GetMessage(), until: until}, 200+len(retry.GetMessage()), until)
 }
 
-// stillBlocked gives a blocking answer again if it is that of the very
-// registrations that would be asked now.
+// stillBlocked returns a cached blocking response if it is from the registrations
+// that would be called now.
 func (c *Client) stillBlocked(about subject, by []*handler, d catalog.Descriptor, response hooksv1.ResponseObject) bool {
 	retry, ok := response.(hooksv1.RetryResponseObject)
 	if !ok {
@@ -78,11 +78,11 @@ func (c *Client) stillBlocked(about subject, by []*handler, d catalog.Descriptor
 	return true
 }
 
-// answerKey is a request and who is asked: the handler, its registration, the
-// resourceVersion of its ExtensionConfig and the encoded request.
+// answerKey identifies a request and its handler: the handler, its registration,
+// the resourceVersion of its ExtensionConfig and the encoded request.
 type answerKey [sha256.Size]byte
 
-// answer is a successful answer as it came.
+// answer is the body of a successful response.
 type answer struct {
 	of   uint64 // registration
 	body []byte
@@ -102,11 +102,10 @@ func keyOf(h *handler, body []byte) (key answerKey) {
 	return key
 }
 
-// rememberAnswer remembers an answer, unless its handler was removed
-// meanwhile.
+// rememberAnswer caches a response, unless its handler was removed meanwhile.
 func (c *Client) rememberAnswer(key answerKey, h *handler, body []byte) {
 	c.answers.put(key, answer{of: h.of.id, body: body}, len(body), c.clock.Now().Add(answerTTL))
-	if h.of.gone.Load() { // looked at last, as a removal drops after it sets this
+	if h.of.gone.Load() { // checked last: a removal sets this before it evicts
 		c.answers.drop(func(a answer) bool { return a.of == h.of.id })
 	}
 }

@@ -62,7 +62,7 @@ func TestBlockingAnswersGoWithWhoeverGaveThem(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(w *world, e, free *extension)
-		calls  int // of the one that blocks, in all
+		calls  int // of the blocking one, in total
 		left   int32
 	}{
 		"nothing changed": {func(w *world, e, _ *extension) {
@@ -137,7 +137,7 @@ func TestAnswersOfCacheableHooksAreRemembered(t *testing.T) {
 			t.Errorf("got %+v, want one variable", response)
 		}
 		if err == nil {
-			response.Variables[0].Name = "spoilt" // what is remembered must not be what callers get
+			response.Variables[0].Name = "spoilt" // callers must not get the cached value itself
 		}
 		return err
 	}

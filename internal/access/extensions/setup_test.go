@@ -29,8 +29,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
-// The published version and a later one of BeforeClusterUpgrade, which only
-// these tests have: it calls the versions other names, and says why.
+// The published version and a later one of BeforeClusterUpgrade, which only these
+// tests have: its request has other names for the versions, and a reason.
 const (
 	v1alpha1 = "hooks.runtime.cluster.x-k8s.io/v1alpha1"
 	v1alpha2 = "hooks.runtime.cluster.x-k8s.io/v1alpha2"
@@ -61,7 +61,7 @@ func (r *BeforeClusterUpgradeResponse) DeepCopyObject() runtime.Object { return 
 
 func BeforeClusterUpgrade(*BeforeClusterUpgradeRequest, *BeforeClusterUpgradeResponse) {}
 
-// newCatalog has the published hooks and the later version of
+// newCatalog returns a catalog with the published hooks and the later version of
 // BeforeClusterUpgrade, which makes the published one deprecated.
 func newCatalog(t testing.TB) *catalog.Catalog {
 	t.Helper()
@@ -90,7 +90,7 @@ func newCatalog(t testing.TB) *catalog.Catalog {
 	return c
 }
 
-// world is a client with all that it needs.
+// world is a client with its dependencies.
 type world struct {
 	*Client
 	registry   *Registry
@@ -121,7 +121,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	return w
 }
 
-// extension is a server that notes what it was asked.
+// extension is a server that records requests.
 type extension struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -133,7 +133,7 @@ type received struct {
 	Body map[string]any
 }
 
-// serve starts an extension that gives one answer to everything.
+// serve starts an extension that gives the same response to each request.
 func serve(t testing.TB, answer string) *extension {
 	t.Helper()
 	return serveFunc(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -147,7 +147,7 @@ func serveFunc(t testing.TB, handle http.HandlerFunc) *extension {
 	e := &extension{}
 	e.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
-		sent, err := io.ReadAll(r.Body) // to its end: only then does the server see a client that goes away
+		sent, err := io.ReadAll(r.Body) // to its end: only then does the server notice that a client disconnects
 		if err = errors.Join(err, json.Unmarshal(sent, &body)); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -169,7 +169,7 @@ func (e *extension) received() []received {
 
 func (e *extension) calls() int { return len(e.received()) }
 
-// config is an ExtensionConfig of the extension.
+// config returns an ExtensionConfig of the extension.
 func (e *extension) config(name string, handlers ...runtimev1.ExtensionHandler) *runtimev1.ExtensionConfig {
 	out := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1}}
 	out.Spec.ClientConfig = runtimev1.ClientConfig{
@@ -217,7 +217,7 @@ func (w *world) create(t testing.TB) (*hooksv1.BeforeClusterCreateResponse, erro
 	return out, err
 }
 
-// labels looks a namespace up, and counts.
+// labels returns the labels of a namespace, and counts calls.
 func (w *world) labels(_ context.Context, name string) (map[string]string, error) {
 	w.lookups++
 	if found, ok := w.namespaces[name]; ok {

@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// ToRequests says whom it concerns that what an ExtensionConfig has registered is
-// another by now, or nothing.
+// ToRequests returns the requests to enqueue when the registration of an
+// ExtensionConfig has been added, changed or removed.
 type ToRequests func(ctx context.Context, config string) []reconcile.Request
 
-// Source wakes a controller when extensions are registered, changed or removed.
-// A watch of ExtensionConfigs will not do: it tells of what is not registered yet,
-// or still, and whoever asks then is given the answer of before.
+// Source triggers a controller when extensions are registered, changed or removed.
+// A watch of ExtensionConfigs does not suffice: its event may come before the
+// registration changes, and a call at that time would get the previous response.
 func (c *Client) Source(to ToRequests) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		c.registry.watch(func(config string, _, _ *registration) {

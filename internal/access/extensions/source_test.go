@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestWhoIsWokenByAChangeIsNotGivenTheAnswerOfBefore asks while it is told of the
-// change: a queue may be as quick.
+// TestWhoIsWokenByAChangeIsNotGivenTheAnswerOfBefore calls the extension during the
+// notification: a queue may be as quick.
 func TestWhoIsWokenByAChangeIsNotGivenTheAnswerOfBefore(t *testing.T) {
 	t.Parallel()
 	w, e := newWorld(t), serve(t, blocking)

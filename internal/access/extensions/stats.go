@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// window is how many of the last calls the latencies are of.
+	// window is the number of most recent calls for latencies.
 	window = 128
-	// maxErrorLength bounds the text of an error that is kept.
+	// maxErrorLength is the limit of the text of a stored error.
 	maxErrorLength = 512
 )
 
-// HandlerStats is what became of the calls to a handler in this process, since
-// it was first registered; or of the discoveries of an extension. What was
-// answered from memory is no call.
+// HandlerStats are the results of the calls to a handler in this process, since it
+// was first registered; or of the discoveries of an extension. A response from the
+// cache is no call.
 type HandlerStats struct {
 	// Handler is the full name, empty for discovery, Config the
 	// ExtensionConfig's.
 	Handler string `json:"handler"`
 	Config  string `json:"config"`
 
-	// APIVersion and Hook are what the handler answers.
+	// APIVersion and Hook are the hook that the handler answers.
 	APIVersion string `json:"apiVersion"`
 	Hook       string `json:"hook"`
 	Deprecated bool   `json:"deprecated,omitempty"`
 
-	// Host is the server, FailurePolicy and TimeoutSeconds those in force;
-	// discovery has no policy.
+	// Host is the server, FailurePolicy and TimeoutSeconds those in force; discovery
+	// has no policy.
 	Host           string `json:"host"`
 	FailurePolicy  string `json:"failurePolicy"`
 	TimeoutSeconds int32  `json:"timeoutSeconds"`
 
-	// Failures are calls without a usable answer and answers of Failure, also
+	// Failures are calls without a usable response and responses of Failure, including
 	// those that the failurePolicy hides.
 	Calls    uint64 `json:"calls"`
 	Failures uint64 `json:"failures"`
 
-	// LastError is cut in length; it and the times are left out until there
-	// is one. It stays after calls that succeed.
+	// LastError is limited in length; it and the times are omitted until there is one.
+	// It stays after successful calls.
 	LastError     string    `json:"lastError,omitempty"`
 	LastErrorTime time.Time `json:"lastErrorTime,omitzero"`
 	LastCall      time.Time `json:"lastCall,omitzero"`
@@ -54,7 +54,7 @@ type HandlerStats struct {
 	P99Seconds float64 `json:"p99Seconds"`
 }
 
-// Stats lists the discoveries of all extensions that were asked, by config, and
+// Stats lists the discoveries of all extensions that were called, by config, and
 // then all handlers that are registered now, by name.
 func (c *Client) Stats() []HandlerStats {
 	out := c.discoveries.read()
@@ -72,8 +72,8 @@ func (s *HandlerStats) describe(t target) {
 	s.APIVersion, s.Hook = t.hook.GroupVersion().String(), t.hook.Hook
 }
 
-// discoveries counts how extensions were asked what they can do. The zero value
-// is ready to use.
+// discoveries counts the discovery calls to extensions. The zero value is ready to
+// use.
 type discoveries struct {
 	mu sync.Mutex // guards of
 	of map[string]discovery
@@ -119,7 +119,7 @@ func (d *discoveries) read() (out []HandlerStats) {
 
 // stats counts the calls to one handler.
 type stats struct {
-	mu        sync.Mutex // guards all below
+	mu        sync.Mutex // guards the fields below
 	calls     uint64
 	failures  uint64
 	failing   bool
@@ -129,8 +129,7 @@ type stats struct {
 	took      []time.Duration // a ring once it is full
 }
 
-// record counts a call and reports whether it failed and the one before it did
-// not.
+// record counts a call and reports whether it is the first failure after a success.
 func (s *stats) record(started time.Time, took time.Duration, err error) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package healthchecks tells the owners of Machines which of the orders of
-// health checks still stand.
+// Package healthchecks returns to the owners of Machines which remediation requests
+// of health checks are still valid.
 package healthchecks
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
-// Of lists the MachineHealthChecks of a Cluster. They are shared with the cache.
+// Of lists the MachineHealthChecks of a Cluster. They are shared with the cache and
+// must not be changed.
 func Of(ctx context.Context, mgmt client.Reader, namespace, cluster string) ([]*clusterv1.MachineHealthCheck, error) {
 	var list clusterv1.MachineHealthCheckList
 	if err := mgmt.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{index.ClusterName: cluster}, client.UnsafeDisableDeepCopy); err != nil {
@@ -28,9 +29,9 @@ func Of(ctx context.Context, mgmt client.Reader, namespace, cluster string) ([]*
 	return items.Pointers(list.Items), nil
 }
 
-// Held names those of the Machines of a Cluster that were found unhealthy and
-// are not to be replaced for it now, and until when. Without any that shall be
-// replaced, nothing is read.
+// Held returns the names of the Machines of a Cluster that were found unhealthy but
+// must not be replaced now, and until when. If no Machine is marked for
+// remediation, it reads nothing.
 func Held(ctx context.Context, mgmt client.Reader, clusters workload.Clusters, o healthcheck.Orders, machines []*clusterv1.Machine) (names []string, until time.Time, err error) {
 	if !slices.ContainsFunc(machines, healthcheck.Condemned) {
 		return nil, until, nil

@@ -9,7 +9,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// kind is a backend by its name alone.
+// kind is a backend that only has a name.
 type kind struct {
 	Backend
 	name string

@@ -4,18 +4,18 @@ package host
 
 import "context"
 
-// Updater is a Backend that can bring machines which run to another version of
+// Updater is a Backend that can update running machines to another version of
 // Kubernetes.
 type Updater interface {
-	// UpdateMachine has a machine brought to Machine.Version, or tells how far that
-	// is. It does not wait for it, and finds one that an earlier process has begun.
-	// An error says why it failed; a later call tries again.
+	// UpdateMachine updates a machine to Machine.Version, and returns the progress. It
+	// does not wait for the end, and continues an update that an earlier process
+	// started. An error is the reason of a failure; a later call tries again.
 	UpdateMachine(ctx context.Context, want Machine) (Progress, error)
 }
 
-// Progress is how far the update of a machine is.
+// Progress is the progress of the update of a machine.
 type Progress struct {
 	Done bool
-	// Message says what is being done, if it is not done.
+	// Message is the current step, if the update is not done.
 	Message string
 }

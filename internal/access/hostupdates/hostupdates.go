@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostupdates is the runtime extension by which container machines of this
-// host get another version of Kubernetes without another machine. What it is asked
-// about other machines it leaves to others, by an answer that changes nothing.
+// Package hostupdates is the runtime extension that updates container machines of
+// this host to another version of Kubernetes without replacing them. For other
+// machines its responses change nothing, so that other extensions can update them.
 package hostupdates
 
 import (
@@ -26,15 +26,15 @@ import (
 // Name is that of the ExtensionConfig.
 const Name = "capstan-container-machines"
 
-// again is after how many seconds it is asked again about an update.
+// again is the number of seconds until the next request about an update.
 const again = 3
 
-// can is what changes without a new machine. What kubeadm knows of the whole cluster,
-// its feature gates and CoreDNS, the control plane sees to; here it is for machines
-// that are made later.
+// can is what changes without a new machine. The control plane updates kubeadm's
+// settings of the whole cluster, feature gates and CoreDNS; their fields here are
+// for machines that are created later.
 var can = mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"clusterConfiguration.featureGates", "clusterConfiguration.dns"}}
 
-// New is the extension, which listens on the loopback interface.
+// New returns the extension, which listens on the loopback interface.
 func New(updater host.Updater, o server.Options) (*server.Server, error) {
 	o.Address = "127.0.0.1:0"
 	s, err := server.New(o)
@@ -69,7 +69,7 @@ func canUpdateMachineSet(ctx context.Context, req *hooksv1.CanUpdateMachineSetRe
 	return can.CanUpdateMachineSet(ctx, req, resp)
 }
 
-// decode reads an object if it is of a kind of ours.
+// decode decodes an object if it is of one of our kinds.
 func decode(raw runtime.RawExtension, kind string, into any) (ours bool, err error) {
 	var what struct{ APIVersion, Kind string }
 	if len(raw.Raw) == 0 {
@@ -87,8 +87,8 @@ func decode(raw runtime.RawExtension, kind string, into any) (ours bool, err err
 	return true, nil
 }
 
-// oneStep reports whether kubeadm goes from one version to another: to a later one of
-// the same minor, or of the next.
+// oneStep reports whether kubeadm supports an update between two versions: to a
+// later one of the same minor, or of the next.
 func oneStep(from, to string) bool {
 	a, err1 := version.ParseSemantic(from)
 	b, err2 := version.ParseSemantic(to)

@@ -78,7 +78,7 @@ func TestVersionsOfTemplatesChangeInPlace(t *testing.T) {
 	}
 }
 
-// patchOf is a patch in its shortest form; "" if it changes nothing.
+// patchOf returns a patch in its shortest form; "" if it changes nothing.
 func patchOf(t *testing.T, p hooksv1.Patch) string {
 	t.Helper()
 	var operations []map[string]any
@@ -105,7 +105,7 @@ func check(t *testing.T, err error, want string) {
 	}
 }
 
-// updater notes what it is asked, and answers.
+// updater records requests, and answers them.
 type updater struct {
 	asked host.Machine
 	host.Progress

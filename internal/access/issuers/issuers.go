@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package issuers finds who issues the certificates that Certificates of the group
-// cert-manager.io ask for, and opens the authority with which that signs.
+// Package issuers finds the issuers of the Certificates of the group
+// cert-manager.io, and opens the authorities with which they sign.
 package issuers
 
 import (
@@ -29,8 +29,8 @@ type Issuer interface {
 	SecretNamespace() string
 }
 
-// Honoured reports whether Capstan is to honour the kinds of the group: their
-// definitions are its own, not those of a cert-manager that was installed.
+// Honoured reports whether Capstan is responsible for the kinds of the group: their
+// definitions are its own, not those of an installed cert-manager.
 func Honoured(ctx context.Context, mgmt client.Reader) (bool, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -41,7 +41,7 @@ func Honoured(ctx context.Context, mgmt client.Reader) (bool, error) {
 	return certmanagerv1.Ours(crd.Labels), nil
 }
 
-// Get reads the issuer of a Certificate; nil if it is not there.
+// Get reads the issuer of a Certificate; nil if not found.
 func Get(ctx context.Context, mgmt client.Reader, c *certmanagerv1.Certificate) (Issuer, error) {
 	ref := certificate.IssuerOf(c)
 	var issuer Issuer = &certmanagerv1.Issuer{}
@@ -59,8 +59,8 @@ func Get(ctx context.Context, mgmt client.Reader, c *certmanagerv1.Certificate) 
 	return issuer, nil
 }
 
-// Secret is the Secret of the authority of an issuer; it has no name if there is
-// none.
+// Secret returns the key of the Secret of an issuer's authority; the name is empty
+// if there is none.
 func Secret(issuer Issuer) client.ObjectKey {
 	if ca := issuer.GetSpec().CA; ca != nil {
 		return client.ObjectKey{Namespace: issuer.SecretNamespace(), Name: ca.SecretName}
@@ -68,8 +68,8 @@ func Secret(issuer Issuer) client.ObjectKey {
 	return client.ObjectKey{}
 }
 
-// Open returns the authority of an issuer, or why it cannot issue. Secrets are read
-// past the cache, which does not hold them.
+// Open returns the authority of an issuer, or the reason why it cannot issue.
+// Secrets are read without the cache, which does not hold them.
 func Open(ctx context.Context, live client.Reader, issuer Issuer, now time.Time) (signing.Authority, *certificate.Reason, error) {
 	spec := issuer.GetSpec()
 	if problem := certificate.CheckIssuer(spec); problem != nil {
@@ -84,7 +84,7 @@ func Open(ctx context.Context, live client.Reader, issuer Issuer, now time.Time)
 	} else if err != nil {
 		return signing.Authority{}, nil, fmt.Errorf("get Secret %s: %w", key, err)
 	}
-	if secret.Type == clusterv1.ClusterSecretType { // who may write issuers may not therefore be whoever he likes in a cluster
+	if secret.Type == clusterv1.ClusterSecretType { // permission to write issuers must not allow any identity in a cluster
 		return signing.Authority{}, &certificate.Reason{Reason: certmanagerv1.BrokenKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s is that of a Cluster, whose authority signs nothing else", key)}, nil
 	}
 	a, err := signing.Open(certs.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}, now)

@@ -32,7 +32,7 @@ func server(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-// authority is the Secret of one.
+// authority returns the Secret of an authority.
 func authority(t *testing.T, namespace string, kind corev1.SecretType) *corev1.Secret {
 	t.Helper()
 	ca, err := certs.NewCA("", "ca", now, 0)

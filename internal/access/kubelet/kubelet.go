@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubelet answers what the API server asks the kubelet of a plane for:
-// logs of containers, commands in them, taking part in them, and connections to
-// ports of Pods. It is for the API server alone, which is known by its client
-// certificate and has asked who may what.
+// Package kubelet serves the requests of the API server to the kubelet of a plane:
+// logs of containers, commands in them, attaching to them, and connections to ports
+// of Pods. Only the API server can use it. It is identified by its client
+// certificate, and has already authorized its clients.
 package kubelet
 
 import (
@@ -27,24 +27,24 @@ import (
 const (
 	// idleTimeout is how long a command or a forwarded port may be silent.
 	idleTimeout = 4 * time.Hour
-	// creationTimeout is how long a client may take to open its streams.
+	// creationTimeout is the time limit for a client to open its streams.
 	creationTimeout = 30 * time.Second
 )
 
-// Pods are those of the node.
+// Pods are the Pods of the node.
 type Pods interface {
-	// Log is that of the present run of a container, or of the one before it.
+	// Log returns the log of the current run of a container, or of the previous one.
 	Log(namespace, pod, container string, previous bool) (*podlogs.Log, error)
-	// Exec runs a command in a container, and returns what that returned.
+	// Exec runs a command in a container, and returns its exit code.
 	Exec(ctx context.Context, namespace, pod, container string, c Command) (int, error)
-	// Attach has a client take part in a container that runs; c has no Args.
+	// Attach attaches a client to a running container; c has no Args.
 	Attach(ctx context.Context, namespace, pod, container string, c Command) error
 	// Dial connects to a port of a Pod.
 	Dial(ctx context.Context, namespace, pod string, port int) (io.ReadWriteCloser, error)
 }
 
-// Command is what is to be run in a container, and the streams of who asks, of which
-// any may be nil.
+// Command is a command to run in a container, with the streams of the client, of
+// which any may be nil.
 type Command struct {
 	Args           []string
 	Stdin          io.Reader
@@ -53,16 +53,17 @@ type Command struct {
 	Resize         <-chan Size
 }
 
-// Size is that of a terminal, in characters.
+// Size is the size of a terminal, in characters.
 type Size struct{ Rows, Columns uint16 }
 
-// TLS has a listener show a certificate, and let in who is signed by an authority
-// as the one with this common name.
+// TLS returns a configuration with which a listener presents a certificate, and
+// accepts only a client certificate that the authority signed with this common
+// name.
 func TLS(certificate func() (*tls.Certificate, error), authority *x509.CertPool, client string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
-		// Streams take over their connections, which HTTP/2 does not let them.
+		// Streams take over their connections, which is not possible in HTTP/2.
 		NextProtos: []string{"http/1.1"},
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if name := s.PeerCertificates[0].Subject.CommonName; name != client {
@@ -73,12 +74,12 @@ func TLS(certificate func() (*tls.Certificate, error), authority *x509.CertPool,
 	}
 }
 
-// Handler answers for Pods.
+// Handler serves requests for Pods.
 func Handler(pods Pods) http.Handler {
 	h := &handler{pods}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", h.logs)
-	for _, method := range []string{http.MethodGet, http.MethodPost} { // the API server passes on that of its client
+	for _, method := range []string{http.MethodGet, http.MethodPost} { // the API server forwards the method of its client
 		mux.HandleFunc(method+" /exec/{namespace}/{pod}/{container}", h.exec)
 		mux.HandleFunc(method+" /attach/{namespace}/{pod}/{container}", h.attach)
 		mux.HandleFunc(method+" /portForward/{namespace}/{pod}", h.forward)
@@ -104,20 +105,20 @@ func (h *handler) logs(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	flushing := &flushing{w, http.NewResponseController(w)}
 	if o.Follow {
-		_ = flushing.to.Flush() // who follows is told at once that there is a log
+		_ = flushing.to.Flush() // a client that follows sees immediately that there is a log
 	}
-	_ = log.Read(req.Context(), o, flushing) // whoever reads has gone, or is told by the end
+	_ = log.Read(req.Context(), o, flushing) // the client has disconnected, or sees the end
 }
 
-// refuse says why a request is not served. The API server makes an error of all that
-// it reads, so no line is ended.
+// refuse writes why a request is not served. The API server puts the whole text
+// into an error, so it does not end with a newline.
 func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = io.WriteString(w, err.Error()) // or whoever asks has gone
+	_, _ = io.WriteString(w, err.Error()) // or the client has disconnected
 }
 
-// flushing sends what is written at once.
+// flushing sends written data immediately.
 type flushing struct {
 	w  io.Writer
 	to *http.ResponseController
@@ -132,7 +133,7 @@ func (f *flushing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// logOptions reads the query of PodLogOptions.
+// logOptions reads PodLogOptions from the query.
 func logOptions(q url.Values, now time.Time) (o podlogs.Options, err error) {
 	o.Follow, o.Timestamps = q.Get("follow") == "true", q.Get("timestamps") == "true"
 	number := func(name string) (*int64, error) {
@@ -197,7 +198,7 @@ func (h *handler) attach(w http.ResponseWriter, req *http.Request) {
 	remotecommand.ServeAttach(w, req, run, run.pod, "", req.PathValue("container"), options, idleTimeout, creationTimeout, remotecommand.SupportedStreamingProtocols)
 }
 
-// executor is what the library of streams runs commands by, and attaches clients.
+// executor runs commands and attaches clients for the streaming library.
 type executor struct {
 	pods           Pods
 	namespace, pod string
@@ -223,8 +224,8 @@ func (e *executor) AttachContainer(ctx context.Context, _, _, container string, 
 	return e.pods.Attach(ctx, e.namespace, e.pod, container, command(ctx, in, out, errs, tty, resize))
 }
 
-// command has the streams of a request, without those that were not asked for. Sizes
-// are passed on until ctx ends.
+// command returns the streams of a request, without those that were not requested.
+// Sizes are forwarded until ctx ends.
 func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Command {
 	c := Command{Stdin: in, TTY: tty}
 	if out != nil {
@@ -239,7 +240,7 @@ func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bo
 	return c
 }
 
-// sizes passes on the sizes of a terminal, until ctx ends.
+// sizes forwards the sizes of a terminal until ctx ends.
 func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan Size {
 	to := make(chan Size)
 	go func() {
@@ -263,7 +264,8 @@ func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan S
 	return to
 }
 
-// exited is the end of a command that did not return 0, as the library knows it.
+// exited is the exit code of a command that did not return 0, as the library's
+// error.
 type exited int
 
 func (e exited) String() string { return fmt.Sprintf("command terminated with exit code %d", int(e)) }
@@ -271,10 +273,10 @@ func (e exited) String() string { return fmt.Sprintf("command terminated with ex
 // Error implements error.
 func (e exited) Error() string { return e.String() }
 
-// Exited says that it ended.
+// Exited reports that the command exited.
 func (e exited) Exited() bool { return true }
 
-// ExitStatus is what it returned.
+// ExitStatus returns the exit code.
 func (e exited) ExitStatus() int { return int(e) }
 
 func (h *handler) forward(w http.ResponseWriter, req *http.Request) {
@@ -287,11 +289,11 @@ func (h *handler) forward(w http.ResponseWriter, req *http.Request) {
 	portforward.ServePortForward(w, req, f, req.PathValue("pod"), "", options, idleTimeout, creationTimeout, portforward.SupportedProtocols)
 }
 
-// forwarder is what the library of streams forwards ports by.
+// forwarder forwards ports for the streaming library.
 type forwarder struct {
 	pods      Pods
 	namespace string
-	asking    context.Context // which ends with the client; the library gives none
+	asking    context.Context // ends with the client; the library provides none
 }
 
 // PortForward implements portforward.PortForwarder.
@@ -300,18 +302,18 @@ func (f *forwarder) PortForward(_ context.Context, pod, _ string, port int32, st
 	if err != nil {
 		return fmt.Errorf("forward port %d of Pod %s/%s: %w", port, f.namespace, pod, err)
 	}
-	// A Pod may keep a connection for ever whose client is gone.
+	// A Pod may keep a connection open forever after its client disconnected.
 	defer context.AfterFunc(f.asking, func() { _ = conn.Close() })()
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		_, _ = io.Copy(conn, stream) // a Pod that takes no more may still have something to say
+		_, _ = io.Copy(conn, stream) // a Pod that accepts nothing more may still send data
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	}()
 	_, err = io.Copy(stream, conn)
-	// The Pod has said all: what is still sent to it goes nowhere.
+	// The Pod has sent everything: what is still sent to it is discarded.
 	err = errors.Join(err, stream.Close(), conn.Close())
 	<-sent
 	return err

@@ -30,8 +30,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// pods has one, whose commands say what they are asked for, and whose port says
-// what it hears.
+// pods has one Pod, whose commands print their request, and whose port prints its
+// input.
 type pods struct{ logs *podlogs.Store }
 
 func (p pods) Log(namespace, pod, container string, previous bool) (*podlogs.Log, error) {
@@ -146,7 +146,7 @@ func TestCommandsAreRun(t *testing.T) {
 		return u
 	}
 	config := &rest.Config{Host: s.URL}
-	// The API server asks so, also for clients that speak by websockets to it.
+	// The API server sends such requests, even for clients that use websockets.
 	with := func(q string) (remotecommand.Executor, error) {
 		return remotecommand.NewSPDYExecutor(config, http.MethodPost, at(q))
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loadbalancer spreads TCP connections to one address over API servers
-// that are ready. It looks into no connection: clients speak TLS with the API
-// server that they get.
+// Package loadbalancer distributes TCP connections to one address over ready API
+// servers. It does not read the connections: clients use TLS with the API server to
+// which they are connected.
 package loadbalancer
 
 import (
@@ -20,62 +20,61 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Options are how a Balancer works. The zero value is complete.
+// Options configure a Balancer. The zero value is valid.
 type Options struct {
-	// Probe says whether a member is ready; nil is Ready.
+	// Probe returns nil if a member is ready; nil is Ready.
 	Probe func(ctx context.Context, member netip.AddrPort) error
-	// Interval is the time between two probes of a member; 0 is 2 s. One that is
+	// Interval is the time between two probes of a member; 0 is 2 s. A member that is
 	// not ready is probed ten times as often at first.
 	Interval time.Duration
-	// MaxConnections are those that are carried at a time; more are closed at
-	// once. 0 is 2000.
+	// MaxConnections is the limit of concurrent connections; further ones are closed
+	// immediately. 0 is 2000.
 	MaxConnections int
-	// Drain is how long the connections of a member that was taken away may go
-	// on; 0 is 5 s.
+	// Drain is how long the connections of a removed member may continue; 0 is 5 s.
 	Drain time.Duration
-	// Changed is told which members are ready, in order, when that changes; nil
-	// is nobody. It must not call the Balancer.
+	// Changed is called with the ready members, in order, when they change; it may be
+	// nil. It must not call the Balancer.
 	Changed func(ready []netip.AddrPort)
-	// Log is told of members that become ready, or are not any more.
+	// Log receives when members become ready or are no longer ready.
 	Log logr.Logger
 }
 
 const (
-	// defaultInterval has a killed machine noticed within two of them, and costs a
+	// defaultInterval detects a killed machine within two intervals, and costs a
 	// member half a request each second.
 	defaultInterval = 2 * time.Second
 	// defaultMaxConnections is some ten for each machine of a large cluster on one
-	// host, and takes twice as many of its file descriptors.
+	// host, and uses twice as many of its file descriptors.
 	defaultMaxConnections = 2000
-	// defaultDrain is for requests that are under way; watches begin anew anyway.
+	// defaultDrain is for requests in progress; watches are restarted anyway.
 	defaultDrain = 5 * time.Second
 	// dialTimeout is generous for a machine of this host.
 	dialTimeout = 2 * time.Second
-	// acceptPause is how long to wait after the host refused to accept, for
-	// instance because it is out of file descriptors.
+	// acceptPause is how long to wait after the host refused to accept, for instance
+	// because it is out of file descriptors.
 	acceptPause = 50 * time.Millisecond
-	// failures in a row after which a member that was ready is not: one may be
-	// chance.
+	// failures is the number of failures in a row after which a member is not ready: a
+	// single one may be accidental.
 	failures = 2
 )
 
-// Balancer is one endpoint. Its methods may be called by several goroutines.
+// Balancer is one endpoint. Its methods are safe for concurrent use.
 type Balancer struct {
 	o        Options
 	listener net.Listener
-	ctx      context.Context // of all that runs
+	ctx      context.Context // of all goroutines
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
-	slots    chan struct{} // one for each connection
+	slots    chan struct{} // one element for each connection
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	members map[netip.AddrPort]*member
 	order   []netip.AddrPort // of members
-	next    int              // in order, of the next connection
+	next    int              // index in order for the next connection
 	closed  bool
 }
 
-// Listen begins to listen at an address; port 0 takes a free one. There are no
+// Listen starts listening at an address; port 0 selects a free one. There are no
 // members yet: connections are closed.
 func Listen(at netip.AddrPort, o Options) (*Balancer, error) {
 	if o.Probe == nil {
@@ -100,21 +99,21 @@ func Listen(at netip.AddrPort, o Options) (*Balancer, error) {
 	return b, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address on which it listens.
 func (b *Balancer) Addr() netip.AddrPort {
 	return b.listener.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// Ready are the members that are ready, in order.
+// Ready returns the ready members, in order.
 func (b *Balancer) Ready() []netip.AddrPort {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.ready()
 }
 
-// SetMembers says who the members are from now on. Who is new is probed at once;
-// who is none any more gets no new connections, and those that it has end when
-// Options.Drain has passed.
+// SetMembers replaces the members. A new member is probed immediately; a removed
+// member gets no new connections, and its connections end when Options.Drain has
+// passed.
 func (b *Balancer) SetMembers(now []netip.AddrPort) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,8 +140,8 @@ func (b *Balancer) SetMembers(now []netip.AddrPort) {
 	b.changed()
 }
 
-// Close stops to listen, and ends all connections when they have ended by
-// themselves or ctx has.
+// Close stops listening. It waits until all connections have ended or ctx has
+// ended, and then closes those that remain.
 func (b *Balancer) Close(ctx context.Context) error {
 	b.mu.Lock()
 	if b.closed {
@@ -155,7 +154,7 @@ func (b *Balancer) Close(ctx context.Context) error {
 	err := b.listener.Close()
 	idle := make(chan struct{})
 	go func() {
-		for range cap(b.slots) { // all of them are free when nobody is connected
+		for range cap(b.slots) { // all of them are free when there are no connections
 			select {
 			case b.slots <- struct{}{}:
 			case <-b.ctx.Done():
@@ -179,7 +178,7 @@ func (b *Balancer) Close(ctx context.Context) error {
 	return nil
 }
 
-// ready is Ready, called with the lock.
+// ready is Ready with the lock held.
 func (b *Balancer) ready() (ready []netip.AddrPort) {
 	for _, at := range b.order {
 		if b.members[at].isReady {
@@ -189,15 +188,15 @@ func (b *Balancer) ready() (ready []netip.AddrPort) {
 	return ready
 }
 
-// changed tells of what is ready. Called with the lock.
+// changed reports the ready members. The caller must hold the lock.
 func (b *Balancer) changed() {
 	if b.o.Changed != nil {
 		b.o.Changed(b.ready())
 	}
 }
 
-// candidates are the members to try for a connection, the best first. If none is
-// ready all are: a probe may lag behind by its interval.
+// candidates returns the members to try for a connection, the best first. If none
+// is ready, it returns all: a probe may lag behind by its interval.
 func (b *Balancer) candidates() (candidates []*member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,12 +233,12 @@ func (b *Balancer) accept() {
 				b.carry(client)
 			})
 		default:
-			_ = client.Close() // too many: to wait would hold what the host has few of
+			_ = client.Close() // too many: waiting would use scarce descriptors of the host
 		}
 	}
 }
 
-// carry serves one connection until one side has ended it.
+// carry serves one connection until one side closes it.
 func (b *Balancer) carry(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	dialer := net.Dialer{Timeout: dialTimeout}
@@ -258,7 +257,7 @@ func (b *Balancer) carry(client net.Conn) {
 	}
 }
 
-// splice copies both ways until both have ended.
+// splice copies both ways until both sides have closed.
 func splice(client, server net.Conn) {
 	var back sync.WaitGroup
 	back.Go(func() { forward(client, server) })
@@ -266,8 +265,8 @@ func splice(client, server net.Conn) {
 	back.Wait()
 }
 
-// forward copies what one side says, and passes on that it has no more to say. A
-// side to which nothing can be written is not read from any more either.
+// forward copies data of one side, and forwards its end of data. If one side cannot
+// be written to, the other is no longer read either.
 func forward(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(*net.TCPConn); ok && err == nil {

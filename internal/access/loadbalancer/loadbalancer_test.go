@@ -46,7 +46,7 @@ func server(t *testing.T, name string) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// health is what members say of themselves.
+// health is the state that members report.
 type health struct {
 	mu  sync.Mutex
 	ill map[netip.AddrPort]bool
@@ -67,7 +67,7 @@ func (h *health) set(at netip.AddrPort, ill bool) {
 	h.ill[at] = ill
 }
 
-// lab is a balancer, and what it tells of its members.
+// lab is a balancer and the ready members that it reports.
 type lab struct {
 	*Balancer
 	health *health
@@ -94,7 +94,7 @@ func open(t *testing.T, o Options) *lab {
 	return l
 }
 
-// await waits until so many members are ready.
+// await waits until that many members are ready.
 func (l *lab) await(t *testing.T, n int) {
 	t.Helper()
 	for {
@@ -122,8 +122,8 @@ func (l *lab) dial(t *testing.T) net.Conn {
 	return c
 }
 
-// ask says a line on a connection, and returns what it is answered; "" if the
-// connection has ended.
+// ask sends a line on a connection and returns the answer; "" if the connection has
+// ended.
 func ask(c net.Conn, line string) string {
 	_, _ = io.WriteString(c, line+"\n")
 	answer, _ := bufio.NewReader(c).ReadString('\n')
@@ -163,7 +163,7 @@ func TestAMemberThatFallsIllLosesItsConnections(t *testing.T) {
 	if got := ask(c, "2"); got != "" {
 		t.Errorf("on the old connection: got %q, want its end", got)
 	}
-	// A probe may be wrong, or late: with nobody better it is tried all the same.
+	// A probe may be wrong or late: without a better member, it is tried anyway.
 	if got := ask(l.dial(t), "3"); got != "a heard 3" {
 		t.Errorf("on a new connection: got %q", got)
 	}

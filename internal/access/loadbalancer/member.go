@@ -21,14 +21,14 @@ type member struct {
 	stopProbing context.CancelFunc
 
 	isReady bool // guarded by the lock of the Balancer
-	failed  int  // probes in a row; guarded as well
+	failed  int  // failed probes in a row; guarded as well
 
-	mu          sync.Mutex // guards all below
+	mu          sync.Mutex // guards the fields below
 	connections map[net.Conn]bool
 	gone        bool
 }
 
-// takes notes a connection, unless the member is gone.
+// takes adds a connection unless the member was removed.
 func (m *member) takes(c net.Conn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *member) gives(c net.Conn) {
 	delete(m.connections, c)
 }
 
-// cut ends all connections, and lets no others begin.
+// cut ends all connections and refuses new ones.
 func (m *member) cut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,15 +53,15 @@ func (m *member) cut() {
 	m.reset()
 }
 
-// reset ends all connections: whoever has one connects again, to a member that
-// answers. Called with the lock.
+// reset ends all connections: their clients connect again, to a member that
+// answers. The caller must hold the lock.
 func (m *member) reset() {
 	for c := range m.connections {
 		_ = c.Close()
 	}
 }
 
-// drain cuts when some time has passed.
+// drain calls cut after some time.
 func (m *member) drain(ctx context.Context, after time.Duration) {
 	select {
 	case <-time.After(after):
@@ -70,8 +70,7 @@ func (m *member) drain(ctx context.Context, after time.Duration) {
 	m.cut()
 }
 
-// probe asks a member over and over whether it is ready: a machine that was killed
-// tells nobody.
+// probe checks a member repeatedly: a killed machine sends no notification.
 func (b *Balancer) probe(ctx context.Context, m *member) {
 	wait := b.o.Interval / 10
 	for {
@@ -96,12 +95,12 @@ func (b *Balancer) probe(ctx context.Context, m *member) {
 	}
 }
 
-// noted takes what was found out about a member.
+// noted records the result of a probe.
 func (b *Balancer) noted(m *member, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.members[m.at] != m || b.closed {
-		return // it was taken away meanwhile
+		return // it was removed meanwhile
 	}
 	was := m.isReady
 	if m.failed++; err == nil {
@@ -123,8 +122,8 @@ func (b *Balancer) noted(m *member, err error) {
 	b.changed()
 }
 
-// Ready asks an API server whether it is ready. One that wants to know first who
-// asks is.
+// Ready checks whether an API server is ready. An API server that requires
+// authentication for this counts as ready.
 func Ready(ctx context.Context, member netip.AddrPort) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+member.String()+"/readyz", nil)
 	if err != nil {
@@ -145,12 +144,12 @@ func Ready(ctx context.Context, member netip.AddrPort) error {
 	return fmt.Errorf("ask %s whether it is ready: it answers %s", member, answer.Status)
 }
 
-// maxAnswer is more than an API server says.
+// maxAnswer is more than the response of an API server.
 const maxAnswer = 64 << 10
 
-// prober keeps a connection to each member, so that a probe costs no handshake.
-// Whose certificate it is does not matter here: nothing secret is sent, and
-// clients check who they get.
+// prober keeps a connection to each member, so that a probe needs no handshake. The
+// server's certificate is not verified: nothing secret is sent, and clients verify
+// their own connections.
 var prober = &http.Transport{
 	TLSClientConfig:     &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 	MaxIdleConnsPerHost: 1,

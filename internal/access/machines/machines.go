@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machines makes Machines with what they refer to, and keeps them in step
-// with their template. What they have is decided by package machinetemplate; here
-// it is carried out, for MachineSets, control planes, and whoever else has
-// Machines.
+// Package machines creates Machines with the objects they refer to, and keeps them
+// in sync with their template. Package machinetemplate decides their content; this
+// package writes it for all owners of Machines, such as MachineSets and control
+// planes.
 package machines
 
 import (
@@ -22,39 +22,39 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// Factory makes Machines, and keeps them in step.
+// Factory creates Machines and keeps them in sync.
 type Factory struct {
 	Mgmt      client.Client     // the management cluster
-	Live      client.Reader     // the same, past the cache
+	Live      client.Reader     // without the cache
 	Providers *provider.Objects // bootstrap and infrastructure objects
-	// FieldOwner signs what is written. Labels and annotations that it has put on
-	// a Machine are the ones it may take away.
+	// FieldOwner is the field manager of all writes. Only labels and annotations that
+	// it has set on a Machine may be removed.
 	FieldOwner string
 }
 
-// Order is a Machine to be made.
+// Order describes a Machine to be created.
 type Order struct {
-	Name     string // of the Machine, and of all that is made for it
+	Name     string // of the Machine and of the objects created for it
 	Template machinetemplate.Template
-	// BootstrapTemplate and InfrastructureTemplate are what the objects are made
-	// from that the Machine refers to; nil makes none.
+	// BootstrapTemplate and InfrastructureTemplate are the templates of the objects to
+	// which the Machine refers; nil creates none.
 	BootstrapTemplate, InfrastructureTemplate *provider.Object
-	// Bootstrap is a bootstrap config that needs no template: its spec. Make gives
-	// it its metadata.
+	// Bootstrap is a bootstrap config without a template: its spec. Make sets its
+	// metadata.
 	Bootstrap client.Object
 }
 
-// Part is what belongs to a Machine.
+// Part is an object that belongs to a Machine.
 type Part string
 
-// The parts, in the order in which they are made.
+// The parts, in the order of their creation.
 const (
 	Bootstrap      Part = "bootstrap config"
 	Infrastructure Part = "infrastructure"
 	Itself         Part = "Machine"
 )
 
-// NotMadeError says which part of a Machine could not be made.
+// NotMadeError reports which part of a Machine could not be created.
 type NotMadeError struct {
 	Part    Part
 	Machine string
@@ -64,17 +64,18 @@ type NotMadeError struct {
 // Error implements error.
 func (e *NotMadeError) Error() string { return e.Err.Error() }
 
-// Unwrap lets errors.Is see the cause.
+// Unwrap returns the cause.
 func (e *NotMadeError) Unwrap() error { return e.Err }
 
-// Lasting is the message without the name of the Machine, which is another at the
-// next attempt: for a status, of which each change is a write.
+// Lasting is the message without the name of the Machine, which differs at the next
+// attempt. It is for a status, in which each change is a write.
 func (e *NotMadeError) Lasting() string { return strings.ReplaceAll(e.Error(), e.Machine, "*") }
 
-// Make makes a Machine after what it refers to: the bootstrap config, then the
-// infrastructure. All of them have from the beginning what is known by then. If
-// that fails halfway, what was made is deleted again; what a process leaves that
-// ends halfway, provider.Objects.Sweep finds. The error is a NotMadeError.
+// Make creates a Machine after the objects it refers to: first the bootstrap
+// config, then the infrastructure. Each has all fields that are known at its
+// creation. After a failure, the objects that were created are deleted again;
+// provider.Objects.Sweep finds those of an interrupted process. The error is a
+// NotMadeError.
 func (f Factory) Make(ctx context.Context, o Order) (_ *clusterv1.Machine, err error) {
 	var made lifecycle.Stack
 	part := Bootstrap
@@ -107,9 +108,10 @@ func (f Factory) Make(ctx context.Context, o Order) (_ *clusterv1.Machine, err e
 	return m, nil
 }
 
-// afterAll looks whether a Machine is there although its creation has failed: an
-// answer may be lost on its way. Then it was made, and what it refers to must not
-// be taken from it. Where that cannot be found out, all stays for Sweep to judge.
+// afterAll checks whether a Machine exists although its creation failed: the
+// response may have been lost. If it exists, the objects it refers to must not be
+// deleted. If that cannot be determined, all of them stay until Sweep evaluates
+// them.
 func (f Factory) afterAll(ctx context.Context, m *clusterv1.Machine, failed error, made *lifecycle.Stack) (*clusterv1.Machine, error) {
 	there := &clusterv1.Machine{}
 	err := f.Live.Get(context.WithoutCancel(ctx), client.ObjectKeyFromObject(m), there)
@@ -122,7 +124,7 @@ func (f Factory) afterAll(ctx context.Context, m *clusterv1.Machine, failed erro
 	return nil, failed
 }
 
-// create makes the bootstrap config that needs no template.
+// create creates the bootstrap config that has no template.
 func (f Factory) create(ctx context.Context, o Order, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
 	obj := o.Bootstrap
 	gvk, err := apiutil.GVKForObject(obj, f.Mgmt.Scheme())
@@ -139,7 +141,7 @@ func (f Factory) create(ctx context.Context, o Order, made *lifecycle.Stack) (re
 	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: o.Name}, nil
 }
 
-// instantiate makes the object that a Machine refers to from its template.
+// instantiate creates an object of a Machine from its template.
 func (f Factory) instantiate(ctx context.Context, o Order, from *provider.Object, made *lifecycle.Stack) (clusterv1.ContractVersionedObjectReference, error) {
 	t := o.Template
 	return f.Providers.Make(ctx, provider.Copy{

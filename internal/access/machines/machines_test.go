@@ -24,12 +24,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// place is a management cluster with a factory, and a record of what is written.
+// place is a management cluster with a factory, and a record of writes.
 type place struct {
 	*testing.T
 	Factory
 	writes []string
-	fail   map[string]error // by the line that the write would have
+	fail   map[string]error // by the line in the record
 }
 
 func newPlace(t *testing.T, objects ...client.Object) *place {
@@ -63,7 +63,7 @@ func (p *place) must(err error) {
 	}
 }
 
-// wrote checks what was written since it was asked last.
+// wrote checks the writes since its last call.
 func (p *place) wrote(want ...string) {
 	p.Helper()
 	if diff := cmp.Diff(want, p.writes); diff != "" {
@@ -213,7 +213,7 @@ func TestMakeDeletesWhatItHasMadeWhenTheRestFails(t *testing.T) {
 	}
 }
 
-// lossy creates Machines, but its answer does not arrive.
+// lossy creates Machines, but its response does not arrive.
 type lossy struct{ client.Client }
 
 func (c lossy) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
@@ -226,7 +226,7 @@ func (c lossy) Create(ctx context.Context, obj client.Object, opts ...client.Cre
 	return nil
 }
 
-// silent answers nothing.
+// silent fails all reads.
 type silent struct{ client.Reader }
 
 func (silent) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -15,10 +15,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// Sync brings what may change in place to a Machine, and labels and annotations
-// on to what it refers to. The Machine is written last: as long as it lacks
-// something, an interrupted attempt is made again, and once it lacks nothing,
-// nobody needs to look at the others.
+// Sync writes the fields that may change in place to a Machine, and labels and
+// annotations to the objects it refers to. The Machine is written last: as long as
+// it lacks something, an interrupted attempt is repeated, and once it lacks
+// nothing, the other objects need not be read.
 func (f Factory) Sync(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
 	if t.InStep(m) {
 		return f.record(ctx, m, t)
@@ -28,10 +28,11 @@ func (f Factory) Sync(ctx context.Context, m *clusterv1.Machine, t machinetempla
 	return errors.Join(err, commit(ctx))
 }
 
-// Prepare is Sync for a caller that writes the Machine itself, with what else it
-// has to say, under the same field owner: it writes what the Machine refers to,
-// and then changes m. As long as that fails, m does not get the labels and
-// annotations that the others lack; the rest concerns it alone.
+// Prepare is Sync for a caller that writes the Machine itself, together with its
+// own changes and under the same field owner: it writes the objects that the
+// Machine refers to, and then changes m. As long as that fails, m does not get the
+// labels and annotations that the other objects lack; the other fields concern the
+// Machine alone.
 func (f Factory) Prepare(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
 	if err := f.record(ctx, m, t); err != nil {
 		return err
@@ -53,23 +54,24 @@ func (f Factory) Prepare(ctx context.Context, m *clusterv1.Machine, t machinetem
 	return nil
 }
 
-// record makes sure that a Machine tells what was passed to it.
+// record ensures that a Machine records the labels and annotations that were passed
+// to it.
 func (f Factory) record(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
 	return patch.Record(ctx, f.Mgmt, f.Live, m, f.FieldOwner, t.Passed())
 }
 
-// pass brings labels and annotations on to an object that a Machine refers to,
-// if it is there and is the Machine's.
+// pass writes labels and annotations to an object that a Machine refers to, if the
+// object exists and belongs to the Machine.
 func (f Factory) pass(ctx context.Context, t machinetemplate.Template, ref clusterv1.ContractVersionedObjectReference, from, to *clusterv1.Machine) error {
 	if !ref.IsDefined() {
 		return nil
 	}
 	obj, err := f.Providers.Get(ctx, from.Namespace, ref)
 	if kind, ok := errors.AsType[*provider.KindError](err); ok && (kind.NoCRD || kind.Foreign) {
-		return nil // there is no such object
+		return nil // the object does not exist
 	}
 	if err != nil {
-		return client.IgnoreNotFound(err) // the Machine tells
+		return client.IgnoreNotFound(err) // the Machine reports it
 	}
 	if !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(from).Judge(obj).Holder != "" {
 		return nil

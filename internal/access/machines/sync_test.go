@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// made is a place where a Machine was made.
+// made returns a place with a Machine.
 func made(t *testing.T) *place {
 	t.Helper()
 	p := newPlace(t)
@@ -25,7 +25,7 @@ func made(t *testing.T) *place {
 	return p
 }
 
-// next is the template after a change of all that follows in place.
+// next returns the template after a change of all fields that change in place.
 func next() machinetemplate.Template {
 	t := template()
 	t.Labels["team"], t.Annotations = "red", map[string]string{"why": "2"}
@@ -33,7 +33,7 @@ func next() machinetemplate.Template {
 	return t
 }
 
-// has says in one word how far an object has come.
+// has returns in one word which state an object has.
 func has(obj metav1.Object) string {
 	_, old := obj.GetAnnotations()["note"]
 	_, young := obj.GetAnnotations()["why"]
@@ -46,7 +46,7 @@ func has(obj metav1.Object) string {
 	return "mixed"
 }
 
-// state says how far all three have come: bootstrap, infrastructure, Machine.
+// state returns the states of all three: bootstrap, infrastructure, Machine.
 func (p *place) state() []string {
 	return []string{has(p.thing("Boot")), has(p.thing("Host")), has(p.machine())}
 }
@@ -195,8 +195,8 @@ func TestPrepareLeavesTheMachineToItsCaller(t *testing.T) {
 	}
 }
 
-// TestWhatIsWantedNoMoreGoesAlsoWhereTheRecordWasLost has a Machine as a server
-// leaves it that could not convert its managedFields.
+// TestWhatIsWantedNoMoreGoesAlsoWhereTheRecordWasLost uses a Machine as it is after
+// a server could not convert its managedFields.
 func TestWhatIsWantedNoMoreGoesAlsoWhereTheRecordWasLost(t *testing.T) {
 	t.Parallel()
 	m := template().Machine("m")

@@ -21,30 +21,31 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// marker signs the marks of updates on Machines. It is not the FieldOwner: what
-// that has written goes when the template does not have it.
+// marker is the field manager of the marks of updates on Machines. It differs from
+// the FieldOwner, whose fields are removed when the template does not have them.
 const marker = "capi-inplace"
 
-// Change is what a Machine is to become in place.
+// Change is the desired state of an in-place update of a Machine.
 type Change struct {
 	Version       string
-	FailureDomain string // empty leaves it
-	// Infrastructure and Bootstrap are the objects as they would be made now; nil
-	// leaves them.
+	FailureDomain string // empty keeps it
+	// Infrastructure and Bootstrap are the objects as they would be created now; nil
+	// keeps the current ones.
 	Infrastructure, Bootstrap *unstructured.Unstructured
 }
 
-// RefusedError says that an object of a provider cannot become what it is to be.
+// RefusedError means that an object of a provider cannot be changed to its desired
+// state.
 type RefusedError struct{ Err error }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the API server answered.
+// Unwrap returns the response of the API server.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// refused tells a refusal of what is written, which no other try would change,
-// from other failures, such as a right that is missing.
+// refused returns a RefusedError for a refusal of the content, which a retry would
+// not change, but not for other failures, such as a missing permission.
 func refused(err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "admission webhook") {
 		return &RefusedError{err}
@@ -52,23 +53,23 @@ func refused(err error) error {
 	return err
 }
 
-// Mark says on the Machine that its update is in progress.
+// Mark marks the update of a Machine as in progress.
 func (f Factory) Mark(ctx context.Context, m *clusterv1.Machine) error {
 	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
 	inplace.Mark(m)
 	return commit(ctx)
 }
 
-// Move hands a Machine over to another MachineSet.
+// Move transfers a Machine to another MachineSet.
 func (f Factory) Move(ctx context.Context, m *clusterv1.Machine, to inplace.Target) error {
 	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
 	to.Take(m)
 	return commit(ctx)
 }
 
-// Update writes what a Machine that is marked is to be: first what it refers to,
-// each with its mark, then itself. It may be called again after a failure: what
-// is written already is not written again.
+// Update writes the desired state of a marked Machine: first the objects it refers
+// to, each with its mark, then the Machine. It may be called again after a failure:
+// it skips what is written already.
 func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) error {
 	for _, part := range c.parts(m) {
 		current, wanted, err := f.become(ctx, m, part)
@@ -91,9 +92,9 @@ func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) err
 	return commit(ctx)
 }
 
-// Sides are a Machine with what it refers to, as they are and as the change would
-// make them. What an API server fills in is filled in on both: it is asked, and
-// stores nothing.
+// Sides returns a Machine with the objects it refers to, in their current and in
+// their desired state. Both have the defaults of the API server, which is called
+// with dry runs.
 func (f Factory) Sides(ctx context.Context, m *clusterv1.Machine, c Change) (from, to inplace.Machine, err error) {
 	from.Machine, to.Machine = m, m.DeepCopy()
 	c.apply(to.Machine)
@@ -125,7 +126,7 @@ func (c Change) apply(m *clusterv1.Machine) {
 	}
 }
 
-// part is an object that a Machine refers to, as it would be made now.
+// part is an object that a Machine refers to, as it would be created now.
 type part struct {
 	ref       clusterv1.ContractVersionedObjectReference
 	fresh     *unstructured.Unstructured
@@ -142,7 +143,7 @@ func (c Change) parts(m *clusterv1.Machine) (all []part) {
 	return all
 }
 
-// become reads an object, and says what it is to be.
+// become reads an object and returns it with its desired state.
 func (f Factory) become(ctx context.Context, m *clusterv1.Machine, p part) (current, wanted *unstructured.Unstructured, err error) {
 	if kind := p.fresh.GroupVersionKind().GroupKind(); kind != p.ref.GroupKind() {
 		return nil, nil, &RefusedError{fmt.Errorf("%s %s cannot become a %s", p.ref.Kind, p.ref.Name, kind)}
@@ -165,8 +166,8 @@ func (f Factory) become(ctx context.Context, m *clusterv1.Machine, p part) (curr
 	return obj.Unstructured, wanted, err
 }
 
-// former is the spec of the template that an object says it was made from; nil if
-// it says nothing, or that is gone.
+// former returns the spec of the template that an object names as its origin; nil
+// if it names none or the template was deleted.
 func (f Factory) former(ctx context.Context, obj *unstructured.Unstructured) (map[string]any, error) {
 	from := obj.GetAnnotations()
 	kind := schema.ParseGroupKind(from[clusterv1.TemplateClonedFromGroupKindAnnotation])
@@ -185,8 +186,8 @@ func (f Factory) former(ctx context.Context, obj *unstructured.Unstructured) (ma
 	return spec, err
 }
 
-// Fresh are the bootstrap config and the infrastructure machine as they would be
-// made for a Machine from templates now.
+// Fresh returns the bootstrap config and the infrastructure machine that would now
+// be created from templates for a Machine.
 func Fresh(t machinetemplate.Template, name string, infrastructure, bootstrap *provider.Object) (c Change, err error) {
 	fresh := func(from *provider.Object) *unstructured.Unstructured {
 		if from == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// bigger is what the Machine of order is to become: of another version, and made
+// bigger returns the desired state of the Machine of order: of another version, and
 // from other templates.
 func bigger(t *testing.T) Change {
 	t.Helper()
@@ -48,7 +48,7 @@ func TestUpdateWritesTheMachineLast(t *testing.T) {
 	}
 	delete(p.fail, "patch Machine")
 	p.must(p.Update(t.Context(), p.machine(), bigger(t)))
-	p.wrote("patch Machine") // the others are as they are to be
+	p.wrote("patch Machine") // the others are as desired
 	if m := p.machine(); !inplace.Pending(m) || !inplace.InProgress(m) || m.Spec.Version != "v1.37.0" || m.UID != "uid-Machine" {
 		t.Errorf("Machine %+v", m)
 	}

@@ -12,16 +12,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
-// seed is what an entry names that is there for the sake of being one.
+// seed is the content of an entry that exists only so that there is an entry.
 const seed = `{"f:metadata":{"f:name":{}}}`
 
-// withoutUnserved takes the entries away that are of no served version. It is pure.
+// withoutUnserved removes the entries whose version is not served. It is pure.
 //
-// Of those in which our controllers keep what they have put on an object, the
-// labels and annotations stay, at the version at which objects are stored: metadata
-// is the same in all versions. If no entry is left, one of the first manager is put
-// there, since a server gives all fields of an object without any to a manager of
-// its own at the next apply.
+// If such an entry belongs to one of our controllers, its labels and annotations
+// remain, at the storage version: metadata is the same in all versions. If no entry
+// remains, an entry of the first manager is added, since for an object without
+// entries a server assigns all fields to a separate manager at the next apply.
 func withoutUnserved(entries []metav1.ManagedFieldsEntry, served []string, stored string) (kept []metav1.ManagedFieldsEntry, changed bool, err error) {
 	var gone []metav1.ManagedFieldsEntry
 	for _, e := range entries {
@@ -48,8 +47,8 @@ func withoutUnserved(entries []metav1.ManagedFieldsEntry, served []string, store
 	return kept, len(gone) > 0, nil
 }
 
-// join adds what an entry says of metadata, at the version stored: to the entry
-// that its manager has there, or as one of its own.
+// join adds the metadata of an entry at the storage version: to the entry that its
+// manager has there, or as a new one.
 func join(entries []metav1.ManagedFieldsEntry, stored string, e metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
 	below := fieldpath.PathElement{FieldName: new("metadata")}
 	all, err := decode(e)

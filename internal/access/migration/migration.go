@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration has the objects of a definition stored at its storage version,
-// and takes from their managedFields what speaks of versions that are not served.
+// Package migration stores the objects of a definition at its storage version, and
+// removes versions that are not served from their managedFields.
 //
-// It looks at a page of objects at a time, by their metadata and past any cache.
-// Objects that cannot be written hold up no other object; those that go, or that
-// others write meanwhile, are done. To begin again writes objects once more, which
-// changes nothing.
+// It reads one page of objects at a time, only their metadata and without a cache.
+// An object that cannot be written does not block others; an object that is
+// deleted, or that another client writes meanwhile, is done. Restarting writes
+// objects again, which changes nothing.
 package migration
 
 import (
@@ -27,37 +27,37 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
-// PageSize is how many objects are in memory, and how many are written in a
-// Step: a reconcile has a minute for it.
+// PageSize is the number of objects in memory, and of those written in a Step: a
+// reconcile has a minute for it.
 const PageSize = 100
 
-// Pages is how far the list of objects has been gone through.
+// Pages is the progress through the list of objects.
 type Pages struct {
-	next   string             // where it goes on
-	listed bool               // it has come to its end
-	failed []client.ObjectKey // those that could not be written yet
+	next   string             // the continue token
+	listed bool               // the list is complete
+	failed []client.ObjectKey // objects that could not be written yet
 
-	Stored, Cleaned int // how many were
+	Stored, Cleaned int // numbers of objects
 }
 
-// Done reports whether all objects have been seen to.
+// Done reports whether all objects have been processed.
 func (p *Pages) Done() bool { return p.listed && len(p.failed) == 0 }
 
-// Migration is what is done to each object of a kind. Of makes it, and what it
-// leaves empty its caller sets.
+// Migration is the work to do for each object of a kind. Of creates it; the caller
+// sets the fields that Of leaves empty.
 type Migration struct {
 	Mgmt client.Client
-	Live client.Reader // the same, past the cache
+	Live client.Reader // bypasses the cache
 
 	Kind   schema.GroupVersionKind // in the storage version
 	Served []string                // apiVersions
-	Status bool                    // it has a status of its own
-	Store  bool                    // have each written
-	Clean  bool                    // look at managedFields
+	Status bool                    // it has a status subresource
+	Store  bool                    // whether to write each object
+	Clean  bool                    // whether to clean managedFields
 }
 
-// Of says what is to be done for a definition so that its objects are stored at
-// its storage version, unless its kind cannot be asked for.
+// Of returns what to do so that the objects of a definition are stored at its
+// storage version. ok is false if its kind is not served at that version.
 func Of(crd *apiextensionsv1.CustomResourceDefinition) (m Migration, ok bool) {
 	for _, v := range crd.Spec.Versions {
 		if v.Served {
@@ -75,17 +75,17 @@ func Of(crd *apiextensionsv1.CustomResourceDefinition) (m Migration, ok bool) {
 	return m, established && slices.Contains(m.Served, m.Kind.GroupVersion().String())
 }
 
-// Note notes in a definition, as it was when its migration began, that nothing is
-// stored at another version. One that has changed since gives a conflict: it may
-// have got another storage version.
+// Note records in a definition, as it was when its migration started, that nothing
+// is stored at another version. A definition that changed since then gives a
+// conflict: it may have another storage version.
 func (m Migration) Note(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	commit := patch.Remember(m.Mgmt, crd, patch.Locked)
 	crd.Status.StoredVersions = []string{m.Kind.Version}
 	return commit(ctx)
 }
 
-// Step goes through one page of objects. When there are no more, it comes back to
-// those that could not be written.
+// Step processes one page of objects. After the last page it retries those that
+// could not be written.
 func (m Migration) Step(ctx context.Context, p *Pages) error {
 	if p.listed {
 		return m.again(ctx, p)
@@ -96,8 +96,9 @@ func (m Migration) Step(ctx context.Context, p *Pages) error {
 		if !apierrors.IsResourceExpired(err) {
 			return fmt.Errorf("list %s: %w", m.Kind.Kind, err)
 		}
-		// It has taken longer than etcd remembers. The answer says how to go on with
-		// what there is by now: who came meanwhile is stored as he should be.
+		// The list took longer than etcd retains its revision. The response has a token
+		// to continue at the current one: objects created meanwhile are stored at the
+		// storage version anyway.
 		var status apierrors.APIStatus
 		errors.As(err, &status)
 		p.next = status.Status().ListMeta.Continue
@@ -114,15 +115,15 @@ func (m Migration) Step(ctx context.Context, p *Pages) error {
 		}
 	}
 	if list.Continue != "" && len(failed) == len(list.Items) {
-		return last // it is not the objects: nothing can be written just now
+		return last // the objects are not the cause: no write works right now
 	}
 	p.next, p.listed = list.Continue, list.Continue == ""
 	p.failed = append(p.failed, failed...)
 	return nil
 }
 
-// again tries some of those that could not be written. What still cannot is an
-// error, so that it is tried more and more rarely.
+// again retries some of the objects that could not be written. It returns an error
+// if any still cannot, so that retries become less frequent.
 func (m Migration) again(ctx context.Context, p *Pages) error {
 	n := min(len(p.failed), PageSize)
 	var (
@@ -147,8 +148,8 @@ func (m Migration) again(ctx context.Context, p *Pages) error {
 	return nil
 }
 
-// object does what is to be done for one object, in one request at most: who
-// changes its managedFields has it stored as well.
+// object does the work for one object, in at most one request: a change of its
+// managedFields also stores it.
 func (m Migration) object(ctx context.Context, obj *metav1.PartialObjectMetadata, p *Pages) error {
 	obj.SetGroupVersionKind(m.Kind)
 	if m.Clean {
@@ -168,14 +169,14 @@ func (m Migration) object(ctx context.Context, obj *metav1.PartialObjectMetadata
 		return err
 	}
 	touch := client.RawPatch(types.MergePatchType, empty)
-	if m.Status { // which fewer webhooks look at
+	if m.Status { // this calls fewer webhooks
 		err = m.Mgmt.SubResource("status").Patch(ctx, obj, touch)
 	} else {
 		err = m.Mgmt.Patch(ctx, obj, touch)
 	}
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // it has gone, or somebody else has just had it stored
+		return nil // it was deleted, or another client has just stored it
 	case err != nil:
 		return fmt.Errorf("store %s %s anew: %w", m.Kind.Kind, client.ObjectKeyFromObject(obj), err)
 	}
@@ -183,7 +184,7 @@ func (m Migration) object(ctx context.Context, obj *metav1.PartialObjectMetadata
 	return nil
 }
 
-// rewrite replaces the managedFields of an object that is still as it was.
+// rewrite replaces the managedFields of an object if the object is unchanged.
 func (m Migration) rewrite(ctx context.Context, obj *metav1.PartialObjectMetadata, entries []metav1.ManagedFieldsEntry, p *Pages) error {
 	body, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": entries},

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 )
 
-// Format is how an archive is compressed.
+// Format is the compression of an archive.
 type Format string
 
 // The formats of archives.
@@ -31,7 +31,7 @@ const (
 	Zstd  Format = "zstd"
 )
 
-// FormatOf tells the format by the name of a file.
+// FormatOf returns the format for the name of a file.
 func FormatOf(file string) (Format, error) {
 	for suffix, f := range map[string]Format{".tar": Plain, ".tar.gz": Gzip, ".tgz": Gzip, ".tar.zst": Zstd} {
 		if strings.HasSuffix(file, suffix) {
@@ -41,8 +41,8 @@ func FormatOf(file string) (Format, error) {
 	return "", fmt.Errorf("%s tells no format: end it with .tar, .tar.gz or .tar.zst", file)
 }
 
-// Export writes the image as one archive: its manifest first, then its folders. An
-// image that is not what its ID says is not exported.
+// Export writes the image as one archive: its manifest first, then its folders. It
+// fails if the image does not match its ID.
 func (i Image) Export(ctx context.Context, w io.Writer, f Format) error {
 	if err := i.export(ctx, w, f); err != nil {
 		return fmt.Errorf("export node image %s: %w", i.ID, err)
@@ -86,18 +86,18 @@ func (i Image) export(ctx context.Context, w io.Writer, f Format) error {
 	return errors.Join(archive.Close(), compressed.Close())
 }
 
-// plain compresses nothing.
+// plain does not compress.
 type plain struct{ io.Writer }
 
 func (plain) Close() error { return nil }
 
-// limits are ten times what images hold today.
+// limits are ten times the size of current images.
 var limits = tree.Limits{Files: 200_000, Bytes: 10 << 30}
 
-// Import puts the image of an archive into the store, whatever its format. The
-// archive is not trusted: nothing is written outside the store, and it becomes an
-// image only if its files have the digests of its manifest. Unless want is empty, it
-// must have that ID. That the image is there already is fine.
+// Import adds the image of an archive in any format to the store. The archive is
+// not trusted: nothing is written outside the store, and it becomes an image only
+// if its files have the digests of its manifest. Unless want is empty, it must have
+// that ID. Import succeeds if the image exists already.
 func (s *Store) Import(ctx context.Context, r io.Reader, want string) (Image, error) {
 	i, err := s.importImage(ctx, r, want)
 	return i, s.full(err)
@@ -129,7 +129,7 @@ func (s *Store) importImage(ctx context.Context, r io.Reader, want string) (Imag
 	return s.publishAs(ctx, dir, m)
 }
 
-// IsArchive tells whether what r holds begins as an archive of a node image does.
+// IsArchive reports whether r starts like an archive of a node image.
 func IsArchive(r io.Reader) bool {
 	in, err := decompress.Reader(r)
 	if err != nil {
@@ -140,7 +140,7 @@ func IsArchive(r io.Reader) bool {
 	return err == nil && h.Name == manifestFile
 }
 
-// publishAs publishes a folder if it is what a manifest says.
+// publishAs publishes a folder if it matches a manifest.
 func (s *Store) publishAs(ctx context.Context, dir string, m manifest) (Image, error) {
 	for _, name := range []string{nodeTree, rootTree, varTree} {
 		digest, err := tree.Digest(ctx, filepath.Join(dir, name))
@@ -178,7 +178,7 @@ func importManifest(archive *tar.Reader, want string) (manifest, error) {
 	return m, nil
 }
 
-// unpack unpacks what follows the manifest.
+// unpack unpacks the entries after the manifest.
 func unpack(ctx context.Context, archive *tar.Reader, dir string) (err error) {
 	u, err := tree.NewUnpacker(dir, limits)
 	if err != nil {
@@ -203,8 +203,8 @@ func unpack(ctx context.Context, archive *tar.Reader, dir string) (err error) {
 	}
 }
 
-// CacheSize returns how many bytes the steps of builds take on disk, those included
-// that are shared with images.
+// CacheSize returns how many bytes the results of build steps take on disk,
+// including those that are shared with images.
 func (s *Store) CacheSize() (int64, error) {
 	dir := s.dir.Join(cacheDir)
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
@@ -213,6 +213,6 @@ func (s *Store) CacheSize() (int64, error) {
 	return tree.Size(dir)
 }
 
-// ClearCache removes the outcomes of the steps of builds. If one runs, the error is
+// ClearCache removes the results of build steps. If a build runs, the error is
 // steps.ErrBusy.
 func (s *Store) ClearCache() error { return steps.Clear(s.dir.Join(cacheDir)) }

@@ -24,7 +24,7 @@ func TestAnImageTravels(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := openStore(t)
-			for range 2 { // that it is there already is fine
+			for range 2 { // the second import succeeds as well
 				got, err := s.Import(t.Context(), bytes.NewReader(archive.Bytes()), i.ID)
 				if err != nil || got.ID != i.ID {
 					t.Fatalf("got %s, %v; want %s", got.ID, err, i.ID)
@@ -51,7 +51,7 @@ func TestADamagedImageDoesNotTravel(t *testing.T) {
 	}
 }
 
-// rewrite copies an archive, and changes it on the way.
+// rewrite copies an archive with changes.
 func rewrite(t *testing.T, archive []byte, change func(h *tar.Header, content []byte) (*tar.Header, []byte)) []byte {
 	t.Helper()
 	var out bytes.Buffer

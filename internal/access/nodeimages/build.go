@@ -23,43 +23,43 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 )
 
-// Source makes the programs and container images of a node. Outcomes are kept in
-// the cache that it is given.
+// Source builds the programs and container images of a node. It stores results in
+// the cache that it receives.
 type Source interface {
-	// Name is what images say about where their parts came from.
+	// Name is the origin of the parts, which images record.
 	Name() string
-	// Check says what is missing on this host.
+	// Check returns an error that names what is missing on this host.
 	Check() error
-	// Programs makes the executables for a node's path, and its CNI plugins.
+	// Programs builds the executables for a node's path, and its CNI plugins.
 	Programs(ctx context.Context, c *steps.Cache, v parts.Versions) (programs, plugins []string, err error)
-	// Image makes the archive of an image that kubeadm names, whose files may be
-	// taken from the root of a node.
+	// Image builds the archive of an image that kubeadm names. Its files may be taken
+	// from the root of a node.
 	Image(ctx context.Context, c *steps.Cache, v parts.Versions, image parts.Image, root steps.Outcome) (archive string, err error)
 }
 
-// BuildOptions say what image is built.
+// BuildOptions configure a build.
 type BuildOptions struct {
 	// Version is that of Kubernetes, such as v1.36.3.
 	Version string
-	// Source makes the parts.
+	// Source builds the parts.
 	Source Source
-	// Debian says what system they are put into.
+	// Debian configures the system that contains the parts.
 	Debian debian.Options
-	// Network is the program capstan-network, linked statically.
+	// Network is the statically linked program capstan-network.
 	Network string
-	// Progress is told each step; nil is nobody.
+	// Progress is called for each step; it may be nil.
 	Progress func(string)
 }
 
-// builder is a build under way.
+// builder is a build in progress.
 type builder struct {
 	BuildOptions
 	versions parts.Versions
 	cache    *steps.Cache
 }
 
-// Build makes an image and puts it into the store. Only root can. A build that was
-// interrupted goes on where it stopped; if another one runs, the error is
+// Build builds an image and adds it to the store. It needs root. An interrupted
+// build continues where it stopped; if another one runs, the error is
 // steps.ErrBusy.
 func (s *Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	i, err := s.build(ctx, o)
@@ -106,7 +106,7 @@ func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) 
 	return s.assemble(ctx, b.manifest(images), root, node, store)
 }
 
-// check finds what is missing before an hour is spent.
+// check checks the requirements before an hour is spent.
 func (o BuildOptions) check() error {
 	var errs []error
 	if os.Geteuid() != 0 {
@@ -118,7 +118,7 @@ func (o BuildOptions) check() error {
 	return errors.Join(append(errs, o.Source.Check(), checkStatic(o.Network))...)
 }
 
-// checkStatic refuses a program that needs libraries, which are not in its image.
+// checkStatic refuses a program that needs shared libraries, which its image lacks.
 func checkStatic(program string) error {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -144,8 +144,8 @@ func (b *builder) root(ctx context.Context) (steps.Outcome, error) {
 	}})
 }
 
-// images makes the archives of all images that a node needs, and lists what they
-// are: kubeadm says which.
+// images builds the archives of all images that a node needs, and returns the
+// images: kubeadm lists them.
 func (b *builder) images(ctx context.Context, programs []string, root steps.Outcome) (images []parts.Image, archives []string, err error) {
 	cmd := exec.CommandContext(ctx, named(programs, "kubeadm"), "config", "images", "list", "--kubernetes-version", b.Version)
 	text, err := cmd.Output()
@@ -200,7 +200,7 @@ func (b *builder) bake(ctx context.Context, programs, archives []string) (steps.
 	}})
 }
 
-// withDigests adds files to what a step depends on: their names and contents.
+// withDigests adds files to the inputs of a step: their names and contents.
 func withDigests(inputs []string, files ...[]string) ([]string, error) {
 	for _, file := range slices.Concat(files...) {
 		digest, err := tree.FileDigest(file)
@@ -212,11 +212,11 @@ func withDigests(inputs []string, files ...[]string) ([]string, error) {
 	return inputs, nil
 }
 
-// named is the one of several files that has a name.
+// named returns the file that has a name.
 func named(files []string, name string) string {
 	i := slices.IndexFunc(files, func(f string) bool { return filepath.Base(f) == name })
 	if i < 0 {
-		return name // whoever runs it says that it is not there
+		return name // running it fails with not found
 	}
 	return files[i]
 }
@@ -232,8 +232,8 @@ func (b *builder) manifest(images []parts.Image) manifest {
 	return m
 }
 
-// assemble makes an image of the outcomes of steps. Their files are linked, so that
-// an image takes no space besides the cache.
+// assemble creates an image from the results of steps. Their files are linked, so
+// an image takes no space in addition to the cache.
 func (s *Store) assemble(ctx context.Context, m manifest, root, node, store steps.Outcome) (Image, error) {
 	dir, done, err := s.dir.Temp()
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *Store) assemble(ctx context.Context, m manifest, root, node, store step
 	if err := errors.Join(tree.Copy(ctx, root.Dir, at(rootTree), all), tree.Copy(ctx, node.Dir, at(nodeTree), all)); err != nil {
 		return Image{}, err
 	}
-	// A machine's /var is its own, so that of the Debian becomes the template.
+	// A machine has its own /var, so that of the Debian becomes the template.
 	if err := errors.Join(os.Rename(at(rootTree, "var"), at(varTree)), os.Mkdir(at(rootTree, "var"), 0o755)); err != nil {
 		return Image{}, err
 	}

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk mounts one for the calling thread alone, which ends with the test.
+// smallDisk mounts a small disk for the calling thread alone; it ends with the
+// test.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts a disk")
 	}
 	dir := t.TempDir()
-	runtime.LockOSThread() // never unlocked, so that nobody else gets the thread
+	runtime.LockOSThread() // never unlocked, so that no other goroutine gets the thread
 	err := errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	if err == nil {
 		err = unix.Mount("tmpfs", dir, "tmpfs", 0, options)

@@ -16,22 +16,22 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 )
 
-// Image is one that a Store keeps.
+// Image is an image in a Store.
 type Image struct {
-	// ID is its content address: "sha256:" and 64 digits. Two of the same ID hold
+	// ID is its content address: "sha256:" and 64 digits. Images of the same ID have
 	// the same files.
 	ID string
 	// Version is that of Kubernetes, such as v1.36.3.
 	Version string
 	// Architecture is as Go names it, such as amd64.
 	Architecture string
-	// Source says where its parts came from: "release", "modules".
+	// Source is the origin of its parts: "release", "modules".
 	Source string
-	// Parts are what it holds, by name, with their versions.
+	// Parts are the versions of its parts, by name.
 	Parts map[string]string
 	// Root are its layers, read-only, topmost first.
 	Root []string
-	// Var is the template of /var. MakeVar makes one from it.
+	// Var is the template of /var for MakeVar.
 	Var string
 
 	dir   string
@@ -41,12 +41,12 @@ type Image struct {
 
 // The folders of an image.
 const (
-	nodeTree = "node" // what makes a Debian a node
+	nodeTree = "node" // turns a Debian into a node
 	rootTree = "root" // the Debian
 	varTree  = "var"
 )
 
-// manifest is what an image says about itself. Its digest is the image's ID.
+// manifest describes an image. Its digest is the image's ID.
 type manifest struct {
 	Version      string            `json:"kubernetesVersion"`
 	Architecture string            `json:"architecture"`
@@ -58,11 +58,11 @@ type manifest struct {
 const (
 	manifestFile = "image.json"
 	usersDir     = "users"
-	// maxManifest is far more than the few hundred bytes that one takes.
+	// maxManifest is far more than the few hundred bytes of a manifest.
 	maxManifest = 1 << 20
 )
 
-// identity returns the ID that a manifest gives to its image.
+// identity returns the ID of the image with this manifest.
 func (m manifest) identity() (id string, text []byte, err error) {
 	text, err = json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -76,8 +76,9 @@ func digestOf(text []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// readManifest reads one that was stored or imported. It is refused if it is not
-// what this version of Capstan writes: its digest would say nothing then.
+// readManifest reads a stored or imported manifest. It refuses one that differs
+// from what this version of Capstan writes, since its digest would not be
+// meaningful then.
 func readManifest(text []byte) (manifest, error) {
 	var m manifest
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -104,7 +105,7 @@ func readManifest(text []byte) (manifest, error) {
 	return m, nil
 }
 
-// load reads the image of a folder, without looking into its layers.
+// load reads the image of a folder, but not its layers.
 func (s *Store) load(dir string) (Image, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
@@ -140,22 +141,22 @@ func (i Image) Verify(ctx context.Context) error {
 	return nil
 }
 
-// Size returns how many bytes it takes on disk. What other images or machines share
-// with it is counted in full.
+// Size returns how many bytes it takes on disk. Files that it shares with other
+// images or machines are counted in full.
 func (i Image) Size() (int64, error) { return tree.Size(i.dir) }
 
-// MakeVar makes a folder, which must not be there yet, the /var of a machine. It
-// takes no space for the container images, as these are hard links to the image's:
-// on another file system they are copied. If it fails, what was made is left for the
-// caller to remove.
+// MakeVar creates the /var of a machine as a folder, which must not exist yet. The
+// container images in it take no space, as they are hard links to the image's
+// files; on another file system they are copied. After a failure, the caller must
+// remove the folder.
 func (i Image) MakeVar(dir string) error {
 	return tree.Copy(context.Background(), i.Var, dir, sharedInVar)
 }
 
-// sharedInVar says which files of /var nobody writes in place: contents that
-// containerd has under their digest, and the files of its snapshots, which are lower
-// layers of overlays; and what the package manager keeps of each package, which it
-// replaces whole. Databases and logs are written in place.
+// sharedInVar reports whether a file of /var is never written in place: contents
+// that containerd stores under their digest, the files of its snapshots, which are
+// lower layers of overlays, and the package manager's files for each package, which
+// it replaces whole. Databases and logs are written in place.
 func sharedInVar(path string) bool {
 	below := func(dir string) bool { return strings.HasPrefix(path, dir+"/") }
 	return below("lib/containerd") && !strings.HasSuffix(path, ".db") || below("lib/dpkg/info")

@@ -22,18 +22,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// Store keeps the images of a host in a folder. Several processes may use one at the
-// same time.
+// Store stores the images of a host in a folder. Several processes may use it at
+// the same time.
 type Store struct{ dir storedir.Dir }
 
 // The folders of a Store.
 const (
 	imagesDir = "images" // by the digits of their IDs
-	cacheDir  = "cache"  // the steps of builds
+	cacheDir  = "cache"  // the results of build steps
 )
 
-// Open returns the store of a folder, which is made if it is not there. Nobody but
-// its owner can enter it: images hold programs that run as their owner.
+// Open returns the store of a folder, which is created if it does not exist. Only
+// its owner can enter it: images contain programs with the setuid bit.
 func Open(dir string) (*Store, error) {
 	d, err := storedir.Open(dir, imagesDir)
 	if err != nil {
@@ -45,10 +45,10 @@ func Open(dir string) (*Store, error) {
 // Dir is the folder of the store.
 func (s *Store) Dir() string { return string(s.dir) }
 
-// MissingError says that a store has no such image.
+// MissingError means that a store has no such image.
 type MissingError struct {
 	Wanted, Dir string
-	Versions    []string // of the images that there are, newest first
+	Versions    []string // of the existing images, newest first
 }
 
 func (e *MissingError) Error() string {
@@ -63,7 +63,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("no node image %s in %s, %s: make one with %q, or bring one with \"capstan image import\"%s", e.Wanted, e.Dir, have, build, or)
 }
 
-// DamagedError says that an image cannot be used.
+// DamagedError means that an image cannot be used.
 type DamagedError struct {
 	Dir   string
 	Cause error
@@ -73,10 +73,10 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("node image %s is damaged: %v: remove it with \"capstan image remove\" and make or import it anew", filepath.Base(e.Dir), e.Cause)
 }
 
-// Unwrap lets errors.Is see the cause.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Cause }
 
-// InUseError says that machines use an image that should go.
+// InUseError means that an image cannot be removed because machines use it.
 type InUseError struct {
 	ID    string
 	Users []string
@@ -86,8 +86,8 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("node image %s is in use by %s: delete these machines first", e.ID, strings.Join(e.Users, ", "))
 }
 
-// List returns the images in the order of their versions, newest first. Damaged ones
-// are not among them: they are in the error, and the list is still good.
+// List returns the images in the order of their versions, newest first. Damaged
+// images are only in the error, and the list is valid nevertheless.
 func (s *Store) List() ([]Image, error) {
 	entries, err := os.ReadDir(s.dir.Join(imagesDir))
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) List() ([]Image, error) {
 	return found, errors.Join(errs...)
 }
 
-// loadNamed reads the image whose folder has a name.
+// loadNamed reads the image in a folder of a given name.
 func (s *Store) loadNamed(name string) (Image, error) {
 	dir := s.dir.Join(imagesDir, name)
 	i, err := s.load(dir)
@@ -125,8 +125,8 @@ func (s *Store) loadNamed(name string) (Image, error) {
 var digits = regexp.MustCompile(`^[0-9a-f]{6,64}$`)
 
 // Find returns the image for a version of Kubernetes ("v1.36.3", or without the v),
-// or of an ID, of which the first digits are enough. Of several for one version it
-// is the one that was made last. Without one the error is a MissingError.
+// or for an ID, of which the first digits suffice. If a version has several images,
+// it returns the newest. If there is none, the error is a MissingError.
 func (s *Store) Find(wanted string) (Image, error) {
 	all, listed := s.List()
 	var found []Image
@@ -156,7 +156,7 @@ func (i Image) named(wanted string) bool {
 	return "v"+strings.TrimPrefix(wanted, "v") == i.Version || digits.MatchString(short) && strings.HasPrefix(i.ID, "sha256:"+short)
 }
 
-// newest is the one that came into the store last.
+// newest returns the image that was added last.
 func newest(images []Image) (Image, error) {
 	var last Image
 	var at int64
@@ -172,8 +172,8 @@ func newest(images []Image) (Image, error) {
 	return last, nil
 }
 
-// Use notes that a user, by a name of its choice, needs the image from now on: it
-// cannot be removed until the user releases it. To use it twice is fine.
+// Use records that a user, identified by any name, needs the image: it cannot be
+// removed until the user releases it. Repeated calls have no effect.
 func (i Image) Use(user string) error {
 	if err := checkUser(user); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (i Image) Use(user string) error {
 	})
 }
 
-// Release takes a Use back. That there was none is fine.
+// Release reverts Use. It succeeds if there was none.
 func (i Image) Release(user string) error {
 	if err := checkUser(user); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (i Image) Release(user string) error {
 	return nil
 }
 
-// Users returns who uses the image, in order.
+// Users returns the users of the image, sorted.
 func (i Image) Users() ([]string, error) { return users(i.dir) }
 
 func users(dir string) ([]string, error) {
@@ -219,7 +219,7 @@ func users(dir string) ([]string, error) {
 	return names, nil
 }
 
-// user is what a name must be to be a file's.
+// user matches names that can be file names.
 var user = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$`)
 
 func checkUser(name string) error {
@@ -229,9 +229,9 @@ func checkUser(name string) error {
 	return nil
 }
 
-// Remove removes an image, by version or ID, also a damaged one by its ID. One that
-// is used stays, and the error is an InUseError. What its build has in the cache
-// stays, too.
+// Remove removes an image, by version or ID; a damaged one only by its ID. An image
+// in use is kept, and the error is an InUseError. The results of its build steps
+// remain in the cache.
 func (s *Store) Remove(ctx context.Context, wanted string) error {
 	dir, err := s.folderOf(wanted)
 	if err != nil {
@@ -275,8 +275,8 @@ func (s *Store) folderOf(wanted string) (string, error) {
 	return found[0], nil
 }
 
-// publish makes an image of a folder that has its three trees: it writes the
-// manifest and moves it to its place. That one of the same ID is there is fine.
+// publish turns a folder with the three trees into an image: it writes the manifest
+// and moves the folder to its place. It succeeds if an image of the same ID exists.
 func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, error) {
 	m.Trees = map[string]string{}
 	for _, name := range []string{nodeTree, rootTree, varTree} {
@@ -300,12 +300,12 @@ func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, err
 	return s.loadNamed(filepath.Base(place))
 }
 
-// full adds to an error what can be done if it is that the disk is full.
+// full adds a remedy to an error that means that the disk is full.
 func (s *Store) full(err error) error {
 	return diskspace.Explain(err, string(s.dir), "where an image takes about 1 GiB, such as by \"capstan image remove --cache\" or by removing images that no machine uses")
 }
 
-// parseVersion reads a version of Kubernetes as it is written in full.
+// parseVersion parses a full version of Kubernetes.
 func parseVersion(v string) (semver.Version, error) {
 	parsed, err := semver.Parse(strings.TrimPrefix(v, "v"))
 	if err != nil || !strings.HasPrefix(v, "v") {

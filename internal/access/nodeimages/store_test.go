@@ -25,7 +25,7 @@ func openStore(t *testing.T) *Store {
 	return s
 }
 
-// put makes a small image, whose text makes it another one.
+// put adds a small image, which depends on text.
 func put(t *testing.T, s *Store, version, text string) Image {
 	t.Helper()
 	dir, done, err := s.dir.Temp()
@@ -66,7 +66,7 @@ func TestImagesAreFoundByVersionAndByID(t *testing.T) {
 	}
 	for wanted, want := range map[string]string{
 		"v1.35.10": old.ID, "1.35.10": old.ID,
-		"v1.36.3": first.ID, // as it came last
+		"v1.36.3": first.ID, // it was added last
 		second.ID: second.ID, strings.TrimPrefix(second.ID, "sha256:")[:12]: second.ID,
 	} {
 		if got, err := s.Find(wanted); err != nil || got.ID != want {

@@ -17,24 +17,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 )
 
-// CollectOptions say what is collected. The zero value takes what is of no image.
+// CollectOptions configure Collect. The zero value removes only what belongs to no
+// image.
 type CollectOptions struct {
-	// Keep says which images are needed, in use or not; nil is none.
+	// Keep returns true for images that are needed, in use or not; nil is none.
 	Keep func(Image) bool
-	// UnusedFor is after how long an image goes that is neither needed nor in use; 0 is
-	// never.
+	// UnusedFor is the time after which an image that is neither needed nor in use is
+	// removed; 0 is never.
 	UnusedFor time.Duration
-	// MaxBytes is how much all images may have, each layer counted once, before those
-	// go that were not used for the longest time; 0 is any number.
+	// MaxBytes is the size limit of all images, each layer counted once; beyond it,
+	// the least recently used images are removed. 0 is no limit.
 	MaxBytes int64
 }
 
-// partsKept is how long a layer that somebody has begun to fetch is worth to go on
-// with.
+// partsKept is how long a partially fetched layer is kept to be resumed.
 const partsKept = 24 * time.Hour
 
-// Collect removes images that nobody needs, and what is of no image. It returns the
-// images that went.
+// Collect removes images that are not needed, and what belongs to no image. It
+// returns the removed images.
 func (s *Store) Collect(ctx context.Context, o CollectOptions) (gone []Image, err error) {
 	if o.Keep == nil {
 		o.Keep = func(Image) bool { return false }
@@ -67,7 +67,7 @@ func (s *Store) Collect(ctx context.Context, o CollectOptions) (gone []Image, er
 	return gone, nil
 }
 
-// bytes is what images have, each layer counted once.
+// bytes returns the size of images, each layer counted once.
 func (s *Store) bytes(images []Image) (sum int64) {
 	seen := map[string]bool{}
 	for _, m := range images {
@@ -82,15 +82,15 @@ func (s *Store) bytes(images []Image) (sum int64) {
 	return sum
 }
 
-// Bytes is how much all images of the store have, each layer counted once.
+// Bytes returns the size of all images of the store, each layer counted once.
 func (s *Store) Bytes() (int64, error) {
 	i, err := s.load()
 	return s.bytes(i.Images), err
 }
 
-// Remove removes an image, by a name or digest: with all its names if it is a digest,
-// else by that name, and with the last name the image. One that is in use stays, and
-// the error is an InUseError.
+// Remove removes an image by a name or digest: by a digest with all its names; by a
+// name only that name, and the image with its last name. An image in use is kept,
+// and the error is an InUseError.
 func (s *Store) Remove(ctx context.Context, wanted string) error {
 	err := s.change(func(i *index) error {
 		n, err := i.find(wanted)
@@ -124,8 +124,8 @@ func (s *Store) Remove(ctx context.Context, wanted string) error {
 	return nil
 }
 
-// sweep removes root folders and layers of no image. If somebody fetches an image,
-// layers stay until the next time: some may be its.
+// sweep removes root folders and layers of no image. While an image is being
+// fetched, layers are kept until the next time: some may belong to it.
 func (s *Store) sweep(ctx context.Context) error {
 	tmp, done, err := s.dir.Temp()
 	if err != nil {
@@ -170,7 +170,8 @@ func (s *Store) sweep(ctx context.Context) error {
 	})
 }
 
-// drop moves what is old away from where it could be found; it goes with tmp.
+// drop moves old folders into tmp, where they cannot be found and are removed
+// later.
 func (s *Store) drop(ctx context.Context, tmp, below string, old func(os.DirEntry) (bool, error)) error {
 	entries, err := os.ReadDir(s.dir.Join(below))
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 )
 
-// world is a store with images old, middle and young, of 10 bytes each beside 100 that
-// they share, and a clock.
+// world is a store with images old, middle and young, of 10 bytes each in addition
+// to 100 shared bytes, and a clock.
 type world struct {
 	*testing.T
 	store *Store
@@ -92,7 +92,7 @@ func TestWhatNobodyNeedsIsCollected(t *testing.T) {
 			if got := w.names(); !slices.Equal(got, tc.want) || len(gone) != 3-len(tc.want) {
 				t.Errorf("there are %v, %d went; want %v", got, len(gone), tc.want)
 			}
-			// A layer for each, the one that they share, and a root for each.
+			// A layer and a root for each image, and the shared layer.
 			want := 2*len(tc.want) + 1
 			if left := leftovers(t, w.store); len(left) != want {
 				t.Errorf("the store holds %v, want %d", left, want)
@@ -120,13 +120,13 @@ func TestImagesAreRemovedUnlessInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	release := w.root("old")
-	other, err := Open(w.store.Dir(), Options{}) // as another process has it
+	other, err := Open(w.store.Dir(), Options{}) // as in another process
 	must(t, err)
 	if err := other.Remove(t.Context(), "old:v1"); !errors.As(err, new(*InUseError)) {
 		t.Errorf("while it is in use: got %v", err)
 	}
 	release()
-	release() // twice is fine
+	release() // a second call has no effect
 	must(t, other.Remove(t.Context(), "old:v1"))
 	if err := other.Remove(t.Context(), "old:v1"); !errors.As(err, new(*MissingError)) {
 		t.Errorf("twice: got %v", err)
@@ -170,7 +170,7 @@ func TestLayersOfAnImageThatComesAreKept(t *testing.T) {
 	}
 }
 
-// TestAUserThatDiesGivesBack kills a process that holds an image.
+// TestAUserThatDiesGivesBack kills a process that uses an image.
 func TestAUserThatDiesGivesBack(t *testing.T) {
 	if dir := os.Getenv("CAPSTAN_TEST_HOLD"); dir != "" {
 		s, err := Open(dir, Options{})
@@ -201,8 +201,8 @@ func TestAUserThatDiesGivesBack(t *testing.T) {
 	must(t, w.store.Remove(t.Context(), "old:v1"))
 }
 
-// TestAFullDiskKeepsNothingHalf has a store on a small file system, in a mount
-// namespace of its own.
+// TestAFullDiskKeepsNothingHalf uses a store on a small file system, in a separate
+// mount namespace.
 func TestAFullDiskKeepsNothingHalf(t *testing.T) {
 	dir := os.Getenv("CAPSTAN_TEST_DISK")
 	if dir == "" {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ociimages gets and keeps the images of containers: from registries, from
-// archives and from folders, for one platform each.
+// Package ociimages fetches and stores the images of containers: from registries,
+// archives and folders, for one platform each.
 //
-//	images.json   what there is: names, configuration, layers
-//	layers/       unpacked layers, by the digests of what they hold
+//	images.json   the existing images: names, configuration, layers
+//	layers/       unpacked layers, by the digests of their content
 //	roots/        the root folders of images, of hard links to layers
-//	parts/        layers on their way here: a pull goes on where it stopped
+//	parts/        partially fetched layers: a pull continues where it stopped
 //
-// Several processes may use one store. What is looked at by its digest is compared
-// with it, all sizes have limits, and nothing has its place before it is whole. An
-// image whose root is in use is never removed: the kernel knows who uses it, also
-// when a user dies.
+// Several processes may use one store. Content with a digest is verified, all sizes
+// have limits, and nothing is moved to its place before it is complete. An image
+// whose root is in use is never removed: users hold file locks, which the kernel
+// releases when a user exits.
 package ociimages

@@ -11,10 +11,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 )
 
-// Import brings the images of a file: a folder or an archive in the layout of OCI, or
-// an archive that docker save has written. An image that the file does not name gets
-// names; these are needed if it has none, and are for a file of one image. Of an
-// image for several platforms comes that for the store's.
+// Import imports the images of a file: a folder or an archive in the OCI layout, or
+// an archive of docker save. names are for a file of one image, and are required if
+// the image has no name in the file. Of an image for several platforms it imports
+// that for the store's.
 func (s *Store) Import(ctx context.Context, file string, names ...string) ([]Image, error) {
 	all, err := s.importFile(ctx, file, names)
 	if err != nil {

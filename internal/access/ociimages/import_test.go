@@ -34,7 +34,7 @@ func layoutOf(t *testing.T, index v1.ImageIndex, annotations map[string]string) 
 	return dir
 }
 
-// packed makes an archive of a folder.
+// packed returns an archive of a folder.
 func packed(t *testing.T, dir string, compress bool) string {
 	t.Helper()
 	var buf bytes.Buffer
@@ -112,7 +112,7 @@ func TestImagesAreImported(t *testing.T) {
 	}
 }
 
-// unpacked makes a folder of an archive.
+// unpacked returns a folder of an archive's content.
 func unpacked(t *testing.T, file string) string {
 	t.Helper()
 	f, err := os.Open(file)
@@ -189,7 +189,7 @@ func TestFilesThatAreNotImported(t *testing.T) {
 	}
 }
 
-// gutted is a layout of nothing but an index.
+// gutted returns a layout that has only an index.
 func gutted(t *testing.T) string {
 	t.Helper()
 	dir := layoutOf(t, indexOf(t, imageFor(t, amd64)), map[string]string{"io.containerd.image.name": "a:v1"})

@@ -36,7 +36,7 @@ var (
 	riscv64 = v1.Platform{OS: "linux", Architecture: "riscv64"}
 )
 
-// layerWith makes a layer of files.
+// layerWith returns a layer of files.
 func layerWith(t *testing.T, files map[string]string) v1.Layer {
 	t.Helper()
 	var buf bytes.Buffer
@@ -57,7 +57,7 @@ func layerOf(t *testing.T, plain []byte) v1.Layer {
 	return l
 }
 
-// imageOf makes an image for a platform.
+// imageOf returns an image for a platform.
 func imageOf(t *testing.T, p v1.Platform, layers ...v1.Layer) v1.Image {
 	t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, layers...)
@@ -75,7 +75,7 @@ func imageOf(t *testing.T, p v1.Platform, layers ...v1.Layer) v1.Image {
 	return image
 }
 
-// indexOf makes an index of images, by the platforms that their configurations say.
+// indexOf returns an index of images, with the platforms from their configurations.
 func indexOf(t *testing.T, images ...v1.Image) v1.ImageIndex {
 	t.Helper()
 	var index v1.ImageIndex = empty.Index
@@ -94,12 +94,12 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// server is a registry that counts what it is asked for, and may answer otherwise.
+// server is a registry that counts requests and may return other responses.
 type server struct {
 	*httptest.Server
 	mu    sync.Mutex
-	asked []string // METHOD PATH, of what was not for the one that fills it
-	// instead answers unless it returns false.
+	asked []string // METHOD PATH, without the requests that fill it
+	// instead handles the request, unless it returns false.
 	instead func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -125,7 +125,7 @@ func newServer(t *testing.T) *server {
 
 func (s *server) host() string { return strings.TrimPrefix(s.URL, "http://") }
 
-// blobs are the digests of layers and configurations that it was asked for.
+// blobs returns the digests of the requested layers and configurations.
 func (s *server) blobs() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (filling) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// push fills a registry, and returns the name of what is there now.
+// push fills a registry, and returns the name of the content.
 func (s *server) push(t *testing.T, repository string, what any) string {
 	t.Helper()
 	ref, err := name.ParseReference(s.host() + "/" + repository)
@@ -159,7 +159,7 @@ func (s *server) push(t *testing.T, repository string, what any) string {
 	return ref.String()
 }
 
-// openStore opens a store for amd64 whose pauses are short.
+// openStore opens a store for amd64 with short pauses.
 func openStore(t *testing.T, change ...func(*Options)) *Store {
 	t.Helper()
 	o := Options{Platform: amd64, Registry: registry.Options{Pause: time.Microsecond}, Limits: Limits{Layers: 10, Files: 100, Bytes: 1 << 20, Compressed: 1 << 19}}
@@ -182,8 +182,8 @@ func within(t *testing.T, s *Store, m Image, file string) string {
 	return string(text)
 }
 
-// leftovers lists what is not finished in a store: nothing, after any failure, but
-// locks and what a pull may go on with.
+// leftovers lists the unfinished files in a store: after any failure, there must be
+// only locks and what a pull can resume.
 func leftovers(t *testing.T, s *Store) (all []string) {
 	t.Helper()
 	for _, dir := range []string{"tmp", layersDir, rootsDir, partsDir} {

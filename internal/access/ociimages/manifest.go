@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// PlatformError says that an image is not for the platform that was wanted.
+// PlatformError means that an image is not for the requested platform.
 type PlatformError struct {
 	Wanted string
 	Have   []string
@@ -28,25 +28,25 @@ func (e *PlatformError) Error() string {
 	return fmt.Sprintf("the image is not for %s, but for %s: use one that is, or build it for that, too", e.Wanted, strings.Join(e.Have, ", "))
 }
 
-// source is where an image comes from.
+// source is the origin of an image.
 type source interface {
-	// Manifest returns what a digest stands for.
+	// Manifest returns the manifest of a digest.
 	Manifest(ctx context.Context, h v1.Hash) ([]byte, error)
 	// Config returns the configuration of an image.
 	Config(ctx context.Context, d v1.Descriptor) ([]byte, error)
-	// Layer opens a layer, as it is compressed there. It is closed when it was read, and
-	// is of no use any more.
+	// Layer opens a layer with its stored compression. It is closed when it was read,
+	// and cannot be used afterwards.
 	Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error)
 }
 
-// maxNested is how deep indexes may lie in indexes: archives have one more than
+// maxNested is the limit of indexes in indexes: archives have one more than
 // registries.
 const maxNested = 4
 
-// maxManifest is what registries take.
+// maxManifest is the limit of registries.
 const maxManifest = 4 << 20
 
-// described is the manifest of an image and its configuration, both compared with
+// described is the manifest of an image and its configuration, both verified with
 // their digests.
 type described struct {
 	digest   string
@@ -54,7 +54,8 @@ type described struct {
 	config   *v1.ConfigFile
 }
 
-// describe follows a manifest, which may be an index, to the image for a platform.
+// describe returns the image for a platform, given a manifest, which may be an
+// index.
 func describe(ctx context.Context, src source, raw []byte, p v1.Platform) (described, error) {
 	for range maxNested {
 		kind, err := kindOf(raw)
@@ -87,8 +88,8 @@ const (
 	isIndex = "index"
 )
 
-// kindOf tells what a manifest is by what it has: the media type, which may be
-// missing, is not a part of what has the digest everywhere.
+// kindOf returns the kind of a manifest from its fields: the media type may be
+// missing, and is not always part of the content with the digest.
 func kindOf(raw []byte) (string, error) {
 	if len(raw) > maxManifest {
 		return "", errors.New("a manifest of more than 4 MiB is none")
@@ -115,8 +116,8 @@ func kindOf(raw []byte) (string, error) {
 	return isImage, nil
 }
 
-// choose returns what an index has for a platform. An index of one without a
-// platform, as archives have them, has that one.
+// choose returns the entry of an index for a platform. If the index has one entry
+// without a platform, as in archives, it returns that entry.
 func choose(i *v1.IndexManifest, p v1.Platform) (v1.Descriptor, error) {
 	have := map[string]bool{}
 	for _, d := range i.Manifests {
@@ -132,15 +133,15 @@ func choose(i *v1.IndexManifest, p v1.Platform) (v1.Descriptor, error) {
 		if d.Platform.OS == p.OS && d.Platform.Architecture == p.Architecture && suits(d.Platform.Variant, p) {
 			return d, nil
 		}
-		if d.Platform.OS != "unknown" { // attestations say so
+		if d.Platform.OS != "unknown" { // as in attestations
 			have[platformName(*d.Platform)] = true
 		}
 	}
 	return v1.Descriptor{}, &PlatformError{platformName(p), slices.Sorted(maps.Keys(have))}
 }
 
-// suits reports whether a variant of an architecture runs here: of those of amd64 the
-// first does for sure, and arm64 has one.
+// suits reports whether a variant of an architecture runs here: only the first
+// variant of amd64 certainly does, and arm64 has one.
 func suits(variant string, p v1.Platform) bool {
 	return variant == "" || variant == p.Variant || p.Variant == "" && (p.Architecture == "arm64" && variant == "v8" || p.Architecture == "amd64" && variant == "v1")
 }
@@ -178,7 +179,7 @@ func describeImage(ctx context.Context, src source, raw []byte, p v1.Platform) (
 	return described{digest: digestOf(raw), manifest: m, config: c}, nil
 }
 
-// check holds what an image says about itself to limits.
+// check checks the configuration of an image against limits.
 func (d described) check(l Limits) error {
 	if len(d.manifest.Layers) != len(d.config.RootFS.DiffIDs) {
 		return fmt.Errorf("its manifest has %d layers, and its configuration %d", len(d.manifest.Layers), len(d.config.RootFS.DiffIDs))
@@ -212,7 +213,7 @@ func isTar(m types.MediaType) bool {
 	return slices.Contains([]types.MediaType{types.OCILayer, types.OCILayerZStd, types.OCIUncompressedLayer, types.DockerLayer, types.DockerUncompressedLayer, "application/vnd.docker.image.rootfs.diff.tar.zstd"}, m)
 }
 
-// compare compares what came with the digest that it must have.
+// compare verifies the digest of data.
 func compare(what string, raw []byte, want v1.Hash) error {
 	if have := digestOf(raw); have != want.String() {
 		return fmt.Errorf("%s has digest %s, want %s", what, have, want)
@@ -225,7 +226,7 @@ func digestOf(raw []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// image is what a store writes down of it.
+// image returns the record of a store for it.
 func (d described) image() Image {
 	c := d.config.Config
 	m := Image{

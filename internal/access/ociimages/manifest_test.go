@@ -12,7 +12,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// echo is a source that has the same for whatever it is asked.
+// echo is a source that returns the same content for each digest.
 type echo struct{ manifest, config []byte }
 
 func (e echo) Manifest(context.Context, v1.Hash) ([]byte, error) { return e.manifest, nil }
@@ -23,8 +23,8 @@ func (e echo) Layer(context.Context, v1.Descriptor) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("there is none")
 }
 
-// FuzzManifests feeds what need be neither a manifest nor a configuration: what is
-// accepted has the digests that it says, and layers within the limits.
+// FuzzManifests uses arbitrary data as manifests and configurations: what is
+// accepted has matching digests, and layers within the limits.
 func FuzzManifests(f *testing.F) {
 	config := []byte(`{"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":["sha256:` + strings.Repeat("0", 64) + `"]}}`)
 	f.Add([]byte(`{"schemaVersion":2,"config":{"size":9,"digest":"`+digestOf(config)+`"},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar","size":5,"digest":"sha256:`+strings.Repeat("1", 64)+`"}]}`), config)

@@ -24,29 +24,30 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// PullOptions say how one image is fetched. The zero value is good.
+// PullOptions configure how one image is fetched. The zero value is valid.
 type PullOptions struct {
-	// Keychain knows credentials that go before those of the store; nil is none.
+	// Keychain has credentials that take precedence over those of the store; nil is
+	// none.
 	Keychain authn.Keychain
-	// Registries is a file that says more of how registries are asked, as
-	// registry.Options.Read does; "" is none. It is read for each image.
+	// Registries is a file with more configuration of registries, for
+	// registry.Options.Read; "" is none. It is read for each image.
 	Registries string
-	// Progress is told how much of each layer is there; nil is nobody. It may be called
-	// by several goroutines at a time.
+	// Progress is called with how much of each layer has been received; it may be nil.
+	// It may be called concurrently.
 	Progress func(Progress)
 }
 
-// Progress is how far a layer is. Total is 0 for one that was there already.
+// Progress is the progress of a layer. Total is 0 for a layer that existed already.
 type Progress struct {
 	Layer       string
 	Have, Total int64
 }
 
-// Pull fetches an image by its name, or what is missing of it, and gives it that
-// name. The registry is asked in any case: whether to ask it is for the caller to
-// decide, by Find. A registry that has no such image gives a registry.NotFoundError,
-// one that wants to know who asks a registry.DeniedError, and an image for other
-// platforms a PlatformError.
+// Pull fetches an image by its name, or its missing parts, and gives it that name.
+// It always sends requests to the registry: the caller decides with Find whether to
+// call it. If the registry has no such image, the error is a
+// registry.NotFoundError; if it requires authentication, a registry.DeniedError; if
+// the image is for other platforms, a PlatformError.
 func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (Image, error) {
 	full, err := registry.Name(ref)
 	if err != nil {
@@ -112,13 +113,13 @@ func (r *upstream) Config(ctx context.Context, d v1.Descriptor) ([]byte, error) 
 	return os.ReadFile(file)
 }
 
-// Layer fetches a layer into the folder of parts, where the next attempt finds what
-// this one leaves.
+// Layer fetches a layer into the folder of parts, where the next attempt can resume
+// this one.
 func (r *upstream) Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
 	file := r.store.dir.Join(partsDir, d.Digest.Hex)
 	err := r.repo.Blob(ctx, d.Digest, d.Size, file, func(have int64) { r.progress(Progress{d.Digest.String(), have, d.Size}) })
 	if diskspace.Full(err) {
-		err = errors.Join(err, os.Remove(file+".part")) // it would be in the way of all others
+		err = errors.Join(err, os.Remove(file+".part")) // it would take the space of all others
 	}
 	if err != nil {
 		return nil, err
@@ -127,8 +128,8 @@ func (r *upstream) Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, e
 	return part{f, func() bool { return ctx.Err() != nil && !diskspace.Full(context.Cause(ctx)) }}, err
 }
 
-// part is a file that is of no use when it was read, unless reading was cut short, and
-// not by a disk on which it would be in the way.
+// part is a file that is removed after it was read, unless reading was interrupted
+// for a reason other than a full disk, where it would only take space.
 type part struct {
 	*os.File
 	again func() bool
@@ -142,7 +143,7 @@ func (p part) Close() error {
 	return errors.Join(err, os.Remove(p.Name()))
 }
 
-// take makes an image of a source one of the store, under names.
+// take stores an image of a source under names.
 func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool, tell func(Progress), names ...string) (Image, error) {
 	d, err := describe(ctx, src, raw, s.platform)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	}
 	m := d.image()
 	m.Imported = imported
-	// Nobody removes layers that no image has yet.
+	// This prevents the removal of layers that belong to no image yet.
 	busy, err := s.holdLayers()
 	if err != nil {
 		return Image{}, err
@@ -178,8 +179,8 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	return s.put(m, names...)
 }
 
-// layer fetches and unpacks a layer unless it is there. Who wants one that another
-// fetches waits for it.
+// layer fetches and unpacks a layer unless it exists. If another call fetches the
+// same layer, it waits for that.
 func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff string, tell func(Progress)) error {
 	select {
 	case s.tokens <- struct{}{}:
@@ -206,7 +207,7 @@ func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff str
 	return nil
 }
 
-// unpack puts a layer into its place, if it is what has the digest.
+// unpack moves a layer to its place if it matches its digest.
 func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 	plain, err := decompress.Reader(r)
 	if err != nil {
@@ -239,7 +240,7 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 	return s.dir.Publish(dir, s.layerOf(diff))
 }
 
-// lockWhile locks a file, and waits for it as long as there is reason to.
+// lockWhile locks a file, waiting as long as the context lasts.
 func lockWhile(ctx context.Context, file string) (*os.File, error) {
 	type outcome struct {
 		lock *os.File
@@ -254,7 +255,7 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 	case o := <-got:
 		return o.lock, o.err
 	case <-ctx.Done():
-		go func() { // it is given back when it comes, and nobody waits for that
+		go func() { // it is unlocked when it arrives, and no caller waits for that
 			if o := <-got; o.err == nil {
 				_ = storedir.Unlock(o.lock)
 			}
@@ -265,10 +266,11 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 
 const layersLock = "layers.lock"
 
-// holdLayers keeps layers from being removed until what it returns is unlocked.
+// holdLayers prevents the removal of layers until the file that it returns is
+// unlocked.
 func (s *Store) holdLayers() (*os.File, error) {
 	var f *os.File
-	err := s.dir.Locked(func() (err error) { // who removes layers does so locked
+	err := s.dir.Locked(func() (err error) { // layers are removed under this lock
 		if f, err = os.OpenFile(s.dir.Join(layersLock), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 			return err
 		}

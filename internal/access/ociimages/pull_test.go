@@ -101,7 +101,7 @@ func TestOneOfManyPullsFetches(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
 	var all sync.WaitGroup
 	for range 4 {
-		s, err := Open(dir, Options{Platform: amd64}) // as processes do
+		s, err := Open(dir, Options{Platform: amd64}) // like separate processes
 		must(t, err)
 		for range 3 {
 			all.Go(func() {
@@ -192,7 +192,7 @@ func TestAPullGoesOnWhereItStopped(t *testing.T) {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", at, whole.Len()-1, whole.Len()))
 			w.WriteHeader(http.StatusPartialContent)
 		}
-		if len(from) > 5 { // well again, after all attempts of the first pull
+		if len(from) > 5 { // works again, after all attempts of the first pull
 			_, _ = w.Write(whole.Bytes()[at:])
 			return true
 		}
@@ -314,7 +314,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 				t.Errorf("there are %v, %v; want none", images, err)
 			}
 			for _, left := range leftovers(t, s) {
-				if !strings.HasPrefix(left, layersDir) && !strings.HasSuffix(left, ".part") { // other layers may be good
+				if !strings.HasPrefix(left, layersDir) && !strings.HasSuffix(left, ".part") { // other layers may be intact
 					t.Errorf("it left %s", left)
 				}
 			}
@@ -322,7 +322,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 	}
 }
 
-// endless answers for ever to what has a part in its path.
+// endless responds without end to requests with a part in their path.
 func endless(what string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, what) {
@@ -336,7 +336,7 @@ func endless(what string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// bomb makes an image of one layer as it is.
+// bomb returns an image of one unchanged layer.
 func bomb(t *testing.T, compressed []byte) v1.Image {
 	t.Helper()
 	image, err := mutate.AppendLayers(imageOf(t, amd64), static.NewLayer(compressed, types.DockerLayer))
@@ -344,7 +344,7 @@ func bomb(t *testing.T, compressed []byte) v1.Image {
 	return image
 }
 
-// foreign makes an image whose layer lies elsewhere.
+// foreign returns an image whose layer is on another host.
 func foreign(t *testing.T) v1.Image {
 	t.Helper()
 	image, err := mutate.Append(imageOf(t, amd64), mutate.Addendum{Layer: layerWith(t, map[string]string{"a": "1"}), MediaType: types.DockerForeignLayer})

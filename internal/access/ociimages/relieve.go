@@ -9,17 +9,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
-// The thresholds of a kubelet's own collection of images, in percent of the disk.
+// The thresholds of a kubelet's image garbage collection, in percent of the disk.
 const (
 	fullPercent   = 85
 	enoughPercent = 80
-	// young is an image that somebody may be about to use.
+	// young is the age of images that may be about to be used.
 	young = 2 * time.Minute
 )
 
-// Relieve removes images if the disk that they are on is full to 85 % and more, until
-// it is to 80 %: those that are not in use, the longest unused first. Imported ones
-// stay, for no registry may have them, and those that came or were used just now. It returns the images that went.
+// Relieve removes images if their disk is full to 85 % or more, until it is full to
+// 80 %: those that are not in use, the least recently used first. It keeps imported
+// images, which no registry may have, and those that were just added or used. It
+// returns the removed images.
 func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 	disk, err := s.disk(s.Dir())
 	if err != nil {
@@ -38,9 +39,10 @@ func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 	})
 }
 
-// full adds to an error what can be done if it is that the disk is full, and removes what
-// is of no image, such as the layers that did fit of one: it would be in the way of all
-// others. Where even that fails, whoever collects or removes next does it.
+// full adds a remedy to an error that means that the disk is full, and removes what
+// belongs to no image, such as those layers of an image that did fit: they would
+// take the space of all others. If even that fails, the next collection or removal
+// does it.
 func (s *Store) full(ctx context.Context, err error) error {
 	if diskspace.Full(err) {
 		_ = s.sweep(ctx)

@@ -10,15 +10,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
-// TestADiskThatIsNearlyFullIsRelieved has a store of three images with 100 bytes in
-// common and 10 of each, on a disk of 1,000 bytes.
+// TestADiskThatIsNearlyFullIsRelieved uses a store of three images with 100 shared
+// bytes and 10 of each, on a disk of 1,000 bytes.
 func TestADiskThatIsNearlyFullIsRelieved(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		free     int64
-		imported string // stays
+		imported string // is kept
 		hold     string // is in use
-		hour     int64  // it is; 0 is 30
+		hour     int64  // the present hour; 0 is 30
 		want     []string
 	}{
 		"enough is free":         {free: 151, want: []string{"middle", "old", "young"}},
@@ -62,7 +62,7 @@ func TestOnlyAsManyImagesGoAsTheDiskNeeds(t *testing.T) {
 		}
 		return nil
 	}))
-	w.store.disk = func(string) (diskspace.Space, error) { return diskspace.Space{Used: 85, Free: 15}, nil } // 5 bytes above enough
+	w.store.disk = func(string) (diskspace.Space, error) { return diskspace.Space{Used: 85, Free: 15}, nil } // 5 bytes above the target
 	gone, err := w.store.Relieve(t.Context())
 	must(t, err)
 	if got, want := w.names(), []string{"middle", "young"}; len(gone) != 1 || !slices.Equal(got, want) {

@@ -16,13 +16,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 )
 
-// Root returns the root folder of an image, which is read-only for whoever uses it:
-// its files are those of other images, too. Until release is called, or this process
-// ends, the image stays.
+// Root returns the root folder of an image, which users must not write to: its
+// files are shared with other images. The image is kept until release is called or
+// this process exits.
 func (s *Store) Root(digest string) (dir string, release func(), err error) {
 	var held *os.File
 	dir = s.rootOf(digest)
-	err = s.change(func(i *index) error { // who removes it does so locked, too
+	err = s.change(func(i *index) error { // it is removed under this lock, too
 		if err := i.used(s, digest); err != nil {
 			return err
 		}
@@ -41,14 +41,14 @@ func (s *Store) Root(digest string) (dir string, release func(), err error) {
 	return dir, func() {
 		once.Do(func() {
 			_ = storedir.Unlock(held) // it was only locked
-			// How long it is unused counts from now. If that cannot be noted, it counts
-			// from when it was asked for.
+			// The time without use starts now. If that cannot be recorded, it starts when
+			// the root was requested.
 			_ = s.change(func(i *index) error { return i.used(s, digest) })
 		})
 	}, nil
 }
 
-// used notes that an image is used now.
+// used records that an image is used now.
 func (i *index) used(s *Store, digest string) error {
 	n := slices.IndexFunc(i.Images, func(m Image) bool { return m.Digest == digest })
 	if n < 0 {
@@ -58,7 +58,7 @@ func (i *index) used(s *Store, digest string) error {
 	return nil
 }
 
-// InUse reports whether anybody uses the root folder of an image now.
+// InUse reports whether the root folder of an image is in use.
 func (s *Store) InUse(digest string) (used bool, err error) {
 	err = s.dir.Locked(func() error {
 		unused, err := free(s.rootOf(digest))
@@ -68,8 +68,8 @@ func (s *Store) InUse(digest string) (used bool, err error) {
 	return used, err
 }
 
-// free reports whether nobody uses a root folder. It is asked while the store is
-// locked.
+// free reports whether a root folder is not in use. The caller must hold the
+// store's lock.
 func free(dir string) (bool, error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -86,8 +86,8 @@ func free(dir string) (bool, error) {
 	return !busy, errors.Join(err, storedir.Unlock(f))
 }
 
-// compose makes the root folder of an image whose layers are there, unless it is
-// there.
+// compose creates the root folder of an image whose layers exist, unless the root
+// folder exists.
 func (s *Store) compose(ctx context.Context, m Image) error {
 	place := s.rootOf(m.Digest)
 	if _, err := os.Lstat(place); err == nil {

@@ -25,43 +25,43 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// Options say how a Store works. The zero value is good.
+// Options configure a Store. The zero value is valid.
 type Options struct {
-	// Registry is how registries are asked.
+	// Registry configures requests to registries.
 	Registry registry.Options
 	// Platform is that of the images; zero is Linux on the processor of this program.
 	Platform v1.Platform
-	// Limits bound one image; zero is ten times what the images of providers
-	// have.
+	// Limits limit one image; zero is ten times the size of the images of providers.
 	Limits Limits
-	// Concurrent is how many layers are fetched and unpacked at a time, of all images;
+	// Concurrent is how many layers of all images are fetched and unpacked at a time;
 	// 0 is 4.
 	Concurrent int
-	// Now is the time at which images come and are used; nil is that of the host.
+	// Now returns the time at which images are added and used; nil is that of the
+	// host.
 	Now func() time.Time
 }
 
-// Limits bound what one image may be.
+// Limits limit the size of one image.
 type Limits struct {
 	Layers int
-	// Files and Bytes are of each layer as it is unpacked, Bytes also of all together.
+	// Files and Bytes are for each unpacked layer, Bytes also for all together.
 	Files int
 	Bytes int64
 	// Compressed is how many bytes all layers may have as they are fetched.
 	Compressed int64
 }
 
-// defaultLimits are ten times what the images of providers have.
+// defaultLimits are ten times the size of the images of providers.
 var defaultLimits = Limits{Layers: 256, Files: 200_000, Bytes: 8 << 30, Compressed: 4 << 30}
 
-// Store keeps images in a folder.
+// Store stores images in a folder.
 type Store struct {
 	dir      storedir.Dir
 	asked    registry.Options
 	registry *registry.Client
 	platform v1.Platform
 	limits   Limits
-	tokens   chan struct{} // one for each layer that may be worked on
+	tokens   chan struct{} // one for each layer that may be processed concurrently
 	disk     func(dir string) (diskspace.Space, error)
 	now      func() time.Time
 }
@@ -74,7 +74,7 @@ const (
 	partsDir  = "parts"
 )
 
-// Open returns the store of a folder, which is made if it is not there. Nobody but
+// Open returns the store of a folder, which is created if it does not exist. Only
 // its owner can enter it.
 func Open(dir string, o Options) (*Store, error) {
 	d, err := storedir.Open(dir, layersDir, rootsDir, partsDir)
@@ -101,35 +101,36 @@ func Open(dir string, o Options) (*Store, error) {
 // Dir is the folder of the store.
 func (s *Store) Dir() string { return string(s.dir) }
 
-// Image is one that a Store keeps.
+// Image is an image in a Store.
 type Image struct {
 	// Digest is that of its manifest: "sha256:" and 64 digits.
 	Digest string `json:"digest"`
-	// Names are those by which it was asked for or brought, in full:
-	// docker.io/library/busybox:1.36. There may be none, when its last one has gone to
-	// another image.
+	// Names are the full names under which it was pulled or imported:
+	// docker.io/library/busybox:1.36. There may be none, after its last name was moved
+	// to another image.
 	Names []string `json:"names"`
-	// Platform is what it runs on, such as linux/amd64.
+	// Platform is the platform on which it runs, such as linux/amd64.
 	Platform string `json:"platform"`
 	Config   Config `json:"config"`
-	// Layers are the digests of what they unpack to, lowest first.
+	// Layers are the digests of its unpacked layers, lowest first.
 	Layers []string `json:"layers"`
-	// Imported says that a file brought it: no registry may have it.
+	// Imported is true if it is from a file: no registry may have it.
 	Imported bool `json:"imported,omitempty"`
-	// Size is how many bytes its files have, those shared with other images included.
+	// Size is the size of its files in bytes, including those shared with other
+	// images.
 	Size int64 `json:"size"`
-	// Added and Used are when it came, and when its root was last asked for or
-	// given back.
+	// Added and Used are when it was added, and when its root was last requested or
+	// released.
 	Added time.Time `json:"added"`
 	Used  time.Time `json:"used"`
 }
 
-// Config is how an image wants to be run.
+// Config is how an image is run by default.
 type Config struct {
 	Entrypoint   []string          `json:"entrypoint,omitempty"`
 	Cmd          []string          `json:"cmd,omitempty"`
 	Env          []string          `json:"env,omitempty"`
-	User         string            `json:"user,omitempty"` // as written: 65532:65532, or names
+	User         string            `json:"user,omitempty"` // as in the image: 65532:65532, or names
 	WorkingDir   string            `json:"workingDir,omitempty"`
 	StopSignal   string            `json:"stopSignal,omitempty"`
 	Volumes      []string          `json:"volumes,omitempty"`
@@ -137,26 +138,26 @@ type Config struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 }
 
-// MissingError says that a store has no such image.
+// MissingError means that a store has no such image.
 type MissingError struct{ Wanted, Dir string }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("no image %s in %s: fetch it with \"capstan image pull\", or bring it with \"capstan image import\"", e.Wanted, e.Dir)
 }
 
-// InUseError says that an image which should go is in use.
+// InUseError means that an image cannot be removed because it is in use.
 type InUseError struct{ Digest string }
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("image %s is in use: delete the Pods that run it first", e.Digest)
 }
 
-// index is what a store writes down.
+// index is the list of images that a store records.
 type index struct {
 	Images []Image `json:"images"`
 }
 
-// load reads what there is.
+// load reads the index.
 func (s *Store) load() (index, error) {
 	text, err := os.ReadFile(s.dir.Join(indexFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +173,7 @@ func (s *Store) load() (index, error) {
 	return i, nil
 }
 
-// change changes what there is, as one of all processes.
+// change changes the index while no other process does.
 func (s *Store) change(f func(i *index) error) error {
 	return s.dir.Locked(func() error {
 		i, err := s.load()
@@ -204,8 +205,8 @@ func (s *Store) List() ([]Image, error) {
 
 var digits = regexp.MustCompile(`^[0-9a-f]{6,64}$`)
 
-// Find returns an image by a name, as people write it, or by a digest, of which the
-// first digits are enough. Without one the error is a MissingError.
+// Find returns an image by a name, which may be abbreviated, or by a digest, of
+// which the first digits suffice. If there is none, the error is a MissingError.
 func (s *Store) Find(wanted string) (Image, error) {
 	i, err := s.load()
 	if err != nil {
@@ -221,7 +222,7 @@ func (s *Store) Find(wanted string) (Image, error) {
 	return i.Images[n], nil
 }
 
-// find returns the number of an image, or -1.
+// find returns the index of an image, or -1.
 func (i index) find(wanted string) (int, error) {
 	if name, err := registry.Name(wanted); err == nil {
 		if n := slices.IndexFunc(i.Images, func(m Image) bool { return slices.Contains(m.Names, name) }); n >= 0 {
@@ -244,8 +245,7 @@ func (i index) find(wanted string) (int, error) {
 	return found, nil
 }
 
-// put makes an image one of those that there are, under a further name or none. A
-// name is that of one image.
+// put adds an image, under a further name or none. Each name belongs to one image.
 func (s *Store) put(m Image, names ...string) (Image, error) {
 	err := s.change(func(i *index) error {
 		for n := range i.Images {
@@ -267,26 +267,28 @@ func (s *Store) put(m Image, names ...string) (Image, error) {
 	return m, err
 }
 
-// hexOf is the part of a digest that is the name of a file.
+// hexOf returns the part of a digest that is used as a file name.
 func hexOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
 
 func (s *Store) rootOf(digest string) string { return s.dir.Join(rootsDir, hexOf(digest)) }
 
 func (s *Store) layerOf(digest string) string { return s.dir.Join(layersDir, hexOf(digest)) }
 
-// layerLimits are those of one layer of an image that may have so many bytes yet.
+// layerLimits returns the limits of one layer, given how many bytes the image may
+// still have.
 func (s *Store) layerLimits(bytes int64) layers.Limits {
 	return layers.Limits{Files: s.limits.Files, Bytes: bytes}
 }
 
-// layerInfo is written beside an unpacked layer: that it has it says that it is whole.
+// layerInfo is written next to an unpacked layer: its presence means that the layer
+// is complete.
 type layerInfo struct {
 	Bytes int64 `json:"bytes"`
 }
 
 const infoFile = "layer.json"
 
-// sizeOf returns how many bytes an unpacked layer has, and whether it is there.
+// sizeOf returns the size of an unpacked layer in bytes, and whether it exists.
 func (s *Store) sizeOf(digest string) (int64, bool) {
 	text, err := os.ReadFile(filepath.Join(s.layerOf(digest), infoFile))
 	var i layerInfo

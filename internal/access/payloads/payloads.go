@@ -3,9 +3,9 @@
 // Package payloads reads the Secrets and ConfigMaps whose data is applied to
 // workload clusters.
 //
-// A management cluster may hold any number of others. What is watched is metadata
-// alone, of Secrets only those of the type that may be applied; data is read when
-// it is needed, once for all clusters.
+// A management cluster may have any number of other Secrets and ConfigMaps. Only
+// metadata is watched, of Secrets only those of the type that may be applied; data
+// is read when needed, once for all clusters.
 package payloads
 
 import (
@@ -30,23 +30,22 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
-// kept bounds the data of which the objects stay in memory for the next cluster
-// that wants them: in bytes as it was read. As objects they take some ten times
-// as much.
+// kept limits the objects in memory that are kept for the next cluster: in bytes of
+// their data. As objects they take some ten times as much.
 const kept = 4 << 20
 
-// ErrWrongType says that a Secret is not of the type that may be applied.
+// ErrWrongType means that a Secret is not of the type that may be applied.
 var ErrWrongType = fmt.Errorf("it is not of type %s", addonsv1.ClusterResourceSetSecretType)
 
-// ErrNotFound says that there is no such object.
+// ErrNotFound means that the object does not exist.
 var ErrNotFound = errors.New("it does not exist")
 
 // Store reads payloads.
 type Store struct {
 	live    client.Reader
-	watched cache.Cache // metadata; nil reads it live
+	watched cache.Cache // metadata; if nil, it is read live
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	read map[key]*memo
 	size int // of all memos
 	uses int
@@ -58,26 +57,26 @@ type key struct {
 	addonsv1.ResourceRef
 }
 
-// memo is what was read of an object last.
+// memo is the cached result of the last read of an object.
 type memo struct {
-	reading sync.Mutex // held while it is read, so that only one does
+	reading sync.Mutex // held while it is read, so that it is read once
 
 	uid     types.UID
 	version string
 	hash    string
-	payload *resourceset.Payload // nil to save room
+	payload *resourceset.Payload // nil to save memory
 	size    int                  // of payload
-	used    int                  // when; more is later
+	used    int                  // when; larger is later
 }
 
-// New makes a Store that reads past the cache, and by watched knows what has
-// changed; nil looks each time.
+// New returns a Store that reads without the cache. It uses watched to detect
+// changes; if nil, it reads the metadata each time.
 func New(live client.Reader, watched cache.Cache) *Store {
 	return &Store{live: live, watched: watched, read: map[key]*memo{}}
 }
 
-// Watch makes a cache of what a Store has to know, in a namespace or in all. The
-// manager has to run it.
+// Watch returns a cache of the metadata that a Store needs, in a namespace or in
+// all. The manager must run it.
 func Watch(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	o := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -92,7 +91,7 @@ func Watch(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	return cache.New(mgr.GetConfig(), o)
 }
 
-// Sources wake a controller by what happens to Secrets and ConfigMaps.
+// Sources trigger a controller when Secrets and ConfigMaps change.
 func (s *Store) Sources(toRequests handler.MapFunc) (all []source.Source) {
 	for _, kind := range []addonsv1.ClusterResourceSetResourceKind{addonsv1.SecretClusterResourceSetResourceKind, addonsv1.ConfigMapClusterResourceSetResourceKind} {
 		all = append(all, source.Kind[client.Object](s.watched, metadata(kind), handler.EnqueueRequestsFromMapFunc(toRequests), controller.Changed()))
@@ -100,7 +99,8 @@ func (s *Store) Sources(toRequests handler.MapFunc) (all []source.Source) {
 	return all
 }
 
-// Ref is how a ClusterResourceSet of its namespace names an object of Sources.
+// Ref returns how a ClusterResourceSet in its namespace refers to an object of
+// Sources.
 func Ref(obj client.Object) addonsv1.ResourceRef {
 	return addonsv1.ResourceRef{Kind: addonsv1.ClusterResourceSetResourceKind(obj.GetObjectKind().GroupVersionKind().Kind), Name: obj.GetName()}
 }
@@ -111,15 +111,15 @@ func metadata(kind addonsv1.ClusterResourceSetResourceKind) *metav1.PartialObjec
 	return m
 }
 
-// Find returns the metadata of what a reference names. ErrNotFound and
-// ErrWrongType say that there is nothing to apply.
+// Find returns the metadata of the object of a reference. ErrNotFound and
+// ErrWrongType mean that there is nothing to apply.
 func (s *Store) Find(ctx context.Context, namespace string, ref addonsv1.ResourceRef) (*metav1.PartialObjectMetadata, error) {
 	if s.watched != nil {
 		m := metadata(ref.Kind)
 		err := s.watched.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, m)
 		if err == nil || !apierrors.IsNotFound(err) || ref.Kind != addonsv1.SecretClusterResourceSetResourceKind {
 			return m, translated(err, ref)
-		} // a Secret that is not shown may be one of another type
+		} // a Secret that is not found may be one of another type
 	}
 	obj, _, err := s.get(ctx, namespace, ref)
 	if err != nil {
@@ -172,14 +172,14 @@ func translated(err error, ref addonsv1.ResourceRef) error {
 	return nil
 }
 
-// Hash returns the hash of an object's data. It is read only if it has changed
-// since it was read last.
+// Hash returns the hash of an object's data. It reads the data only if it has
+// changed since the last read.
 func (s *Store) Hash(ctx context.Context, namespace string, ref addonsv1.ResourceRef) (string, error) {
 	p, err := s.load(ctx, key{namespace, ref}, false)
 	return p.Hash, err
 }
 
-// Read returns what an object holds. Nobody may change it.
+// Read returns the content of an object. Callers must not change it.
 func (s *Store) Read(ctx context.Context, namespace string, ref addonsv1.ResourceRef) (resourceset.Payload, error) {
 	return s.load(ctx, key{namespace, ref}, true)
 }
@@ -231,7 +231,7 @@ func (s *Store) forget(k key) {
 	}
 }
 
-// known returns what a memo says of an object as it is now.
+// known returns the content in a memo if it is that of the current object.
 func (s *Store) known(m *memo, obj client.Object, whole bool) (p resourceset.Payload, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,12 +246,12 @@ func (s *Store) known(m *memo, obj client.Object, whole bool) (p resourceset.Pay
 	return *m.payload, true
 }
 
-// keep remembers what was read, at the cost of what was used longest ago.
+// keep caches what was read, evicting the least recently used content.
 func (s *Store) keep(k key, m *memo, obj client.Object, p *resourceset.Payload, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.read[k] != m {
-		return // it was forgotten meanwhile
+		return // it was evicted meanwhile
 	}
 	s.uses++
 	s.size += size - m.size

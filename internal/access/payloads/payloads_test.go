@@ -20,7 +20,7 @@ import (
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 )
 
-// watched shows the metadata of what is there: of Secrets, those of the type.
+// watched returns the metadata of existing objects: of Secrets, those of the type.
 type watched struct {
 	cache.Cache
 	live client.Client
@@ -30,7 +30,8 @@ func (w watched) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return w.live.Get(ctx, key, obj, opts...)
 }
 
-// counted is a Store on objects, and how often data was read.
+// counted returns a Store of objects, and a function that returns how often data
+// was read.
 func counted(t *testing.T, objects ...client.Object) (*Store, client.Client, func() int) {
 	t.Helper()
 	var mu sync.Mutex

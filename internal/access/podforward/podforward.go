@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podforward reaches what runs in a workload cluster when only its API
-// server is known: a port of a static Pod in kube-system.
+// Package podforward connects to a port of a static Pod in kube-system of a
+// workload cluster through the cluster's API server.
 package podforward
 
 import (
@@ -28,15 +28,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/spdy"
 )
 
-// link is a connection that streams are opened over.
+// link is a connection on which streams are opened.
 type link interface {
 	CreateStream(headers http.Header) (httpstream.Stream, error)
 	Close() error
 }
 
-// Open opens one stream to a port of a Pod in kube-system: SPDY inside a
-// websocket, or bare SPDY where the API server or a proxy before it does not know
-// the former. The context bounds the opening alone.
+// Open opens one stream to a port of a Pod in kube-system: SPDY inside a websocket,
+// or plain SPDY if the API server or a proxy before it does not support that. The
+// context bounds only the opening.
 func Open(ctx context.Context, config *rest.Config, pod string, port int) (net.Conn, error) {
 	u, err := podURL(config, pod)
 	if err != nil {
@@ -49,14 +49,14 @@ func Open(ctx context.Context, config *rest.Config, pod string, port int) (net.C
 	if err != nil {
 		return nil, err
 	}
-	// CreateStream waits for the other side and knows no context.
+	// CreateStream waits for the other side and has no context.
 	stop := context.AfterFunc(ctx, func() { _ = link.Close() })
 	conn, err := newStream(link, pod, port)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		_ = link.Close() // What failed is told already.
+		_ = link.Close() // The cause has been reported already.
 		return nil, err
 	}
 	return conn, nil
@@ -95,17 +95,17 @@ func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (link, 
 	if err != nil {
 		return nil, err
 	}
-	_ = resp.Body.Close() // It has none: the connection is the websocket's now.
+	_ = resp.Body.Close() // It has no body: the connection belongs to the websocket now.
 	return spdy.Client(portforward.NewTunnelingConnection(u.Path, up.conn)), nil
 }
 
-// buffer is how much of a websocket is read and written at once, in bytes:
-// client-go's, 32 KiB and the byte that says which channel they are of.
+// buffer is how many bytes of a websocket are read and written at once: as in
+// client-go, 32 KiB and the byte of the channel number.
 const buffer = 32<<10 + 1024
 
-// upgrade is a round trip that makes a websocket. Client-go's goes neither the
-// way that the configuration dials nor without a proxy of the environment, both
-// of which every other request of the same configuration does.
+// upgrade is a round trip that opens a websocket. Client-go's uses neither the
+// dialer of the configuration nor a proxy of the environment, unlike all other
+// requests of the same configuration.
 type upgrade struct {
 	dialer websocket.Dialer
 	conn   *websocket.Conn
@@ -129,9 +129,9 @@ func (u *upgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refused says why no websocket was made, in the server's words.
+// refused returns why no websocket was opened, in the server's words.
 func refused(resp *http.Response) error {
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxReport)) // what there is of it; the status is enough
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxReport)) // partial text is enough, as the status is known
 	_ = resp.Body.Close()
 	return fmt.Errorf("no websocket: %s: %s", resp.Status, said)
 }
@@ -164,7 +164,7 @@ func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (link, error
 	if err != nil {
 		return nil, err
 	}
-	carried, err := upgrader.NewConnection(resp) // which reads of a refusal what it says
+	carried, err := upgrader.NewConnection(resp) // which reads the text of a refusal
 	if err != nil {
 		return nil, err
 	}
@@ -174,9 +174,9 @@ func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (link, error
 	return carried, nil
 }
 
-// refusals bounds the body of an answer that refuses to switch protocols: it
-// would be read to its end, and to close it would do so as well. Its connection
-// is nobody's, and is closed when it is collected.
+// refusals limits the body of a response that refuses to switch protocols: it would
+// be read to its end, and closing it would do so as well. Its connection has no
+// owner, and is closed when it is garbage collected.
 type refusals struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -188,8 +188,8 @@ func (r refusals) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// stream is the data stream of a port-forward as a connection. What the other
-// side reports on the error stream becomes the error of the next read.
+// stream is the data stream of a port-forward as a connection. An error that the
+// other side reports on the error stream is returned by the next read.
 type stream struct {
 	httpstream.Stream
 	link link
@@ -209,7 +209,7 @@ func newStream(link link, pod string, port int) (*stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the error stream: %w", err)
 	}
-	if err := errs.Close(); err != nil { // we never write to it
+	if err := errs.Close(); err != nil { // it is never written to
 		return nil, fmt.Errorf("close our side of the error stream: %w", err)
 	}
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
@@ -222,16 +222,16 @@ func newStream(link link, pod string, port int) (*stream, error) {
 	return s, nil
 }
 
-// maxReport bounds what is read from the error stream.
+// maxReport limits what is read from the error stream.
 const maxReport = 4 << 10
 
 func (s *stream) listen(errs io.Reader) {
-	report, _ := io.ReadAll(io.LimitReader(errs, maxReport)) // a broken link shows on the data stream too
+	report, _ := io.ReadAll(io.LimitReader(errs, maxReport)) // a broken link also causes an error on the data stream
 	if len(report) > 0 {
 		s.mu.Lock()
 		s.broken = errors.New(strings.TrimSpace(string(report)))
 		s.mu.Unlock()
-		_ = s.link.Close() // Nothing more will come.
+		_ = s.link.Close() // No data follows.
 	}
 	close(s.told)
 }
@@ -252,12 +252,12 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// reportTimeout is how long a report may come after the end of the data stream.
+// reportTimeout is how long a report may take after the end of the data stream.
 const reportTimeout = time.Second
 
-// reason prefers what the other side said to what the stream noticed. The word
-// comes on a stream of its own and may be the later one: without waiting for it
-// the same trouble would have now this text and now that.
+// reason prefers the error that the other side reported to that of the stream. The
+// report has a separate stream and may arrive later: without waiting, the text for
+// the same problem would vary.
 func (s *stream) reason(err error) error {
 	late := time.NewTimer(reportTimeout)
 	defer late.Stop()
@@ -273,15 +273,15 @@ func (s *stream) reason(err error) error {
 	return err
 }
 
-// Close ends the port-forward, which carries nothing but this stream.
+// Close closes the port-forward, whose only stream this is.
 func (s *stream) Close() error {
 	err := s.link.Close()
 	<-s.told
 	return err
 }
 
-// The connection is bounded by contexts and by what its users do about time:
-// deadlines have no counterpart in a stream.
+// The connection is bounded by contexts and by the timeouts of its users: streams
+// do not support deadlines.
 
 func (s *stream) LocalAddr() net.Addr              { return addr("port-forward") }
 func (s *stream) RemoteAddr() net.Addr             { return addr(s.pod) }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// cut is a data stream that ends at once.
+// cut is a data stream that ends immediately.
 type cut struct{ httpstream.Stream }
 
 func (cut) Read([]byte) (int, error) { return 0, io.EOF }

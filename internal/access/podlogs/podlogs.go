@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlogs keeps what containers of Pods write: in files of bounded size in
-// a folder of the plane's user alone, in the format of container runtimes, with
-// the time and the stream of each line.
+// Package podlogs stores the output of Pods' containers: in files of limited size
+// in a folder accessible only to the plane's user, in the format of container
+// runtimes, with the time and the stream of each line.
 package podlogs
 
 import (
@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// maxFile is how large a file gets before it is set aside for a new one; the one
-	// set aside before it is deleted then. So a run keeps at most twice as much.
+	// maxFile is the size at which a file is rotated; the previously rotated file is
+	// deleted then. So a run uses at most twice as much.
 	maxFile = 10 << 20
-	// maxLine is how much of a line stands in one entry, as elsewhere.
+	// maxLine is how much of a line is in one entry, as in other runtimes.
 	maxLine = 16 << 10
 	format  = time.RFC3339Nano
 )
@@ -32,7 +32,7 @@ const (
 // Store is the folder of all logs.
 type Store struct {
 	dir string
-	// Left reports what could not be removed of an earlier process; nil if nothing.
+	// Left is what could not be removed of an earlier process; nil if nothing.
 	Left  error
 	limit int64
 	now   func() time.Time
@@ -41,8 +41,8 @@ type Store struct {
 	runs map[string]*Log
 }
 
-// Open makes the folder, and removes or moves away what an earlier process left in it:
-// its Pods have ended with it.
+// Open creates the folder, and removes or moves away what an earlier process left
+// in it: its Pods have ended with it.
 func Open(dir string, now func() time.Time) (*Store, error) {
 	s := &Store{dir: dir, Left: filetree.Discard(dir), limit: maxFile, now: now, runs: map[string]*Log{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -51,26 +51,26 @@ func Open(dir string, now func() time.Time) (*Store, error) {
 	return s, nil
 }
 
-// Log is that of one run of a container.
+// Log is the log of one run of a container.
 type Log struct {
 	path  string
 	limit int64
 	now   func() time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	file    *os.File
 	size    int64
-	rotated int           // how often it was
+	rotated int           // the number of rotations
 	changed chan struct{} // closed by the next entry, or the end
 	ended   bool
-	last    []string // the latest lines, for who asks why it ended
-	lost    error    // why lines are not kept any more
+	last    []string // the latest lines, to show why it exited
+	lost    error    // why lines are no longer stored
 }
 
 func key(pod, container string, run int) string { return fmt.Sprintf("%s/%s/%d", pod, container, run) }
 
-// Begin makes the log of a run. The one before it is kept, and those before that
-// are deleted. A Pod is named by what is unique to it.
+// Begin creates the log of a run. The previous log is kept, and earlier ones are
+// deleted. A Pod is identified by a unique name.
 func (s *Store) Begin(pod, container string, run int) (*Log, error) {
 	dir := filepath.Join(s.dir, pod, container)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -92,7 +92,7 @@ func (s *Store) Begin(pod, container string, run int) (*Log, error) {
 	return l, nil
 }
 
-// Find returns the log of a run, nil if there is none.
+// Find returns the log of a run; nil if not found.
 func (s *Store) Find(pod, container string, run int) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +127,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Copy takes all that a stream, stdout or stderr, says until it ends. It never
-// stops reading for want of space: the container would stop as well.
+// Copy stores everything that a stream, stdout or stderr, contains until it ends.
+// It never stops reading for lack of space: the container would block as well.
 func (l *Log) Copy(stream string, from io.Reader) {
 	r := bufio.NewReaderSize(from, maxLine)
 	for {
@@ -169,7 +169,7 @@ func (l *Log) add(stream string, line []byte, partial bool) {
 	l.changed = make(chan struct{})
 }
 
-// rotate sets the file aside, and begins a new one.
+// rotate rotates the file and starts a new one.
 func (l *Log) rotate() error {
 	if err := os.Rename(l.path, l.aside()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -178,13 +178,13 @@ func (l *Log) rotate() error {
 	if err != nil {
 		return err
 	}
-	_ = l.file.Close() // what it holds is written
+	_ = l.file.Close() // its content is written
 	l.file, l.size = file, 0
 	l.rotated++
 	return nil
 }
 
-// What a container wrote last is shown where there is no room for more.
+// The end of a container's output is shown where space is limited.
 const (
 	lastLines = 5
 	lastBytes = 1 << 10
@@ -200,7 +200,7 @@ func (l *Log) remember(line string) {
 	}
 }
 
-// Last are the latest lines, a kilobyte at most.
+// Last returns the latest lines, a kilobyte at most.
 func (l *Log) Last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +208,7 @@ func (l *Log) Last() string {
 	return text[max(0, len(text)-lastBytes):]
 }
 
-// End says that nothing more comes.
+// End marks the end of the log.
 func (l *Log) End() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,8 +220,8 @@ func (l *Log) End() error {
 	return l.file.Close()
 }
 
-// content is all that is kept, how often it was rotated, and a channel that is
-// closed by more; nil if there will be none.
+// content returns everything that is stored, the number of rotations, and a channel
+// that is closed when there is more; nil after the end.
 func (l *Log) content() (entries []byte, rotated int, more chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ticking is a clock that moves on by a second with each look.
+// ticking returns a clock that advances by a second with each call.
 func ticking() func() time.Time {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return func() time.Time { now = now.Add(time.Second); return now }
@@ -165,7 +165,7 @@ func TestALongLineIsOneLineAgain(t *testing.T) {
 func TestWhatCannotBeKeptIsReadAllTheSame(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t)
-	if err := l.file.Close(); err != nil { // as if the disk were broken
+	if err := l.file.Close(); err != nil { // simulates a broken disk
 		t.Fatal(err)
 	}
 	from := strings.NewReader("one\ntwo\nthree\n")

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Options say what of a log is read; the zero value reads all that there is now.
+// Options select what is read of a log; the zero value reads everything that exists
+// now.
 type Options struct {
-	// Follow waits for more until the run ends.
+	// Follow waits for further lines until the run ends.
 	Follow bool
-	// Tail is how many lines are read at most of those that there are; nil reads
-	// all.
+	// Tail is the maximum number of existing lines to read; nil reads all.
 	Tail *int64
-	// Since is from when on, zero from the beginning.
+	// Since is the time of the first line to read; zero is the start.
 	Since time.Time
 	// Timestamps puts the time before each line.
 	Timestamps bool
-	// Limit is how many bytes are read at most; 0 is no limit.
+	// Limit is the maximum number of bytes to read; 0 is no limit.
 	Limit int64
 	// Stream is stdout or stderr; "" is both.
 	Stream string
@@ -31,7 +31,7 @@ type Options struct {
 
 var errEnough = errors.New("as much as was asked for")
 
-// Read writes a log as it is asked for.
+// Read writes the selected part of a log.
 func (l *Log) Read(ctx context.Context, o Options, w io.Writer) error {
 	if o.Limit > 0 {
 		w = &limited{w, o.Limit}
@@ -56,7 +56,7 @@ func (l *Log) read(ctx context.Context, o Options, w io.Writer) error {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return nil // who follows has gone
+			return nil // the client has disconnected
 		}
 		var next []byte
 		next, rotated, current, more, err = l.since(rotated, current)
@@ -71,7 +71,7 @@ func (l *Log) read(ctx context.Context, o Options, w io.Writer) error {
 	return nil
 }
 
-// currentSize is how much of what content returned is of the present file.
+// currentSize returns how much of the result of content is from the current file.
 func (l *Log) currentSize(all []byte, rotated int) int64 {
 	if rotated == 0 {
 		return int64(len(all))
@@ -83,8 +83,8 @@ func (l *Log) currentSize(all []byte, rotated int) int64 {
 	return int64(len(all)) - info.Size()
 }
 
-// since is what came after so much of the file that was current after so many
-// rotations. What was deleted meanwhile is lost.
+// since returns what was written after an offset in the file that was current after
+// a number of rotations. What was deleted meanwhile is lost.
 func (l *Log) since(rotated int, offset int64) (next []byte, now int, size int64, more chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,13 +128,13 @@ type entry struct {
 	partial bool
 }
 
-// chosen are the entries that are asked for.
+// chosen returns the selected entries.
 func chosen(b []byte, o Options) []entry {
 	var all []entry
 	for line := range bytes.Lines(b) {
 		fields := bytes.SplitN(bytes.TrimSuffix(line, []byte("\n")), []byte(" "), 4)
 		if len(fields) < 4 || !bytes.HasSuffix(line, []byte("\n")) {
-			continue // torn by a full disk
+			continue // truncated by a full disk
 		}
 		at, err := time.Parse(format, string(fields[0]))
 		if err != nil || o.Stream != "" && o.Stream != string(fields[1]) || at.Before(o.Since) {

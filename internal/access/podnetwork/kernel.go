@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podnetwork makes the network of the Pods of one node, so that they reach
-// those of all other nodes, which are on the same link. A Plan says which addresses
-// they get, which routes lead to the others, and whose traffic is masqueraded. It is
-// brought into the kernel, and into the configuration of CNI; what that makes is
-// marked as ours, and all else is left alone.
+// Package podnetwork configures the network of the Pods of one node, so that they
+// reach those of all other nodes, which are on the same link. A Plan has the
+// addresses of the Pods, the routes to the others, and whose traffic is
+// masqueraded. It is written to the kernel and to the CNI configuration; the
+// results are marked as ours, and everything else is left unchanged.
 package podnetwork
 
 import (
@@ -21,11 +21,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protocol marks the routes that are ours. Numbers from 192 on are nobody's in the
-// kernel's list and in that of iproute2.
+// protocol marks our routes. Numbers from 192 on are not assigned in the kernel's
+// list and in that of iproute2.
 const protocol = 202
 
-// SetRoutes makes the routes of a plan the only ones that are ours.
+// SetRoutes replaces our routes by those of a plan.
 func SetRoutes(want []Route) error {
 	have, err := routes()
 	if err != nil {
@@ -46,7 +46,7 @@ func SetRoutes(want []Route) error {
 	return errors.Join(errs...)
 }
 
-// routes are those of ours that are there.
+// routes returns our existing routes.
 func routes() ([]Route, error) {
 	found, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
@@ -73,7 +73,7 @@ func kernelRoute(r Route) *netlink.Route {
 	}
 }
 
-// MTU returns that of the link to other nodes: the one of the default route; 0 if
+// MTU returns the MTU of the link to other nodes, which has the default route; 0 if
 // there is none.
 func MTU() (int, error) {
 	found, err := netlink.RouteList(nil, netlink.FAMILY_V4)
@@ -93,9 +93,8 @@ func MTU() (int, error) {
 	return 0, nil
 }
 
-// WriteConfig makes text the content of a file of CNI's configuration, at once:
-// containerd watches the folder and reads what it finds. A file that has it is left
-// alone.
+// WriteConfig writes a CNI configuration file atomically: containerd watches the
+// folder and reads its files. A file with the same content is not written.
 func WriteConfig(file string, text []byte) error {
 	have, err := os.ReadFile(file)
 	if err == nil && bytes.Equal(have, text) {
@@ -104,7 +103,7 @@ func WriteConfig(file string, text []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A name that CNI does not read.
+	// CNI ignores this name.
 	f, err := os.CreateTemp(filepath.Dir(file), ".capstan-*.tmp")
 	if err != nil {
 		return fmt.Errorf("write the configuration of CNI: %w", err)

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNamespace runs a test in a network namespace of its own, which has the link eth0
-// with an address. Only root can.
+// inNamespace runs a test in a separate network namespace, which has the link eth0
+// with an address. It needs root.
 func inNamespace(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("a network namespace is made by root alone")
 	}
-	// The thread is never given back: it ends with the test, and its namespace with it.
+	// The thread is never unlocked: it ends with the test, and its namespace with it.
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("no network namespace can be made here: %v", err)
@@ -83,7 +83,7 @@ func TestTheMTUIsThatOfTheDefaultRoute(t *testing.T) {
 func TestMasqueradingIsSetAsAWhole(t *testing.T) {
 	inNamespace(t)
 	own, pods := prefixes("10.244.0.0/24"), prefixes("10.244.0.0/24", "10.244.1.0/24")
-	for range 2 { // the second time it replaces the first
+	for range 2 { // the second call replaces the first result
 		if err := SetMasquerade(own, pods); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestMasqueradingIsSetAsAWhole(t *testing.T) {
 		t.Fatalf("the chains are %v, %v; want one", chains, err)
 	}
 	rules, err := c.GetRules(chains[0].Table, chains[0])
-	// Groups of both families, two prefixes of Pods, and the node's own.
+	// Multicast of both families, two prefixes of Pods, and the node's own.
 	if err != nil || len(rules) != 5 {
 		t.Errorf("there are %d rules, %v; want 5", len(rules), err)
 	}

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// table is ours in netfilter; another program that has one of this name loses it.
+// table is our netfilter table; a table of another program with this name is
+// replaced.
 const table = "capstan-network"
 
-// What the kernel says of a packet: where its addresses lie in the header of each
-// family, and how long they are.
+// The format of packets of each family: the offsets of the addresses in the header,
+// and their length.
 var families = []struct {
 	proto                  byte
 	source, target, length uint32
@@ -26,16 +27,16 @@ var families = []struct {
 	{unix.NFPROTO_IPV6, 8, 24, 16, false, netip.MustParsePrefix("ff00::/8")},
 }
 
-// SetMasquerade makes what Pods of this node send to others than Pods leave with the
-// node's own address. The rules change in one transaction: no packet sees half of
-// them.
+// SetMasquerade masquerades packets from Pods of this node to other destinations
+// than Pods with the node's own address. The rules change in one transaction: no
+// packet meets only some of them.
 func SetMasquerade(own, pods []netip.Prefix) error {
 	c, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("open netfilter: %w", err)
 	}
 	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: table}
-	c.AddTable(t) // so that there is one to delete
+	c.AddTable(t) // so that the deletion succeeds
 	c.DelTable(t)
 	c.AddTable(t)
 	chain := c.AddChain(&nftables.Chain{
@@ -51,8 +52,8 @@ func SetMasquerade(own, pods []netip.Prefix) error {
 	return nil
 }
 
-// masqueradeRules are, for each family: what goes to Pods or to a group is let be,
-// and what else comes from Pods of this node is masqueraded.
+// masqueradeRules returns, for each family, rules that accept packets to Pods or to
+// a multicast group, and masquerade others from Pods of this node.
 func masqueradeRules(own, pods []netip.Prefix) (rules [][]expr.Any) {
 	for _, f := range families {
 		of := func(p netip.Prefix) bool { return p.Addr().Is4() == f.is4 }
@@ -63,7 +64,7 @@ func masqueradeRules(own, pods []netip.Prefix) (rules [][]expr.Any) {
 		}
 		for _, from := range own {
 			if of(from) {
-				// Ports at random: two Pods may have chosen the same one.
+				// Random ports, since two Pods may have chosen the same one.
 				rules = append(rules, append(match(f.proto, f.source, f.length, from), &expr.Masq{FullyRandom: true}))
 			}
 		}
@@ -71,7 +72,7 @@ func masqueradeRules(own, pods []netip.Prefix) (rules [][]expr.Any) {
 	return rules
 }
 
-// match matches packets of a family that have an address of a prefix at an offset.
+// match matches packets of a family whose address at an offset is in a prefix.
 func match(proto byte, offset, length uint32, p netip.Prefix) []expr.Any {
 	mask := make([]byte, length)
 	for i := range p.Bits() {

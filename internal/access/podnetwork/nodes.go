@@ -17,23 +17,23 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// resync is how often the kernel is compared with what is known, in case somebody
-// else took a route away, such as by setting a link down and up.
+// resync is how often the kernel is compared with the plan, in case another program
+// deleted a route, for example by setting a link down and up.
 const resync = time.Minute
 
-// retry is after what time something is tried again that did not work.
+// retry is the time after which a failed operation is repeated.
 const retry = time.Second
 
-// Nodes calls sync with all Nodes of a cluster when they are known, and whenever one
-// has changed, until the context ends. Changes that come while sync runs are one. A
-// sync that fails is told to report, and repeated.
+// Nodes calls sync with all Nodes of a cluster when they have been listed, and
+// after each change, until the context ends. Changes during a sync are combined. If
+// sync fails, Nodes calls report and repeats it.
 func Nodes(ctx context.Context, config *rest.Config, sync func([]*corev1.Node) error, report func(error)) error {
 	c, err := client(config)
 	if err != nil {
 		return err
 	}
-	// Pods, their labels and what kubelet reports every few minutes are nothing to us:
-	// they are dropped before they are kept.
+	// Labels and what kubelet reports every few minutes are not used: they are dropped
+	// before objects are stored.
 	source := cache.NewListWatchFromClient(c, "nodes", metav1.NamespaceAll, fields.Everything())
 	informer := cache.NewSharedIndexInformer(source, &corev1.Node{}, resync, nil)
 	if err := informer.SetTransform(reduce); err != nil {
@@ -48,7 +48,7 @@ func Nodes(ctx context.Context, config *rest.Config, sync func([]*corev1.Node) e
 	wake := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // it is known already
+		default: // it is already notified
 		}
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -84,7 +84,7 @@ func Nodes(ctx context.Context, config *rest.Config, sync func([]*corev1.Node) e
 	}
 }
 
-// reduce keeps of a Node what plans are made of.
+// reduce keeps the fields of a Node that plans use.
 func reduce(obj any) (any, error) {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
@@ -97,8 +97,8 @@ func reduce(obj any) (any, error) {
 	}, nil
 }
 
-// client reads objects of the core group alone. That of all groups would cost each
-// node several times the memory.
+// client returns a client for objects of the core group alone. A client for all
+// groups would cost each node several times the memory.
 func client(config *rest.Config) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {

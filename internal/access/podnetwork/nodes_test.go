@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer lists one Node, and tells of a second one when more is closed.
+// apiServer lists one Node, and sends a second one when more is closed.
 func apiServer(t *testing.T, more chan struct{}) *rest.Config {
 	t.Helper()
 	typed := func(name, version string) *corev1.Node {
@@ -92,7 +92,7 @@ func TestEachChangeOfNodesIsTold(t *testing.T) {
 			return nil
 		}, func(err error) { t.Log(err) })
 	}()
-	// What failed comes again, without a change.
+	// A failed sync is repeated without a change.
 	for range 2 {
 		if got := <-seen; !slices.Equal(got, []string{"a"}) {
 			t.Fatalf("the Nodes are %v, want a", got)

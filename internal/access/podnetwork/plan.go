@@ -11,31 +11,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Plan is what a node does. The zero value is a node that waits for its addresses.
+// Plan is the network configuration of a node. The zero value is that of a node
+// that waits for its addresses.
 type Plan struct {
-	// Own are the addresses of this node's Pods; none if it has not been given any.
+	// Own are the addresses of this node's Pods; none if none have been assigned.
 	Own []netip.Prefix
-	// Pods are the addresses of all Pods of the cluster. What a Pod sends elsewhere is
-	// masqueraded: nobody outside knows the way back to it.
+	// Pods are the addresses of all Pods of the cluster. What a Pod sends to other
+	// destinations is masqueraded: these have no route back to the Pod.
 	Pods []netip.Prefix
-	// Routes lead to the Pods of the other nodes.
+	// Routes are the routes to the Pods of the other nodes.
 	Routes []Route
-	// Skipped says of each node that has an address we cannot use why that is so.
+	// Skipped has the reason for each node with an address that cannot be used.
 	Skipped []string
 }
 
-// Route leads to the Pods of a node.
+// Route is the route to the Pods of a node.
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr
 }
 
-// For plans for the node of a name, among all nodes of its cluster.
+// For returns the plan for the node of a name, given all nodes of its cluster.
 //
-// A node without addresses for Pods is waited for. A node whose own address is of the
-// other family than its Pods' is not reached. Of two nodes that claim the same
-// addresses the older one has them, so that all nodes agree. The plan does not depend
-// on the order of nodes.
+// A node without addresses for Pods has no part in the plan yet. A node whose own
+// address is of the other family than its Pods' is not reached. Of two nodes that
+// claim the same addresses the older one has them, so that all nodes agree. The
+// plan does not depend on the order of nodes.
 func For(name string, nodes []*corev1.Node) Plan {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, olderFirst)
@@ -84,7 +85,7 @@ func olderFirst(a, b *corev1.Node) int {
 	return 1
 }
 
-// cidrs are the addresses of a node's Pods, one prefix of each family at most.
+// cidrs returns the addresses of a node's Pods, at most one prefix of each family.
 func cidrs(n *corev1.Node) []string {
 	if len(n.Spec.PodCIDRs) > 0 {
 		return n.Spec.PodCIDRs
@@ -95,7 +96,7 @@ func cidrs(n *corev1.Node) []string {
 	return nil
 }
 
-// address is the one by which other nodes reach a node.
+// address returns the address under which other nodes reach a node.
 func address(n *corev1.Node, v4 bool) (netip.Addr, bool) {
 	for _, a := range n.Status.Addresses {
 		if a.Type != corev1.NodeInternalIP {
@@ -108,11 +109,11 @@ func address(n *corev1.Node, v4 bool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// Changes are what makes one set of routes another.
+// Changes are the changes from one set of routes to another.
 type Changes struct{ Remove, Add []Route }
 
-// Compare returns how routes that are there become those that are wanted. A route
-// that leads elsewhere now is only added: it replaces the one of the same prefix.
+// Compare returns the changes from existing to desired routes. A route with another
+// target is only added: it replaces the one of the same prefix.
 func Compare(have, want []Route) Changes {
 	var c Changes
 	for _, r := range have {
@@ -128,8 +129,8 @@ func Compare(have, want []Route) Changes {
 	return c
 }
 
-// conflist and what follows are the configuration of CNI, of which these are all the
-// fields that the plugins need.
+// conflist and the types below are the CNI configuration, with only the fields that
+// the plugins need.
 type conflist struct {
 	CNIVersion string   `json:"cniVersion"`
 	Name       string   `json:"name"`
@@ -159,12 +160,12 @@ type ipamRouteJSON struct {
 	Dst string `json:"dst"`
 }
 
-// Conflist is the configuration of CNI for a node whose Pods have some addresses.
-// Each Pod has a link of its own to the node, and no bridge: what a Pod sends is
-// always routed, so that it passes the node's rules for Services. The mtu is that of
+// Conflist returns the CNI configuration for a node whose Pods have some addresses.
+// Each Pod has a separate link to the node, without a bridge: its packets are
+// always routed, so that the node's rules for Services apply. The mtu is that of
 // the link between nodes; 0 is the kernel's default.
 func Conflist(own []netip.Prefix, mtu int) ([]byte, error) {
-	// Addresses are given out anew after a restart of the node, as its Pods are.
+	// Addresses are assigned again after a restart of the node, like its Pods.
 	addresses := &ipam{Type: "host-local", DataDir: "/run/cni/ipam"}
 	for _, p := range own {
 		addresses.Ranges = append(addresses.Ranges, []subnet{{p.String()}})

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// node is one that is so many minutes old.
+// node returns a node that is that many minutes old.
 func node(name string, minutes int, ip string, pods ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(0, 0).Add(-time.Duration(minutes) * time.Minute))}}
 	n.Spec.PodCIDRs = pods

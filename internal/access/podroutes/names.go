@@ -22,23 +22,24 @@ import (
 )
 
 const (
-	// ttl is how long an answer holds, in seconds: Services come and go.
+	// ttl is how long a response is valid, in seconds: Services are created and
+	// deleted.
 	ttl = 5
-	// maxAnswers keeps an answer within what UDP carries without questions.
+	// maxAnswers keeps a response within the size that UDP allows without EDNS.
 	maxAnswers = 24
-	// maxAliases is how many names are asked for that others stand for.
+	// maxAliases is how many aliases of a name are followed.
 	maxAliases = 8
 )
 
-// Lookup asks for addresses of names that are not of the cluster.
+// Lookup resolves names outside the cluster.
 type Lookup interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// errNoName says that there is no such name.
+// errNoName means that the name does not exist.
 var errNoName = errors.New("there is no such name")
 
-// Resolve answers a question for a name, as a DNS message.
+// Resolve answers a DNS message for a name.
 func (r *Routes) Resolve(ctx context.Context, _ netip.Addr, query []byte) ([]byte, error) {
 	var p dnsmessage.Parser
 	header, err := p.Start(query)
@@ -66,7 +67,7 @@ func (r *Routes) Resolve(ctx context.Context, _ netip.Addr, query []byte) ([]byt
 				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: ttl}, Body: body,
 			})
 		}
-		// Who asks expects that another name is followed: it does not ask again.
+		// Clients expect that an alias is followed: they send no second query.
 		if len(found) != 1 || q.Type == dnsmessage.TypeCNAME {
 			break
 		}
@@ -106,8 +107,8 @@ func (r *Routes) answers(ctx context.Context, q dnsmessage.Question) ([]dnsmessa
 	return nil, errNoName
 }
 
-// named is an address of a Service, or of what is behind it, by a name that ends in
-// svc or in the domain after that; false for other names.
+// named returns the address of a Service, or of an endpoint of it, for a name that
+// ends in svc or in the domain after that; false for other names.
 func (r *Routes) named(ctx context.Context, name string) (netip.Addr, bool, error) {
 	labels := strings.Split(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), "."), "."+podspec.Domain), ".")
 	slices.Reverse(labels)
@@ -137,11 +138,11 @@ func (r *Routes) named(ctx context.Context, name string) (netip.Addr, bool, erro
 	return all[r.Choose(len(all))].Unmap(), true, nil
 }
 
-// outside asks the host's resolver.
+// outside queries the host's resolver.
 func (r *Routes) outside(ctx context.Context, name string, kind dnsmessage.Type) ([]dnsmessage.ResourceBody, error) {
 	network := map[dnsmessage.Type]string{dnsmessage.TypeA: "ip4", dnsmessage.TypeAAAA: "ip6"}[kind]
 	if network == "" {
-		return nil, nil // it asks for addresses alone
+		return nil, nil // it only supports addresses
 	}
 	found, err := r.Lookup.LookupNetIP(ctx, network, name+".")
 	var dns *net.DNSError
@@ -200,7 +201,7 @@ func (r *Routes) ofService(ctx context.Context, namespace, name string, below []
 	return addresses(kind, found...), nil
 }
 
-// ports says by which number a Service has a port of a name.
+// ports returns the number of a named port of a Service.
 func ports(service *corev1.Service, protocol, port string, kind dnsmessage.Type) ([]dnsmessage.ResourceBody, error) {
 	target, err := dnsmessage.NewName(service.Name + "." + service.Namespace + ".svc." + podspec.Domain + ".")
 	if err != nil {
@@ -222,8 +223,8 @@ func ports(service *corev1.Service, protocol, port string, kind dnsmessage.Type)
 	return nil, errNoName
 }
 
-// endpointPorts says where a port of a name is of each endpoint of a Service that has
-// no address.
+// endpointPorts returns the number of a named port for each endpoint of a Service
+// that has no address.
 func endpointPorts(all []discoveryv1.EndpointSlice, service *corev1.Service, protocol, port string, kind dnsmessage.Type) (found []dnsmessage.ResourceBody, err error) {
 	known := false
 	for _, s := range all {
@@ -250,13 +251,13 @@ func endpointPorts(all []discoveryv1.EndpointSlice, service *corev1.Service, pro
 	return found, nil
 }
 
-// answers says that an endpoint is told of.
+// answers reports whether an endpoint is included in responses.
 func answers(e discoveryv1.Endpoint, unready bool) bool {
 	return len(e.Addresses) > 0 && (unready || e.Conditions.Ready == nil || *e.Conditions.Ready)
 }
 
-// hostname is the name of an endpoint below its Service: that of its Pod, or its
-// address with dashes, as elsewhere.
+// hostname returns the name of an endpoint below its Service: that of its Pod, or
+// its address with dashes, as in other DNS servers of Kubernetes.
 func hostname(e discoveryv1.Endpoint) string {
 	if e.Hostname != nil && *e.Hostname != "" {
 		return *e.Hostname
@@ -264,7 +265,8 @@ func hostname(e discoveryv1.Endpoint) string {
 	return strings.NewReplacer(".", "-", ":", "-").Replace(e.Addresses[0])
 }
 
-// endpoints are the addresses of those that are ready, or of the one of a hostname.
+// endpoints returns the addresses of the ready endpoints, or of the one with a
+// hostname.
 func endpoints(all []discoveryv1.EndpointSlice, below []string, unready bool) (found []netip.Addr) {
 	for _, s := range all {
 		for _, e := range s.Endpoints {
@@ -280,7 +282,7 @@ func endpoints(all []discoveryv1.EndpointSlice, below []string, unready bool) (f
 	return slices.Compact(found)
 }
 
-// addresses are those of the kind that is asked for.
+// addresses returns the addresses of the requested kind.
 func addresses(kind dnsmessage.Type, all ...netip.Addr) (bodies []dnsmessage.ResourceBody) {
 	for _, ip := range all {
 		ip = ip.Unmap()

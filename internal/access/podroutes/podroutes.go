@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podroutes leads connections of a plane's Pods to what they name, and
-// those of its API server to Pods: addresses of Services and Pods mean something
-// here alone. It answers Pods' questions for names, too.
+// Package podroutes routes connections of a plane's Pods to their destinations, and
+// those of its API server to Pods: addresses of Services and Pods are only valid
+// here. It also answers DNS queries of Pods.
 package podroutes
 
 import (
@@ -22,21 +22,20 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/services"
 )
 
-// dialTimeout is how long a connection of a Pod may take to be made.
+// dialTimeout is the time limit for connecting a connection of a Pod.
 const dialTimeout = 30 * time.Second
 
-// Routes knows where addresses lead. All fields are needed.
+// Routes resolves addresses and connects to them. All fields are required.
 type Routes struct {
-	// Live reads Services and EndpointSlices, best from a cache.
+	// Live reads Services and EndpointSlices, preferably from a cache.
 	Live client.Reader
-	// Choose returns a number below n: which of n ready endpoints is taken.
+	// Choose returns a number below n: which of n ready endpoints is used.
 	Choose func(n int) int
 	// Pods are the addresses of Pods, and Services those of Services.
 	Pods, Services netip.Prefix
-	// DialPod connects to one.
+	// DialPod connects to a Pod.
 	DialPod func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
-	// APIServer is the address of its Service, and Serve has it answer on a
-	// connection.
+	// APIServer is the address of its Service, and Serve makes it serve a connection.
 	APIServer netip.Addr
 	Serve     func(net.Conn)
 	// Kubelet connects to the kubelet of the node called Node.
@@ -46,12 +45,12 @@ type Routes struct {
 	Outside func(ctx context.Context, network, address string) (net.Conn, error)
 	// ForPods is Outside for Pods: it resolves a name and then checks the address.
 	ForPods func(ctx context.Context, network, address string) (net.Conn, error)
-	// Lookup resolves names that are not in the cluster.
+	// Lookup resolves names outside the cluster.
 	Lookup Lookup
 }
 
-// Dial connects the plane to what it names in the cluster: a Service or a Pod, by
-// name or address, or the node. Whatever else it names is dialled as the host does.
+// Dial connects the plane to an address in the cluster: a Service or a Pod, by name
+// or address, or the node. Other addresses are dialed as on the host.
 func (r *Routes) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -95,8 +94,8 @@ func (r *Routes) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) 
 	return r.dialInside(ctx, to, r.Outside)
 }
 
-// dialInside connects to a Pod, or to an endpoint of a Service: a Pod as well, or what
-// outside dials.
+// dialInside connects to a Pod, or to an endpoint of a Service, which is a Pod or
+// an address for outside.
 func (r *Routes) dialInside(ctx context.Context, to netip.AddrPort, outside func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
 	if r.Pods.Contains(to.Addr()) {
 		return r.DialPod(ctx, to)
@@ -111,7 +110,7 @@ func (r *Routes) dialInside(ctx context.Context, to netip.AddrPort, outside func
 	return outside(ctx, "tcp", endpoint)
 }
 
-// endpoint is where a port of a Service is served.
+// endpoint returns the address of an endpoint for a port of a Service.
 func (r *Routes) endpoint(ctx context.Context, to netip.AddrPort) (string, error) {
 	service, err := r.service(ctx, to.Addr())
 	if err != nil {
@@ -125,7 +124,7 @@ func (r *Routes) endpoint(ctx context.Context, to netip.AddrPort) (string, error
 	return endpoint, nil
 }
 
-// service is the one with an address.
+// service returns the Service with an address.
 func (r *Routes) service(ctx context.Context, ip netip.Addr) (*corev1.Service, error) {
 	all := &corev1.ServiceList{}
 	if err := r.Live.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
@@ -141,14 +140,14 @@ func (r *Routes) service(ctx context.Context, ip netip.Addr) (*corev1.Service, e
 	return &all.Items[i], nil
 }
 
-// Conn is a connection that a Pod has made.
+// Conn is a connection that a Pod opened.
 type Conn interface {
 	net.Conn
 	SetLinger(seconds int) error
 }
 
-// Connect takes over a connection that a Pod has made to an address, and closes it
-// when it is over; at once where there is nothing, or nothing for a Pod.
+// Connect takes over a connection that a Pod opened to an address, and closes it at
+// its end; immediately if the destination does not exist or Pods must not reach it.
 func (r *Routes) Connect(ctx context.Context, _ netip.Addr, to netip.AddrPort, c Conn) {
 	if to.Addr() == r.APIServer && to.Port() == 443 {
 		r.Serve(c)
@@ -158,14 +157,15 @@ func (r *Routes) Connect(ctx context.Context, _ netip.Addr, to netip.AddrPort, c
 	far, err := r.forPod(dialing, to)
 	cancel()
 	if err != nil {
-		_ = c.SetLinger(0) // it shows as a refusal
+		_ = c.SetLinger(0) // the Pod sees a reset
 		_ = c.Close()      // nothing was sent
 		return
 	}
 	relay(ctx, c, far)
 }
 
-// forPod connects to what a Pod may reach: Services, Pods, and what ForPods dials.
+// forPod connects to destinations that a Pod may reach: Services, Pods, and those
+// of ForPods.
 func (r *Routes) forPod(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	if r.inside(to.Addr()) {
 		return r.dialInside(ctx, to, r.ForPods)
@@ -176,7 +176,7 @@ func (r *Routes) forPod(ctx context.Context, to netip.AddrPort) (net.Conn, error
 // halfCloser is a connection whose sending side can be closed alone.
 type halfCloser interface{ CloseWrite() error }
 
-// relay copies both ways until both have ended, or ctx has.
+// relay copies both ways until both have ended, or ctx has ended.
 func relay(ctx context.Context, a, b net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = a.Close(); _ = b.Close() })
 	defer stop()
@@ -185,10 +185,10 @@ func relay(ctx context.Context, a, b net.Conn) {
 		both.Go(func() {
 			_, _ = io.Copy(way[0], way[1]) // its end is that of the connection
 			if half, ok := way[0].(halfCloser); ok {
-				_ = half.CloseWrite() // the other way may go on
+				_ = half.CloseWrite() // the other way may continue
 				return
 			}
-			_ = way[0].Close() // it knows no half
+			_ = way[0].Close() // it cannot be half closed
 		})
 	}
 	both.Wait()

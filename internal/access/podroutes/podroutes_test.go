@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
-// lookup knows some names of elsewhere.
+// lookup resolves some names outside the cluster.
 type lookup map[string]string
 
 func (l lookup) LookupNetIP(_ context.Context, network, host string) ([]netip.Addr, error) {
@@ -44,7 +44,7 @@ func (l lookup) LookupNetIP(_ context.Context, network, host string) ([]netip.Ad
 	return []netip.Addr{ip}, nil
 }
 
-// routes has each dialled place say its name.
+// routes returns routes with which each dialed address sends its name.
 func routes(t *testing.T) *Routes {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -101,7 +101,7 @@ func TestTheAPIServerReachesWhatIsInTheCluster(t *testing.T) {
 	for address, want := range map[string]string{
 		"10.96.0.9:443":                      "pod 10.244.0.2:9443",
 		"10.96.0.8:443":                      "outside 192.0.2.1:9443",
-		"10.96.0.6:443":                      "outside 127.0.0.1:9443", // the API server is of this host
+		"10.96.0.6:443":                      "outside 127.0.0.1:9443", // the API server runs on this host
 		"10.244.0.7:8080":                    "pod 10.244.0.7:8080",
 		"plane:10250":                        "kubelet",
 		"192.0.2.9:80":                       "outside 192.0.2.9:80",
@@ -138,7 +138,7 @@ func TestAPodReachesServicesAndTheOutsideButNotTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	own := "127.0.0.2:22" // where the host has only loopback addresses
+	own := "127.0.0.2:22" // if the host has only loopback addresses
 	if interfaces, err := net.InterfaceAddrs(); err != nil {
 		t.Fatal(err)
 	} else if i := slices.IndexFunc(interfaces, func(a net.Addr) bool { return a.(*net.IPNet).IP.IsGlobalUnicast() }); i >= 0 {
@@ -157,9 +157,9 @@ func TestAPodReachesServicesAndTheOutsideButNotTheHost(t *testing.T) {
 		own:                  "reset",
 		"10.96.0.8:443":      "outside 192.0.2.1:9443",
 		"10.96.0.7:443":      "reset",
-		"10.96.0.6:443":      "reset", // by an EndpointSlice with the host's loopback address
-		"10.96.0.5:443":      "reset", // by a name that resolves to it
-		"10.96.0.4:443":      "reset", // by the same address in IPv6
+		"10.96.0.6:443":      "reset", // through an EndpointSlice with the host's loopback address
+		"10.96.0.5:443":      "reset", // through a name that resolves to it
+		"10.96.0.4:443":      "reset", // through the same address in IPv6
 	} {
 		pod, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// errDetached is why Attach returns before the container ends.
+// errDetached is the reason why Attach returns before the container exits.
 var errDetached = errors.New("its client has said all")
 
-// Attach has a client take part in a container: it is told what the container writes
-// from now on, and what it says is the container's input, if that has one. It returns
-// when the container has ended and all it wrote is passed on; when the client's input
-// ends, unless the container's ends with it; or with ctx. A client that is slow to read
-// stops nobody, but loses what is oldest. Whether there is a terminal is the
-// container's to say.
+// Attach attaches a client to a container: the client receives the output from now
+// on, and its input is the container's, if that has one. Attach returns when the
+// container has exited and all its output was forwarded; when the client's input
+// ends, unless the container's ends with it; or with ctx. A slow client blocks no
+// other, but loses the oldest output. The container determines whether there is a
+// terminal.
 func (p *Process) Attach(ctx context.Context, streams Streams) error {
 	select {
 	case <-p.done:
@@ -39,12 +39,12 @@ func (p *Process) Attach(ctx context.Context, streams Streams) error {
 		context.AfterFunc(ctx, leave)
 		out.Go(func() {
 			if _, err := io.Copy(to, heard); err != nil {
-				detach(err) // nobody is there any more
+				detach(err) // the client has disconnected
 			}
 		})
 	}
 	if p.input != nil && streams.Stdin != nil {
-		go p.hear(ctx, streams.Stdin, detach) // it may hang in a read, which is the caller's
+		go p.hear(ctx, streams.Stdin, detach) // it may block in a read, which is the caller's
 	}
 	if streams.Resize != nil && p.terminal != nil {
 		go p.follow(ctx, streams.Resize)
@@ -73,7 +73,7 @@ func (p *Process) Attach(ctx context.Context, streams Streams) error {
 	}
 }
 
-// linger waits for what was written already, which a client may not take.
+// linger waits for output that was written already. A client may not read it.
 func linger(passed <-chan struct{}) {
 	timer := time.NewTimer(lingering)
 	defer timer.Stop()
@@ -83,7 +83,7 @@ func linger(passed <-chan struct{}) {
 	}
 }
 
-// hear passes on what a client says.
+// hear forwards the input of a client.
 func (p *Process) hear(ctx context.Context, from io.Reader, detach context.CancelCauseFunc) {
 	say := func(b []byte) bool {
 		select {
@@ -112,7 +112,7 @@ func (p *Process) hear(ctx context.Context, from io.Reader, detach context.Cance
 	}
 }
 
-// listen gives a container its input, in the order in which clients say it.
+// listen writes the input of clients to a container, in the order of arrival.
 func (p *Process) listen() {
 	for ended := false; ; {
 		select {
@@ -134,7 +134,7 @@ func (p *Process) listen() {
 	}
 }
 
-// follow tells the sizes of a client's terminal.
+// follow sets the terminal to the sizes of a client's terminal.
 func (p *Process) follow(ctx context.Context, sizes <-chan Size) {
 	for {
 		select {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attach attaches a client that says what in does, and returns what it hears and how
-// it ends.
+// attach attaches a client with input from in, and returns its output and the
+// result.
 func attach(ctx context.Context, p *Process, in io.Reader) (heard *io.PipeReader, ended <-chan error) {
 	r, w := io.Pipe()
 	end := make(chan error, 1)
@@ -151,7 +151,7 @@ func TestAClientTellsTheSizeOfATerminal(t *testing.T) {
 	go func() { ended <- p.Attach(t.Context(), Streams{Stdin: in, Stdout: w, TTY: true, Resize: sizes}) }()
 	until(t, r, "21 77")
 	go func() { _, _ = io.Copy(io.Discard, r) }()
-	if err := say.Close(); err != nil { // which the terminal tells as the end of its input
+	if err := say.Close(); err != nil { // the terminal converts this to the end of its input
 		t.Fatal(err)
 	}
 	if e := p.Wait(); e.Code != 0 {

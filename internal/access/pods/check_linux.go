@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check makes a sandbox with a container that begins nothing, on the disk of a data
-// directory, which need not be there yet, and tells what of that works. Nothing stays.
+// Check creates a sandbox with a container that starts nothing, on the disk of a
+// data directory, which need not exist yet, and reports what works. It leaves
+// nothing behind.
 func Check(ctx context.Context, dir string) Report {
 	r := Report{Mode: Root}
 	if os.Geteuid() != 0 {
@@ -50,7 +51,7 @@ func Check(ctx context.Context, dir string) Report {
 	return r
 }
 
-// above is a folder, or the nearest above it that is there.
+// above returns a folder, or its nearest existing parent.
 func above(dir string) string {
 	for dir != "" && dir != filepath.Dir(dir) {
 		if _, err := os.Stat(dir); err == nil {
@@ -61,7 +62,7 @@ func above(dir string) string {
 	return dir
 }
 
-// try makes a sandbox and a container's root in a folder, and undoes it.
+// try creates a sandbox and a container's root in a folder, and removes them.
 func try(ctx context.Context, dir string, change func(*Spec)) (err error) {
 	dir, err = os.MkdirTemp(dir, "try-")
 	if err != nil {
@@ -96,7 +97,7 @@ func try(ctx context.Context, dir string, change func(*Spec)) (err error) {
 	return nil
 }
 
-// remedy is remedyFor as the end of an error's text.
+// remedy returns remedyFor as the end of an error's text.
 func remedy(err error) string {
 	if r := remedyFor(err); r != "" {
 		return ": " + r

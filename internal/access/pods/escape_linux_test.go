@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestNothingOfTheHostIsReached runs the attempts of testdata/probe/escape.go in
-// a Pod, while what they look for is there to be found.
+// TestNothingOfTheHostIsReached runs the attempts of testdata/probe/escape.go in a
+// Pod, while their targets exist on the host.
 func TestNothingOfTheHostIsReached(t *testing.T) {
 	h := open(t, Options{Network: &outside{}})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	}
 }
 
-// TestAttemptsAreMadeInAPodAlone: elsewhere they would be made on the host.
+// TestAttemptsAreMadeInAPodAlone: outside a Pod they would affect the host.
 func TestAttemptsAreMadeInAPodAlone(t *testing.T) {
 	needProbe(t)
 	cmd := exec.CommandContext(t.Context(), probe, "escape", "x", "x", "x", "x")

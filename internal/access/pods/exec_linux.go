@@ -16,13 +16,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
 )
 
-// lingering is how long the output of a command is read after its end: what it
-// left running may hold it open for ever.
+// lingering is how long the output of a command is read after its exit: processes
+// that it left running may keep it open forever.
 const lingering = 2 * time.Second
 
 // Exec runs a command in a running container, with the container's variables,
-// folder, user and limits, and returns what it returned. The end of ctx kills it.
-// An error says that it did not begin or was not followed to its end.
+// folder, user and limits, and returns its exit code. The end of ctx kills it. An
+// error means that it did not start or was not followed to its end.
 func (s *Sandbox) Exec(ctx context.Context, container string, args []string, streams Streams) (int, error) {
 	code, err := s.exec(ctx, container, args, streams)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = unix.Close(target) }() // only named
+	defer func() { _ = unix.Close(target) }() // nothing was written
 	c := p.container
 	plan := holder.Plan{Args: args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: streams.TTY, PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup}
 	for _, g := range c.Groups {
@@ -61,7 +61,7 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = pidfd.Close() }()      // only named
+	defer func() { _ = pidfd.Close() }()      // nothing was written
 	defer endWith(ctx, pidfd, unix.SIGTERM)() // which ends the command and waits for it
 	copied := carry(ctx, st, streams)
 	var e holder.Event
@@ -85,7 +85,7 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	return e.Code, nil
 }
 
-// duplicate is another descriptor of the process, which may end meanwhile.
+// duplicate returns another descriptor of the process, which may exit meanwhile.
 func (p *Process) duplicate() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,8 +95,8 @@ func (p *Process) duplicate() (int, error) {
 	return unix.FcntlInt(p.pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// carry copies between a command and who asked for it. What it returns is closed
-// when the command has said all.
+// carry copies between a command and its client. It returns a channel that is
+// closed when all output of the command has been read.
 func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
 	var out sync.WaitGroup
 	copy := func(to io.Writer, from *os.File) {
@@ -108,14 +108,14 @@ func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
 		}
 		out.Go(func() {
 			if _, err := io.Copy(to, from); err != nil {
-				drain(io.Discard, from) // the command does not wait for who listens no more
+				drain(io.Discard, from) // the command does not wait for a client that stopped reading
 			}
 		})
 	}
 	copy(streams.Stdout, st.stdout)
 	copy(streams.Stderr, st.stderr)
 	if streams.Stdin != nil {
-		go func() { // it may hang in a read, which is the caller's
+		go func() { // it may block in a read, which is the caller's
 			_, _ = io.Copy(st.stdin, streams.Stdin) // the command may not read it
 			if st.terminal == nil {
 				_ = st.stdin.Close()
@@ -149,5 +149,5 @@ func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
 	return done
 }
 
-// endOfText is what ends the input of a terminal.
+// endOfText ends the input of a terminal.
 const endOfText = 4

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 )
 
-// The groups of a Pod: what it may use holds for its containers together, and
-// not for its holder, which is the plane's expense.
+// groupOf returns a group of a Pod. Its limits are for its containers together, but
+// not for its holder, which counts toward the plane.
 //
 //	<group>/<name>/holder
 //	<group>/<name>/containers/<container>
@@ -31,7 +31,7 @@ func containerGroup(s *Sandbox, name string) string {
 	return s.groupOf("containers", "container-"+name)
 }
 
-// makeGroups makes those of the Pod and moves its holder into its own.
+// makeGroups creates the groups of the Pod and moves its holder into its own.
 func (s *Sandbox) makeGroups(pid int) error {
 	if s.host.rootless {
 		if autogrouped() {
@@ -61,7 +61,7 @@ func (s *Sandbox) makeGroups(pid int) error {
 	return g.Enter(s.groupOf("holder"), pid)
 }
 
-// killed is how many processes of a group were ended for want of memory.
+// killed returns how many processes of a group were killed for lack of memory.
 func killed(g cgroups.Host, group string) (int, error) {
 	for _, t := range g.Hierarchies {
 		file := "memory.oom_control"
@@ -83,7 +83,7 @@ func killed(g cgroups.Host, group string) (int, error) {
 	return 0, nil
 }
 
-// oomKills reads the count from either file of the kernel.
+// oomKills parses the count from either file of the kernel.
 func oomKills(text string) int {
 	for line := range strings.Lines(text) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {

@@ -30,28 +30,28 @@ type Host struct {
 	group    string   // of all sandboxes; "" without root
 	groups   cgroups.Host
 	program  string // to be mounted read-only; "" with root
-	budget   int64  // of processes of all sandboxes
+	budget   int64  // processes of all sandboxes
 
 	descriptors descriptors
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	closed  bool
 	running map[string]*Sandbox
 	taken   map[uint32]bool // ranges of ids
-	spent   int64           // of the budget, without root
-	first   uint32          // the range that is tried first
+	spent   int64           // part of the budget in use, without root
+	first   uint32          // the range to try first
 }
 
 const (
-	// A Pod's ids are a range of ids of the host: 65536, as images know them,
-	// from above those that others hand out, up to half of all.
+	// A Pod's ids are a range of ids of the host: 65536, the usual range of images,
+	// above those that other tools assign, up to half of all.
 	idsPerPod, firstID, ranges = 1 << 16, 1 << 20, 1 << 15
-	// identityBytes keep the groups of planes apart.
+	// identityBytes distinguish the groups of planes.
 	identityBytes = 8
 )
 
-// Open opens a folder of the plane's, which is made if it is not there, and
-// removes what an earlier process left. One process has it at a time.
+// Open opens a folder of the plane, which is created if it does not exist, and
+// removes what an earlier process left. Only one process can have it open.
 func Open(dir string, o Options) (_ *Host, err error) {
 	o.Connections, o.Kept = cmp.Or(o.Connections, defaultConnections), cmp.Or(o.Kept, defaultKept)
 	if o.Log == nil {
@@ -99,7 +99,8 @@ func Open(dir string, o Options) (_ *Host, err error) {
 	return h, h.sweep()
 }
 
-// identity tells the groups of this folder from those of others.
+// identity returns the identity that distinguishes the groups of this folder from
+// others.
 func identity(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if id, bad := hex.DecodeString(strings.TrimSpace(string(text))); err == nil && bad == nil && len(id) == identityBytes {
@@ -118,7 +119,7 @@ func identity(file string) ([]byte, error) {
 	return id, nil
 }
 
-// sweep ends what an earlier process left, and removes its groups.
+// sweep ends the processes that an earlier process left, and removes their groups.
 func (h *Host) sweep() error {
 	if h.group == "" {
 		return nil
@@ -129,18 +130,18 @@ func (h *Host) sweep() error {
 	return nil
 }
 
-// Rootless says that sandboxes have one user id, and no limits of memory and
+// Rootless reports whether sandboxes have one user id, and no limits of memory and
 // processors.
 func (h *Host) Rootless() bool { return h.rootless }
 
-// Find is a sandbox by its name; nil if it is not there.
+// Find returns a sandbox by its name; nil if not found.
 func (h *Host) Find(name string) *Sandbox {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.running[name]
 }
 
-// Close ends all sandboxes at once and releases the folder. It may be called
+// Close ends all sandboxes immediately and releases the folder. It may be called
 // again.
 func (h *Host) Close() error {
 	h.mu.Lock()
@@ -203,7 +204,7 @@ func (h *Host) release(s *Sandbox) {
 	h.descriptors.give(s, ofSandbox)
 }
 
-// descriptors are those of the plane that Pods may take.
+// descriptors are the descriptors of the plane that Pods may use.
 type descriptors struct {
 	all int
 
@@ -211,8 +212,8 @@ type descriptors struct {
 	taken int
 }
 
-// take takes n more for a Pod. A Pod gets at most half of what the others leave, so that
-// the next one can start.
+// take reserves n more for a Pod. A Pod gets at most half of those that the others
+// leave, so that the next one can start.
 func (d *descriptors) take(s *Sandbox, n int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,7 +224,7 @@ func (d *descriptors) take(s *Sandbox, n int) error {
 	return nil
 }
 
-// give returns n that were taken.
+// give returns n reserved descriptors.
 func (d *descriptors) give(s *Sandbox, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

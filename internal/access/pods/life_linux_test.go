@@ -111,8 +111,9 @@ func put(t testing.TB, c *Container, name, text string) {
 	}
 }
 
-// groups are those that a container has beside its own: none, but where a plain user
-// runs it, who can give up none of theirs. Nothing of the host's is there to use them on.
+// groups are those that a container has in addition to its own: none, except if a
+// plain user runs it, since that user cannot drop any. The container has no files
+// of the host on which it could use them.
 func groups(t *testing.T) string {
 	t.Helper()
 	all, err := os.Getgroups()
@@ -123,7 +124,7 @@ func groups(t *testing.T) string {
 		all = nil
 	}
 	for i, g := range all {
-		all[i] = 65534 // what the kernel calls those that are not of a namespace
+		all[i] = 65534 // the kernel's id for groups that are not in a namespace
 		if g == os.Getegid() {
 			all[i] = 65532
 		}
@@ -178,7 +179,7 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	// It and the container's own, and the one that asks.
+	// Only the container's own process and the one that asks remain.
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		out, code := command(t, s, "processes")
 		if out == "2\n" {

@@ -155,7 +155,7 @@ func TestProcessorsHaveALimit(t *testing.T) {
 	}
 }
 
-// planeVariable has this program hold a sandbox, as a plane that is killed.
+// planeVariable makes this program hold a sandbox, like a plane that is killed.
 const planeVariable = "CAPSTAN_TEST_PODS_PLANE"
 
 func TestNothingOutlivesThePlane(t *testing.T) {
@@ -260,7 +260,7 @@ func BenchmarkDial(b *testing.B) {
 	}
 }
 
-// BenchmarkRest tells what 20 holders cost while nothing happens.
+// BenchmarkRest measures the cost of 20 idle holders.
 func BenchmarkRest(b *testing.B) {
 	h := open(b, Options{})
 	var all []*Sandbox

@@ -39,7 +39,7 @@ func needProbe(t testing.TB) {
 	}
 }
 
-// TestAsPlainUser runs all tests of sandboxes again as a user without rights.
+// TestAsPlainUser runs all tests of sandboxes again as a user without privileges.
 func TestAsPlainUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests themselves run as a plain user")
@@ -53,7 +53,7 @@ func TestAsPlainUser(t *testing.T) {
 	if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	// Its own copy is the plain user's, as after an installation by hand.
+	// The plain user owns a copy, as after a manual installation.
 	self := filepath.Join(dir, "pods.test")
 	b, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
@@ -74,7 +74,7 @@ func TestAsPlainUser(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// open opens a Host and checks in the end that nothing is left of it.
+// open opens a Host and checks at the end that nothing is left of it.
 func open(t testing.TB, o Options) *Host {
 	t.Helper()
 	needProbe(t)
@@ -113,7 +113,7 @@ func start(t testing.TB, h *Host, change ...func(*Spec)) *Sandbox {
 	return b
 }
 
-// container runs the probe in a root of its own.
+// container runs the probe in a separate root.
 func container(t testing.TB, args ...string) Container {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
@@ -130,7 +130,7 @@ func container(t testing.TB, args ...string) Container {
 	return Container{Name: "c", Root: root, Args: append([]string{"probe"}, args...), Env: []string{"PATH=/bin", "A=b"}, User: 65532, Group: 65532}
 }
 
-// outcome runs a container to its end.
+// outcome runs a container until it exits.
 func outcome(t testing.TB, s *Sandbox, c Container) (stdout, stderr string, e Exit) {
 	t.Helper()
 	p, err := s.Run(t.Context(), c)
@@ -150,7 +150,7 @@ func all(t testing.TB, r io.Reader) string {
 	return string(b)
 }
 
-// command runs the probe by Exec.
+// command runs the probe through Exec.
 func command(t testing.TB, s *Sandbox, args ...string) (string, int) {
 	t.Helper()
 	var out, failed bytes.Buffer
@@ -164,7 +164,7 @@ func command(t testing.TB, s *Sandbox, args ...string) (string, int) {
 // until waits for a line.
 func until(t testing.TB, r io.Reader, want string) {
 	t.Helper()
-	// A reader that hangs is the failure of the test, not of all tests.
+	// A blocked reader must fail this test, not all tests.
 	if c, ok := r.(io.Closer); ok {
 		defer time.AfterFunc(30*time.Second, func() { _ = c.Close() }).Stop()
 	}
@@ -177,7 +177,7 @@ func until(t testing.TB, r io.Reader, want string) {
 	}
 }
 
-// soon gives what must happen a time.
+// soon returns a context with a time limit for what must happen.
 func soon(t testing.TB) context.Context {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)

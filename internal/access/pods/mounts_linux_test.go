@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// publish puts files behind the link ..data at once, as kubelet does.
+// publish replaces the files behind the link ..data atomically, like kubelet.
 func publish(t *testing.T, dir, generation, text string) {
 	t.Helper()
 	at := filepath.Join(dir, generation)
@@ -51,10 +51,10 @@ func TestMountsAreInPlace(t *testing.T) {
 	tests := map[string]struct {
 		mounts   []Mount
 		readOnly bool
-		link     string // of the image: /v leads there
+		link     string // of the image: /v points there
 		args     []string
-		want     string // what it says, or fails with
-		starts   string // why it does not begin
+		want     string // its output or error
+		starts   string // why it does not start
 	}{
 		"a folder":                            {mounts: []Mount{{Source: dir, Target: "/v"}}, args: []string{"cat", "/v/sub/f"}, want: "of sub"},
 		"a file in /dev":                      {mounts: []Mount{{Source: filepath.Join(dir, "sub/f"), Target: "/dev/termination-log"}}, args: []string{"cat", "/dev/termination-log"}, want: "of sub"},
@@ -102,8 +102,8 @@ func TestMountsAreInPlace(t *testing.T) {
 	}
 }
 
-// TestLastMessagesAreInMemory: a container writes to its file as to any other, and what is
-// over a few KiB is refused, not kept.
+// TestLastMessagesAreInMemory: a container writes to its file like to any other,
+// and writes beyond a few KiB are refused, not stored.
 func TestLastMessagesAreInMemory(t *testing.T) {
 	s := start(t, open(t, Options{}))
 	volume := t.TempDir()
@@ -146,7 +146,7 @@ func TestOwnersAreThoseOfTheImage(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(c.Root, "home"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	want := "65532 65532\n" // without root, what is the plane's is the container's
+	want := "65532 65532\n" // without root, files of the plane belong to the container
 	if !h.rootless {
 		if err := os.Chown(filepath.Join(c.Root, "home"), 65532, 100); err != nil {
 			t.Fatal(err)

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// dnsPort is that of DNS everywhere.
+	// dnsPort is the standard port of DNS.
 	dnsPort = 53
-	// questions is how many are asked for a Pod at once; more are lost, as
-	// datagrams are.
+	// questions is how many queries of a Pod are in progress at a time; further ones
+	// are dropped, as datagrams may be.
 	questions = 64
-	// longestQuestion is that of DNS over UDP, with its extension.
+	// longestQuestion is the limit of DNS over UDP with EDNS.
 	longestQuestion = 4096
-	// dnsIdle ends a connection to the resolver on which nothing is asked, and
-	// answering what takes longer than any client waits.
+	// dnsIdle closes a connection to the resolver without queries, and one whose
+	// response takes longer than any client waits.
 	dnsIdle = 30 * time.Second
-	// exhausted is the wait until connections are accepted again after that
-	// failed for want of descriptors or memory.
+	// exhausted is the wait until connections are accepted again after that failed for
+	// lack of descriptors or memory.
 	exhausted = 50 * time.Millisecond
 )
 
-// serve takes the sockets that the holder made and answers on them.
+// serve takes the sockets that the holder created, and serves them.
 func (s *Sandbox) serve(fds []int) error {
 	if len(fds) != 2 {
 		closeAll(fds)
@@ -55,8 +55,8 @@ func (s *Sandbox) serve(fds []int) error {
 	return nil
 }
 
-// relay accepts what leaves the Pod. Above its number of connections they are
-// reset at once, so that they cost nothing that lasts.
+// relay accepts outgoing connections of the Pod. Above the limit it resets them
+// immediately, so that they use no resources.
 func (s *Sandbox) relay() {
 	open := make(chan struct{}, s.host.options.Connections)
 	var told time.Time
@@ -88,7 +88,7 @@ func (s *Sandbox) relay() {
 				refuse(c, err.Error())
 				continue
 			}
-			// With the Pod its connections go, whoever has them.
+			// The Pod's connections end with it, regardless of their current owner.
 			stop := context.AfterFunc(s.ctx, func() { _ = c.TCPConn.Close() })
 			c.free = func() {
 				stop()
@@ -103,7 +103,7 @@ func (s *Sandbox) relay() {
 	}
 }
 
-// connect hands a connection to who answers for its address.
+// connect passes a connection to the server for its address.
 func (s *Sandbox) connect(c *Conn) {
 	to, err := destination(c.TCPConn)
 	switch {
@@ -116,7 +116,7 @@ func (s *Sandbox) connect(c *Conn) {
 	}
 }
 
-// destination is where a connection wanted to go before it was led here.
+// destination returns the original destination of a redirected connection.
 func destination(c *net.TCPConn) (netip.AddrPort, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -125,7 +125,7 @@ func destination(c *net.TCPConn) (netip.AddrPort, error) {
 	var to netip.AddrPort
 	var inner error
 	err = raw.Control(func(fd uintptr) {
-		// The answer is a sockaddr_in; this type has room for it.
+		// The result is a sockaddr_in; this type is large enough.
 		const original = 80 // SO_ORIGINAL_DST, which x/sys does not name
 		var m *unix.IPv6Mreq
 		if m, inner = unix.GetsockoptIPv6Mreq(int(fd), unix.IPPROTO_IP, original); inner == nil {
@@ -145,7 +145,7 @@ func (s *Sandbox) resolve() {
 			return
 		}
 		if err != nil || s.host.options.Network == nil {
-			continue // an answer that nobody took shows as an error here
+			continue // this is also the error of an earlier response that was not received
 		}
 		select {
 		case asking <- struct{}{}:
@@ -165,15 +165,15 @@ func (s *Sandbox) resolve() {
 			ctx, stop := context.WithTimeout(s.ctx, dnsIdle)
 			defer stop()
 			if reply, err := s.host.options.Network.Resolve(ctx, s.spec.Address, query); err == nil {
-				_, _ = s.udp.WriteTo(reply, from) // who asked may be gone
+				_, _ = s.udp.WriteTo(reply, from) // the client may have exited
 			}
 		})
 	}
 }
 
-// resolveStream answers DNS over TCP: messages with their length in front.
+// resolveStream answers DNS over TCP: messages with a length prefix.
 func (s *Sandbox) resolveStream(c *Conn) {
-	defer func() { _ = c.Close() }() // all is answered
+	defer func() { _ = c.Close() }() // everything was answered
 	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
 	defer stop()
 	for {
@@ -209,7 +209,7 @@ func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return c, nil
 }
 
-// DialLoopback is Dial for what listens at the Pod's loopback.
+// DialLoopback is Dial for servers on the Pod's loopback.
 func (s *Sandbox) DialLoopback(ctx context.Context, port int) (net.Conn, error) {
 	c, err := s.dial(ctx, netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// outside answers what leaves Pods.
+// outside answers outgoing connections of Pods.
 type outside struct {
 	mu   sync.Mutex
 	held []*Conn

@@ -55,7 +55,8 @@ func TestAPodLeavesInotifyToTheHost(t *testing.T) {
 	_ = unix.Close(fd)
 }
 
-// TestAPodHasLimitsOfKernelObjects: all that the kernel counts for users has a limit.
+// TestAPodHasLimitsOfKernelObjects: everything that the kernel counts for users has
+// a limit.
 func TestAPodHasLimitsOfKernelObjects(t *testing.T) {
 	s := start(t, open(t, Options{}))
 	if s.host.rootless {

@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// output keeps what a container writes until it is read. Writing never waits:
-// what is older is lost, and the reader is told where.
+// output stores the output of a container until it is read. Writing never waits:
+// the oldest output is dropped, and the reader sees where.
 type output struct {
 	max int
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	more   sync.Cond
 	kept   []byte
 	lost   int64
-	ended  bool // no more is written
-	closed bool // nobody reads
+	ended  bool // no output follows
+	closed bool // there is no reader
 	others map[*output]struct{}
 }
 
@@ -41,7 +41,7 @@ func (o *output) Write(b []byte) (int, error) {
 	}
 	o.kept = append(o.kept, b...)
 	if over := len(o.kept) - o.max; over > 0 {
-		// A half at once: what is lost is moved once, not for each write.
+		// A half at a time: data moves once per drop, not for each write.
 		cut := max(over, len(o.kept)/2)
 		if nl := bytes.IndexByte(o.kept[cut:], '\n'); nl >= 0 { // whole lines
 			cut += nl + 1
@@ -53,7 +53,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end says that no more comes.
+// end marks the end of the output.
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,8 +64,8 @@ func (o *output) end() {
 	o.more.Broadcast()
 }
 
-// also returns what is written from now on, for another reader, who leaves when
-// no more is wanted, and can still read what was written until then.
+// also returns the output from now on, for another reader, which calls leave when
+// it needs nothing after that. It can still read what was written until then.
 func (o *output) also() (other *output, leave func()) {
 	other = newOutput(o.max)
 	o.mu.Lock()
@@ -86,7 +86,7 @@ func (o *output) also() (other *output, leave func()) {
 	}
 }
 
-// Read waits for what is written next; io.EOF when there will be none.
+// Read waits for the next output. It returns io.EOF at the end.
 func (o *output) Read(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,7 +110,7 @@ func (o *output) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close drops what is kept and all that comes.
+// Close drops the stored and all later output.
 func (o *output) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,45 +13,45 @@ import (
 	"time"
 )
 
-// errLinux is what all answer elsewhere.
+// errLinux is the error of all functions on other systems.
 var errLinux = errors.New("sandboxes of Pods need Linux: run the plane there, or the provider in a Kubernetes cluster")
 
-// Host is that of Linux; there is none.
+// Host is not available on this system.
 type Host struct{}
 
-// Sandbox is that of Linux; there is none.
+// Sandbox is not available on this system.
 type Sandbox struct{}
 
-// Process is that of Linux; there is none.
+// Process is not available on this system.
 type Process struct{}
 
 // Open fails.
 func Open(string, Options) (*Host, error) { return nil, errLinux }
 
-// Check says that there is None.
+// Check reports None.
 func Check(context.Context, string) Report {
 	return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: errLinux.Error(), Remedy: "run the plane on Linux"}}}
 }
 
-// Rootless is never asked.
+// Rootless is never called.
 func (*Host) Rootless() bool { return true }
 
-// Find finds none.
+// Find returns nil.
 func (*Host) Find(string) *Sandbox { return nil }
 
-// Close has nothing to close.
+// Close does nothing.
 func (*Host) Close() error { return nil }
 
 // Start fails.
 func (*Host) Start(context.Context, Spec) (*Sandbox, error) { return nil, errLinux }
 
-// Name is never asked.
+// Name is never called.
 func (*Sandbox) Name() string { return "" }
 
-// Done is nil.
+// Done returns nil.
 func (*Sandbox) Done() <-chan struct{} { return nil }
 
-// Err says why there is none.
+// Err returns why sandboxes are not available.
 func (*Sandbox) Err() error { return errLinux }
 
 // Run fails.
@@ -66,22 +66,22 @@ func (*Sandbox) Dial(context.Context, int) (net.Conn, error) { return nil, errLi
 // DialLoopback fails.
 func (*Sandbox) DialLoopback(context.Context, int) (net.Conn, error) { return nil, errLinux }
 
-// Stop has nothing to stop.
+// Stop does nothing.
 func (*Sandbox) Stop(context.Context, time.Duration) error { return nil }
 
-// Stdout is never asked.
+// Stdout is never called.
 func (*Process) Stdout() io.ReadCloser { return nil }
 
-// Stderr is never asked.
+// Stderr is never called.
 func (*Process) Stderr() io.ReadCloser { return nil }
 
-// Stdin is never asked.
+// Stdin is never called.
 func (*Process) Stdin() io.WriteCloser { return nil }
 
-// Done is nil.
+// Done returns nil.
 func (*Process) Done() <-chan struct{} { return nil }
 
-// Wait is never asked.
+// Wait is never called.
 func (*Process) Wait() Exit { return Exit{} }
 
 // Attach fails.

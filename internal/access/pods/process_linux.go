@@ -18,38 +18,40 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
 )
 
-// Process is that of a container.
+// Process is the process of a container.
 type Process struct {
 	container Container
 	stdout    *output
 	stderr    *output
 	stdin     io.WriteCloser
-	input     chan []byte // what clients say; nil is the end of it
-	terminal  *os.File    // the plane's side; nil without
+	input     chan []byte // input from clients; nil is its end
+	terminal  *os.File    // the plane's side; nil if there is none
 	drained   sync.WaitGroup
 	done      chan struct{}
-	// message is the file of its last message, or the socket that brings it; nil without.
+	// message is the file of its last message, or the socket for that; nil if there is
+	// none.
 	message *os.File
 
-	mu    sync.Mutex // guards what follows
-	pidfd *os.File   // nil when it has ended
+	mu    sync.Mutex // guards the fields below
+	pidfd *os.File   // nil when it has exited
 	exit  Exit
 }
 
-// Stdout is what it writes there, once: two readers would share it. A slow reader
-// does not stop the container, but loses what is oldest. io.EOF follows its end.
+// Stdout returns its standard output, once: two readers would share it. A slow
+// reader does not block the container, but loses the oldest output. io.EOF follows
+// its exit.
 func (p *Process) Stdout() io.ReadCloser { return p.stdout }
 
-// Stderr is the same for its errors; empty with a terminal.
+// Stderr is the same for its standard error; empty with a terminal.
 func (p *Process) Stderr() io.ReadCloser { return p.stderr }
 
-// Stdin is what it reads; nil without Stdin or TTY.
+// Stdin returns its standard input; nil without Stdin or TTY.
 func (p *Process) Stdin() io.WriteCloser { return p.stdin }
 
-// Done is closed when it has ended and all it wrote is kept.
+// Done is closed when it has exited and all its output is stored.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for its end.
+// Wait waits until it exits.
 func (p *Process) Wait() Exit {
 	<-p.done
 	p.mu.Lock()
@@ -57,8 +59,8 @@ func (p *Process) Wait() Exit {
 	return p.exit
 }
 
-// Signal sends it a signal; os.ErrProcessDone when it has ended. Being process 1,
-// it gets those alone that it handles, and SIGKILL.
+// Signal sends it a signal; os.ErrProcessDone when it has exited. As process 1, it
+// receives only signals that it handles, and SIGKILL.
 func (p *Process) Signal(s unix.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +87,7 @@ func endWith(ctx context.Context, pidfd *os.File, s unix.Signal) (stop func()) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !stopped {
-			_ = send(pidfd, s) // it may have ended
+			_ = send(pidfd, s) // it may have exited
 		}
 	})
 	return func() {
@@ -96,7 +98,7 @@ func endWith(ctx context.Context, pidfd *os.File, s unix.Signal) (stop func()) {
 	}
 }
 
-// Resize tells it the size of its terminal.
+// Resize sets the size of its terminal.
 func (p *Process) Resize(s Size) error {
 	if p.terminal == nil {
 		return fmt.Errorf("container %s has no terminal", p.container.Name)
@@ -116,13 +118,13 @@ func resize(terminal *os.File, s Size) error {
 	return errors.Join(err, inner)
 }
 
-// end notes how it ended.
+// end records how it exited.
 func (p *Process) end(e holder.Event, oom bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exit = Exit{Code: e.Code, Signal: e.Signal, OOMKilled: oom, At: time.Now(), Message: e.Error}
 	if p.message != nil {
-		text, _ := io.ReadAll(io.LimitReader(p.message, maxMessage)) // what can be read is reported
+		text, _ := io.ReadAll(io.LimitReader(p.message, maxMessage)) // the readable part is reported
 		p.exit.LastMessage = string(text)
 		_ = p.message.Close() // only read
 	}
@@ -132,7 +134,8 @@ func (p *Process) end(e holder.Event, oom bool) {
 	}
 }
 
-// awaitMessage makes a socket, by which the container's file for its last message comes.
+// awaitMessage creates a socket through which the container's file for its last
+// message is sent.
 func (p *Process) awaitMessage() (theirs int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -142,7 +145,8 @@ func (p *Process) awaitMessage() (theirs int, err error) {
 	return pair[1], nil
 }
 
-// receiveMessage takes the file from the socket, where it is when the container has begun.
+// receiveMessage receives the file from the socket, where it is once the container
+// has started.
 func (p *Process) receiveMessage() error {
 	if p.message == nil {
 		return nil
@@ -166,7 +170,7 @@ func (p *Process) receiveMessage() error {
 	return err
 }
 
-// pidOf is the process of a pidfd, as this process sees it.
+// pidOf returns the PID of the process of a pidfd, as this process sees it.
 func pidOf(pidfd int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
 	if err != nil {
@@ -184,7 +188,7 @@ func pidOf(pidfd int) (int, error) {
 	return 0, fmt.Errorf("pidfd %d names no process", pidfd)
 }
 
-// streams are the files of a process that starts: ours are the plane's ends.
+// streams are the files of a new process: ours are the plane's ends.
 type streams struct {
 	theirs                   [3]*os.File
 	stdin, stdout, stderr    *os.File
@@ -192,8 +196,8 @@ type streams struct {
 	terminal                 *os.File
 }
 
-// openStreams makes them. With a terminal, stdin and stdout are that, and stderr
-// is nil; owner is its.
+// openStreams opens them. With a terminal, stdin and stdout are the terminal, and
+// stderr is nil; owner is the terminal's owner.
 func openStreams(tty, stdin bool, owner int) (s *streams, err error) {
 	s = &streams{}
 	defer func() {
@@ -230,7 +234,7 @@ func openStreams(tty, stdin bool, owner int) (s *streams, err error) {
 	return s, nil
 }
 
-// given closes what the other process has.
+// given closes the ends of the other process.
 func (s *streams) given() {
 	for _, f := range []*os.File{s.theirs[0], s.theirs[1], s.theirs[2], s.planR, s.toldW} {
 		_ = f.Close() // nil, twice, or its own: nothing was written
@@ -244,8 +248,7 @@ func (s *streams) close() {
 	}
 }
 
-// openTerminal makes a terminal, which a process can open again if it is its
-// owner's.
+// openTerminal opens a new terminal. Only processes of its owner can open it again.
 func openTerminal(owner int) (ours, theirs *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -270,8 +273,8 @@ func openTerminal(owner int) (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// drain reads all there is. A terminal fails when its other side is closed, which
-// is its end.
+// drain reads everything. Reading from a terminal fails when its other side is
+// closed, which is its end.
 func drain(to io.Writer, from *os.File) {
 	_, _ = io.Copy(to, from)
 }

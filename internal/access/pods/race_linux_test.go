@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// TestCommandsAreNoWayOut runs the attempts of testdata/probe/race.go in a Pod while
-// commands start in it, as probes and hooks do. A client is attached to it, too.
+// TestCommandsAreNoWayOut runs the attempts of testdata/probe/race.go in a Pod
+// while commands start in it, like probes and hooks. A client is attached to it,
+// too.
 func TestCommandsAreNoWayOut(t *testing.T) {
 	h := open(t, Options{})
 	file := filepath.Join(t.TempDir(), "secret")
@@ -22,8 +23,8 @@ func TestCommandsAreNoWayOut(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, []byte("secret"), 0o644), os.Chmod(filepath.Dir(filepath.Dir(file)), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel copies these when the rights are given up, and before there is the
-	// program.
+	// The kernel copies these after the capabilities are dropped, and before the
+	// program runs.
 	long := append([]string{"/tmp/program", "echo"}, slices.Repeat([]string{strings.Repeat("x", 100<<10)}, 14)...)
 	for _, user := range []int64{65532, 0} {
 		for name, tc := range map[string]struct{ input, terminal bool }{"probe": {}, "input": {input: true}, "terminal": {true, true}} {
@@ -39,7 +40,7 @@ func TestCommandsAreNoWayOut(t *testing.T) {
 				heard, ended := attach(t.Context(), p, nil)
 				go func() { _, _ = io.Copy(io.Discard, heard) }()
 				until(t, p.Stdout(), "ready\n")
-				for range 2 { // the first is held up
+				for range 2 { // the first is delayed
 					streams := Streams{Stdout: io.Discard, TTY: tc.terminal}
 					if tc.input {
 						streams.Stdin = strings.NewReader("x")
@@ -63,10 +64,10 @@ func TestCommandsAreNoWayOut(t *testing.T) {
 	}
 }
 
-// TestHolderHasAnEmptyRoot: what leads to a folder of the holder leads nowhere else.
+// TestHolderHasAnEmptyRoot: links to a folder of the holder lead nowhere else.
 func TestHolderHasAnEmptyRoot(t *testing.T) {
 	s := start(t, open(t, Options{}))
-	for range 2 { // a container changes nothing
+	for range 2 { // a container has no effect on this
 		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", s.holder.Pid))
 		if err != nil || len(files) != 1 || files[0].Name() != "proc" {
 			t.Errorf("got %v, %v, want the folder proc alone", files, err)

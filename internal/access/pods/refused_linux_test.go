@@ -14,15 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutVariable has this program start a sandbox on a host that lacks something: where no
-// namespace can be made, or in a folder that is to be a disk without owners.
+// withoutVariable makes this program start a sandbox on a host that lacks
+// something: one where no namespace can be created, or a folder on a file system
+// without owners.
 const withoutVariable = "CAPSTAN_TEST_PODS_WITHOUT"
 
-// TestASandboxThatTheHostRefusesSaysWhatToDo: nothing tries one before the first Pod,
-// so the error of its start is all that its owner is told.
+// TestASandboxThatTheHostRefusesSaysWhatToDo checks the error of the first start,
+// which is all that the user gets: nothing tries a sandbox before the first Pod.
 func TestASandboxThatTheHostRefusesSaysWhatToDo(t *testing.T) {
 	if os.Getenv(withoutVariable) != "" {
-		// The limit is that of the user namespace which this process is in.
+		// The limit is that of the user namespace of this process.
 		if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,8 @@ func TestASandboxThatTheHostRefusesSaysWhatToDo(t *testing.T) {
 	})
 }
 
-// again runs a test in another process, which is told what it does without.
+// again runs a test in another process, which receives the name of the missing
+// feature.
 func again(t *testing.T, without string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
@@ -60,8 +62,8 @@ func again(t *testing.T, without string, attr *syscall.SysProcAttr) {
 	}
 }
 
-// TestAFileSystemThatCannotMapOwnersIsNamed: a Pod of such would find its own files to
-// be nobody's.
+// TestAFileSystemThatCannotMapOwnersIsNamed uses a file system on which a Pod would
+// not own its own files.
 func TestAFileSystemThatCannotMapOwnersIsNamed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("without root the files of a Pod are its own")

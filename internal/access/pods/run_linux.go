@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
 )
 
-// Run starts a container. When it returns, its program runs; an error says why it
-// does not.
+// Run starts a container. When it returns, its program runs; an error has the
+// reason why it does not.
 func (s *Sandbox) Run(ctx context.Context, c Container) (*Process, error) {
 	p, err := s.run(ctx, c, false)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	return p, nil
 }
 
-// owner is the owner of the terminal of a container; -1 leaves it.
+// owner returns the owner of the terminal of a container; -1 leaves it unchanged.
 func (s *Sandbox) owner(c Container) int {
 	if s.host.rootless {
 		return -1
@@ -98,7 +98,7 @@ func (s *Sandbox) add(p *Process) error {
 	return nil
 }
 
-// remove forgets a container and what limited it.
+// remove removes a container and its limits.
 func (s *Sandbox) remove(p *Process) {
 	if !s.host.rootless {
 		if err := s.host.groups.Remove(containerGroup(s, p.container.Name)); err != nil {
@@ -122,9 +122,10 @@ func (s *Sandbox) limit(c Container) error {
 	return s.host.groups.Limit(group, cgroups.Limits{Memory: c.Memory, MilliCPU: c.MilliCPU})
 }
 
-// mounts are those of a plan. Root makes them itself, attached nowhere: what it
-// has need not be reachable for the ids of a Pod, and owners are told in those. A
-// plain user may make none, but has the id of the Pod, so it tells the paths.
+// mounts sets the mounts of a plan. As root it creates detached mounts: their
+// sources need not be accessible for the ids of a Pod, and owners are mapped to
+// those ids. A plain user cannot create mounts, but has the id of the Pod, so it
+// passes the paths.
 func (s *Sandbox) mounts(p *Process, plan *holder.Plan) (trees []int, err error) {
 	take := func(m holder.Mount) (holder.Mount, error) {
 		m.Descriptor = -1
@@ -140,8 +141,8 @@ func (s *Sandbox) mounts(p *Process, plan *holder.Plan) (trees []int, err error)
 		m.Descriptor, m.Source = len(trees)-1, ""
 		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(s.users.Fd())})
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
-			// Without it all would be nobody's: a Pod could write nothing, nor read
-			// a Secret of its own.
+			// Without it all files would have an unmapped owner: a Pod could write nothing,
+			// nor read its own Secrets.
 			err = &ownersError{source, err}
 			return m, fmt.Errorf("%w%s", err, remedy(err))
 		}
@@ -169,8 +170,8 @@ func (s *Sandbox) mounts(p *Process, plan *holder.Plan) (trees []int, err error)
 	return trees, nil
 }
 
-// ownersError tells that the owners of files cannot be told in the ids of a Pod, for
-// their file system does not do that.
+// ownersError means that a file system cannot map the owners of its files to the
+// ids of a Pod.
 type ownersError struct {
 	dir string
 	err error
@@ -180,7 +181,7 @@ func (e *ownersError) Error() string {
 	return fmt.Sprintf("give a Pod the files of %s: their file system cannot map owners: %v", e.dir, e.err)
 }
 
-// beginning is a process that is to start.
+// beginning is a process to be started.
 type beginning struct {
 	request holder.Request
 	group   string // that it enters
@@ -188,8 +189,8 @@ type beginning struct {
 	ended   chan<- holder.Event
 }
 
-// start has the holder start a process, moves it into its group, and tells it
-// what to become. It returns when the process has become that.
+// start has the holder start a process, moves it into its group, and sends it its
+// plan. It returns when the process executes its program.
 func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...int) (*os.File, error) {
 	text, err := json.Marshal(b.plan)
 	if err != nil {
@@ -208,8 +209,8 @@ func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...i
 		_, werr := st.plan.Write(text)
 		err = errors.Join(werr, st.plan.Close())
 	}
-	// Its end of the pipe is closed when it has become another program. What it
-	// says is better than that it did not listen.
+	// Its end of the pipe is closed when it executes another program. Its message is
+	// better than the error that it did not read.
 	told, rerr := io.ReadAll(io.LimitReader(st.told, holder.MaxMessage))
 	_ = st.told.Close() // it was read
 	stop()
@@ -224,7 +225,7 @@ func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...i
 	if err == nil {
 		return pidfd, nil
 	}
-	_ = send(pidfd, unix.SIGKILL) // it may have ended
+	_ = send(pidfd, unix.SIGKILL) // it may have exited
 	select {
 	case <-s.ctx.Done():
 	case <-s.after(a.ID):
@@ -232,7 +233,8 @@ func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...i
 	return nil, errors.Join(err, pidfd.Close())
 }
 
-// after is closed when what a request started has ended.
+// after returns a channel that is closed when the process that a request started
+// has exited.
 func (s *Sandbox) after(id uint64) <-chan struct{} {
 	done := make(chan struct{})
 	s.mu.Lock()
@@ -256,7 +258,7 @@ func (s *Sandbox) enter(group string, pidfd int) error {
 	return s.host.groups.Enter(group, pid)
 }
 
-// follow keeps what a container writes and notes its end.
+// follow stores the output of a container and records its exit.
 func (s *Sandbox) follow(p *Process, st *streams, ended <-chan holder.Event) {
 	p.terminal = st.terminal
 	if st.stdin != nil {

@@ -20,12 +20,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
 )
 
-// Sandbox is that of a running Pod.
+// Sandbox is the sandbox of a running Pod.
 type Sandbox struct {
 	host *Host
 	spec Spec
 	ids  uint32 // its range
-	// autogroup is the nice value of its sessions; 0 where the kernel does not weigh them.
+	// autogroup is the nice value of its sessions; 0 where the kernel does not weigh
+	// them.
 	autogroup int
 	holder    *os.Process
 	users     *os.File // its user namespace, to map the owners of files; nil without root
@@ -34,36 +35,37 @@ type Sandbox struct {
 	udp       net.PacketConn
 	ctx       context.Context // ends with it
 	cancel    context.CancelCauseFunc
-	work      sync.WaitGroup // all that it started
-	said      *output        // by the holder, when it breaks
+	work      sync.WaitGroup // all its goroutines
+	said      *output        // the output of a broken holder
 
 	descriptors int // of the plane; guarded by Host.descriptors
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	stopping   bool
 	number     uint64
-	answers    map[uint64]chan answer // nil for one that nobody waits for
+	answers    map[uint64]chan answer // nil if the call no longer waits
 	ends       map[uint64]func(holder.Event)
 	containers map[string]*Process
 }
 
-// answer is that of the holder, with descriptors that its receiver closes.
+// answer is an answer of the holder, with descriptors that its receiver closes.
 type answer struct {
 	holder.Event
 	fds []int
 }
 
 const (
-	// readyWithin is how long a holder may take; milliseconds on an idle machine.
+	// readyWithin is the time limit for a holder to be ready; it takes milliseconds on
+	// an idle machine.
 	readyWithin = 30 * time.Second
-	// saidBytes is room for a stack.
+	// saidBytes is enough for a stack trace.
 	saidBytes = 4 << 10
-	// rights is room for as many descriptors as come with an answer.
+	// rights is enough for the descriptors of an answer.
 	rights = 64
 )
 
-// Start makes the sandbox of a Pod, with no container in it yet. Stop ends it,
-// also one that has ended by itself.
+// Start creates the sandbox of a Pod, without containers. Stop ends it, including
+// one that has exited already.
 func (h *Host) Start(ctx context.Context, spec Spec) (_ *Sandbox, err error) {
 	if err := spec.validate(); err != nil {
 		return nil, fmt.Errorf("start a sandbox: %w", err)
@@ -79,13 +81,13 @@ func (h *Host) Start(ctx context.Context, spec Spec) (_ *Sandbox, err error) {
 	return s, nil
 }
 
-// Name is that of its Spec.
+// Name returns the name in its Spec.
 func (s *Sandbox) Name() string { return s.spec.Name }
 
-// Done is closed when it has ended, by Stop or by itself.
+// Done is closed when it has ended, through Stop or otherwise.
 func (s *Sandbox) Done() <-chan struct{} { return s.ctx.Done() }
 
-// Err says why it ended; nil while it runs.
+// Err returns why it ended; nil while it runs.
 func (s *Sandbox) Err() error { return context.Cause(s.ctx) }
 
 func (s *Sandbox) begin(ctx context.Context) error {
@@ -94,7 +96,7 @@ func (s *Sandbox) begin(ctx context.Context) error {
 		return os.NewSyscallError("socketpair", err)
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
-	defer func() { _ = errors.Join(ours.Close(), theirs.Close()) }() // each has its own
+	defer func() { _ = errors.Join(ours.Close(), theirs.Close()) }() // each side has its own
 	conn, err := net.FileConn(ours)
 	if err != nil {
 		return err
@@ -136,7 +138,7 @@ func (s *Sandbox) launch(control *os.File) error {
 	} else {
 		ids := []syscall.SysProcIDMap{{HostID: s.firstID(), Size: idsPerPod}}
 		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = ids, ids, true
-		// The plane's own id is not in the map: it would have no rights.
+		// The plane's own id is not in the map: it would have no capabilities.
 		attr.Credential = &syscall.Credential{}
 	}
 	r, w, err := os.Pipe()
@@ -152,7 +154,7 @@ func (s *Sandbox) launch(control *os.File) error {
 		return fmt.Errorf("make namespaces: %w", err)
 	}
 	s.work.Go(func() {
-		_, _ = io.Copy(s.said, r) // its end is all that matters
+		_, _ = io.Copy(s.said, r) // only its end matters
 		_ = r.Close()             // likewise
 		s.said.end()
 	})
@@ -166,14 +168,14 @@ func (s *Sandbox) launch(control *os.File) error {
 
 func (s *Sandbox) firstID() int { return firstID + int(s.ids)*idsPerPod }
 
-// mourn waits for the end of the holder, with which all of the Pod ends.
+// mourn waits until the holder exits; the whole Pod exits with it.
 func (s *Sandbox) mourn() {
 	state, err := s.holder.Wait()
 	why := fmt.Sprint("the holder of the sandbox ended: ", state)
 	if err != nil {
 		why = err.Error()
 	}
-	said, _ := io.ReadAll(s.said) // never fails: nobody closes it
+	said, _ := io.ReadAll(s.said) // never fails: it is not closed
 	if len(said) > 0 {
 		why += ": " + string(said)
 	}
@@ -202,18 +204,18 @@ func (s *Sandbox) send(v any, fds ...int) error {
 	return nil
 }
 
-// listen hands out what the holder says.
+// listen dispatches the messages of the holder.
 func (s *Sandbox) listen() {
 	b, oob := make([]byte, holder.MaxMessage), make([]byte, unix.CmsgSpace(rights*4))
 	for {
 		n, on, flags, _, err := s.ctl.ReadMsgUnix(b, oob)
 		if err != nil {
-			return // mourn tells
+			return // mourn reports it
 		}
 		a := answer{}
 		a.fds, err = holder.Descriptors(oob[:on])
 		if err = errors.Join(err, json.Unmarshal(b[:n], &a.Event)); err != nil || flags&unix.MSG_CTRUNC != 0 {
-			// Out of descriptors: whoever asked sees that none came.
+			// Out of descriptors: the caller sees that none arrived.
 			s.host.options.Log.Warn("A message of a holder is damaged", "sandbox", s.spec.Name, "err", err)
 		}
 		s.mu.Lock()
@@ -243,8 +245,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// call asks the holder for something. end is told of the end of what it starts,
-// if it starts something.
+// call sends a request to the holder. If the request starts a process, end is
+// called with its exit.
 func (s *Sandbox) call(ctx context.Context, r holder.Request, end func(holder.Event), fds ...int) (answer, error) {
 	ch := make(chan answer, 1)
 	s.mu.Lock()
@@ -283,7 +285,7 @@ func (s *Sandbox) forget(id uint64) {
 	delete(s.ends, id)
 }
 
-// await waits for an answer. One that comes too late is closed by listen, or
+// await waits for an answer. The descriptors of a late one are closed by listen, or
 // here.
 func (s *Sandbox) await(ctx context.Context, id uint64, ch chan answer) (a answer, err error) {
 	select {
@@ -298,7 +300,7 @@ func (s *Sandbox) await(ctx context.Context, id uint64, ch chan answer) (a answe
 		select {
 		case a := <-ch:
 			closeAll(a.fds)
-			if a.Kind == holder.Refused { // it says more than that it ended
+			if a.Kind == holder.Refused { // it has the better reason
 				err = errors.New(a.Error)
 			}
 		default:
@@ -312,8 +314,8 @@ func (s *Sandbox) await(ctx context.Context, id uint64, ch chan answer) (a answe
 	return a, nil
 }
 
-// Stop asks all containers to end by their signals, ends what is left after grace
-// or with ctx, and undoes all that Start made. It may be called again.
+// Stop asks all containers to exit with their signals, kills the rest after grace
+// or with ctx, and reverts everything that Start did. It may be called again.
 func (s *Sandbox) Stop(ctx context.Context, grace time.Duration) error {
 	s.mu.Lock()
 	var all []*Process
@@ -337,7 +339,7 @@ func (s *Sandbox) Stop(ctx context.Context, grace time.Duration) error {
 		if err := s.holder.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("stop sandbox %s: %w", s.spec.Name, err)
 		}
-		<-s.ctx.Done() // process 1 is gone when all others are
+		<-s.ctx.Done() // process 1 exits after all others
 	}
 	s.cancel(errors.New("the sandbox was stopped"))
 	var errs []error
@@ -367,12 +369,12 @@ func absent(c io.Closer) bool {
 	return c == nil
 }
 
-// wait asks processes to end and waits until they have, or may no longer.
+// wait asks processes to exit and waits until they have, or the time is over.
 func wait(ctx, gone context.Context, all []*Process, grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	for _, p := range all {
-		_ = p.Signal(cmp.Or(p.container.StopSignal, unix.SIGTERM)) // it may have ended
+		_ = p.Signal(cmp.Or(p.container.StopSignal, unix.SIGTERM)) // it may have exited
 	}
 	for _, p := range all {
 		select {

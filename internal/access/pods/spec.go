@@ -18,37 +18,37 @@ import (
 	"time"
 )
 
-// Options say how a Host runs its sandboxes.
+// Options configure how a Host runs its sandboxes.
 type Options struct {
-	// Network takes what leaves Pods; nil refuses all of it.
+	// Network receives outgoing connections of Pods; nil refuses all of them.
 	Network Network
-	// Log is told what no caller waits for; nil is silent.
+	// Log receives errors outside of calls; nil discards them.
 	Log *slog.Logger
-	// Connections is how many connections a Pod may have open to the outside at
-	// once; more are reset. 0 is 1024.
+	// Connections is how many outgoing connections a Pod may have open at a time;
+	// further ones are reset. 0 is 1024.
 	Connections int
-	// Descriptors is how many descriptors of the plane all Pods together may take. 0 is
+	// Descriptors is how many descriptors of the plane all Pods together may use. 0 is
 	// a quarter of those that the plane can open.
 	Descriptors int
-	// Kept is how many bytes of a container's output are kept, for each of its
-	// two streams, for who reads them too slowly; what is older is lost, and the
-	// reader is told. 0 is 1 MiB.
+	// Kept is how many bytes of a container's output are stored for a slow reader, for
+	// each of its two streams; the oldest output is dropped, and the reader sees
+	// where. 0 is 1 MiB.
 	Kept int
 }
 
-// Network is what Pods reach.
+// Network is the network that Pods reach.
 type Network interface {
-	// Connect is given a connection that a Pod made to an address, which is not
-	// reserved as dialguard.IsReserved defines. It, or whom it hands the connection
-	// to, closes or refuses it. ctx ends with the sandbox, which closes the
-	// connection; Connect returns soon then.
+	// Connect receives a connection that a Pod opened to an address, which is not
+	// reserved as dialguard.IsReserved defines. Connect, or the function to which it
+	// passes the connection, closes or refuses it. ctx ends with the sandbox, which
+	// closes the connection; Connect returns soon then.
 	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *Conn)
-	// Resolve answers a DNS message; an error answers nothing.
+	// Resolve answers a DNS message; after an error no response is sent.
 	Resolve(ctx context.Context, from netip.Addr, query []byte) ([]byte, error)
 }
 
-// Conn is a connection that a Pod made. Until it is closed it counts among those
-// that the Pod may have.
+// Conn is a connection that a Pod opened. Until it is closed it counts toward the
+// limit of the Pod.
 type Conn struct {
 	*net.TCPConn
 	once sync.Once
@@ -61,10 +61,10 @@ func (c *Conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Refuse closes it so that the Pod sees a reset: for the Pod, it was made before
-// anybody could be asked.
+// Refuse closes it so that the Pod sees a reset: for the Pod, the connection was
+// established before its destination was known.
 func (c *Conn) Refuse() {
-	_ = c.SetLinger(0) // without, it sees an end
+	_ = c.SetLinger(0) // otherwise it sees an end
 	_ = c.Close()      // the Pod may have closed it
 }
 
@@ -73,57 +73,58 @@ type Spec struct {
 	// Name is unique in a Host, such as namespace_name_uid.
 	Name     string
 	Hostname string
-	// Address is the Pod's, of version 4.
+	// Address is the Pod's IPv4 address.
 	Address netip.Addr
-	// Memory in bytes, MilliCPU in thousandths of a core, and processes (with
-	// their threads) of all containers together. 0 is no limit, and 512 PIDs.
+	// Memory in bytes, MilliCPU in thousandths of a core, and processes (with their
+	// threads) of all containers together. 0 is no limit, and 512 PIDs.
 	Memory, MilliCPU, PIDs int64
 	// Refused is called with the reason when connections are reset at a limit, at most
-	// once a minute; nil is not called.
+	// once a minute; it may be nil.
 	Refused func(why string)
 	// Resolv and Hosts are the files /etc/resolv.conf and /etc/hosts.
 	Resolv, Hosts []byte
 }
 
-// Container is one of a Pod's.
+// Container is a container of a Pod.
 type Container struct {
-	// Name is unique among those of the sandbox that run.
+	// Name is unique among the running containers of the sandbox.
 	Name string
 	// Root is the folder of the unpacked image. Nothing is written to it.
 	Root string
-	// Args is the program and what it is told; Env is all of its environment.
+	// Args is the program with its arguments; Env is its whole environment.
 	Args, Env []string
-	// Dir is where it begins; "" is /.
+	// Dir is its working directory; "" is /.
 	Dir         string
 	User, Group int64
-	// Groups are further ones. Without root there are none.
+	// Groups are supplemental groups. Without root there are none.
 	Groups       []int64
 	ReadOnlyRoot bool
-	// Scratch is how many bytes it may write to its root, which are kept in its
+	// Scratch is how many bytes it may write to its root, which are stored in its
 	// memory; 0 is 256 MiB.
 	Scratch int64
 	Mounts  []Mount
-	// MessagePath is the file for its last message, which is kept in memory; "" is none.
+	// MessagePath is the file for its last message, which is stored in memory; "" is
+	// none.
 	MessagePath string
-	// Memory in bytes and MilliCPU in thousandths of a core; 0 is no limit but
-	// that of the Pod.
+	// Memory in bytes and MilliCPU in thousandths of a core; 0 is no limit except that
+	// of the Pod.
 	Memory, MilliCPU int64
 	// TTY gives it a terminal, and all its output is in Stdout. Stdin keeps its
-	// standard input open; without, it is at its end.
+	// standard input open; otherwise that is at its end.
 	TTY, Stdin bool
-	// StopSignal asks it to end; 0 is SIGTERM.
+	// StopSignal asks it to exit; 0 is SIGTERM.
 	StopSignal syscall.Signal
-	// StdinOnce ends its standard input with that of the first who is attached to it
-	// and has one. Otherwise it stays open for the next.
+	// StdinOnce ends its standard input with that of the first attached client that
+	// has one. Otherwise it stays open for the next client.
 	StdinOnce bool
 }
 
-// Mount is a folder or file that a container sees.
+// Mount is a folder or file in a container.
 type Mount struct {
-	// Source is the host's. What its owner renames or writes there later is
-	// seen, too.
+	// Source is the path on the host. Later changes there are visible in the
+	// container, too.
 	Source string
-	// SubPath is what of Source is mounted; no link leads out of Source.
+	// SubPath is the path below Source that is mounted; no link leads out of Source.
 	SubPath string
 	// Target is an absolute path of the container.
 	Target   string
@@ -138,66 +139,69 @@ type Mount struct {
 
 // Exit is how a container ended.
 type Exit struct {
-	// Code is what it returned, or 128 and the number of the signal.
+	// Code is its exit code, or 128 and the number of the signal.
 	Code, Signal int
-	// OOMKilled says that one of its processes was ended for want of memory.
+	// OOMKilled is true if one of its processes was killed for lack of memory.
 	OOMKilled bool
 	At        time.Time
-	// Message says why it could not begin or how it was lost; "" if it ran.
+	// Message is why it could not start or how it was lost; "" if it ran.
 	Message string
 	// LastMessage is the start of what it wrote to its MessagePath.
 	LastMessage string
 }
 
-// Streams are those of a command.
+// Streams are the streams of a command.
 type Streams struct {
-	// Stdin may be nil. A read that hangs when the command ends is left alone.
+	// Stdin may be nil. A read that blocks when the command exits is not interrupted.
 	Stdin io.Reader
-	// Stdout and Stderr may be nil; with TTY all is in Stdout.
+	// Stdout and Stderr may be nil; with TTY all output is in Stdout.
 	Stdout, Stderr io.Writer
 	TTY            bool
 	// Resize are the sizes of the terminal.
 	Resize <-chan Size
 }
 
-// Size is that of a terminal, in characters.
+// Size is the size of a terminal, in characters.
 type Size struct{ Rows, Columns uint16 }
 
 const (
-	// defaultPIDs is ten times what a controller has. Half of kubelet's usual limit keeps
-	// the time short in which a Pod that forks without end runs each of its processes once.
+	// defaultPIDs is ten times what a controller has. Half of kubelet's usual limit
+	// keeps the time short in which a fork bomb in a Pod runs each of its processes
+	// once.
 	defaultPIDs = 512
-	// shareOfFree is the part of the free processes that a Pod may have: so the last Pods
-	// get fewer, instead of none.
+	// shareOfFree is the part of the free processes that a Pod may have: so the last
+	// Pods get fewer, instead of none.
 	shareOfFree = 8
-	// fewestPIDs is what a Go program needs on a machine of many processors.
+	// fewestPIDs is what a Go program needs on a machine with many processors.
 	fewestPIDs = 64
 	// defaultScratch is what a container may write to its root, in its memory.
 	defaultScratch = 256 << 20
-	// defaultTmpfs is the size of a folder in memory of which none is said: that
-	// of /dev/shm elsewhere.
+	// defaultTmpfs is the size of a folder in memory without a configured size: that
+	// of /dev/shm in other runtimes.
 	defaultTmpfs = 64 << 20
-	// defaultConnections is as many as a busy controller has tens of.
+	// defaultConnections is far more than the tens that a busy controller has.
 	defaultConnections = 1024
 	// maxMessage is how much of a last message is read, as by a kubelet.
 	maxMessage = 4 << 10
 	// descriptorShare is the part of the plane's descriptors that Pods may take together.
 	descriptorShare = 4
-	// What a Pod takes of them: for its holder and sockets, for a container with its
-	// streams, log and probes, for a connection at both ends, and for a question.
+	// What a Pod uses of them: for its holder and sockets, for a container with its
+	// streams, log and probes, for a connection at both ends, and for a query.
 	ofSandbox, ofContainer, ofConnection, ofQuestion = 16, 8, 2, 1
-	// refusedEvery is how often the user of a Pod is told of refused connections.
+	// refusedEvery is the minimum time between two reports of refused connections of a
+	// Pod.
 	refusedEvery = time.Minute
 	// defaultKept is some thousand lines.
 	defaultKept = 1 << 20
-	// maxMounts and the rest go as descriptors in one message, which takes 253.
+	// maxMounts and the rest are sent as descriptors in one message, which is limited
+	// to 253.
 	maxMounts = 200
 	// maxID is the greatest id in a Pod's range.
 	maxID = 65535
 )
 
-// limitOfPod is the limit of processes of a Pod that wants so many, or 0 for the default,
-// when so many are free for all further Pods.
+// limitOfPod returns the limit of processes of a Pod that requests a number, or 0
+// for the default, given how many are free for all further Pods.
 func limitOfPod(wanted, free int64) (int64, error) {
 	if free < fewestPIDs {
 		return 0, fmt.Errorf("only %d processes are left for Pods, of half of those that the plane's user may have: raise that limit (ulimit -u), or run fewer Pods", max(free, 0))
@@ -251,14 +255,14 @@ func (c Container) validate(rootless bool) error {
 	return nil
 }
 
-// kernels are folders of a container that are the sandbox's to make, and devices what
-// is in the one that others may add to.
+// kernels are folders of a container that the sandbox creates, and devices the
+// content of the one in which further mounts are allowed.
 var (
 	kernels = []string{"/proc", "/dev", "/sys"}
 	devices = []string{"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
 )
 
-// ofKernel says that a path is none to mount at.
+// ofKernel reports whether a path must not be a mount target.
 func ofKernel(target string) bool {
 	if target == "/dev/shm" {
 		return false
@@ -287,7 +291,7 @@ func (m Mount) validate() error {
 	return nil
 }
 
-// mounts are all of a container.
+// mounts returns all mounts of a container.
 func (c Container) mounts() []Mount {
 	if c.MessagePath == "" {
 		return c.Mounts
@@ -295,7 +299,7 @@ func (c Container) mounts() []Mount {
 	return append(slices.Clone(c.Mounts), Mount{Target: c.MessagePath, message: true})
 }
 
-// inOrder sorts mounts so that none hides another: what is above comes first.
+// inOrder sorts mounts so that none hides another: parents come first.
 func inOrder(mounts []Mount) []Mount {
 	sorted := slices.Clone(mounts)
 	slices.SortStableFunc(sorted, func(a, b Mount) int { return strings.Compare(path.Clean(a.Target)+"/", path.Clean(b.Target)+"/") })

@@ -98,7 +98,7 @@ func TestPodsShareTheProcessesOfTheirUser(t *testing.T) {
 			}
 		})
 	}
-	// Together they never get more than there are.
+	// Together they never get more than the free ones.
 	free, pods := int64(16384), 0
 	for {
 		n, err := limitOfPod(0, free)

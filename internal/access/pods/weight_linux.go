@@ -63,7 +63,7 @@ func processBudget(rootless bool) (int64, error) {
 		}
 		lowest = min(lowest, n)
 	}
-	if !rootless { // root has no other
+	if !rootless { // root has no limit
 		return lowest / 2, nil
 	}
 	var l unix.Rlimit

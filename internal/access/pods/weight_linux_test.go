@@ -16,9 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// weightOf is what the probe prints of each process of a sandbox, which has a session of
-// its own. Whether the kernel weighs those is seen in another one: the process of the
-// tests may have the session of the kernel, which has no nice value.
+// weightOf returns what the probe prints of each process of a sandbox, which has
+// its own session. Whether the kernel weighs sessions must be checked in another
+// one: the process of the tests may have the session of the kernel, which has no
+// nice value.
 func weightOf(t *testing.T, s *Sandbox) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), probe, "weight", "child")
@@ -30,7 +31,7 @@ func weightOf(t *testing.T, s *Sandbox) string {
 	want := fmt.Sprintf("nice 19 policy %d", unix.SCHED_BATCH)
 	if _, session, weighed := strings.Cut(string(own), " session "); weighed {
 		want += " session "
-		if session != "\n" { // where kernels make none, it is empty
+		if session != "\n" { // empty if the kernel has no sessions
 			want += fmt.Sprintf("nice %d", s.autogroup)
 		}
 	}
@@ -52,7 +53,7 @@ func TestContainerProcessesHaveLowWeight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var out bytes.Buffer // as of probes and hooks
+			var out bytes.Buffer // like those of probes and hooks
 			code, err := s.Exec(soon(t), "c", []string{"/bin/probe", "weight"}, Streams{Stdout: &out, TTY: tty})
 			if got := strings.ReplaceAll(out.String(), "\r", ""); err != nil || code != 0 || got != want {
 				t.Errorf("a command: got %q, %d, %v, want %q", got, code, err, want)
@@ -96,8 +97,8 @@ func TestContainersCannotRaiseTheirWeight(t *testing.T) {
 	}
 }
 
-// TestSessionsAreLowWhereTheyCount: the tests of a plain user run where its groups are, which
-// is the root of them on many machines that have sessions weighed.
+// TestSessionsAreLowWhereTheyCount: the tests of a plain user run in its groups,
+// which are the root of them on many machines where sessions are weighed.
 func TestSessionsAreLowWhereTheyCount(t *testing.T) {
 	h := open(t, Options{})
 	s := start(t, h)

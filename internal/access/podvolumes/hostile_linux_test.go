@@ -12,15 +12,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
-// TestFoldersThatPodsCloseAreRemoved: at the end of a Pod, and at the start of a plane that
-// was killed.
+// TestFoldersThatPodsCloseAreRemoved: at the end of a Pod, and at the start of a
+// plane after it was killed.
 func TestFoldersThatPodsCloseAreRemoved(t *testing.T) {
 	t.Parallel()
 	if builder.AsPlainUser(t) {
 		return
 	}
 	dir := filepath.Join(t.TempDir(), "volumes")
-	t.Cleanup(func() { _ = filetree.Remove(dir) }) // the test's own folder goes next
+	t.Cleanup(func() { _ = filetree.Remove(dir) }) // the test's own folder is removed next
 	for range 2 {
 		s, err := Open(dir)
 		if err != nil || s.Left != nil {
@@ -44,7 +44,8 @@ func TestFoldersThatPodsCloseAreRemoved(t *testing.T) {
 	}
 }
 
-// TestOpenMovesLeftoversAway: what cannot be removed is reported, and stops no start.
+// TestOpenMovesLeftoversAway: what cannot be removed is reported, and does not
+// prevent a start.
 func TestOpenMovesLeftoversAway(t *testing.T) {
 	t.Parallel()
 	above := t.TempDir()

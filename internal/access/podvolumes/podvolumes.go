@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podvolumes keeps the folders that are volumes of Pods. The files of a
-// volume that follows objects change all at once: they lie in a folder of their
-// generation, and a link that is renamed leads to it, so that a container sees
-// the old ones or the new ones and never some of each.
+// Package podvolumes manages the folders that are volumes of Pods. The files of a
+// volume that follows objects change atomically: they are in a folder of their
+// generation, to which a link points that is replaced by renaming, so that a
+// container sees either the old or the new files and never a mixture.
 package podvolumes
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// data is the link to the present generation, and temporary the one that is
+	// data is the link to the current generation, and temporary the one that is
 	// renamed to it.
 	data      = "..data"
 	temporary = "..data_tmp"
@@ -27,12 +27,12 @@ const (
 // Store is the folder of all volumes.
 type Store struct {
 	dir string
-	// Left reports what could not be removed of an earlier process; nil if nothing.
+	// Left is what could not be removed of an earlier process; nil if nothing.
 	Left error
 }
 
-// Open makes the folder, of its user alone, and removes or moves away what an earlier
-// process left in it: its Pods have ended with it.
+// Open creates the folder, accessible only to its user, and removes or moves away
+// what an earlier process left in it: its Pods have ended with it.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir, filetree.Discard(dir)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -41,19 +41,19 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// Path is that of a volume.
+// Path returns the path of a volume.
 func (s *Store) Path(pod, volume string) string { return filepath.Join(s.dir, pod, volume) }
 
-// Empty makes one that containers of any user write to.
+// Empty creates a volume to which containers of any user can write.
 func (s *Store) Empty(pod, volume string) error {
 	dir := s.Path(pod, volume)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make volume %s: %w", volume, err)
 	}
-	return os.Chmod(dir, 0o777) // whatever the umask: it lies in a folder of the plane's user alone
+	return os.Chmod(dir, 0o777) // regardless of the umask: only the plane's user can enter the folder above
 }
 
-// Write makes the files of a volume these, if they are others.
+// Write sets the files of a volume, if they differ.
 func (s *Store) Write(pod, volume string, files []podspec.File) (err error) {
 	dir := s.Path(pod, volume)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) Write(pod, volume string, files []podspec.File) (err error) {
 		}
 	}
 	old, _ := os.Readlink(filepath.Join(dir, data)) // "": there is none
-	_ = os.Remove(filepath.Join(dir, temporary))    // of one that was interrupted
+	_ = os.Remove(filepath.Join(dir, temporary))    // left by an interrupted process
 	if err := os.Symlink(filepath.Base(generation), filepath.Join(dir, temporary)); err != nil {
 		return err
 	}
@@ -104,14 +104,14 @@ func write(dir string, f podspec.File) error {
 	if err := os.WriteFile(name, f.Data, 0o600); err != nil {
 		return err
 	}
-	// Users of a Pod are not those of the host, and the folder above keeps everybody
-	// else out: who may read a file for its owner may read it for all.
+	// Users of a Pod differ from those of the host, and no other user can enter the
+	// folder above, so permissions of the owner are given to all.
 	mode := os.FileMode(f.Mode)
 	return os.Chmod(name, mode|mode>>3&0o070|mode>>6&0o007)
 }
 
-// link has each name at the top of a volume lead to the present generation, and
-// removes those that have none.
+// link makes each name at the top of a volume point to the current generation, and
+// removes names without a file.
 func link(dir string, files []podspec.File) error {
 	want := map[string]bool{}
 	for _, f := range files {
@@ -140,7 +140,7 @@ func link(dir string, files []podspec.File) error {
 	return nil
 }
 
-// same reports whether a generation has these files, and no others.
+// same reports whether a generation has exactly these files.
 func same(generation string, files []podspec.File) bool {
 	root, err := filepath.EvalSymlinks(generation)
 	if err != nil {
@@ -163,8 +163,8 @@ func same(generation string, files []podspec.File) bool {
 	return true
 }
 
-// Usage is what a volume takes of the disk, up to somewhat over a limit of bytes. An error
-// means that its containers keep some of it from being measured.
+// Usage returns how much of the disk a volume uses, up to somewhat over a limit of
+// bytes. An error means that its containers prevent a complete measurement.
 func (s *Store) Usage(pod, volume string, limit int64) (filetree.Usage, error) {
 	u, err := filetree.Measure(s.Path(pod, volume), limit)
 	if err != nil {
@@ -173,7 +173,8 @@ func (s *Store) Usage(pod, volume string, limit int64) (filetree.Usage, error) {
 	return u, nil
 }
 
-// Remove deletes all volumes of a Pod. An error reports what is left, under another name.
+// Remove deletes all volumes of a Pod. An error lists what is left, under another
+// name.
 func (s *Store) Remove(pod string) error {
 	if err := filetree.Discard(filepath.Join(s.dir, pod)); err != nil {
 		return fmt.Errorf("delete the volumes of a Pod: %w", err)

@@ -6,5 +6,5 @@ package process
 
 import "syscall"
 
-// dieWithParent cannot be had here: a killed test leaves its plane behind.
+// dieWithParent is not available here: a killed test leaves its plane behind.
 func dieWithParent() *syscall.SysProcAttr { return nil }

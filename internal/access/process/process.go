@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs a management plane, or a manager, as a process of its own.
+// Package process runs a management plane, or a manager, as a separate process.
 package process
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a plane may take to stop; it needs about a second.
+// stopTimeout is the time limit for a plane to stop; it needs about a second.
 const stopTimeout = 30 * time.Second
 
 // Process is "capstan up" in the foreground.
@@ -28,11 +28,11 @@ type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when err is set
 	err    error
-	stderr *bytes.Buffer // to be read when exited is closed
+	stderr *bytes.Buffer // may be read when exited is closed
 }
 
-// Up starts "capstan up" of a program with the flags and waits until it is ready
-// or ctx ends. It is killed with this process.
+// Up starts "capstan up" of a program with the flags and waits until it is ready or
+// ctx ends. The process is killed with this one.
 func Up(ctx context.Context, binary string, flags ...string) (*Process, error) {
 	p := &Process{exited: make(chan struct{}), stderr: &bytes.Buffer{}}
 	p.cmd = exec.Command(binary, append([]string{"up"}, flags...)...)
@@ -57,8 +57,8 @@ func Up(ctx context.Context, binary string, flags ...string) (*Process, error) {
 	}
 }
 
-// Run starts a program with nothing but the given environment and does not wait
-// until it is ready. What it says goes to log. It is killed with this process.
+// Run starts a program with only the given environment and does not wait until it
+// is ready. Its output is written to log. The process is killed with this one.
 func Run(binary string, env []string, log io.Writer, args ...string) (*Process, error) {
 	p := &Process{exited: make(chan struct{}), stderr: &bytes.Buffer{}, cmd: exec.Command(binary, args...)}
 	p.cmd.Env, p.cmd.Stderr = append([]string{}, env...), log
@@ -68,7 +68,7 @@ func Run(binary string, env []string, log io.Writer, args ...string) (*Process, 
 	return p, nil
 }
 
-// start starts the process, and tells of each line that it prints.
+// start starts the process, and calls printed with each line of its output.
 func (p *Process) start(printed func(string)) error {
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -76,8 +76,8 @@ func (p *Process) start(printed func(string)) error {
 	}
 	started := make(chan error, 1)
 	go func() {
-		// A plane must not outlive a program that is killed. The kernel
-		// ties that to the thread that started it, so the thread must stay.
+		// A plane must not outlive a program that is killed. The kernel ties that to the
+		// thread that started it, so the thread must stay.
 		runtime.LockOSThread()
 		p.cmd.SysProcAttr = dieWithParent()
 		err := p.cmd.Start()
@@ -101,7 +101,7 @@ func (p *Process) start(printed func(string)) error {
 // PID is the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop interrupts the process and waits for its end.
+// Stop interrupts the process and waits until it exits.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -109,8 +109,7 @@ func (p *Process) Stop() error {
 	return p.Wait()
 }
 
-// Wait waits for the end of the process, which it kills if that takes too
-// long.
+// Wait waits until the process exits, and kills it if that takes too long.
 func (p *Process) Wait() error {
 	select {
 	case <-p.exited:
@@ -126,7 +125,7 @@ func (p *Process) Wait() error {
 
 // Kill ends the process as a crash would.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may be gone already
+	_ = p.cmd.Process.Kill() // it may have exited already
 	<-p.exited
 }
 

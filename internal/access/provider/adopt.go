@@ -17,9 +17,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// HeldError says that an object belongs to somebody else. It is told by a
-// condition, and not tried again: a change of the object wakes whoever refers
-// to it.
+// HeldError means that an object belongs to another owner. It is reported in a
+// condition and not retried: a change of the object triggers a reconcile of the
+// objects that refer to it.
 type HeldError struct {
 	Object string // for messages
 	Holder string
@@ -30,15 +30,16 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s: refer to another object, or remove that owner or label", e.Object, e.Holder)
 }
 
-// Adoption is what an owner puts on a provider object.
+// Adoption is the metadata that an owner sets on a provider object.
 type Adoption struct {
 	claim.Claim
-	// Drop takes away references to earlier owners; nil drops none.
+	// Drop returns true for references to earlier owners to be removed; nil drops
+	// none.
 	Drop func(metav1.OwnerReference) bool
 }
 
-// Adopt puts owner and label on obj, in one patch, or none when they are there
-// or obj is being deleted. What belongs to somebody else gives a HeldError.
+// Adopt sets owner and label on obj, in one patch. It sends none if they are set or
+// obj is being deleted. If obj belongs to another owner, the error is a HeldError.
 func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
 	verdict, err := judge(obj, a.Claim)
 	if err != nil || !obj.GetDeletionTimestamp().IsZero() {
@@ -47,7 +48,7 @@ func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
 	if verdict.Beside {
 		a.Owner.Controller, a.Owner.BlockOwnerDeletion = nil, nil
 	}
-	// As a rule everything is there: to see that takes no copy of the object.
+	// Usually everything is set: checking that requires no copy of the object.
 	if !a.put(&metav1.ObjectMeta{Labels: obj.GetLabels(), OwnerReferences: obj.GetOwnerReferences()}) {
 		return nil
 	}
@@ -69,22 +70,22 @@ func (a Adoption) put(obj metav1.Object) bool {
 	return dropped || owned || labelled
 }
 
-// Take adopts the object behind a reference. That it belongs to somebody else
-// is kept in the reference, without the object, and is no error.
+// Take adopts the object of a reference. If it belongs to another owner, that is
+// recorded in the reference, without the object, and is no error.
 func (o *Objects) Take(ctx context.Context, r *Reference, a Adoption) error {
 	return r.keepHeld(o.Adopt(ctx, r.Obj, a))
 }
 
-// Remove asks for the deletion of the object behind a reference, unless that
-// has been done. That it belongs to somebody else is kept in the reference,
-// without the object, and is no error.
+// Remove deletes the object of a reference, unless it is being deleted. If it
+// belongs to another owner, that is recorded in the reference, without the object,
+// and is no error.
 func (o *Objects) Remove(ctx context.Context, r *Reference, c claim.Claim) error {
 	if _, err := judge(r.Obj, c); err != nil {
 		return r.keepHeld(err)
 	}
 	as := client.Preconditions{UID: new(r.Obj.GetUID())}
 	if by := metav1.GetControllerOfNoCopy(r.Obj); by == nil || by.UID != c.Owner.UID {
-		as.ResourceVersion = new(r.Obj.GetResourceVersion()) // somebody may just be taking it
+		as.ResourceVersion = new(r.Obj.GetResourceVersion()) // another owner may be adopting it
 	}
 	return o.delete(ctx, r.Obj, as)
 }
@@ -100,14 +101,14 @@ func (r *Reference) keepHeld(err error) error {
 	return r.Err
 }
 
-// Template reads a template for a role, which all that is of the Cluster share.
-// One that belongs to another Cluster gives a HeldError; otherwise errors are
+// Template reads a template for a role, which all objects of the Cluster share. If
+// it belongs to another Cluster, the error is a HeldError; otherwise errors are
 // those of Get.
 func (o *Objects) Template(ctx context.Context, c *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, role claim.Role) (*Object, error) {
 	return template(c, ref.GroupKind(), role, func() (*Object, error) { return o.Get(ctx, c.Namespace, ref) })
 }
 
-// TemplateAs is Template for a reference that names the version of the API too.
+// TemplateAs is Template for a reference that also names the API version.
 func (o *Objects) TemplateAs(ctx context.Context, c *clusterv1.Cluster, kind schema.GroupVersionKind, name string, role claim.Role) (*Object, error) {
 	return template(c, kind.GroupKind(), role, func() (*Object, error) {
 		return o.GetAs(ctx, kind, client.ObjectKey{Namespace: c.Namespace, Name: name})
@@ -134,14 +135,15 @@ func judge(obj *Object, c claim.Claim) (claim.Verdict, error) {
 	return v, nil
 }
 
-// Held reports whether the object belongs to somebody else.
+// Held reports whether the object belongs to another owner.
 func (r *Reference) Held() bool {
 	_, held := errors.AsType[*HeldError](r.Err)
 	return held
 }
 
-// Refused reports whether err says that a reference cannot be followed until it
-// is another, or the object's holder lets go: it is told, and not tried again.
+// Refused reports whether err means that a reference cannot be followed until it
+// changes, or until the object's holder releases it: such an error is reported and
+// not retried.
 func Refused(err error) bool {
 	_, held := errors.AsType[*HeldError](err)
 	kind, ok := errors.AsType[*KindError](err)

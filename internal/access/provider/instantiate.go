@@ -19,20 +19,20 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
-// Copy is an object to be made from a template.
+// Copy is an object to be created from a template.
 type Copy struct {
 	Template *Object
 	Name     string
 	Cluster  string // the value of the cluster-name label
-	// Labels and Annotations win over those of the template.
+	// Labels and Annotations take precedence over those of the template.
 	Labels, Annotations map[string]string
 	// Owner of the new object; nil for none.
 	Owner *metav1.OwnerReference
 }
 
-// Instantiate makes the object: the template's spec.template, with a note where
-// it came from. A template without one makes an object without a spec. It is pure;
-// Make creates what it returns.
+// Instantiate builds the object: the template's spec.template, with an annotation
+// of its origin. A template without spec.template gives an object without a spec.
+// It is pure; Make creates the object.
 func Instantiate(c Copy) (*Object, error) {
 	t := c.Template
 	kind, ok := strings.CutSuffix(t.GetKind(), clusterv1.TemplateSuffix)
@@ -70,7 +70,7 @@ func Instantiate(c Copy) (*Object, error) {
 	return &Object{obj, t.Contract}, nil
 }
 
-// CopyKind is the kind of what is made from a template.
+// CopyKind returns the kind of the objects of a template.
 func CopyKind(template schema.GroupKind) schema.GroupKind {
 	return schema.GroupKind{Group: template.Group, Kind: strings.TrimSuffix(template.Kind, clusterv1.TemplateSuffix)}
 }
@@ -90,7 +90,7 @@ func (o *Objects) Make(ctx context.Context, c Copy, manager client.FieldOwner, m
 	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: obj.GetName()}, nil
 }
 
-// merged joins maps; later ones win.
+// merged merges maps; later ones take precedence.
 func merged(all ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, m := range all {

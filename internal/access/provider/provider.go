@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package provider reads, watches, adopts and instantiates the objects of
-// providers. They are known only as unstructured, by the contract that the
-// labels of their CRDs name.
+// providers. They are handled as unstructured objects, according to the contract
+// that the labels of their CRDs name.
 package provider
 
 import (
@@ -26,58 +26,59 @@ import (
 // Definitions is the kind of a CRD, of which only the metadata is read.
 var Definitions = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// Object is an object of a provider, with the contract version to read it by. What
-// Objects has read is shared with the cache: who changes one changes a copy.
+// Object is an object of a provider, with the contract version by which to read it.
+// Objects returns objects that are shared with the cache: copy them before changing
+// them.
 type Object struct {
 	*unstructured.Unstructured
 	Contract string
 }
 
-// Kind is a kind of a provider: the version of its API to use and the contract
-// version that this one follows.
+// Kind is a kind of a provider: the API version to use and the contract version
+// that it follows.
 type Kind struct {
 	schema.GroupVersionKind
-	Contract string // empty if it was not asked for
+	Contract string // empty if it was not requested
 }
 
-// KindError says that a kind cannot be used. Nothing but a change to a CRD helps,
-// or if it is foreign, to the reference.
+// KindError means that a kind cannot be used. Only a change to a CRD helps, or if
+// it is foreign, to the reference.
 type KindError struct {
 	Kind    schema.GroupKind
-	Problem string // what is wrong, and the remedy
-	NoCRD   bool   // so that there can be no object of the kind either
+	Problem string // the problem and the remedy
+	NoCRD   bool   // so no object of the kind can exist
 	Foreign bool   // no kind of a provider, or not one for the role
 }
 
 // Error implements error.
 func (e *KindError) Error() string { return fmt.Sprintf("kind %s: %s", e.Kind, e.Problem) }
 
-// Objects gives access to the objects of providers. It is shared by all
+// Objects provides access to the objects of providers. It is shared by all
 // controllers.
 type Objects struct {
 	mgmt      client.Client
 	informers cache.Cache
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	watched map[watch]bool
-	indexes map[index]bool // that have been made
+	indexes map[index]bool // that have been created
 }
 
-// index is one of a kind by a label.
+// index is an index of a kind by a label.
 type index struct {
 	kind  schema.GroupVersionKind
 	label string
 }
 
-// New makes the access. mgmt must read CRD metadata and unstructured objects
-// from the cache behind informers; without informers there are no watches.
+// New returns an Objects. mgmt must read CRD metadata and unstructured objects from
+// the cache of informers; without informers there are no watches.
 func New(mgmt client.Client, informers cache.Cache) *Objects {
 	return &Objects{mgmt: mgmt, informers: informers, watched: map[watch]bool{}, indexes: map[index]bool{}}
 }
 
-// Kind tells which version of the API of a kind to use, and by which contract,
-// from the labels of its CRD. The error is a KindError when the CRD is missing
-// or does not say, and for kinds that no provider can bring.
+// Kind returns which API version of a kind to use, and its contract, from the
+// labels of its CRD. The error is a KindError if the CRD is missing or lacks the
+// labels, and for kinds that no provider can have.
 func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (kind Kind, err error) {
 	err = o.labelled(ctx, gk, func(labels map[string]string) (err error) {
 		kind.GroupVersionKind = gk.WithVersion("")
@@ -87,7 +88,7 @@ func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (kind Kind, err
 	return kind, err
 }
 
-// KindAs tells by which contract a version of the API of a kind is to be read.
+// KindAs returns the contract by which an API version of a kind must be read.
 // Errors are those of Kind.
 func (o *Objects) KindAs(ctx context.Context, gvk schema.GroupVersionKind) (Kind, error) {
 	kind := Kind{GroupVersionKind: gvk}
@@ -98,7 +99,7 @@ func (o *Objects) KindAs(ctx context.Context, gvk schema.GroupVersionKind) (Kind
 	return kind, err
 }
 
-// labelled passes on the labels of a CRD.
+// labelled calls read with the labels of a CRD.
 func (o *Objects) labelled(ctx context.Context, gk schema.GroupKind, read func(map[string]string) error) error {
 	if err := claim.Provided(gk); err != nil {
 		return &KindError{Kind: gk, Problem: err.Error(), Foreign: true}
@@ -119,9 +120,9 @@ func (o *Objects) labelled(ctx context.Context, gk schema.GroupKind, read func(m
 	return nil
 }
 
-// Get reads the object that a reference names, from the cache. An object that
-// is not there gives a NotFound error of apierrors; a kind that cannot be used
-// gives a KindError.
+// Get reads the object of a reference from the cache. An object that is not found
+// gives a NotFound error of apierrors; a kind that cannot be used gives a
+// KindError.
 func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*Object, error) {
 	kind, err := o.Kind(ctx, ref.GroupKind())
 	if err != nil {
@@ -130,8 +131,8 @@ func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.Contr
 	return o.read(ctx, kind, client.ObjectKey{Namespace: namespace, Name: ref.Name}, "version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version")
 }
 
-// GetAs is Get for a reference that names the version of the API too: whether
-// the CRD follows a contract is not asked.
+// GetAs is Get for a reference that also names the API version: it does not check
+// whether the CRD follows a contract.
 func (o *Objects) GetAs(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*Object, error) {
 	if err := claim.Provided(kind.GroupKind()); err != nil {
 		return nil, &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
@@ -139,7 +140,7 @@ func (o *Objects) GetAs(ctx context.Context, kind schema.GroupVersionKind, key c
 	return o.read(ctx, Kind{GroupVersionKind: kind}, key, "version %s is not served: install the provider that brings it, or correct apiVersion and kind")
 }
 
-// read reads an object; unserved is what is wrong if there is no such kind.
+// read reads an object; unserved is the problem if the kind does not exist.
 func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, unserved string) (*Object, error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind.GroupVersionKind)
@@ -155,9 +156,9 @@ func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, uns
 	return &Object{obj, kind.Contract}, nil
 }
 
-// List reads the objects of a kind that carry labels, from the cache, where they
-// are indexed by one of the labels, by. The objects are shared with the cache, and
-// must not be changed. Errors are those of Kind.
+// List reads the objects of a kind that have labels, from the cache, where they are
+// indexed by one of the labels, by. The objects are shared with the cache, and must
+// not be changed. Errors are those of Kind.
 func (o *Objects) List(ctx context.Context, gk schema.GroupKind, namespace, by string, with client.MatchingLabels) ([]unstructured.Unstructured, error) {
 	kind, err := o.Kind(ctx, gk)
 	if err != nil {
@@ -179,7 +180,7 @@ func (o *Objects) List(ctx context.Context, gk schema.GroupKind, namespace, by s
 	return list.Items, nil
 }
 
-// indexed makes the index of a kind by a label, once, and returns the field by
+// indexed creates the index of a kind by a label, once, and returns the field by
 // which to list.
 func (o *Objects) indexed(ctx context.Context, kind schema.GroupVersionKind, label string) (field string, err error) {
 	field = "metadata.labels." + label
@@ -203,8 +204,8 @@ func (o *Objects) indexed(ctx context.Context, kind schema.GroupVersionKind, lab
 	return field, nil
 }
 
-// Delete asks for the deletion of obj, unless that has been done. It is fine if
-// the object has gone.
+// Delete deletes obj, unless it is being deleted. It succeeds if the object is not
+// found.
 func (o *Objects) Delete(ctx context.Context, obj *Object) error {
 	return o.delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
 }

@@ -107,7 +107,7 @@ func TestGetRefusesWhatIsNoProviders(t *testing.T) {
 	t.Parallel()
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good()).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			if u, ok := obj.(*unstructured.Unstructured); ok { // as an API server answers for a kind of cluster scope
+			if u, ok := obj.(*unstructured.Unstructured); ok { // like the response of an API server for a cluster-scoped kind
 				u.SetName(key.Name)
 				return nil
 			}
@@ -206,8 +206,8 @@ func demo() *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "u"}}
 }
 
-// TestWhatBelongsToAnotherIsLeftAlone tries all that is done through a
-// reference on an object of the other's, and that nothing is written.
+// TestWhatBelongsToAnotherIsLeftAlone calls all functions for references on an
+// object of another owner, and checks that nothing is written.
 func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	wrote := func(verb string) { t.Errorf("%s was sent", verb) }
@@ -282,8 +282,8 @@ func TestLookTemplateKeepsWhatHinders(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(crd("hosttemplates.x.io", labels), template, stolen).Build()
 	tests := map[string]struct {
 		kind, name string
-		want       string // what hinders
-		wantErr    bool   // it is tried again
+		want       string // the problem
+		wantErr    bool   // whether it is retried
 	}{
 		"nothing":                {kind: "HostTemplate", name: "free"},
 		"one that is not there":  {kind: "HostTemplate", name: "gone", want: "HostTemplate gone, named by spec.ref, does not exist: create it, or correct the reference"},
@@ -333,7 +333,7 @@ func TestDelete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second finds it gone
+	for range 2 { // the second call does not find it
 		if err := o.Delete(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
@@ -446,7 +446,7 @@ func TestInstantiate(t *testing.T) {
 	}
 }
 
-// indexes is a cache that only notes which indexes are made.
+// indexes is a cache that only records which indexes are created.
 type indexes struct {
 	cache.Cache
 

@@ -15,35 +15,36 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// Reference is an object that another refers to, and what is known of it.
+// Reference is an object to which another refers, and the result of reading it.
 type Reference struct {
 	Ref     clusterv1.ContractVersionedObjectReference
 	Role    claim.Role
-	Field   string  // that holds the reference, as users write it
-	Obj     *Object // nil: not there, or not looked for
-	Missing bool    // looked for, and not there
+	Field   string  // that contains the reference, as users write it
+	Obj     *Object // nil: not found, or not read
+	Missing bool    // read, but not found
 	Err     error   // why it cannot be used
 }
 
 // String names the object for messages.
 func (r Reference) String() string { return r.Ref.Kind + " " + r.Ref.Name }
 
-// Gone reports whether there is nothing to delete: the object was looked for
-// and is not there, or its whole kind is not, or is no provider's.
+// Gone reports whether there is nothing to delete: the object was not found, or its
+// kind does not exist, or is no provider's.
 func (r *Reference) Gone() bool {
 	kind, ok := errors.AsType[*KindError](r.Err)
 	return r.Missing || (ok && (kind.NoCRD || kind.Foreign))
 }
 
-// Failed keeps why the object cannot be used, and returns it. nil is kept too.
+// Failed records why the object cannot be used, and returns it. nil is recorded,
+// too.
 func (r *Reference) Failed(err error) error {
 	r.Err = err
 	return err
 }
 
-// Look reads the object that a reference names and lets its kind wake w. That
-// it is not there, or that its kind cannot be used, is kept in the reference;
-// only the latter is an error too.
+// Look reads the object of a reference and adds a watch of its kind for w. If the
+// object is not found, or its kind cannot be used, that is recorded in the
+// reference; only the latter is an error, too.
 func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wake) error {
 	var err error
 	if unfit := r.Role.Kind(r.Ref.GroupKind()); unfit != nil {
@@ -62,14 +63,14 @@ func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wa
 		r.Err = fmt.Errorf("%s: %w", r.Field, err)
 	}
 	if kind, ok := errors.AsType[*KindError](err); ok && kind.Foreign {
-		return reconcile.TerminalError(r.Err) // until the reference is another
+		return reconcile.TerminalError(r.Err) // until the reference changes
 	}
 	return r.Err
 }
 
-// LookTemplate is Look for a template, which all that is of the Cluster share.
-// One that belongs to another Cluster, or cannot be one for the role, is no error:
-// a change of its owners, or of the reference, wakes w.
+// LookTemplate is Look for a template, which all objects of the Cluster share. A
+// template that belongs to another Cluster, or cannot be one for the role, is no
+// error: a change of its owners, or of the reference, triggers w.
 func (o *Objects) LookTemplate(ctx context.Context, c *clusterv1.Cluster, r *Reference, w Wake) error {
 	err := o.Watch(ctx, r.Ref, w)
 	if err == nil {
@@ -91,7 +92,7 @@ func (o *Objects) LookTemplate(ctx context.Context, c *clusterv1.Cluster, r *Ref
 	return r.Err
 }
 
-// Known is what is known of the object, as a value.
+// Known returns what was read of the object, as a value.
 func (r *Reference) Known() reference.Object {
 	known := reference.Object{Ref: r.Ref, Field: r.Field, Missing: r.Missing, Held: r.Held()}
 	if r.Obj != nil {

@@ -30,8 +30,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// finder is a controller of Clusters that looks for their infrastructure and
-// notes what it sees.
+// finder is a controller of Clusters that reads their infrastructure and records
+// the results.
 type finder struct {
 	objects *provider.Objects
 	watcher provider.Watcher
@@ -54,7 +54,7 @@ func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Resu
 		return ctrl.Result{}, err
 	case apierrors.IsNotFound(err):
 		f.note(c, "not there")
-		return ctrl.Result{}, nil // nothing but a watch brings us back
+		return ctrl.Result{}, nil // only a watch triggers the next reconcile
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -86,8 +86,8 @@ func (f *finder) sees(cluster, want string) func() error {
 	}
 }
 
-// TestAReferenceIsFollowedByWatchesAlone lets a real API server bring, one
-// after the other, the reference, the CRD, the object and a change of it.
+// TestAReferenceIsFollowedByWatchesAlone creates the reference, the CRD and the
+// object one after the other in a real API server, and then changes the object.
 func TestAReferenceIsFollowedByWatchesAlone(t *testing.T) {
 	env := testenv.Start(t)
 	f := start(t, env)
@@ -122,9 +122,9 @@ func TestAReferenceIsFollowedByWatchesAlone(t *testing.T) {
 	testenv.Eventually(t, f.sees("demo", "not there"))
 }
 
-// TestAStartReadsEachReferenceOnce has a second manager find what the first has
-// adopted: what is there when it begins to watch wakes nobody once more, and a
-// change after that does.
+// TestAStartReadsEachReferenceOnce starts a second manager on objects that the
+// first has adopted: objects that exist when its watch starts trigger no further
+// reconcile, and a change after that does.
 func TestAStartReadsEachReferenceOnce(t *testing.T) {
 	env := testenv.Start(t)
 	group := env.Namespace + ".example.com"
@@ -139,7 +139,7 @@ func TestAStartReadsEachReferenceOnce(t *testing.T) {
 	first := start(t, env)
 	for _, name := range names {
 		testenv.Eventually(t, first.sees(name, "there by v1beta2, note "))
-		testenv.Eventually(t, func() error { // the plane writes no more to a paused Cluster
+		testenv.Eventually(t, func() error { // the plane no longer writes to a paused Cluster
 			c := &clusterv1.Cluster{}
 			if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: env.Namespace, Name: name}, c); err != nil {
 				return err
@@ -186,7 +186,7 @@ func clusterOf(group, namespace, name, infrastructure string) *clusterv1.Cluster
 	return cluster
 }
 
-// start runs a manager with the finder in it, in the namespace of the test.
+// start runs a manager with the finder in the namespace of the test.
 func start(t *testing.T, env *testenv.Env) *finder {
 	t.Helper()
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{

@@ -19,23 +19,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
-// Leftovers are objects that a maker of Machines made for a Machine which then
-// was not created: the process ended in between. With a real provider each is
-// a host that nobody knows of.
+// Leftovers are objects that a controller created for a Machine which was then not
+// created, because the process ended in between. With a real provider each is an
+// unused host.
 type Leftovers struct {
-	// Maker owns what it has made until the Machine takes it over.
+	// Maker owns the objects that it creates until the Machine takes them over.
 	Maker client.Object
-	// Kinds are those that it makes: bootstrap configs and infrastructure
-	// machines. CopyKind tells those of templates.
+	// Kinds are the kinds that it creates: bootstrap configs and infrastructure
+	// machines. CopyKind returns those of templates.
 	Kinds []schema.GroupKind
-	// Label names the maker, by its value, on all that it makes.
+	// Label identifies the maker, by its value, on all objects that it creates.
 	Label, Value string
 }
 
-// Sweep deletes leftovers. It cannot be undone, so live, which reads past the
-// cache, is asked for all Machines first, and what has changed since it was
-// read is not deleted. When there is nothing to delete, which is nearly always,
-// only the cache is read.
+// Sweep deletes leftovers. A deletion cannot be undone, so it first reads all
+// Machines with live, which bypasses the cache, and does not delete objects that
+// have changed since they were read. If there is nothing to delete, the usual case,
+// it reads only the cache.
 func (o *Objects) Sweep(ctx context.Context, live client.Reader, l Leftovers) error {
 	found, err := o.unclaimed(ctx, l)
 	if err != nil || len(found) == 0 {
@@ -59,7 +59,8 @@ func (o *Objects) Sweep(ctx context.Context, live client.Reader, l Leftovers) er
 	return errors.Join(errs...)
 }
 
-// unclaimed lists what the maker still owns, and the cache shows no Machine for.
+// unclaimed lists the objects that the maker still owns, and for which the cache
+// has no Machine.
 func (o *Objects) unclaimed(ctx context.Context, l Leftovers) (found []*unstructured.Unstructured, err error) {
 	maker, err := apiutil.GVKForObject(l.Maker, o.mgmt.Scheme())
 	if err != nil {
@@ -90,8 +91,8 @@ func (o *Objects) unclaimed(ctx context.Context, l Leftovers) (found []*unstruct
 	return found, nil
 }
 
-// refersTo reports whether the Machine is the one that obj was made for, or has
-// taken it up since.
+// refersTo reports whether the Machine is the one for which obj was created, or has
+// adopted it since.
 func refersTo(m *clusterv1.Machine, obj *unstructured.Unstructured) bool {
 	is := func(ref clusterv1.ContractVersionedObjectReference) bool {
 		return ref.Name == obj.GetName() && ref.GroupKind() == obj.GroupVersionKind().GroupKind()

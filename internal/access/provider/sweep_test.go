@@ -17,7 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// live lists Machines as the API server has them, and counts how often it is asked.
+// live lists Machines like the API server, and counts its calls.
 type live struct {
 	client.Reader
 	machines []clusterv1.Machine

@@ -23,12 +23,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// RefIndex is the index by which the objects that refer to a provider object
-// are found. Index makes it.
+// RefIndex is the index for finding the objects that refer to a provider object.
+// Index creates it.
 const RefIndex = "provider.refs"
 
-// Index lets Watcher find the objects of the kind of obj that refer to a
-// provider object. Call it once for each kind, before the cache starts.
+// Index lets Watcher find the objects of the kind of obj that refer to a provider
+// object. Call it once for each kind, before the cache starts.
 func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object, refs func(client.Object) []clusterv1.ContractVersionedObjectReference) error {
 	err := indexer.IndexField(ctx, obj, RefIndex, func(o client.Object) (keys []string) {
 		for _, ref := range refs(o) {
@@ -51,18 +51,18 @@ type Watcher interface {
 	Watch(src source.Source) error
 }
 
-// Wake says who is woken by an event of a provider object.
+// Wake is what an event of a provider object triggers.
 type Wake struct {
 	Controller string // its name; a kind is watched once for each controller
 	Watcher    Watcher
-	// List is an empty list of the kind to wake: whoever owns the object, and
-	// those that refer to it, to which it may not belong. Index must have been
+	// List is an empty list of the kind to reconcile: the owner of the object, and the
+	// objects that refer to it, to which it may not belong. Index must have been
 	// called.
 	List client.ObjectList
-	// To names whom an object wakes instead, for objects that those neither own
-	// nor refer to; List is not needed then.
+	// To returns the requests for an object instead, for controllers whose objects
+	// neither own it nor refer to it; List is not needed then.
 	To handler.MapFunc
-	// Matters are the fields of an object whose changes wake; nil for all.
+	// Matters returns the fields of an object whose changes count; nil for all.
 	Matters func(*unstructured.Unstructured) []any
 }
 
@@ -71,10 +71,9 @@ type watch struct {
 	kind       schema.GroupVersionKind
 }
 
-// Watch lets events of the kind that ref names wake w, from now on and for good.
-// What is there already wakes nobody: read the object after Watch. It need not
-// exist yet. A kind that is not served is not watched: who reads it is told so,
-// and comes again.
+// Watch makes events of the kind that ref names trigger w permanently. Existing
+// objects trigger nothing: read the object after Watch. It need not exist yet. A
+// kind that is not served is not watched: reading it fails, and is retried.
 func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Wake) error {
 	if !o.wakes(w) {
 		return nil
@@ -86,11 +85,11 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 	return o.WatchAs(ctx, kind.GroupVersionKind, w)
 }
 
-// wakes reports whether something runs that could be woken, which is not so in
+// wakes reports whether a controller runs that can be triggered, which is not so in
 // tests.
 func (o *Objects) wakes(w Wake) bool { return o.informers != nil && w.Watcher != nil }
 
-// WatchAs is Watch for a version of the API that is known.
+// WatchAs is Watch for a known API version.
 func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w Wake) (err error) {
 	if err := claim.Provided(kind.GroupKind()); err != nil {
 		return &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
@@ -101,7 +100,7 @@ func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w W
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
-	// It waits until the informer is filled, as the first to read the kind would.
+	// It waits until the informer has synced, as the first read of the kind would.
 	informer, err := o.informers.GetInformer(ctx, obj)
 	if meta.IsNoMatchError(err) {
 		return nil
@@ -138,15 +137,14 @@ func (o *Objects) watches(this watch) bool {
 	return o.watched[this]
 }
 
-// news drops what was there when the watch began: whoever is concerned reads it
-// after that. To wake them all for it would have everything reconciled once more
-// for each kind after a start.
+// news drops objects that existed when the watch started: they are read after that.
+// Otherwise each kind would trigger another reconcile of all objects after a start.
 func news() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// requests maps a provider object to its owner of the kind of list, and to those
-// that refer to it.
+// requests maps a provider object to its owner of the kind of list, and to the
+// objects that refer to it.
 func (o *Objects) requests(list client.ObjectList) (handler.MapFunc, error) {
 	gvk, err := apiutil.GVKForObject(list, o.mgmt.Scheme())
 	if err != nil {
@@ -160,6 +158,6 @@ func (o *Objects) requests(list client.ObjectList) (handler.MapFunc, error) {
 		if name := owner.Name(obj, wake); name != "" {
 			wanted = append(wanted, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
 		}
-		return wanted // what is in it twice is done once
+		return wanted // the queue removes duplicates
 	}, nil
 }

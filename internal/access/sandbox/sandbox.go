@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox is a namespace of one's own on a management cluster, where
-// objects are made to see what others make of them: all that is seen to happen
-// there is kept, and in the end all is deleted.
+// Package sandbox is a separate namespace on a management cluster, in which objects
+// are created to observe how controllers handle them: all observed changes there
+// are recorded, and at the end everything is deleted.
 package sandbox
 
 import (
@@ -30,10 +30,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Limits are how long a World waits.
+// Limits are the time limits of a World.
 type Limits struct {
-	// Timeout is for what must happen, Soon for what should have happened by
-	// then, Quiet for what must not.
+	// Timeout is for what must happen, Soon for what should have happened by then,
+	// Quiet for what must not.
 	Timeout, Soon, Quiet time.Duration
 }
 
@@ -43,45 +43,45 @@ type World struct {
 	Namespace string
 	Limits    Limits
 
-	// Labels are put on all that is made.
+	// Labels are set on all created objects.
 	Labels map[string]string
 
 	followed map[schema.GroupKind]schema.GroupVersionKind
-	wrote    map[Thing]*unstructured.Unstructured // as it was after the suite wrote it last
-	wanted   map[Thing]*unstructured.Unstructured // what the suite has written of it
-	watching context.Context                      // until the world ends
+	wrote    map[Thing]*unstructured.Unstructured // the last response to the suite's writes
+	wanted   map[Thing]*unstructured.Unstructured // what the suite has written
+	watching context.Context                      // until End
 	cancel   context.CancelFunc
 	watchers sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	seen    map[Thing][]*unstructured.Unstructured
 	gone    map[Thing]bool
-	changed chan struct{} // closed when something was seen
-	fault   error         // why no more is seen
+	changed chan struct{} // closed when a change was observed
+	fault   error         // why changes are no longer observed
 }
 
-// Thing is an object in a World.
+// Thing identifies an object in a World.
 type Thing struct {
 	schema.GroupKind
 	Name string
 }
 
-// ThingOf is an object by its kind and its name.
+// ThingOf returns the Thing of an object: its kind and name.
 func ThingOf(obj *unstructured.Unstructured) Thing {
 	return Thing{obj.GroupVersionKind().GroupKind(), obj.GetName()}
 }
 
 func (t Thing) String() string { return t.Kind + " " + t.Name }
 
-// Connect makes a client of the management cluster.
+// Connect creates a client of the management cluster.
 func Connect(cfg *rest.Config) (client.WithWatch, error) {
 	s := runtime.NewScheme()
 	if err := errors.Join(clusterv1.AddToScheme(s), corev1.AddToScheme(s), rbacv1.AddToScheme(s), apiextensionsv1.AddToScheme(s)); err != nil {
 		return nil, err
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS, cfg.Burst = 50, 100           // or the suite waits for itself
-	cfg.WarningHandler = rest.NoWarnings{} // of what examples are like
+	cfg.QPS, cfg.Burst = 50, 100           // otherwise client-side throttling delays the suite
+	cfg.WarningHandler = rest.NoWarnings{} // about the content of examples
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
@@ -89,8 +89,8 @@ func Connect(cfg *rest.Config) (client.WithWatch, error) {
 	return c, nil
 }
 
-// New makes the namespace, and follows what happens to Clusters, their machines
-// and the kinds that are given.
+// New creates the namespace, and follows Clusters, their machines and the given
+// kinds.
 func New(ctx context.Context, c client.WithWatch, limits Limits, kinds []schema.GroupVersionKind) (*World, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "capstan-conformance-"}}
 	if err := c.Create(ctx, ns); err != nil {
@@ -112,7 +112,7 @@ func New(ctx context.Context, c client.WithWatch, limits Limits, kinds []schema.
 	return w, nil
 }
 
-// Follow watches a kind until the world ends.
+// Follow watches a kind until End.
 func (w *World) Follow(gvk schema.GroupVersionKind) {
 	if _, ok := w.followed[gvk.GroupKind()]; ok {
 		return
@@ -163,27 +163,28 @@ func (w *World) add(e watch.Event) {
 	w.tell()
 }
 
-// Fault is why no more is seen; nil while all is.
+// Fault returns why changes are no longer observed; nil while they are.
 func (w *World) Fault() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fault
 }
 
-// tell wakes who awaits something. The caller holds mu.
+// tell notifies all callers that wait. The caller holds mu.
 func (w *World) tell() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-// History is what was seen of an object, oldest first, and whether it is gone.
+// History returns the observed versions of an object, oldest first, and whether it
+// was deleted.
 func (w *World) History(t Thing) ([]*unstructured.Unstructured, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]*unstructured.Unstructured(nil), w.seen[t]...), w.gone[t]
 }
 
-// Latest is an object as it was seen last; nil before it was.
+// Latest returns the last observed version of an object; nil if there is none.
 func (w *World) Latest(t Thing) *unstructured.Unstructured {
 	all, gone := w.History(t)
 	if len(all) == 0 || gone {
@@ -192,7 +193,7 @@ func (w *World) Latest(t Thing) *unstructured.Unstructured {
 	return all[len(all)-1]
 }
 
-// All are the living objects of a kind.
+// All returns the existing objects of a kind.
 func (w *World) All(kind schema.GroupKind) (found []*unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,13 +205,13 @@ func (w *World) All(kind schema.GroupKind) (found []*unstructured.Unstructured) 
 	return found
 }
 
-// Await waits until check returns nil, which is called when something was seen.
-// Its last error is what is missing.
+// Await waits until check returns nil. It calls check after each observed change.
+// If the time is over, the last error of check is the result.
 func (w *World) Await(ctx context.Context, check func() error) error {
 	return w.Within(ctx, w.Limits.Timeout, check)
 }
 
-// Within is Await with a limit of its own.
+// Within is Await with another limit.
 func (w *World) Within(ctx context.Context, limit time.Duration, check func() error) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -235,8 +236,8 @@ func (w *World) Within(ctx context.Context, limit time.Duration, check func() er
 	}
 }
 
-// Quietly waits for the time in which nothing may happen, and returns at once
-// what did.
+// Quietly waits for the time in which nothing must happen. It returns immediately
+// if something does.
 func (w *World) Quietly(ctx context.Context, happened func() error) error {
 	var what error
 	err := w.Within(ctx, w.Limits.Quiet, func() error {
@@ -251,7 +252,7 @@ func (w *World) Quietly(ctx context.Context, happened func() error) error {
 	return err
 }
 
-// seeing is how long a watch may take to tell what the suite wrote.
+// seeing is the time limit for a watch to show what the suite wrote.
 const seeing = time.Minute
 
 var errQuiet = errors.New("nothing happened")
@@ -276,14 +277,14 @@ func (w *World) Make(ctx context.Context, obj *unstructured.Unstructured, name s
 	return obj, w.Within(ctx, seeing, func() error { return w.sees(obj) })
 }
 
-// Wrote is an object as the suite wrote it last.
+// Wrote returns an object as the suite last wrote it.
 func (w *World) Wrote(t Thing) *unstructured.Unstructured { return w.wrote[t] }
 
-// Wanted is what the suite has written of an object, whatever others have made of
-// it since; nil if the suite did not make it.
+// Wanted returns what the suite has written of an object, without changes by
+// others; nil if the suite did not create it.
 func (w *World) Wanted(t Thing) *unstructured.Unstructured { return w.wanted[t] }
 
-// sees reports whether a version of an object was seen, or that it has gone; kinds
+// sees reports whether a version of an object, or its deletion, was observed; kinds
 // that are not followed need not be.
 func (w *World) sees(obj *unstructured.Unstructured) error {
 	if _, ok := w.followed[obj.GroupVersionKind().GroupKind()]; !ok {
@@ -298,16 +299,16 @@ func (w *World) sees(obj *unstructured.Unstructured) error {
 	return fmt.Errorf("%s was written and not seen", ThingOf(obj))
 }
 
-// Change writes a change of an object, whoever else writes it meanwhile.
+// Change changes an object, even if other clients write it meanwhile.
 func (w *World) Change(ctx context.Context, t Thing, change func(*unstructured.Unstructured)) error {
 	return w.write(ctx, t, change, func(obj *unstructured.Unstructured, p client.Patch) error { return w.Client.Patch(ctx, obj, p) })
 }
 
-// ChangeStatus is change for the status.
+// ChangeStatus is Change for the status.
 func (w *World) ChangeStatus(ctx context.Context, t Thing, change func(*unstructured.Unstructured)) error {
 	return w.write(ctx, t, change, func(obj *unstructured.Unstructured, p client.Patch) error {
 		err := w.Client.Status().Patch(ctx, obj, p)
-		if apierrors.IsNotFound(err) { // the status is no subresource
+		if apierrors.IsNotFound(err) { // the kind has no status subresource
 			return w.Client.Patch(ctx, obj, p)
 		}
 		return err
@@ -331,7 +332,7 @@ func (w *World) write(ctx context.Context, t Thing, change func(*unstructured.Un
 	return w.Within(ctx, seeing, func() error { return w.sees(obj) })
 }
 
-// Delete deletes an object; it need not go at once.
+// Delete deletes an object; it does not wait until the object is not found.
 func (w *World) Delete(ctx context.Context, t Thing) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(w.followed[t.GroupKind])
@@ -343,8 +344,8 @@ func (w *World) Delete(ctx context.Context, t Thing) error {
 	return nil
 }
 
-// End deletes all that was made, Clusters first, as they take away what belongs
-// to them, and waits until it is gone. The run may have been ended before.
+// End deletes all created objects, Clusters first, as their deletion deletes their
+// objects, and waits until they are deleted. The context of the run may have ended.
 func (w *World) End(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Limits.Timeout)
 	defer cancel()
@@ -372,8 +373,8 @@ func (w *World) End(ctx context.Context) error {
 	return err
 }
 
-// release lets all go on that a run left paused when it was ended, and lets go
-// of what the suite keeps.
+// release unpauses what an interrupted run left paused, and removes the suite's
+// finalizers.
 func (w *World) release(ctx context.Context, clusters schema.GroupKind) (err error) {
 	for _, cluster := range w.All(clusters) {
 		if paused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused"); paused {
@@ -397,7 +398,7 @@ func (w *World) release(ctx context.Context, clusters schema.GroupKind) (err err
 	return err
 }
 
-// left names what is still there.
+// left returns an error that names the objects that still exist.
 func (w *World) left(which func(schema.GroupKind) bool) error {
 	var left []string
 	for kind := range w.followed {
@@ -417,11 +418,11 @@ func (w *World) left(which func(schema.GroupKind) bool) error {
 // BySuite is the value of annotations that the suite sets.
 const BySuite = "capstan-conformance"
 
-// Kept is a finalizer of the suite, which others have to leave where it is; so are
-// an annotation and a label of this name.
+// Kept is a finalizer of the suite, which others must not remove; so are an
+// annotation and a label of this name.
 const Kept = "conformance.capstan.dev/kept"
 
-// Release takes the suite's finalizer away.
+// Release removes the suite's finalizer.
 func Release(obj *unstructured.Unstructured) {
 	obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return f == Kept }))
 }

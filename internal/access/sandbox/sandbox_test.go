@@ -34,7 +34,7 @@ func object(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return obj
 }
 
-// inWorld runs a test on a world in memory, in a time of its own.
+// inWorld runs a test with an in-memory world and virtual time.
 func inWorld(t *testing.T, watching func(watch.Interface) watch.Interface, use func(context.Context, *World)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestWhatHappensIsKept(t *testing.T) {
 		if err != nil || made.GetLabels()["a"] != "b" || made.GetNamespace() != w.Namespace {
 			t.Fatalf("made %v, %v", made, err)
 		}
-		other := made.DeepCopy() // somebody else writes too
+		other := made.DeepCopy() // another client writes, too
 		_ = unstructured.SetNestedField(other.Object, "by another", "spec", "note")
 		if err := errors.Join(w.Client.Update(ctx, other), w.Change(ctx, first, resize), w.Delete(ctx, first)); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestWhatIsLeftIsNamed(t *testing.T) {
 	})
 }
 
-// TestAWatchThatEndsIsAFault, since what happens is not seen any more.
+// TestAWatchThatEndsIsAFault, since changes are not observed afterwards.
 func TestAWatchThatEndsIsAFault(t *testing.T) {
 	t.Parallel()
 	var all []watch.Interface

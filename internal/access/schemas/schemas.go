@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schemas keeps the schemas of kinds, as their CRDs have them, in the
-// form in which an intent is compared with a live object.
+// Package schemas caches the schemas of kinds, read from their CRDs, in the form in
+// which an intent is compared with a live object.
 package schemas
 
 import (
@@ -23,28 +23,28 @@ import (
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// Cache has the types of the kinds that were asked for. A watch of the metadata
-// of CRDs, which tells of contracts as well, says by UID and generation when one
-// is out of date; only then the CRD is read whole, since the schemas of all CRDs
-// of a cluster would be most of what a manager keeps in memory.
+// Cache holds the types of the kinds that were requested. A watch of CRD metadata,
+// which is also used for contracts, shows by UID and generation when a type is out
+// of date. Only then is the whole CRD read: the schemas of all CRDs of a cluster
+// would be most of the memory of a manager.
 type Cache struct {
 	watched client.Reader
 	live    client.Reader
 
-	mu    sync.Mutex // guards kinds, not what is in it
+	mu    sync.Mutex // guards kinds, not the values in it
 	kinds map[schema.GroupVersionKind]*kind
 }
 
-// kind is the type of one version of a kind, as far as it is known.
+// kind is the type of one version of a kind, as far as it has been read.
 type kind struct {
-	mu         sync.Mutex // guards all below; held while the CRD is read, so that it is read once
+	mu         sync.Mutex // guards the fields below; held while the CRD is read, so that it is read once
 	uid        types.UID
 	generation int64
 	of         *intent.Type
 }
 
-// New makes a Cache. watched reads the metadata of CRDs from a watch, live reads
-// them whole.
+// New returns a Cache. watched reads metadata of CRDs from a watch, live reads
+// whole CRDs.
 func New(watched, live client.Reader) *Cache {
 	return &Cache{watched: watched, live: live, kinds: map[schema.GroupVersionKind]*kind{}}
 }
@@ -63,7 +63,7 @@ func (c *Cache) Type(ctx context.Context, gvk schema.GroupVersionKind) (*intent.
 	k := c.kind(gvk)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// What was read live may be newer than what the watch has brought.
+	// The CRD that was read live may be newer than that of the watch.
 	if k.of != nil && k.uid == crd.UID && k.generation >= crd.Generation {
 		return k.of, nil
 	}
@@ -82,7 +82,7 @@ func (c *Cache) kind(gvk schema.GroupVersionKind) *kind {
 	return k
 }
 
-// read makes the type from the CRD as it is now. It needs the lock.
+// read builds the type from the current CRD. The caller must hold the lock.
 func (k *kind) read(ctx context.Context, live client.Reader, gvk schema.GroupVersionKind, key client.ObjectKey) error {
 	k.of = nil
 	crd := &unstructured.Unstructured{}

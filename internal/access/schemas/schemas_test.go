@@ -93,7 +93,7 @@ func TestACRDIsReadOnceUntilItChanges(t *testing.T) {
 	}
 }
 
-// TestACRDNewerThanTheWatchIsNotReadAgain lets the watch lag behind.
+// TestACRDNewerThanTheWatchIsNotReadAgain delays the watch.
 func TestACRDNewerThanTheWatchIsNotReadAgain(t *testing.T) {
 	t.Parallel()
 	old, _ := newServer(t)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secrets finds the Secrets in which the certificates and the
-// kubeconfig of a Cluster lie, whoever made them. They are known by their
-// names; the cache shows those that carry the cluster-name label.
+// Package secrets finds the Secrets with the certificates and the kubeconfig of a
+// Cluster, regardless of their creator. It finds them by their names; the cache
+// holds those with the cluster-name label.
 package secrets
 
 import (
@@ -21,27 +21,28 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// Interval is how often a Secret that a user has to bring is looked for. While
-// it lacks the label no watch of ours shows it, and to watch the Secrets of all
-// namespaces for the few that lack it would take memory and rights.
+// Interval is how often a Secret that a user must provide is read. While it lacks
+// the label, no watch of ours shows it, and watching the Secrets of all namespaces
+// for the few without the label would take memory and permissions.
 const Interval = 30 * time.Second
 
 // Store reads Secrets of Clusters.
 type Store struct {
-	Mgmt client.Client // with a cache of what carries the label
-	Live client.Reader // without one
+	Mgmt client.Client // its cache holds objects with the label
+	Live client.Reader // without a cache
 }
 
-// Get reads a Secret from the cache. References to owners that have an earlier UID
-// or version are healed, and controller, which may be nil, controls what has the type
-// of Cluster API's own Secrets, as upstream: a restore or a tool can lose references.
-// Not found is told by the error.
+// Get reads a Secret from the cache. It corrects references to owners that have an
+// earlier UID or version, and makes controller, which may be nil, the controller of
+// Secrets of Cluster API's own type, as upstream: a restore or a tool can lose
+// references. If the Secret is not found, the error is a NotFound error.
 func (s Store) Get(ctx context.Context, cluster *clusterv1.Cluster, purpose certs.Purpose, controller client.Object) (*corev1.Secret, error) {
 	return s.read(ctx, s.Mgmt, cluster, purpose, controller)
 }
 
-// Find is Get, and asks the API server when the cache shows none. What it finds
-// there gets the label, so that from then on its changes wake who waits.
+// Find is Get, but reads from the API server if the cache has no such Secret. A
+// Secret that it finds there gets the label, so that its changes trigger reconciles
+// from then on.
 func (s Store) Find(ctx context.Context, cluster *clusterv1.Cluster, purpose certs.Purpose, controller client.Object) (*corev1.Secret, error) {
 	secret, err := s.Get(ctx, cluster, purpose, controller)
 	if apierrors.IsNotFound(err) {
@@ -77,12 +78,12 @@ func (s Store) read(ctx context.Context, from client.Reader, cluster *clusterv1.
 	return healed, nil
 }
 
-// free refuses a Secret that another holds: all of a Cluster may use what the
-// Cluster or its control plane has.
+// free refuses a Secret that another object holds: all objects of a Cluster may use
+// Secrets of the Cluster or its control plane.
 func free(secret *corev1.Secret, cluster *clusterv1.Cluster) error {
 	c := claim.ByCluster(cluster)
 	if ref := cluster.Spec.ControlPlaneRef; ref.IsDefined() {
-		c.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name} // whatever the version
+		c.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name} // of any version
 	}
 	if v := c.Judge(secret); v.Holder != "" {
 		return fmt.Errorf("secret %s/%s, which Cluster %s needs, is held by %s: delete it, or remove that owner or label", secret.Namespace, secret.Name, cluster.Name, v.Holder)
@@ -90,9 +91,9 @@ func free(secret *corev1.Secret, cluster *clusterv1.Cluster) error {
 	return nil
 }
 
-// control makes the owner of a reference the controller of a Secret of Cluster API's
-// own type, if it has none. Of other Secrets, and of those that something else
-// controls, the reference is healed.
+// control makes the owner of a reference the controller of a Secret of Cluster
+// API's own type, if it has none. For other Secrets, and for those with another
+// controller, it corrects the reference.
 func control(secret *corev1.Secret, ref metav1.OwnerReference) bool {
 	by := metav1.GetControllerOfNoCopy(secret)
 	if secret.Type != certs.SecretType || by != nil && !owner.Same(*by, ref) {

@@ -85,7 +85,7 @@ func TestFind(t *testing.T) {
 				before.Type = certs.SecretType
 			}
 			live := fake.NewClientBuilder().WithScheme(s).WithObjects(before).Build()
-			cached := fake.NewClientBuilder().WithScheme(s).Build() // shows nothing, as for want of a label
+			cached := fake.NewClientBuilder().WithScheme(s).Build() // empty, like a cache without objects that lack the label
 			if tc.labels != nil {
 				cached = live
 			}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secretwatch watches the Secrets that objects name, and no others: the
-// manager's cache holds only those of clusters, and a management cluster may have
-// any number more. Each has a watch of its own, of its metadata, for as long as
-// anybody names it.
+// Package secretwatch watches only those Secrets that objects name: the manager's
+// cache holds only those of clusters, and a management cluster may have any number
+// of others. Each has a separate watch, of its metadata, for as long as any object
+// names it.
 package secretwatch
 
 import (
@@ -29,7 +29,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 type Watches struct {
 	secrets metadata.Getter
 
-	mu      sync.Mutex      // guards what follows, and all of the followers
+	mu      sync.Mutex      // guards the fields below, and those of all followers
 	ctx     context.Context // of all watches; nil before the start and after the end
 	named   map[client.ObjectKey]map[name]bool
 	watched map[client.ObjectKey]context.CancelFunc
@@ -42,18 +42,18 @@ type name struct {
 	key client.ObjectKey
 }
 
-// Follower wakes a controller for Secrets that its objects name. A nil *Follower
-// wakes nobody.
+// Follower triggers a controller for Secrets that its objects name. A nil *Follower
+// triggers nothing.
 type Follower struct {
 	w     *Watches
 	queue queue // nil before its start
 	names map[client.ObjectKey][]client.ObjectKey
 }
 
-// New makes watches that are opened when they are needed.
+// New returns watches that are opened when needed.
 func New(c metadata.Interface) *Watches { return Of(c, "secrets") }
 
-// Of makes watches of another kind of Kubernetes' own that is named as Secrets are,
+// Of returns watches of another kind of Kubernetes that is namespaced like Secrets,
 // such as configmaps.
 func Of(c metadata.Interface, resource string) *Watches {
 	return &Watches{
@@ -62,7 +62,7 @@ func Of(c metadata.Interface, resource string) *Watches {
 	}
 }
 
-// Follower makes one for a controller.
+// Follower returns a Follower for a controller.
 func (w *Watches) Follower() *Follower {
 	if w == nil {
 		return nil
@@ -70,11 +70,11 @@ func (w *Watches) Follower() *Follower {
 	return &Follower{w: w, names: map[client.ObjectKey][]client.ObjectKey{}}
 }
 
-// Wait is a Runnable of the manager: it ends when all watches have.
+// Wait is a Runnable of the manager: it returns when all watches have ended.
 func (w *Watches) Wait(ctx context.Context) error {
 	<-ctx.Done()
 	w.mu.Lock()
-	w.ctx = nil // nothing is opened any more
+	w.ctx = nil // no watch is opened after this
 	for _, end := range w.watched {
 		end()
 	}
@@ -84,7 +84,7 @@ func (w *Watches) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Start is a source of the controller: it tells what to wake.
+// Start is a source of the controller: it sets the queue for requests.
 func (f *Follower) Start(ctx context.Context, q queue) error {
 	if f == nil {
 		return nil
@@ -100,8 +100,8 @@ func (f *Follower) Start(ctx context.Context, q queue) error {
 	return nil
 }
 
-// Follow wakes the object obj for these Secrets from now on, instead of those that
-// it was woken for before. Secrets without a name are left out.
+// Follow makes changes of these Secrets trigger the object obj from now on, instead
+// of those of an earlier call. It ignores Secrets without a name.
 func (f *Follower) Follow(obj client.ObjectKey, secrets ...client.ObjectKey) {
 	if f == nil {
 		return
@@ -130,7 +130,7 @@ func (f *Follower) Follow(obj client.ObjectKey, secrets ...client.ObjectKey) {
 	}
 }
 
-// drop ends the watch of a Secret if nobody else names it.
+// drop ends the watch of a Secret if no other object names it.
 func (w *Watches) drop(key client.ObjectKey, by name) {
 	delete(w.named[key], by)
 	if len(w.named[key]) > 0 {

@@ -73,7 +73,7 @@ func (a secretsAPI) change(of string) {
 	w.Modify(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: of, ResourceVersion: "2"}})
 }
 
-// watched is a set of watches, and the queue that they wake.
+// watched is a set of watches, and the queue to which they add requests.
 type watched struct {
 	*testing.T
 	*Watches
@@ -121,7 +121,7 @@ func TestOneSecretIsWatchedOnceForAllThatNameIt(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a, b := client.ObjectKey{Namespace: "ns", Name: "a"}, client.ObjectKey{Namespace: "ns", Name: "b"}
 		w.Follow(client.ObjectKey{Name: "early"}, a)
-		w.expect() // there is nobody to wake yet
+		w.expect() // no controller has started yet
 		if err := w.Start(ctx, w.woken); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestOneObjectMayNameSeveralSecrets(t *testing.T) {
 		w.api.change("ns metadata.name=a")
 		w.woke("one")
 		w.Follow(client.ObjectKey{Name: "one"}, b)
-		w.expect("ns metadata.name=a", "ns metadata.name=b") // the other one names it still
+		w.expect("ns metadata.name=a", "ns metadata.name=b") // the other one still names it
 		other.Follow(client.ObjectKey{Name: "idle"})
 		w.expect("ns metadata.name=b")
 	})

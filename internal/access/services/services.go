@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package services finds where a Service is reached in a management cluster
-// that has neither cluster DNS nor kube-proxy: by the Service and its
-// EndpointSlices, read again each time.
+// Package services finds the address of a Service in a management cluster that has
+// neither cluster DNS nor kube-proxy: from the Service and its EndpointSlices,
+// which it reads each time.
 package services
 
 import (
@@ -26,13 +26,13 @@ import (
 type Resolver struct {
 	// Live reads Services and EndpointSlices.
 	Live client.Reader
-	// Choose returns a number below n: which of n ready endpoints is taken.
+	// Choose returns a number below n: which of n ready endpoints is used.
 	Choose func(n int) int
 }
 
 // Resolve returns host:port of a ready endpoint of a Service's port, or the
-// external name that the Service stands for with that port. The error says what
-// is missing, without the Service's name.
+// external name of the Service with that port. The error has the reason, without
+// the Service's name.
 func (r *Resolver) Resolve(ctx context.Context, namespace, name string, port int32) (string, error) {
 	service := &corev1.Service{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, service)
@@ -62,7 +62,8 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string, port int
 	return ready[r.Choose(len(ready))], nil
 }
 
-// addresses lists, sorted, where a port of a Service is served, at least one.
+// addresses lists, sorted, the addresses that serve a port of a Service, at least
+// one.
 func addresses(all []discoveryv1.EndpointSlice, port corev1.ServicePort) ([]string, error) {
 	if len(all) == 0 {
 		return nil, errors.New("no EndpointSlice has its name in the label " + discoveryv1.LabelServiceName)
@@ -78,7 +79,7 @@ func addresses(all []discoveryv1.EndpointSlice, port corev1.ServicePort) ([]stri
 			}
 			served++
 			if (e.Conditions.Ready == nil || *e.Conditions.Ready) && len(e.Addresses) > 0 {
-				ready = append(ready, join(e.Addresses[0], number)) // the others are the same endpoint
+				ready = append(ready, join(e.Addresses[0], number)) // further addresses are of the same endpoint
 			}
 		}
 	}
@@ -94,9 +95,9 @@ func addresses(all []discoveryv1.EndpointSlice, port corev1.ServicePort) ([]stri
 	return nil, fmt.Errorf("%d there, none of which is ready, in EndpointSlice %s", served, names(all))
 }
 
-// number is the port of a slice's endpoints that a Service's port leads to, 0
-// if none does. They have one name. Slices that people write often leave it
-// out; then the number that the Service says decides.
+// number returns the port of a slice's endpoints for a Service's port, 0 if there
+// is none. Both ports have the same name. Slices that users write often lack it;
+// then the port number in the Service decides.
 func number(s discoveryv1.EndpointSlice, port corev1.ServicePort) int32 {
 	target := port.TargetPort.IntVal
 	if port.TargetPort == (intstr.IntOrString{}) {

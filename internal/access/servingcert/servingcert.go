@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingcert looks at the certificates that the API servers of a workload
-// cluster show to everybody who connects. Each is reached as its machine's static
-// Pod, for a load balancer would answer with anybody's.
+// Package servingcert reads the certificates that the API servers of a workload
+// cluster present to all clients. It connects to each through its machine's static
+// Pod, since a load balancer would answer with the certificate of any of them.
 //
-// What is shown is not trusted: nothing is sent, how much is read and how long is
-// bounded, and only one that the cluster's CA has signed counts.
+// The certificates are not trusted: nothing is sent, size and time are limited, and
+// a certificate only counts if the cluster's CA has signed it.
 package servingcert
 
 import (
@@ -25,27 +25,28 @@ import (
 )
 
 const (
-	// timeout is for the connection and what is shown on it.
+	// timeout is for connecting and reading the certificate.
 	timeout = 10 * time.Second
-	maxText = 300 // bytes of what the cluster says in words
+	maxText = 300 // bytes of texts of the cluster
 )
 
-// ErrForeign means that the cluster's CA has not signed the certificate: somebody
-// brought it, and knows when it ends. A new machine would show the same.
+// ErrForeign means that the cluster's CA has not signed the certificate: a user
+// provided it, and is responsible for its renewal. A new machine would present the
+// same.
 var ErrForeign = errors.New("the API server's certificate was not signed by the cluster's CA")
 
 // Target is the API server of one machine.
 type Target struct {
 	Cluster string       // in errors: "namespace/name"
-	Config  *rest.Config // reaches the cluster as somebody who may port-forward to pods in kube-system
+	Config  *rest.Config // reaches the cluster as a user with permission to port-forward to pods in kube-system
 	CA      []byte       // the cluster's, in PEM
 	Node    string
-	Port    int // where it listens
+	Port    int // its port
 
 	forward func(ctx context.Context, config *rest.Config, pod string, port int) (net.Conn, error)
 }
 
-// Expiry is when the certificate of an API server ends, or has ended.
+// Expiry returns when the certificate of an API server expires, or has expired.
 func Expiry(ctx context.Context, t Target) (time.Time, error) {
 	expiry, err := t.expiry(ctx)
 	if err != nil {
@@ -68,11 +69,11 @@ func (t Target) expiry(ctx context.Context) (time.Time, error) {
 	var chain []*x509.Certificate
 	link := tls.Client(conn, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, // nothing is sent, and signed looks at who has signed
+		InsecureSkipVerify: true, // nothing is sent, and signed verifies the signature
 		VerifyConnection:   func(s tls.ConnectionState) error { chain = s.PeerCertificates; return nil },
 	})
 	err = link.HandshakeContext(ctx)
-	_ = conn.Close() // Nothing was to be sent; a farewell could hang.
+	_ = conn.Close() // Nothing was sent; closing TLS could block.
 	if len(chain) == 0 {
 		return time.Time{}, cmp.Or(err, errors.New("it shows none"))
 	}
@@ -82,7 +83,8 @@ func (t Target) expiry(ctx context.Context) (time.Time, error) {
 	return chain[0].NotAfter, nil
 }
 
-// signed reports whether the CA has signed what is shown, be it valid now or not.
+// signed reports whether the CA has signed the certificate, even if it is not valid
+// now.
 func signed(chain []*x509.Certificate, ca []byte) bool {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)

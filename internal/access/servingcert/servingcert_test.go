@@ -27,7 +27,7 @@ func newCA(t *testing.T) certs.Pair {
 	return ca
 }
 
-// reaching leads to a server that does something with its connection.
+// reaching connects to a server that calls a function with its connection.
 func reaching(serve func(net.Conn)) func(context.Context, *rest.Config, string, int) (net.Conn, error) {
 	return func(_ context.Context, _ *rest.Config, pod string, port int) (net.Conn, error) {
 		if pod != "kube-apiserver-a" || port != 6443 {
@@ -39,7 +39,8 @@ func reaching(serve func(net.Conn)) func(context.Context, *rest.Config, string, 
 	}
 }
 
-// showing lets an API server show a certificate, and demand one of its clients.
+// showing returns an API server that presents a certificate, and requires one of
+// its clients.
 func showing(t *testing.T, pair certs.Pair) func(net.Conn) {
 	t.Helper()
 	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storedir is a folder in which several processes keep things: one at a
-// time changes what all rely on, and what is unfinished has a place of its own,
-// which is emptied of what processes left that have died.
+// Package storedir is a folder that several processes use: one at a time changes
+// shared files, and unfinished files are in a separate folder, from which those of
+// exited processes are removed.
 package storedir
 
 import (
@@ -24,8 +24,8 @@ const (
 	tmpDir   = "tmp"
 )
 
-// Open makes a folder, and some below it, unless they are there. Nobody but its
-// owner can enter it.
+// Open creates a folder, and some below it, unless they exist. Only its owner can
+// enter it.
 func Open(dir string, below ...string) (Dir, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -54,8 +54,8 @@ func (d Dir) Locked(f func() error) (err error) {
 	return f()
 }
 
-// Lock waits until a file is locked by nobody else, and locks it until Unlock.
-// The file is made if it is not there.
+// Lock waits until no other process locks a file, and locks it until Unlock. It
+// creates the file if it does not exist.
 func Lock(file string) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -71,14 +71,16 @@ func Lock(file string) (*os.File, error) {
 	}
 }
 
-// Unlock gives a lock back, and closes the file. Closed alone it would stay locked while a
-// process is started, which has all descriptors until it runs its program.
+// Unlock releases a lock, and closes the file. If it were only closed, it would
+// stay locked while a process is being started, which has all descriptors until it
+// executes its program.
 func Unlock(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
-// Temp makes a folder for what is not finished yet, or no more. It is locked by this
-// process, and what a process left that has died is removed. With done, it goes.
+// Temp creates a folder for files that are not finished yet, or no longer used. It
+// locks the folder for this process, and removes those of exited processes. done
+// removes it.
 func (d Dir) Temp() (dir string, done func(), err error) {
 	var f *os.File
 	err = d.Locked(func() error { // a sweep must not see it before it is locked
@@ -97,12 +99,12 @@ func (d Dir) Temp() (dir string, done func(), err error) {
 		return "", nil, err
 	}
 	return dir, func() {
-		_ = filetree.Remove(dir) // what stays is swept by the next
+		_ = filetree.Remove(dir) // the next call removes the rest
 		_ = Unlock(f)            // it was only locked
 	}, nil
 }
 
-// sweep removes what processes left that have died.
+// sweep removes the folders of exited processes.
 func (d Dir) sweep() error {
 	entries, err := os.ReadDir(d.Join(tmpDir))
 	if err != nil {
@@ -126,9 +128,9 @@ func (d Dir) sweep() error {
 	return nil
 }
 
-// Publish moves what is finished to its place, unless something is there already.
-// All of its file system is on disk before: what is unfinished must not look whole
-// after a power cut.
+// Publish moves a finished folder to its place, unless something exists there. It
+// syncs the file system first: an unfinished folder must not look complete after a
+// power failure.
 func (d Dir) Publish(from, to string) error {
 	f, err := os.Open(from)
 	if err != nil {

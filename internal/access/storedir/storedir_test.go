@@ -32,8 +32,8 @@ func TestNobodyElseMayEnter(t *testing.T) {
 	}
 }
 
-// TestALockIsGivenBackThoughAnotherHasItsDescriptor: a process that is being started has it
-// until it runs its program.
+// TestALockIsGivenBackThoughAnotherHasItsDescriptor: a process that is being
+// started has it until it executes its program.
 func TestALockIsGivenBackThoughAnotherHasItsDescriptor(t *testing.T) {
 	t.Parallel()
 	file := open(t).Join("lock")
@@ -62,7 +62,7 @@ func TestALockIsGivenBackThoughAnotherHasItsDescriptor(t *testing.T) {
 func TestOneAtATimeIsLocked(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	var inside, most atomic.Int32 // the race detector does not know these locks
+	var inside, most atomic.Int32 // the race detector does not support these locks
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {

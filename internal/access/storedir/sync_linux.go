@@ -4,5 +4,5 @@ package storedir
 
 import "golang.org/x/sys/unix"
 
-// syncFiles waits until all of the file system of an open file is on disk.
+// syncFiles waits until the whole file system of an open file is on disk.
 func syncFiles(fd uintptr) error { return unix.Syncfs(int(fd)) }

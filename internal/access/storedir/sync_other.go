@@ -6,5 +6,6 @@ package storedir
 
 import "golang.org/x/sys/unix"
 
-// syncFiles has all file systems written to disk: where one alone cannot be waited for.
+// syncFiles writes all file systems to disk: on this system, waiting for a single
+// one is not possible.
 func syncFiles(uintptr) error { return unix.Sync() }

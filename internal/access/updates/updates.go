@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package updates asks runtime extensions about updates of Machines in place,
-// and for them. What is asked and what an answer means is decided in package
-// pure/inplace.
+// Package updates calls the hooks of runtime extensions for in-place updates of
+// Machines. Package pure/inplace decides the content of requests and the meaning of
+// responses.
 package updates
 
 import (
@@ -23,19 +23,19 @@ import (
 type Hooks interface {
 	GetAllExtensions(ctx context.Context, hook any, forObject metav1.Object) ([]string, error)
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
-	// Reject forgets an answer that cannot be used.
+	// Reject evicts a response that cannot be used.
 	Reject(hook any, name string, request hooksv1.RequestObject)
 	CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
 }
 
-// Extensions are those that update Machines. Without Hooks there are none.
+// Extensions are the extensions that update Machines. Without Hooks there are none.
 type Extensions struct{ Hooks Hooks }
 
-// none is the answer where no extension is asked.
+// none is the answer if no extension is called.
 var none = inplace.Answer{Why: "no extension is registered for it"}
 
-// CanUpdateMachine asks whether a Machine can be changed in place. No extension
-// means no; what leaves that open is an error.
+// CanUpdateMachine returns whether extensions can change a Machine in place.
+// Without an extension they cannot; an undetermined answer is an error.
 func (x Extensions) CanUpdateMachine(ctx context.Context, from, to inplace.Machine) (inplace.Answer, error) {
 	handler, err := x.only(ctx, hooksv1.CanUpdateMachine, "CanUpdateMachine", from.Machine)
 	if err != nil || handler == "" {
@@ -69,8 +69,8 @@ func (x Extensions) CanUpdateMachineSet(ctx context.Context, from, to inplace.Se
 	return told(handler, answer, err)
 }
 
-// Asked reports whether there may be an extension that can update what belongs
-// to obj: if not, nothing needs to be made ready for the question.
+// Asked reports whether there may be an extension that can update objects that
+// belong to obj: if not, no request needs to be prepared.
 func (x Extensions) Asked(ctx context.Context, hook any, obj metav1.Object) bool {
 	if x.Hooks == nil {
 		return false
@@ -79,8 +79,8 @@ func (x Extensions) Asked(ctx context.Context, hook any, obj metav1.Object) bool
 	return err != nil || len(names) > 0
 }
 
-// UpdateMachine has a Machine updated, or asks whether it is. The error is an
-// *extensions.FailureError if the extension says that it failed.
+// UpdateMachine starts the update of a Machine, or returns its progress. The error
+// is an *extensions.FailureError if the extension reports a failure.
 func (x Extensions) UpdateMachine(ctx context.Context, to inplace.Machine) (again time.Duration, message string, err error) {
 	handler, err := x.only(ctx, hooksv1.UpdateMachine, "UpdateMachine", to.Machine)
 	if err != nil {
@@ -96,7 +96,7 @@ func (x Extensions) UpdateMachine(ctx context.Context, to inplace.Machine) (agai
 	return time.Duration(a.RetryAfterSeconds) * time.Second, a.Message, nil
 }
 
-// only is the one handler of a hook; empty if there is none.
+// only returns the one handler of a hook; empty if there is none.
 func (x Extensions) only(ctx context.Context, hook any, name string, obj metav1.Object) (string, error) {
 	if x.Hooks == nil {
 		return "", nil

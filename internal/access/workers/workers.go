@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workers tells whether workers are on their way to another version: what
-// they are asked to run says nothing of what runs.
+// Package workers reports whether workers are being updated to another version:
+// their desired version does not show which version runs.
 package workers
 
 import (
@@ -15,15 +15,15 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Clusters reach workload clusters. Those of package access/workload do, from a
-// cache.
+// Clusters provide clients of workload clusters. Those of package access/workload
+// do, with a cache.
 type Clusters interface {
 	Client(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
 }
 
-// DeploymentUpgrading reports whether one of the Machines of a MachineDeployment is
-// not to be of its version, or its kubelet tells another. A kubelet that has told
-// nothing yet is a Machine that comes, in the version that it is asked for.
+// DeploymentUpgrading reports whether one of the Machines of a MachineDeployment
+// has another desired version, or its kubelet reports another. A Machine whose
+// kubelet has not reported yet will run its desired version.
 func DeploymentUpgrading(machines []*clusterv1.Machine, version string) (bool, error) {
 	for _, m := range machines {
 		if m.Spec.Version == "" {
@@ -37,8 +37,8 @@ func DeploymentUpgrading(machines []*clusterv1.Machine, version string) (bool, e
 }
 
 // PoolUpgrading reports whether the kubelet of one of the Nodes of a MachinePool
-// tells another version. A Node that has gone is one that is being replaced. While
-// the cluster is not connected the error is workload.ErrNotConnected.
+// reports another version. A Node that is not found is being replaced. While the
+// cluster is not connected the error is workload.ErrNotConnected.
 func PoolUpgrading(ctx context.Context, clusters Clusters, pool *clusterv1.MachinePool, version string) (bool, error) {
 	if len(pool.Status.NodeRefs) == 0 {
 		return false, nil

@@ -51,11 +51,12 @@ func TestADeploymentIsUpgradingWhileAMachineHasAnotherVersion(t *testing.T) {
 	}
 }
 
-// nodes are the clusters, by the kubelets of the one.
+// nodes are the workload clusters; the one that exists has Nodes with these kubelet
+// versions.
 type nodes struct {
 	kubelets map[string]string
 	err      error // of the connection
-	broken   error // of what is read
+	broken   error // of reads
 }
 
 func (n nodes) Client(_ context.Context, cluster client.ObjectKey) (client.Client, error) {

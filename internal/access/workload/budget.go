@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// What workload clusters may make this process hold, all of them together and
-// each of them. An answer under way counts more than its bytes: it is held
-// raw and decoded, and three bytes of JSON can become a struct of a KiB.
+// The memory limits of workload clusters, for all of them together and for each. A
+// response in progress counts more than its bytes: it is held raw and decoded, and
+// three bytes of JSON can become a struct of a KiB.
 const (
-	underWay     = 64 << 20  // by all answers that are being read
-	smallAnswer  = 256 << 10 // of each answer that does not count: any single object, as a rule
+	underWay     = 64 << 20  // by all responses that are being read
+	smallAnswer  = 256 << 10 // of each response that does not count: usually any single object
 	largestEvent = 4 << 20   // of one event of a watch
-	largest      = 24 << 20  // of one other answer
+	largest      = 24 << 20  // of one other response
 
-	kept        = 256 << 20 // by what all views show
+	kept        = 256 << 20 // by the objects of all views
 	smallView   = 2 << 20   // of each view that does not count: some hundred Nodes
 	largestView = 64 << 20  // of one view: the Nodes of the largest cluster that Kubernetes supports fit
 
-	perByte   = 4       // what a byte of an answer costs
-	perStruct = 1 << 10 // what a struct in an answer costs beside its bytes
+	perByte   = 4       // the cost of a byte of a response
+	perStruct = 1 << 10 // the cost of a struct in a response in addition to its bytes
 
 	firstBackoff = 50 * time.Millisecond // before a second attempt to get a share
 )
 
-// Errors that say that a cluster wants more than it can have.
+// Errors that mean that a cluster exceeds its limits.
 var (
 	errAnswerTooLarge = fmt.Errorf("its answer is too large: it would take more than %d MiB of memory", largest>>20)
 	errEventTooLarge  = fmt.Errorf("an event of its watch is too large: it would take more than %d MiB of memory", largestEvent>>20)
@@ -42,8 +42,8 @@ var (
 	errFull = fmt.Errorf("the Nodes and control plane Pods of all workload clusters together take too much of %d MiB of memory", kept>>20)
 )
 
-// excess is what in err is a cluster's own doing, so that trying again at once
-// would only bring the same; nil if nothing is.
+// excess returns the part of err that the cluster itself causes, so that an
+// immediate retry would have the same result; nil if there is none.
 func excess(err error) error {
 	for _, e := range []error{errAnswerTooLarge, errEventTooLarge, errViewTooLarge, errTooSlow} {
 		if errors.Is(err, e) {
@@ -53,9 +53,9 @@ func excess(err error) error {
 	return nil
 }
 
-// budget bounds the memory that its claims take together. A claim may grow
-// while it is no larger than what is then left for others: however many take
-// what they can get, something is always left for the next one.
+// budget limits the memory of all its claims together. A claim may grow while it is
+// no larger than what is then left for others: however many claims grow as far as
+// they can, some of the budget is always left for the next one.
 type budget struct {
 	total int64
 	small int64 // of each claim that does not count
@@ -63,7 +63,7 @@ type budget struct {
 	event int64 // of one event of a watch
 
 	mu   sync.Mutex
-	used int64 // by the claims, each without what does not count
+	used int64 // by the claims, without the part of each that does not count
 }
 
 func newAnswers() *budget {
@@ -72,7 +72,7 @@ func newAnswers() *budget {
 
 func newViews() *budget { return &budget{total: kept, small: smallView, most: largestView} }
 
-// claim is one part of a budget.
+// claim is a share of a budget.
 type claim struct {
 	budget *budget
 	size   int64 // guarded by the budget's mu
@@ -81,8 +81,8 @@ type claim struct {
 
 func (b *budget) claim() *claim { return &claim{budget: b} }
 
-// resize reports whether the claim may have that size, and has it now. To
-// shrink is always allowed.
+// resize sets the size of the claim, and reports whether that was possible.
+// Shrinking is always possible.
 func (c *claim) resize(size int64) bool {
 	b := c.budget
 	b.mu.Lock()
@@ -102,7 +102,7 @@ func (c *claim) current() int64 {
 	return c.size
 }
 
-// close gives everything back, for good.
+// close returns the whole claim permanently.
 func (c *claim) close() {
 	c.resize(0)
 	c.budget.mu.Lock()
@@ -112,9 +112,9 @@ func (c *claim) close() {
 
 type claimKey struct{}
 
-// holding calls do with a context by which the answer to its request is held
-// against the budget until do returns, when it is decoded. While others take
-// what there is, it is called again, for as long as a call may take.
+// holding calls do with a context in which the response to its request counts
+// toward the budget until do returns, when it is decoded. While others use the
+// budget, do is called again, for as long as a call may take.
 func (b *budget) holding(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -137,10 +137,10 @@ func (b *budget) holding(ctx context.Context, do func(context.Context) error) er
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// sizeOf is how much memory an object takes, about.
+// sizeOf returns about how much memory an object takes.
 func sizeOf(obj any) int64 { return referred(reflect.ValueOf(obj)) }
 
-// referred is the size of what v refers to, without v itself.
+// referred returns the size of the values to which v refers, without v itself.
 func referred(v reflect.Value) (size int64) {
 	switch v.Kind() {
 	case reflect.String:
@@ -162,7 +162,7 @@ func referred(v reflect.Value) (size int64) {
 			size += 2*int64(key.Type().Size()+value.Type().Size()) + referred(key) + referred(value)
 		}
 	case reflect.Struct:
-		if v.Type() == timeType { // its location is everybody's
+		if v.Type() == timeType { // its location is shared
 			return 0
 		}
 		for i := range v.NumField() {

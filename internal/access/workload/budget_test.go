@@ -94,12 +94,12 @@ func TestMeterBoundsAnswers(t *testing.T) {
 	}
 }
 
-// hostile is what several servers do, and how much they got rid of by it.
+// hostile is the behavior of several servers, and how much they could send.
 type hostile struct {
-	watch bool // they answer watches of Nodes, and else lists
+	watch bool // whether they answer watches of Nodes, or lists
 	start string
-	piece string // sent again and again
-	stop  int64  // after so many bytes; then nothing comes any more
+	piece string // sent repeatedly
+	stop  int64  // after that many bytes they send nothing
 	sent  atomic.Int64
 }
 
@@ -140,13 +140,13 @@ func (h *hostile) pages(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func TestHostileServersTogetherAreBounded(t *testing.T) {
-	const servers, scale = 12, 16 // the test has a sixteenth of the budgets, and so has an easier time
+	const servers, scale = 12, 16 // the test has a sixteenth of the budgets, and so needs less memory
 	tests := map[string]struct {
 		hostile *hostile
 		pages   bool
 		want    []string // one of them in the health of each
-		most    int64    // bytes that all of them may get rid of
-		holds   int64    // of the budget, at least, while they do
+		most    int64    // bytes that all of them together can send
+		holds   int64    // of the budget, at least, while they send
 	}{
 		"lists without end": {
 			hostile: &hostile{start: `{"apiVersion":"v1","kind":"NodeList","items":[{"metadata":{"name":"`, piece: "A"},

@@ -25,17 +25,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 )
 
-// attempts is how many clusters are connected to at once, for clusters that
-// are tried for the first time and for those that failed before, each. Any
-// number of dead clusters thus never delays a new one.
+// attempts is the number of concurrent attempts to connect, for clusters that are
+// tried for the first time and for those that failed before, each. So any number of
+// unreachable clusters does not delay a new one.
 const attempts = 32
 
-// Options say what a Cache needs from outside.
+// Options configure a Cache.
 type Options struct {
 	Mgmt    client.Reader // Clusters of the management cluster, from its cache
 	Secrets client.Reader // kubeconfig Secrets, from its cache
 	Clock   clock.PassiveClock
-	// Dial connects to an API server; nil means as this host does.
+	// Dial connects to an API server; nil uses the network of this host.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -43,24 +43,24 @@ type Options struct {
 type Cache struct {
 	Options
 	subscribers subscribers
-	answers     *budget       // of answers under way
-	views       *budget       // of what views show
+	answers     *budget       // of responses in progress
+	views       *budget       // of the objects in views
 	fresh       chan struct{} // slots for first attempts
 	retries     chan struct{} // slots for later attempts
 	started     chan struct{} // closed when Start has set ctx
 
 	mu       sync.Mutex                   // guards the fields below; never held during I/O
-	keepers  map[client.ObjectKey]*keeper // clusters that are, or should be, connected
-	ctx      context.Context              // of Start: keepers live as long as it
+	keepers  map[client.ObjectKey]*keeper // clusters that are connected or should be
+	ctx      context.Context              // of Start; keepers run as long as it
 	since    time.Time                    // of Start; zero before
-	stopping bool                         // no keeper starts any more
+	stopping bool                         // no further keeper starts
 	keeping  sync.WaitGroup               // running keepers
 }
 
 var _ Clusters = (*Cache)(nil)
 
-// New returns a Cache without connections. It works once Setup has registered
-// it and the manager has started it.
+// New returns a Cache without connections. It works once Setup has registered it
+// and the manager has started it.
 func New(o Options) *Cache {
 	return &Cache{
 		Options: o,
@@ -73,7 +73,7 @@ func New(o Options) *Cache {
 	}
 }
 
-// Setup registers the controller that tells the Cache about Clusters.
+// Setup registers the controller that notifies the Cache of Clusters.
 func (c *Cache) Setup(mgr ctrl.Manager) error {
 	if c.Mgmt == nil || c.Secrets == nil || c.Clock == nil {
 		return errors.New("workload: Mgmt, Secrets and Clock are required")
@@ -105,8 +105,8 @@ func clusterOfMachine(_ context.Context, obj client.Object) []reconcile.Request 
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// mayAnswerNow passes the moment in which a control plane machine has started:
-// its API server may answer from now on, so an attempt is worth making.
+// mayAnswerNow accepts the event in which a control plane machine has started: its
+// API server may answer from now on, so an attempt is useful.
 func mayAnswerNow() predicate.Predicate {
 	provisioned := func(obj client.Object) bool {
 		m, ok := obj.(*clusterv1.Machine)
@@ -123,7 +123,7 @@ func mayAnswerNow() predicate.Predicate {
 	}
 }
 
-// becomesReachable drops the many changes of a Cluster that mean nothing here.
+// becomesReachable drops the many changes of a Cluster that are irrelevant here.
 func becomesReachable() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*clusterv1.Cluster)
@@ -132,8 +132,8 @@ func becomesReachable() predicate.Predicate {
 	}}
 }
 
-// Reconcile makes sure that someone keeps the connection to a Cluster, and
-// tells them that something changed. It never waits for a network.
+// Reconcile starts the keeper of a Cluster if needed, and notifies it of the
+// change. It never waits for a network.
 func (c *Cache) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	if !infrastructureProvisioned(cluster) {
 		return ctrl.Result{}, nil
@@ -167,7 +167,7 @@ func (c *Cache) Start(ctx context.Context) error {
 	return nil
 }
 
-// wake nudges the keeper of a cluster, and starts one if there is none.
+// wake notifies the keeper of a cluster, and starts one if there is none.
 func (c *Cache) wake(key client.ObjectKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *Cache) wake(key client.ObjectKey) {
 	}
 }
 
-// forget lets a keeper end, unless it was woken meanwhile.
+// forget removes a keeper so that it can end, unless it was notified meanwhile.
 func (c *Cache) forget(k *keeper) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

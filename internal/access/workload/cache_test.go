@@ -22,7 +22,7 @@ import (
 
 func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: "ns", Name: name} }
 
-// wakings subscribes, and counts what arrives.
+// wakings subscribes, and counts events.
 func wakings(t *testing.T, c Clusters, obj client.Object) *atomic.Int32 {
 	t.Helper()
 	var n atomic.Int32
@@ -256,7 +256,7 @@ func TestConnectionIsGivenUpAfterFiveFailedProbes(t *testing.T) {
 		if h := f.Health(keyOf("demo")); h.Connected || h.Failures < maxFailures {
 			t.Errorf("after 90 s: %+v", h)
 		}
-		woken := changes.Load() // connected, first failure, given up
+		woken := changes.Load() // connected, first failure, connection closed
 		if woken < 3 || woken > 4 {
 			t.Errorf("%d wakings", woken)
 		}

@@ -18,15 +18,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// What a workload cluster says in words ends up in conditions, events and logs
-// of the management cluster, and on terminals.
+// Texts from a workload cluster end up in conditions, events and logs of the
+// management cluster, and on terminals.
 const (
 	maxName    = 253      // bytes of a name
 	maxWords   = 4 << 10  // bytes of one text of a status
-	maxRefusal = 64 << 10 // bytes of an answer that is an error
+	maxRefusal = 64 << 10 // bytes of an error response
 )
 
-// clean makes every string that v refers to plain.
+// clean sanitizes every string to which v refers.
 func clean(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -48,11 +48,11 @@ func clean(v reflect.Value) {
 	}
 }
 
-// cleanRefusal makes the words of an answer that is an error plain, before
-// anybody makes an error of them.
+// cleanRefusal sanitizes the texts of an error response before it is converted to
+// an error.
 func cleanRefusal(resp *http.Response) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-	_ = resp.Body.Close() // the rest is not wanted
+	_ = resp.Body.Close() // the rest is not needed
 	var status metav1.Status
 	switch {
 	case err != nil:
@@ -71,8 +71,8 @@ func cleanRefusal(resp *http.Response) {
 	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
-// named refuses objects with names that no API server gives: they are copied
-// into references and messages as they are.
+// named refuses objects with names that no API server creates: names are copied
+// into references and messages unchanged.
 func named(obj runtime.Object) error {
 	if o, ok := obj.(client.Object); ok && (!plainName(o.GetName()) || !plainName(o.GetNamespace())) {
 		return fmt.Errorf("its answer holds a %T with an impossible name", obj)

@@ -33,11 +33,11 @@ import (
 const (
 	callTimeout = 10 * time.Second // of one call through the client
 	openTimeout = time.Minute      // for the first lists of a large cluster
-	maxProbe    = 64 << 10         // bytes of an answer to a probe
+	maxProbe    = 64 << 10         // bytes of a response to a probe
 )
 
-// connection is one way to one API server. It never changes; another
-// kubeconfig makes another connection.
+// connection is one connection to one API server. It never changes; another
+// kubeconfig results in another connection.
 type connection struct {
 	kubeconfig []byte
 	config     *rest.Config
@@ -62,7 +62,7 @@ func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
 	cfg.QPS = -1 // the work per cluster is bounded; a limit would only add waiting
 	cfg.UserAgent = "capstan"
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // see scanner
-	cfg.WarningHandler = rest.NoWarnings{}                                                     // they are somebody else's, and would be kept forever to be told once
+	cfg.WarningHandler = rest.NoWarnings{}                                                     // they are from another server, and would be stored forever to log each once
 	if k.cache.Dial != nil {
 		cfg.Dial = k.cache.Dial
 	}
@@ -84,11 +84,11 @@ func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
 	return c, nil
 }
 
-// makeClients makes one client for single calls, each of which has callTimeout,
-// and one without a timeout of its own for lists and watches: a watch lasts. Both
-// use the one transport, so that what guards it sees everything.
+// makeClients creates one client for single calls, each of which has callTimeout,
+// and one without a timeout for lists and watches: a watch lasts. Both use the same
+// transport, so that its guard sees everything.
 func (c *connection) makeClients(k *keeper) error {
-	dynamic, err := apiutil.NewDynamicRESTMapper(c.config, c.http) // asks the server only for kinds that are not built in
+	dynamic, err := apiutil.NewDynamicRESTMapper(c.config, c.http) // reads from the server only for kinds that are not built in
 	if err != nil {
 		return fmt.Errorf("make the mapper: %w", err)
 	}
@@ -120,13 +120,14 @@ func (c *connection) makeClients(k *keeper) error {
 
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// madeFrom reports whether the Secret still says what the connection uses.
+// madeFrom reports whether the Secret still has the content that the connection
+// uses.
 func (c *connection) madeFrom(secret *corev1.Secret) bool {
 	return bytes.Equal(c.kubeconfig, secret.Data[kubeconfig.DataKey])
 }
 
-// probe asks whether an API server answers. One that does not show its version
-// still shows what it serves.
+// probe checks whether an API server answers. A server that does not show its
+// version still shows the APIs that it serves.
 func (c *connection) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -143,7 +144,8 @@ func (c *connection) probe(ctx context.Context) error {
 	return err
 }
 
-// ask gets what is a Kubernetes API server's, or says what is wrong with it.
+// ask gets a response of a Kubernetes API server, or returns what is wrong with the
+// response.
 func (c *connection) ask(ctx context.Context, u *url.URL, valid func(body []byte) bool) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -166,12 +168,11 @@ func (c *connection) ask(ctx context.Context, u *url.URL, valid func(body []byte
 	return resp.StatusCode, nil
 }
 
-// maxError bounds what is told of an error, which a server may word.
+// maxError limits the text of an error, which may be from a server.
 const maxError = 300
 
-// plain takes away what differs from one attempt to the next, such as our own
-// port, so that the same trouble has the same text, and what is not fit to be
-// shown.
+// plain removes what differs between attempts, such as our own port, so that the
+// same problem has the same text, and characters that are not printable.
 func plain(err error) error {
 	if e := excess(err); e != nil {
 		return e
@@ -189,7 +190,7 @@ func plain(err error) error {
 func (c *connection) open(ctx context.Context) error {
 	viewing, cancel := context.WithCancel(ctx)
 	c.cancel = cancel
-	failed := make(chan error, 1) // a view may fail before anybody looks
+	failed := make(chan error, 1) // a view may fail before the receive
 	c.viewing.Go(func() { c.nodes.run(viewing, failed) })
 	c.viewing.Go(func() { c.pods.run(viewing, failed) })
 	timeout := time.NewTimer(openTimeout)
@@ -209,7 +210,7 @@ func (c *connection) open(ctx context.Context) error {
 	return nil
 }
 
-// close ends the views and waits for them. Calls under way go on.
+// close ends the views and waits for them. Calls in progress continue.
 func (c *connection) close() {
 	if c.cancel != nil {
 		c.cancel()

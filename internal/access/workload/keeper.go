@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// A new cluster answers within seconds of its kubeconfig, and its control
-	// plane waits for that: the first attempts follow each other quickly. One
-	// that stays away is tried often enough that nobody waits for its return.
+	// A new cluster answers within seconds of its kubeconfig, and its control plane
+	// waits for that: the first attempts follow each other quickly. An unreachable
+	// cluster is tried often enough that its return is noticed soon.
 	firstRetry  = 200 * time.Millisecond
 	lastRetry   = 10 * time.Second
-	retryFactor = 1.5             // gaps stay a third of the time waited so far
-	excessRetry = 5 * time.Minute // after an answer that was larger than any may be
+	retryFactor = 1.5             // gaps are a third of the time waited so far
+	excessRetry = 5 * time.Minute // after a response that exceeds the size limit
 
-	// Upstream's figures: a connection is given up after about a minute without
-	// an answer, so that a restart of an API server does not end it.
+	// Upstream's values: a connection is closed after about a minute without an
+	// answer, so that a restart of an API server does not end it.
 	probeInterval = 10 * time.Second
-	// Probes that are due within so much time are made together: the process
-	// wakes once for them, where one probe at a time costs as much in waking as in
-	// asking.
+	// Probes that are due within this time are sent together: the process becomes
+	// runnable once for them, whereas separate probes cost as much CPU time for that
+	// as for the probe itself.
 	probeTogether = 500 * time.Millisecond
 	probeTimeout  = 5 * time.Second
 	maxFailures   = 5 // consecutive probes
@@ -49,27 +49,26 @@ var (
 	errNoKubeconfig = errors.New("the kubeconfig Secret does not exist yet")
 )
 
-// keeper keeps the connection of one cluster. Its run is the only one that
-// changes it.
+// keeper maintains the connection of one cluster. Only its run changes it.
 type keeper struct {
 	cache *Cache
 	key   client.ObjectKey
 	woken chan struct{} // of size one: something may have changed
-	read  parsed        // what the next attempt need not read again; run's alone
+	read  parsed        // what the next attempt need not read again; only for run
 
 	mu     sync.Mutex // guards the fields below; never held during I/O
 	conn   *connection
 	health Health
 }
 
-// parsed is a kubeconfig with what it says. To read one costs as much as all else
-// in an attempt that nobody answers, and a cluster that starts is tried often.
+// parsed is a kubeconfig with its configuration. Parsing costs as much as the rest
+// of an unsuccessful attempt, and attempts on a starting cluster are frequent.
 type parsed struct {
 	kubeconfig []byte
 	config     *rest.Config
 }
 
-// configFrom is the configuration that a Secret holds.
+// configFrom returns the configuration in a Secret.
 func (p *parsed) configFrom(secret *corev1.Secret) (*rest.Config, error) {
 	if data := secret.Data[kubeconfig.DataKey]; p.config == nil || !bytes.Equal(p.kubeconfig, data) {
 		config, err := kubeconfig.FromSecret(secret)
@@ -85,7 +84,7 @@ func newKeeper(c *Cache, key client.ObjectKey) *keeper {
 	return &keeper{cache: c, key: key, woken: make(chan struct{}, 1), health: Health{Since: c.Clock.Now()}}
 }
 
-// nudge says that an attempt is worth making, or that the Secret may have changed.
+// nudge signals that an attempt is useful, or that the Secret may have changed.
 func (k *keeper) nudge() {
 	select {
 	case k.woken <- struct{}{}:
@@ -105,7 +104,7 @@ func (k *keeper) currentHealth() Health {
 	return k.health
 }
 
-// run connects and reconnects until ctx is done or the Cluster is gone.
+// run connects and reconnects until ctx is done or the Cluster is deleted.
 func (k *keeper) run(ctx context.Context) {
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithName("clustercache").WithValues("Cluster", klog.KRef(k.key.Namespace, k.key.Name)))
 	defer k.end()
@@ -116,7 +115,7 @@ func (k *keeper) run(ctx context.Context) {
 			retry, k.read = firstRetry, parsed{}
 			k.replace(ctx, conn)
 			if err = k.watchOver(ctx, conn); err == nil {
-				continue // reconnect at once, and keep the old one until then
+				continue // reconnect immediately, and keep the old one until then
 			}
 		}
 		if errors.Is(err, errGone) && k.cache.forget(k) {
@@ -148,17 +147,17 @@ func (k *keeper) sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // jittered changes d by up to a tenth, so that clusters that failed together do not
-// come back together.
+// reconnect together.
 func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// untilProbe is how long it is until the next probe: an interval, or less.
+// untilProbe returns the time until the next probe: an interval, or less.
 func untilProbe(now time.Time) time.Duration {
 	return now.Add(jittered(probeInterval)).Truncate(probeTogether).Sub(now)
 }
 
-// needed returns errGone when nobody needs the connection any more.
+// needed returns errGone when the connection is no longer needed.
 func (k *keeper) needed(ctx context.Context) error {
 	var cluster clusterv1.Cluster
 	if err := k.cache.Mgmt.Get(ctx, k.key, &cluster); apierrors.IsNotFound(err) {
@@ -187,7 +186,7 @@ func (k *keeper) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
 	return &secret, nil
 }
 
-// connect makes a connection that has proved to work.
+// connect returns a connection that has been verified.
 func (k *keeper) connect(ctx context.Context) (*connection, error) {
 	secret, err := k.kubeconfig(ctx)
 	if err != nil {
@@ -204,8 +203,8 @@ func (k *keeper) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// prove takes a slot only for the first request: once a server has answered,
-// it may take its time to list, without being in anybody's way.
+// prove takes a slot only for the first request: a server that has answered may
+// take its time to list without blocking others.
 func (k *keeper) prove(ctx context.Context, conn *connection) error {
 	slots := k.cache.fresh
 	if k.currentHealth().Failures > 0 {
@@ -224,8 +223,8 @@ func (k *keeper) prove(ctx context.Context, conn *connection) error {
 	return conn.open(ctx)
 }
 
-// watchOver returns nil when the connection should be replaced, and an error
-// when it is of no use any more.
+// watchOver returns nil when the connection should be replaced, and an error when
+// it can no longer be used.
 func (k *keeper) watchOver(ctx context.Context, conn *connection) error {
 	due := time.NewTimer(untilProbe(time.Now()))
 	defer due.Stop()
@@ -259,8 +258,8 @@ func (k *keeper) watchOver(ctx context.Context, conn *connection) error {
 	}
 }
 
-// probed records the outcome of a probe, and returns how many have failed since
-// the last success. It wakes others only when the outcome is another one.
+// probed records the result of a probe, and returns how many have failed since the
+// last success. It notifies subscribers only when the result changes.
 func (k *keeper) probed(ctx context.Context, err error) int {
 	if ctx.Err() != nil {
 		return 0
@@ -287,7 +286,7 @@ func (k *keeper) probed(ctx context.Context, err error) int {
 	return failures
 }
 
-// replace puts conn in the place of an earlier connection.
+// replace replaces an earlier connection by conn.
 func (k *keeper) replace(ctx context.Context, conn *connection) {
 	k.mu.Lock()
 	old := k.conn
@@ -314,9 +313,9 @@ func (k *keeper) drop(ctx context.Context, err error) {
 	k.health.Connected, k.health.Answering, k.health.Err = false, time.Time{}, err
 	switch k.health.Failures++; {
 	case errors.Is(err, errNoKubeconfig):
-		k.health.Failures = 0 // nothing has failed: it is not time yet
+		k.health.Failures = 0 // nothing has failed: it is too early
 	case excess(err) != nil:
-		k.health.Failures = max(k.health.Failures, Persistent) // it will not pass
+		k.health.Failures = max(k.health.Failures, Persistent) // it is permanent
 	}
 	persists := before.Failures < Persistent && k.health.Failures >= Persistent
 	k.mu.Unlock()
@@ -330,7 +329,7 @@ func (k *keeper) drop(ctx context.Context, err error) {
 	}
 }
 
-// end closes everything when the keeper is not needed any more.
+// end closes everything when the keeper is no longer needed.
 func (k *keeper) end() {
 	k.mu.Lock()
 	old := k.conn

@@ -14,18 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// awaited is for how long the definitions of kinds are watched after somebody
-// has asked for it. Who waits for longer asks again.
+// awaited is how long the definitions of kinds are watched after a call of
+// AwaitKinds. A caller that waits longer calls it again.
 const awaited = 2 * time.Minute
 
-// kinds watches the definitions of kinds that users bring, while somebody waits
-// for one. What is in them is of no interest: that one came or changed is told,
-// and nothing is kept.
+// kinds watches the definitions of kinds that users add, while a controller waits
+// for one. It reports only that a definition was added or changed, and stores none.
 type kinds struct {
 	lister rest.Interface
 	tell   func(client.Object)
 
-	mu    sync.Mutex      // guards what follows
+	mu    sync.Mutex      // guards the fields below
 	ctx   context.Context // of the watch; nil before the connection is open, and after
 	until time.Time
 	runs  bool
@@ -45,14 +44,14 @@ func (k *kinds) opened(ctx context.Context) {
 	k.ctx = ctx
 }
 
-// closed lets none begin any more.
+// closed prevents further watches.
 func (k *kinds) closed() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ctx = nil
 }
 
-// await has the definitions watched for a while, by one that among waits for.
+// await watches the definitions for a while, in a goroutine of among.
 func (k *kinds) await(among *sync.WaitGroup) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,8 +66,8 @@ func (k *kinds) await(among *sync.WaitGroup) {
 	}
 }
 
-// goesOn reports whether somebody still waits. If not, the next to wait begins
-// anew.
+// goesOn reports whether a controller still waits. If not, the next call of await
+// starts a new watch.
 func (k *kinds) goesOn(ctx context.Context) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,8 +75,8 @@ func (k *kinds) goesOn(ctx context.Context) bool {
 	return k.runs
 }
 
-// run watches as long as somebody waits, or until the server says that it will
-// not show its definitions: who asks next tries that again.
+// run watches as long as a controller waits, or until the server refuses to show
+// its definitions: the next call of await tries that again.
 func (k *kinds) run(ctx context.Context) {
 	for retry := firstRetry; k.goesOn(ctx); retry = min(2*retry, lastRetry) {
 		err := k.watch(ctx)
@@ -97,13 +96,13 @@ func (k *kinds) run(ctx context.Context) {
 	}
 }
 
-// watch tells of each piece of news while somebody waits. It begins with what is
-// there, which may have come before anybody did.
+// watch reports each event while a controller waits. It starts with the existing
+// definitions, which may have been created before the wait.
 func (k *kinds) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var end *time.Timer
-	k.mu.Lock() // of end, too
+	k.mu.Lock() // also of end
 	end = time.AfterFunc(awaited, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// subscribed counts what is told of definitions.
+// subscribed counts reported changes of definitions.
 func subscribed(t *testing.T, f fleet) *atomic.Int32 {
 	t.Helper()
 	var told atomic.Int32
@@ -62,7 +62,7 @@ func TestDefinitionsAreWatchedWhileAKindIsAwaited(t *testing.T) {
 		if time.Sleep(time.Minute); s.count(definitions) != 0 {
 			t.Error("definitions are watched although nobody waits")
 		}
-		for range 5 { // who waits asks again and again
+		for range 5 { // callers that wait repeat the call
 			f.AwaitKinds(keyOf("demo"))
 			time.Sleep(time.Minute)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // builtIn maps the kinds that every API server has to their resources, without
-// asking any. One mapper serves all connections.
+// requests. One mapper serves all connections.
 var builtIn = sync.OnceValue(func() meta.RESTMapper {
 	versions := []schema.GroupVersion{
 		{Version: "v1"},

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// meter is the body of an answer, bounded by what it costs. The body of a
-// watch is bounded event by event.
+// meter is the body of a response, limited by its cost. The body of a watch is
+// limited event by event.
 type meter struct {
 	io.ReadCloser
 	claim    *claim
-	held     bool        // somebody else closes the claim
-	watch    bool        // the body has no end, its events have
-	exceeded func(error) // told when it is the cluster's own doing
+	held     bool        // the claim is closed by the code that holds it
+	watch    bool        // the body has no end, but its events have
+	exceeded func(error) // called if the cluster causes the excess
 
 	scanner scanner
-	cost    int64 // of the answer, or the event, so far
+	cost    int64 // of the response, or the event, so far
 	err     error
 	slow    atomic.Bool
 
 	mu   sync.Mutex  // guards late
-	late *time.Timer // ends an answer that is neither small nor quick
+	late *time.Timer // ends a response that is neither small nor quick
 }
 
 // Read implements io.Reader.
@@ -33,7 +33,7 @@ func (m *meter) Read(p []byte) (int, error) {
 		return 0, m.err
 	}
 	if m.watch {
-		m.claim.resize(m.cost) // whoever reads on is done with the events before
+		m.claim.resize(m.cost) // reading on means that earlier events have been processed
 	}
 	n, err := m.ReadCloser.Read(p)
 	if m.err = m.count(p[:n]); m.err == nil && m.slow.Load() {
@@ -48,13 +48,13 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count adds what p costs.
+// count adds the cost of p.
 func (m *meter) count(p []byte) error {
 	limit, tooLarge := m.claim.budget.most, errAnswerTooLarge
 	if m.watch {
 		limit, tooLarge = m.claim.budget.event, errEventTooLarge
 	}
-	done, began := int64(0), 0 // the cost of events that end in p, and where the last begins
+	done, began := int64(0), 0 // the cost of events that end in p, and where the last starts
 	for i, b := range p {
 		opens, ends := m.scanner.next(b)
 		if opens {
@@ -78,7 +78,7 @@ func (m *meter) count(p []byte) error {
 	return nil
 }
 
-// hurry gives an answer that holds what others could use a time to end in.
+// hurry sets a time limit for a response that holds a share that others could use.
 func (m *meter) hurry(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *meter) hurry(on bool) {
 	case on && m.late == nil:
 		m.late = time.AfterFunc(callTimeout, func() {
 			m.slow.Store(true)
-			_ = m.ReadCloser.Close() // whoever reads gets an error
+			_ = m.ReadCloser.Close() // the reader gets an error
 		})
 	case !on && m.late != nil:
 		m.late.Stop()
@@ -103,19 +103,18 @@ func (m *meter) Close() error {
 	return m.ReadCloser.Close()
 }
 
-// scanner reads JSON as it comes, and finds what will become structs, and
-// where a value ends. Of what is no JSON it makes something, and never fails:
-// the decoder will.
+// scanner scans JSON as it arrives, and finds values that become structs, and the
+// ends of values. It accepts invalid JSON and never fails: the decoder will.
 type scanner struct {
 	depth   int
 	quoted  bool    // within a string
 	escaped bool    // after a backslash in one
-	start   [2]byte // of the last string, while nothing but a colon follows it
+	start   [2]byte // of the last string, while only a colon follows it
 	length  int     // of it; -1 if there is none
 }
 
-// next takes a byte. Opens says that a struct begins, ends that a value has
-// ended that did not lie in another.
+// next processes a byte. opens means that a struct starts, ends that a top-level
+// value has ended.
 func (s *scanner) next(b byte) (opens, ends bool) {
 	if s.quoted {
 		switch {
@@ -150,8 +149,8 @@ func (s *scanner) next(b byte) (opens, ends bool) {
 	return opens, ends
 }
 
-// ownedField reports whether the last string is a key of a fieldsV1, most of
-// which objects consist of, and which are kept as bytes.
+// ownedField reports whether the last string is a key of a fieldsV1, which make up
+// most of an object, and which are stored as bytes.
 func (s *scanner) ownedField() bool {
 	switch {
 	case s.length == 1:

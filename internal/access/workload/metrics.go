@@ -8,7 +8,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// The names and labels are those that dashboards of the field already use.
+// The names and labels are those that existing dashboards use.
 var (
 	clusterLabels = []string{"cluster_name", "cluster_namespace"}
 

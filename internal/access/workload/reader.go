@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reader is a client that answers from the views what they know, and sends
-// everything else.
+// reader is a client that answers from the views if possible, and sends all other
+// requests.
 type reader struct {
 	client.Client
 	answers *budget
@@ -20,8 +20,8 @@ type reader struct {
 	pods    *view[*corev1.Pod]
 }
 
-// Get implements client.Reader. What a view does not hold is asked for: it may
-// have been made a moment ago.
+// Get implements client.Reader. An object that a view does not have is read from
+// the server: it may have just been created.
 func (r *reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if len(opts) == 0 {
 		switch out := obj.(type) {
@@ -64,7 +64,7 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, opts ...clien
 	})
 }
 
-// nodesFromView reports whether the view can answer, and by which providerID.
+// nodesFromView reports whether the view can answer, and for which providerID.
 func nodesFromView(o client.ListOptions) (providerID *string, ok bool) {
 	if o.Limit != 0 || o.Continue != "" || o.Raw != nil {
 		return nil, false
@@ -79,7 +79,7 @@ func nodesFromView(o client.ListOptions) (providerID *string, ok bool) {
 	return &value, true
 }
 
-// podsFromView reports whether all Pods asked for are control plane Pods.
+// podsFromView reports whether all requested Pods are control plane Pods.
 func podsFromView(o client.ListOptions) bool {
 	if o.Limit != 0 || o.Continue != "" || o.Raw != nil || o.Namespace != controlPlaneNamespace || o.LabelSelector == nil {
 		return false

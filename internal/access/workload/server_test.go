@@ -27,23 +27,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// server is an API server of one test, reached through pipes, so that it works
-// on a test's own time.
+// server is an API server for one test, reached through pipes, so that it works in
+// virtual time.
 type server struct {
 	pipes chan net.Conn
 
 	mu       sync.Mutex // guards the fields below
 	down     bool       // connections are refused
-	hangs    bool       // connections are accepted, nothing is answered
-	version  string     // the answer of /version
-	token    string     // the token that is accepted; any if empty
+	hangs    bool       // connections are accepted, but requests are not answered
+	version  string     // the response of /version
+	token    string     // the accepted token; any if empty
 	nodes    []corev1.Node
 	watchers []chan metav1.WatchEvent
 	requests map[string]int
-	hostile  func(w http.ResponseWriter, r *http.Request) bool // answers instead, if it is true
+	hostile  func(w http.ResponseWriter, r *http.Request) bool // answers instead, if it returns true
 }
 
-// testTLS is made outside of any test's own time.
+// testTLS is created outside of any test's virtual time.
 var testTLS = sync.OnceValue(func() (out struct {
 	server tls.Certificate
 	ca     []byte
@@ -144,7 +144,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send shows a Node to whoever watches.
+// send sends a Node to all watches.
 func (s *server) send(kind string, n corev1.Node) {
 	n.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
 	raw, err := json.Marshal(n)
@@ -206,7 +206,7 @@ type fleet struct {
 	mgmt client.Client
 }
 
-// startFleet starts a Cache for the clusters whose servers are given.
+// startFleet starts a Cache for the clusters of the given servers.
 func startFleet(t *testing.T, servers map[string]*server) fleet {
 	t.Helper()
 	mgmt := fake.NewClientBuilder().WithScheme(testScheme(t)).WithStatusSubresource(&clusterv1.Cluster{}).Build()

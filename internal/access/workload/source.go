@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// subscribers are the controllers that events of workload clusters wake. The
+// subscribers are the controllers that events of workload clusters trigger. The
 // zero value has none.
 type subscribers struct {
 	mu     sync.RWMutex                  // guards byKind
-	byKind map[reflect.Type][]subscriber // a nil type stands for changes of connections
+	byKind map[reflect.Type][]subscriber // a nil type represents changes of connections
 }
 
 type subscriber struct {
@@ -43,7 +43,7 @@ func (s *subscribers) add(kind reflect.Type, sub subscriber) {
 	s.byKind[kind] = append(s.byKind[kind], sub)
 }
 
-// tell wakes whoever subscribed to the kind of obj; nil is the connection.
+// tell triggers the subscribers to the kind of obj; nil is the connection.
 func (s *subscribers) tell(cluster client.ObjectKey, obj client.Object) {
 	s.mu.RLock()
 	subs := s.byKind[reflect.TypeOf(obj)] // append never changes what is already in a slice

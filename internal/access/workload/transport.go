@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// maxHeader bounds the header of an answer, and window what a server may
-	// send of bodies that nobody reads.
+	// maxHeader limits the header of a response, and window what a server may send of
+	// unread bodies.
 	maxHeader = 64 << 10
 	window    = 256 << 10
 
-	// dialTimeout is no longer than a probe may take: a server that is not
-	// there holds one of the few slots for attempts meanwhile.
+	// dialTimeout is no longer than a probe may take: an unreachable server occupies
+	// one of the few slots for attempts meanwhile.
 	dialTimeout = 5 * time.Second
 )
 
-// newTransport is a transport of its own for one connection, used by
-// everything that goes over it. Client-go's are kept forever, one for each
-// client certificate there ever was.
+// newTransport returns a separate transport for one connection, used by all its
+// requests. Client-go's are kept forever, one for each client certificate that was
+// ever used.
 func newTransport(cfg *rest.Config, g *guard) (http.RoundTripper, error) {
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {
@@ -64,12 +64,12 @@ func newTransport(cfg *rest.Config, g *guard) (http.RoundTripper, error) {
 	return wrapped, nil
 }
 
-// guard bounds answers and notices credentials that are no longer accepted.
+// guard limits responses and detects credentials that are no longer accepted.
 type guard struct {
 	base         *http.Transport
 	answers      *budget
 	unauthorized chan struct{} // of size one: the server answered 401
-	exceeded     chan error    // of size one: an answer was larger than any may be
+	exceeded     chan error    // of size one: a response exceeded the size limit
 }
 
 func newGuard(answers *budget) *guard {
@@ -93,7 +93,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if given := resp.Header.Get("Content-Type"); given != "" {
 		if media, _, err := mime.ParseMediaType(given); err != nil || media != runtime.ContentTypeJSON {
-			resp.Header.Set("Content-Type", "text/plain") // of other forms nobody can tell what they decode to
+			resp.Header.Set("Content-Type", "text/plain") // the decoded size of other formats cannot be determined
 		}
 	}
 	m := &meter{ReadCloser: resp.Body, exceeded: g.exceed, watch: req.URL.Query().Has("watch") && resp.StatusCode == http.StatusOK}
@@ -107,7 +107,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exceed tells that the cluster asks for more than it can have.
+// exceed reports that the cluster exceeds a limit.
 func (g *guard) exceed(err error) {
 	select {
 	case g.exceeded <- err:
@@ -115,9 +115,9 @@ func (g *guard) exceed(err error) {
 	}
 }
 
-// WrappedRoundTripper lets net/http and client-go reach the transport, to close
+// WrappedRoundTripper returns the transport for net/http and client-go, to close
 // its idle connections.
 func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.base }
 
-// CloseIdleConnections implements the interface that http.Client looks for.
+// CloseIdleConnections implements the interface that http.Client uses.
 func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }

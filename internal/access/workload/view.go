@@ -32,35 +32,35 @@ const (
 	controlPlaneLabel     = "tier=control-plane"
 )
 
-// pageSize is how many objects a list asks for at once.
+// pageSize is how many objects a list requests at a time.
 const pageSize = 50
 
 var errWatchEnded = errors.New("the watch ended")
 
-// view is what one list and watch has shown. It is far lighter than an
-// informer: no queue, no listeners, one goroutine.
+// view has the objects of one list and watch. It is far lighter than an informer:
+// no queue, no listeners, one goroutine.
 type view[T client.Object] struct {
 	viewOptions
 	proto T
-	slim  func(T)        // takes away what nobody reads
-	index func(T) string // of what to keep an index; nil for none
+	slim  func(T)        // removes unused fields
+	index func(T) string // returns the index value; nil for no index
 
 	mu      sync.RWMutex           // guards the fields below
-	objects map[client.ObjectKey]T // never changed once in here
+	objects map[client.ObjectKey]T // objects in it are never changed
 	indexed map[string]map[client.ObjectKey]T
 	filled  chan struct{} // closed by the first Replace
-	kept    *claim        // of objects
-	listed  *claim        // of the last list, until it becomes kept
+	kept    *claim        // for objects
+	listed  *claim        // for the last list, until it becomes kept
 }
 
-// viewOptions say what is viewed, and who is concerned.
+// viewOptions configure what is viewed, and its callbacks.
 type viewOptions struct {
 	name     string
 	request  func(o metav1.ListOptions) *rest.Request
-	answers  *budget             // of answers under way
-	views    *budget             // of what views show
-	tell     func(client.Object) // an object came, changed or went
-	exceeded func(error)         // the cluster shows more than it may
+	answers  *budget             // for responses in progress
+	views    *budget             // for the objects in views
+	tell     func(client.Object) // an object was added, changed or deleted
+	exceeded func(error)         // the cluster exceeds its limit
 }
 
 func newNodes(o viewOptions) *view[*corev1.Node] {
@@ -78,11 +78,11 @@ func newPods(o viewOptions) *view[*corev1.Pod] {
 	}
 }
 
-// plainLists does without streamed lists, which old API servers refuse, and
-// which gain nothing at our sizes.
+// plainLists disables streamed lists, which old API servers refuse, and which have
+// no benefit at our sizes.
 type plainLists struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported is what client-go's reflector asks.
+// IsWatchListSemanticsUnSupported is called by client-go's reflector.
 func (plainLists) IsWatchListSemanticsUnSupported() bool { return true }
 
 func requests(lister rest.Interface, resource, namespace, selector string) func(metav1.ListOptions) *rest.Request {
@@ -92,8 +92,9 @@ func requests(lister rest.Interface, resource, namespace, selector string) func(
 	}
 }
 
-// listWatch lists in pages, whatever the reflector asks for: a page is held
-// against the budget of answers, and what is left of it against that of views.
+// listWatch lists in pages, independent of the reflector's options: a page counts
+// toward the budget of responses, and the rest of it after slim toward that of
+// views.
 func (v *view[T]) listWatch(ctx context.Context) cache.ListerWatcher {
 	return plainLists{&cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return v.list(ctx) },
@@ -104,14 +105,14 @@ func (v *view[T]) listWatch(ctx context.Context) cache.ListerWatcher {
 	}}
 }
 
-// list reads all there is, page by page, so that only what is kept of a page is
-// held at once. What a list before it took, and never came to be shown, is given
-// back first.
+// list reads all objects, page by page, so that only the used fields of earlier
+// pages are in memory. It first returns the share of an earlier list that was never
+// shown.
 func (v *view[T]) list(ctx context.Context) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	v.mu.Lock()
-	if err := ctx.Err(); err != nil { // nobody would give back what it takes
+	if err := ctx.Err(); err != nil { // otherwise its share would not be returned
 		v.mu.Unlock()
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (v *view[T]) list(ctx context.Context) (runtime.Object, error) {
 			if err != nil {
 				return err
 			}
-			items, err := meta.ExtractListWithAlloc(page) // by value, so that the page can go
+			items, err := meta.ExtractListWithAlloc(page) // by value, so that the page can be freed
 			if err != nil {
 				return err
 			}
@@ -160,7 +161,7 @@ func (v *view[T]) list(ctx context.Context) (runtime.Object, error) {
 	}
 }
 
-// hold makes a view that large.
+// hold resizes the claim of a view.
 func hold(c *claim, size int64) error {
 	switch {
 	case size > c.budget.most:
@@ -190,8 +191,8 @@ func slimPod(p *corev1.Pod) {
 	clean(reflect.ValueOf(&p.Status))
 }
 
-// run lists and watches until ctx is done. Failures before the first list has
-// succeeded go to failed.
+// run lists and watches until ctx is done. Failures before the first successful
+// list are sent to failed.
 func (v *view[T]) run(ctx context.Context, failed chan<- error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("view", v.name)
 	reflector := cache.NewReflectorWithOptions(v.listWatch(ctx), v.proto, v, cache.ReflectorOptions{Name: v.name, Logger: &log})
@@ -224,7 +225,7 @@ func (v *view[T]) run(ctx context.Context, failed chan<- error) {
 	}
 }
 
-// release gives back what the view took of the budget.
+// release returns the view's share of the budget.
 func (v *view[T]) release() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -257,8 +258,8 @@ func (v *view[T]) Replace(list []any, _ string) error {
 	select {
 	case <-v.filled:
 	default:
-		// Nobody can read it before the connection is there, which is then told:
-		// whoever came for an object now would find no connection, and come again.
+		// It cannot be read before the connection exists, and then a change of the
+		// connection is reported: a reconcile for an object now would find no connection.
 		close(v.filled) // only the reflector's goroutine comes here
 		return nil
 	}
@@ -336,7 +337,7 @@ func (v *view[T]) Delete(item any) error {
 // Resync implements cache.ReflectorStore. There is nothing to send again.
 func (v *view[T]) Resync() error { return nil }
 
-// reindex adds an object to the index or takes it out. The caller holds mu.
+// reindex adds an object to the index or removes it. The caller holds mu.
 func (v *view[T]) reindex(key client.ObjectKey, obj T, in bool) {
 	if v.index == nil {
 		return
@@ -356,7 +357,7 @@ func (v *view[T]) reindex(key client.ObjectKey, obj T, in bool) {
 }
 
 // differs reports whether more than the resource version of an object changed:
-// heartbeats, which slim takes away, are not worth waking anybody.
+// heartbeats, which slim removes, need not trigger a reconcile.
 func differs[T client.Object](before, after T) bool {
 	if before.GetUID() != after.GetUID() {
 		return true
@@ -374,8 +375,8 @@ func (v *view[T]) get(key client.ObjectKey) (T, bool) {
 	return obj, ok
 }
 
-// all returns objects that must not be changed, in the order of their names;
-// with indexed, those of that value in the index.
+// all returns objects that must not be changed, in the order of their names; with
+// indexed, those of that value in the index.
 func (v *view[T]) all(indexed *string) []T {
 	v.mu.RLock()
 	from := v.objects

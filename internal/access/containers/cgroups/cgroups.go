@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cgroups makes, limits and removes control groups, in both versions of
-// them, for containers.
+// Package cgroups creates, limits and removes control groups of both versions for
+// containers.
 //
-// A container has a group with two below it:
+// A container has a group with two groups below it:
 //
-//	<base>/<name>/supervisor   the process that looks after it
-//	<base>/<name>/container    what its processes see as the root of all groups
+//	<base>/<name>/supervisor   the supervisor process
+//	<base>/<name>/container    the root of all groups, as its processes see it
 //
-// They are apart because a group of version 2 that has processes gives no
-// controller to the groups below it: with the supervisor among them, systemd in
-// a container could limit nothing.
+// They are separate because a group of version 2 that has processes delegates no
+// controller to the groups below it: if it contained the supervisor, systemd in a
+// container could not limit anything.
 package cgroups
 
 import (
@@ -21,13 +21,13 @@ import (
 	"strings"
 )
 
-// Mountpoint is where hosts have their control groups.
+// Mountpoint is where hosts mount their control groups.
 const Mountpoint = "/sys/fs/cgroup"
 
-// Prefix is what the names of all our groups begin with.
+// Prefix starts the names of all our groups.
 const Prefix = "capstan"
 
-// The groups of a container, below its own.
+// The groups of a container, below its main group.
 const (
 	Supervisor = "supervisor"
 	Container  = "container"
@@ -35,23 +35,24 @@ const (
 
 // Hierarchy is one tree of groups.
 type Hierarchy struct {
-	// Dir is where the host has it mounted.
+	// Dir is its mount point on the host.
 	Dir string
-	// Type is cgroup or cgroup2, as mount knows it.
+	// Type is cgroup or cgroup2, as for mount.
 	Type string
-	// Data is what mount needs to be told to mount the same one.
+	// Data is the mount data with which mount gives the same hierarchy.
 	Data string
-	// Controllers are those of version 1; none means that it only groups.
+	// Controllers are those of version 1; empty if the hierarchy only groups
+	// processes.
 	Controllers []string
 }
 
-// Name is what the folder of a hierarchy of version 1 is called; "" for the only
-// one of version 2.
+// Name is the folder name of a hierarchy of version 1; "" for that of version 2.
 func (h Hierarchy) Name() string {
 	return strings.TrimPrefix(strings.TrimPrefix(h.Dir, Mountpoint), "/")
 }
 
-// Find tells from a process's file of groups which one of the hierarchy it is in.
+// Find returns the group of the hierarchy that a process is in. text is the
+// process's cgroup file.
 func (h Hierarchy) Find(text string) (group string, ok bool) {
 	want := strings.Join(h.Controllers, ",")
 	if want == "" {
@@ -66,22 +67,22 @@ func (h Hierarchy) Find(text string) (group string, ok bool) {
 	return "", false
 }
 
-// Host is what control groups a host has.
+// Host describes the control groups of a host.
 type Host struct {
-	// Unified says that there is one hierarchy, of version 2, and no other.
+	// Unified is true if the only hierarchy is of version 2.
 	Unified bool
-	// Hierarchies are all that are mounted, in the order of their folders.
+	// Hierarchies are the mounted hierarchies, in the order of their folders.
 	Hierarchies []Hierarchy
 }
 
-// Limits are what the processes of a container may use together; 0 is no limit.
+// Limits are the limits for all processes of a container together; 0 is no limit.
 type Limits struct {
 	Memory   int64 // bytes
 	MilliCPU int64 // thousandths of a core
 	PIDs     int64 // processes and threads
 }
 
-// Parse reads from a mountinfo file what control groups a host has.
+// Parse reads the control groups of a host from a mountinfo file.
 func Parse(mountinfo string) Host {
 	var h Host
 	for line := range strings.Lines(mountinfo) {
@@ -91,7 +92,7 @@ func Parse(mountinfo string) Host {
 			continue
 		}
 		dir := place[4]
-		if dir == Mountpoint { // it hides what was mounted there before
+		if dir == Mountpoint { // it hides earlier mounts
 			h = Host{Unified: kind[0] == "cgroup2"}
 		}
 		if dir != Mountpoint && path.Dir(dir) != Mountpoint || kind[0] != "cgroup" && kind[0] != "cgroup2" {
@@ -108,8 +109,8 @@ func Parse(mountinfo string) Host {
 	return h
 }
 
-// controllers tells the controllers among the options of a mounted hierarchy of
-// version 1, and how to mount it again.
+// controllers returns the controllers among the mount options of a hierarchy of
+// version 1, and the data with which it can be mounted again.
 func controllers(options string) (names []string, data string) {
 	var again []string
 	for o := range strings.SplitSeq(options, ",") {
@@ -124,7 +125,7 @@ func controllers(options string) (names []string, data string) {
 	return names, strings.Join(again, ",")
 }
 
-// notControllers are the other options that a hierarchy of version 1 may show.
+// notControllers are other options that a hierarchy of version 1 may have.
 var notControllers = []string{"rw", "ro", "relatime", "noatime", "nosuid", "nodev", "noexec", "noprefix", "clone_children", "xattr", "cpuset_v2_mode", "favordynmods"}
 
 // Dirs are the folders of a group, one in each hierarchy.
@@ -136,8 +137,8 @@ func (h Host) Dirs(group string) []string {
 	return dirs
 }
 
-// Unified2 is the folder of a group in the hierarchy of version 2, which new
-// processes can be born into; "" if there is none.
+// Unified2 is the folder of a group in the hierarchy of version 2, in which new
+// processes can be started; "" if there is no such hierarchy.
 func (h Host) Unified2(group string) string {
 	for _, t := range h.Hierarchies {
 		if t.Type == "cgroup2" {
@@ -152,7 +153,7 @@ func (h Host) Controls(name string) bool {
 	return slices.ContainsFunc(h.Hierarchies, func(t Hierarchy) bool { return slices.Contains(t.Controllers, name) })
 }
 
-// up are the folders of a group and of all above it.
+// up returns the folders of a group and of all groups above it.
 func (h Hierarchy) up(group string) []string {
 	dirs := []string{path.Join(h.Dir, group)}
 	for group = path.Join("/", group); group != "/"; {
@@ -169,11 +170,11 @@ const usualWeight, usualShares = 100, 1024
 // Setting is a value for a file of a group.
 type Setting struct{ File, Value string }
 
-// period is the time in which a share of the processors is counted, in
-// microseconds: the kernel's default.
+// period is the interval, in microseconds, over which a share of the processors is
+// measured: the kernel's default.
 const period = 100000
 
-// Settings are the files that set limits for a group.
+// Settings are the file contents that set the limits of a group.
 func (h Host) Settings(group string, l Limits) []Setting {
 	var all []Setting
 	set := func(dir, file, value string) { all = append(all, Setting{path.Join(dir, group, file), value}) }

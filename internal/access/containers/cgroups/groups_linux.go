@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Detect tells what control groups this host has.
+// Detect returns the control groups of this host.
 func Detect() (Host, error) {
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -29,9 +29,9 @@ func Detect() (Host, error) {
 	return h, nil
 }
 
-// Make makes a group in every hierarchy, with those between it and one above that
-// is there. From that one on they give all their controllers to those below. The
-// group itself may have processes.
+// Make creates a group in every hierarchy, and the groups between it and the
+// existing group above. Those delegate all their controllers to the groups below
+// them. The new group itself may have processes.
 func (h Host) Make(above, group string) error {
 	rest, ok := strings.CutPrefix(group, above)
 	if !ok {
@@ -60,8 +60,8 @@ func (h Host) Make(above, group string) error {
 	return nil
 }
 
-// delegate gives all controllers of a group to those below it. One that cannot
-// be given is not: whether a limit can be set shows when it is set.
+// delegate delegates all controllers of a group to the groups below it. It ignores
+// a controller that cannot be delegated: setting its limit will fail.
 func delegate(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -73,8 +73,8 @@ func delegate(dir string) error {
 	return nil
 }
 
-// inherit gives a group the processors and memory of the one above: a group of
-// version 1 has none of its own at first, and takes no process then.
+// inherit copies the processors and memory nodes of the group above: a new group of
+// version 1 has none, and cannot contain processes until it has some.
 func inherit(above, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(above, file))
@@ -85,7 +85,7 @@ func inherit(above, dir string) error {
 			return fmt.Errorf("give a control group its processors: %w", err)
 		}
 	}
-	// Those that the container makes below inherit by themselves.
+	// Groups that the container creates below inherit automatically.
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.clone_children"), []byte("1"), 0); err != nil {
 		return fmt.Errorf("let control groups inherit: %w", err)
 	}
@@ -107,7 +107,7 @@ func (h Host) Limit(group string, l Limits) error {
 	return nil
 }
 
-// set writes a setting. A group has no file for what no controller gives it.
+// set writes a setting. The file is missing if the group lacks the controller.
 func set(s Setting) error {
 	f, err := os.OpenFile(s.File, os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,8 +121,9 @@ func set(s Setting) error {
 	return errors.Join(err, f.Close())
 }
 
-// Weigh sets which part of the processors a group gets if others need them, too: 100 is
-// that of any other group. It returns false if the group has no controller for that.
+// Weigh sets the share of the processors that a group gets if others need them,
+// too; 100 is that of any other group. It returns false if the group lacks the
+// controller.
 func (h Host) Weigh(group string, weight int64) (bool, error) {
 	for _, t := range h.Hierarchies {
 		s := Setting{File: filepath.Join(t.Dir, group, "cpu.weight"), Value: format(weight)}
@@ -144,8 +145,9 @@ func (h Host) Weigh(group string, weight int64) (bool, error) {
 	return false, nil
 }
 
-// Weighed reports whether a process is in a group that has a weight. text is its file of
-// groups. The root of all groups has none, nor has a group without the controller.
+// Weighed reports whether a process is in a group that has a weight. text is its
+// cgroup file. The root of all groups has no weight, nor has a group without the
+// controller.
 func (h Host) Weighed(text string) bool {
 	for _, t := range h.Hierarchies {
 		group, ok := t.Find(text)
@@ -163,7 +165,7 @@ func (h Host) Weighed(text string) bool {
 	return false
 }
 
-// MaxPIDs is the lowest limit of processes of the groups that a process is in.
+// MaxPIDs is the lowest process limit among the groups that a process is in.
 func (h Host) MaxPIDs(text string) int64 {
 	var lowest int64 = math.MaxInt64
 	for _, t := range h.Hierarchies {
@@ -184,7 +186,7 @@ func (h Host) MaxPIDs(text string) int64 {
 	return lowest
 }
 
-// Enter moves a process, with all its threads, into a group of every hierarchy.
+// Enter moves a process with all its threads into a group, in every hierarchy.
 func (h Host) Enter(group string, pid int) error {
 	for _, dir := range h.Dirs(group) {
 		if err := EnterDir(dir, pid); err != nil {
@@ -194,7 +196,7 @@ func (h Host) Enter(group string, pid int) error {
 	return nil
 }
 
-// EnterDir moves a process into one group by its folder.
+// EnterDir moves a process into one group, given its folder.
 func EnterDir(dir string, pid int) error {
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
 		return fmt.Errorf("enter a control group: %w", err)
@@ -202,7 +204,7 @@ func EnterDir(dir string, pid int) error {
 	return nil
 }
 
-// Processes are those in a group and below it.
+// Processes returns the processes in a group and below it.
 func Processes(dir string) ([]int, error) {
 	var pids []int
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
@@ -220,7 +222,7 @@ func Processes(dir string) ([]int, error) {
 	return pids, err
 }
 
-// Sub are the names of the groups below one, in any hierarchy.
+// Sub returns the names of the groups below a group, in any hierarchy.
 func (h Host) Sub(group string) ([]string, error) {
 	var names []string
 	for _, dir := range h.Dirs(group) {
@@ -238,8 +240,8 @@ func (h Host) Sub(group string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Remove kills what is in a group and below it, and removes them in every
-// hierarchy; there need be none.
+// Remove kills the processes in a group and below it, and removes the groups in
+// every hierarchy. The group may not exist.
 func (h Host) Remove(group string) error {
 	for _, dir := range h.Dirs(group) {
 		if err := Empty(dir); err != nil {
@@ -253,17 +255,18 @@ func (h Host) Remove(group string) error {
 }
 
 const (
-	// removal is how long the processes of a group may take to go. The kernel
-	// takes milliseconds, but for a process that waits for a device.
+	// removal is the time limit for the processes of a group to exit. The kernel takes
+	// milliseconds, except for a process that waits for a device.
 	removal = 10 * time.Second
-	// pause is the time between two looks. Groups of version 1 tell nobody when
-	// their last process went.
+	// pause is the time between two checks. Groups of version 1 send no notification
+	// when their last process exits.
 	pause = 5 * time.Millisecond
 )
 
-// Empty kills what is in a group and below it, and removes the groups below it.
+// Empty kills the processes in a group and below it, and removes the groups below
+// it.
 func Empty(dir string) error {
-	// Whoever asks for less than one of our groups would end all of the host.
+	// A path above our groups would end all processes of the host.
 	if !strings.Contains(dir, "/"+Prefix) {
 		return fmt.Errorf("empty control group %s: it is none of ours, whose names begin with %s", dir, Prefix)
 	}
@@ -276,7 +279,7 @@ func Empty(dir string) error {
 			if pid == os.Getpid() {
 				return fmt.Errorf("empty control group %s: this process is in it", dir)
 			}
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have exited already
 		}
 		if len(pids) == 0 {
 			if err = removeBelow(dir); err == nil {
@@ -306,8 +309,8 @@ func removeBelow(dir string) error {
 	return nil
 }
 
-// missing makes nothing of the error that something is gone: of a group that
-// goes while it is read, too.
+// missing drops an error that means that a group does not exist, also if it is
+// removed while it is read.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil

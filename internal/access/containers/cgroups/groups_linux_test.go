@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestNothingIsEmptiedThatIsNotOurs guards the host: whoever names its root would
+// TestNothingIsEmptiedThatIsNotOurs guards the host: emptying the root group would
 // end all processes.
 func TestNothingIsEmptiedThatIsNotOurs(t *testing.T) {
 	for _, dir := range []string{"", "/", Mountpoint, t.TempDir()} {
@@ -27,7 +27,7 @@ func TestNothingIsEmptiedThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// stand makes files that stand for those of a kernel's groups.
+// stand creates files that represent those of a kernel's groups.
 func stand(t *testing.T, dir string, files ...string) {
 	t.Helper()
 	for _, name := range files {
@@ -39,8 +39,8 @@ func stand(t *testing.T, dir string, files ...string) {
 	}
 }
 
-// written are the files below a folder that hold something other than they did, by
-// their paths.
+// written returns the files below a folder whose content was changed, by their
+// paths.
 func written(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -60,8 +60,8 @@ func written(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestControllersAreGivenDownToTheGroup has folders stand for groups: a kernel takes
-// one controller after the other, and a folder keeps what was written last.
+// TestControllersAreGivenDownToTheGroup uses folders as groups: a kernel receives
+// one controller at a time, and a file in a folder contains the last one written.
 func TestControllersAreGivenDownToTheGroup(t *testing.T) {
 	const give = "+memory"
 	for name, tc := range map[string]struct {
@@ -213,7 +213,7 @@ func TestWeightAndLimitOfAProcessAreFound(t *testing.T) {
 	}
 }
 
-// host has hierarchies that are folders.
+// host returns a host whose hierarchies are folders.
 func host(dir string, unified bool, controllers []string) Host {
 	h := Host{Unified: unified}
 	if unified {

@@ -20,8 +20,8 @@ type Bridge struct {
 	MTU     int // 0 is the kernel's choice
 }
 
-// Ensure makes a bridge, gives it its address, and lets what is connected to it
-// reach what the host reaches. What is there already stays.
+// Ensure creates a bridge, gives it its address, and lets its containers reach what
+// the host reaches. Parts that exist are kept.
 func (n Names) Ensure(b Bridge) error {
 	taken, err := InUse()
 	if err != nil {
@@ -53,13 +53,13 @@ func (n Names) Ensure(b Bridge) error {
 	return setRules(b)
 }
 
-// Remove removes a bridge and its rules; there need be none.
+// Remove removes a bridge and its rules, which may not exist.
 func (n Names) Remove(bridge, table string) error {
 	return errors.Join(removeTable(table), Disconnect(bridge))
 }
 
-// InUse lists the addresses that links of this host have, and those that are
-// reached by them.
+// InUse lists the addresses of this host's links, and those that are reached
+// through them.
 func InUse() ([]Taken, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -96,7 +96,7 @@ func InUse() ([]Taken, error) {
 	return slices.Compact(taken), nil
 }
 
-// Links are the links of the folder's containers and networks.
+// Links returns the links of the folder's containers and networks.
 func (n Names) Links() (containers, networks []string, err error) {
 	links, err := netlink.LinkList()
 	if err != nil {

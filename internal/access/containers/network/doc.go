@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network makes what connects containers: bridges of the host with
-// translation of addresses, and a pair of links for each container. It asks the
-// kernel by netlink and runs no program.
+// Package network connects containers: with bridges of the host with network
+// address translation, and a pair of links for each container. It uses netlink and
+// runs no program.
 //
-// What it makes is found again by its name, which begins with the identity of
-// the folder that it is made for:
+// It finds the objects that it created by their names, which start with the
+// identity of the folder:
 //
 //	c<identity><hash>          a container's link on the host
 //	b<identity><hash>          a network's bridge

@@ -16,24 +16,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
-// Forwarding is the setting of the host that lets packets pass from one link to
-// another. It is one for all folders of the host, so those that need it are
-// noted in a place that all of them know, another one after each boot, as that resets
-// the setting: the first notes what it was, and the last puts it back.
+// Forwarding is the setting of the host that enables forwarding between links. All
+// folders of the host share it, so each that needs it is recorded in a common
+// folder. That folder is another one after each boot, which resets the setting. The
+// first user records the original value, and the last restores it.
 type Forwarding struct {
-	// Dir is that place.
+	// Dir is the common folder.
 	Dir string
-	// File is the setting's.
+	// File is the file of the setting.
 	File string
 }
 
-// HostForwarding is the setting of the network namespace of this process.
+// HostForwarding returns the setting of the network namespace of this process.
 func HostForwarding() (Forwarding, error) {
 	var ns unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
 		return Forwarding{}, fmt.Errorf("find the network namespace: %w", err)
 	}
-	boot, err := supervisor.HostBoot() // a boot resets it, and /run is not emptied everywhere
+	boot, err := supervisor.HostBoot() // a boot resets the setting, but not every host empties /run
 	if err != nil {
 		return Forwarding{}, err
 	}
@@ -41,12 +41,12 @@ func HostForwarding() (Forwarding, error) {
 }
 
 const (
-	before = ".before" // what the setting was
+	before = ".before" // the original value
 	locked = ".lock"
 )
 
-// Need sets it for a folder with an identity, in whose Dir the file identity says
-// so.
+// Need enables forwarding for a folder with an identity, which the folder's file
+// identity contains.
 func (f Forwarding) Need(identity, folder string) error {
 	return f.exclusively(func() error {
 		note := filepath.Join(f.Dir, before)
@@ -72,8 +72,8 @@ func (f Forwarding) Need(identity, folder string) error {
 	})
 }
 
-// Leave says that a folder needs it no longer. What was before is put back when
-// no other does.
+// Leave records that a folder no longer needs forwarding. It restores the original
+// value when no other folder needs it.
 func (f Forwarding) Leave(identity string) error {
 	if _, err := os.Stat(f.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -101,13 +101,13 @@ func (f Forwarding) Leave(identity string) error {
 		if err != nil {
 			return err
 		}
-		// With the lock goes the folder; who waits for it makes another.
+		// This also removes the lock file; a process that waits for it creates another.
 		return errors.Join(os.Remove(note), os.Remove(filepath.Join(f.Dir, locked)), os.Remove(f.Dir))
 	})
 	return err
 }
 
-// needed reports whether some folder that still exists needs it.
+// needed reports whether a folder that still exists needs forwarding.
 func (f Forwarding) needed() (bool, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
@@ -126,16 +126,16 @@ func (f Forwarding) needed() (bool, error) {
 			return true, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
-			return true, nil // nobody knows: let it be
+			return true, nil // unknown: keep the setting
 		}
-		if err := os.Remove(filepath.Join(f.Dir, e.Name())); err != nil { // its folder is gone
+		if err := os.Remove(filepath.Join(f.Dir, e.Name())); err != nil { // its folder was deleted
 			return false, err
 		}
 	}
 	return false, nil
 }
 
-// exclusively does something while no other process does.
+// exclusively calls do while no other process holds the lock.
 func (f Forwarding) exclusively(do func() error) error {
 	lock, err := f.lock()
 	if err != nil {
@@ -148,8 +148,8 @@ func (f Forwarding) exclusively(do func() error) error {
 	return nil
 }
 
-// lock takes the lock of the place, which whoever had it before may have removed
-// meanwhile.
+// lock takes the lock of the common folder. Its previous holder may have removed
+// the file meanwhile.
 func (f Forwarding) lock() (*os.File, error) {
 	for {
 		if err := os.MkdirAll(f.Dir, 0o755); err != nil {
@@ -164,7 +164,7 @@ func (f Forwarding) lock() (*os.File, error) {
 		}
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 		have, serr := lock.Stat()
-		is, _ := os.Stat(lock.Name()) // nil if it is gone
+		is, _ := os.Stat(lock.Name()) // nil if it was removed
 		if err = errors.Join(err, serr); err == nil && os.SameFile(have, is) {
 			return lock, nil
 		}

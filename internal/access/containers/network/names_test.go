@@ -11,7 +11,7 @@ func TestNamesTellWhoseALinkIs(t *testing.T) {
 	one, two := Names{"0123abcd"}, Names{"0123abce"}
 	link, bridge := one.Link("some-container"), one.Bridge("net")
 	for _, l := range []string{link, bridge} {
-		if len(l) > 15 { // IFNAMSIZ, with the zero at its end
+		if len(l) > 15 { // IFNAMSIZ, with the terminating zero
 			t.Errorf("%s is too long", l)
 		}
 	}

@@ -6,8 +6,8 @@ import "net/netip"
 
 // Pair is a container's pair of links.
 type Pair struct {
-	Host     string // the name of the end that the host has
-	Bridge   string // of which that is a part
+	Host     string // the name of the host's end
+	Bridge   string // to which that is attached
 	Hardware string // the address of the container's end, eth0
 	MTU      int    // 0 is the bridge's
 	Address  netip.Prefix
@@ -15,7 +15,7 @@ type Pair struct {
 	Routes   []Route    `json:",omitempty"`
 }
 
-// Route says by which neighbour some addresses are reached.
+// Route names the neighbor through which some addresses are reached.
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr

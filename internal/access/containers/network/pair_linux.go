@@ -21,8 +21,8 @@ import (
 // that a supervisor starts.
 const namespace = 3
 
-// init takes over where a supervisor started this program to make a pair: it must
-// come before the packages that make the program large.
+// init takes over if a supervisor started this program to create a pair: it must
+// run before the packages that make the program large.
 func init() {
 	if len(os.Args) == 0 || os.Args[0] != supervisor.NetworkName {
 		return
@@ -39,8 +39,8 @@ func init() {
 	os.Exit(0)
 }
 
-// Connect makes a pair of links, one of which is eth0 of a network namespace. One
-// that an earlier boot left is replaced.
+// Connect creates a pair of links, one of which is eth0 of a network namespace. It
+// replaces one that an earlier boot left.
 func Connect(p Pair, ns int) error {
 	host, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -84,7 +84,7 @@ func Connect(p Pair, ns int) error {
 	return address(inside, p)
 }
 
-// address gives the container's end its addresses and routes.
+// address sets the addresses and routes of the container's end.
 func address(h *netlink.Handle, p Pair) error {
 	eth0, err := h.LinkByName("eth0")
 	if err != nil {
@@ -112,7 +112,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// Disconnect removes a link of the host, with its other end; there need be none.
+// Disconnect removes a link of the host, with its other end. It may not exist.
 func Disconnect(link string) error {
 	l, err := netlink.LinkByName(link)
 	if err == nil {
@@ -127,8 +127,8 @@ func Disconnect(link string) error {
 	return nil
 }
 
-// missing reports whether a link is not there: it may go by itself, with the
-// namespace of its other end, between two questions.
+// missing reports whether a link does not exist: it may be removed with the
+// namespace of its other end between two requests.
 func missing(err error) bool {
 	_, not := errors.AsType[netlink.LinkNotFoundError](err)
 	return not || errors.Is(err, unix.ENODEV)

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setRules makes the table of a network as a whole: packets that leave it have
-// the host's address, and others than the host may only answer.
+// setRules replaces the whole table of a network: packets that leave it get the
+// host's address, and only the host can open connections to it.
 func setRules(b Bridge) error {
 	c, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("ask the kernel for nftables: %w", err)
 	}
-	// Adding it first lets the removal succeed in any case; the kernel takes all
-	// of this as one change.
+	// Adding it first lets the removal succeed in any case; the kernel applies all of
+	// this as one change.
 	c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: b.Table})
 	c.DelTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: b.Table})
 	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: b.Table})
@@ -47,8 +47,8 @@ func setRules(b Bridge) error {
 	return nil
 }
 
-// TryRules makes the table of a network in the network namespace of the calling
-// thread, to find out whether the kernel can.
+// TryRules creates the table of a network in the network namespace of the calling
+// thread, to check whether the kernel supports it.
 func TryRules(b Bridge) error { return setRules(b) }
 
 func join(parts ...[]expr.Any) (all []expr.Any) {
@@ -60,7 +60,7 @@ func join(parts ...[]expr.Any) (all []expr.Any) {
 
 func verdict(e expr.Any) []expr.Any { return []expr.Any{e} }
 
-// link matches the name of the link by which a packet comes or goes.
+// link matches the name of the link on which a packet arrives or leaves.
 func link(key expr.MetaKey, op expr.CmpOp, name string) []expr.Any {
 	padded := make([]byte, unix.IFNAMSIZ)
 	copy(padded, name)
@@ -69,7 +69,7 @@ func link(key expr.MetaKey, op expr.CmpOp, name string) []expr.Any {
 
 // source matches packets from an address of the network.
 func source(b Bridge) []expr.Any {
-	const offset, size = 12, 4 // of the source in a header of IPv4
+	const offset, size = 12, 4 // of the source address in an IPv4 header
 	p := b.Address.Masked()
 	mask := ipNet(p).Mask
 	return []expr.Any{
@@ -101,7 +101,7 @@ func removeTable(name string) error {
 	return nil
 }
 
-// Tables are the networks of the folder that have a table.
+// Tables returns the networks of the folder that have a table.
 func (n Names) Tables() ([]string, error) {
 	c, err := nftables.New()
 	if err != nil {

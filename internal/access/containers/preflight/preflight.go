@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight finds out whether a host can run containers: Probe tries what
-// they need, in namespaces that go with the attempt, and Judge says what is
-// missing and what its owner can do.
+// Package preflight checks whether a host can run containers: Probe tests the
+// features that they need, in temporary namespaces, and Judge returns what is
+// missing and the remedies.
 package preflight
 
 import (
@@ -11,52 +11,51 @@ import (
 	"strings"
 )
 
-// Facts are what is known of a host.
+// Facts are the results of Probe.
 type Facts struct {
 	Root bool
-	// Namespaces is why no process can be given namespaces of its own; "" if it
-	// can.
+	// Namespaces is why a process cannot get separate namespaces; "" if it can.
 	Namespaces string
-	// Overlay, Veth, Bridge and NAT are why there is none; "" if there is.
-	// Without namespaces nobody knows.
+	// Overlay, Veth, Bridge and NAT are why each is not available; "" if it is. They
+	// are not tested without namespaces.
 	Overlay, Veth, Bridge, NAT string
-	// Openat2 and Setattr are why the kernel does not know these calls.
+	// Openat2 and Setattr are why the kernel does not support these calls.
 	Openat2, Setattr string
-	// Unified says that control groups are version 2; Controllers are those
-	// that limits need, of either version.
+	// Unified is true if control groups are version 2; Controllers are those that
+	// limits need, of either version.
 	Unified     bool
-	Groups      string // why control groups cannot be told
+	Groups      string // why control groups cannot be detected
 	Controllers []string
-	// Occupied says that processes are in the group of version 2 that ours would
-	// be below: the kernel gives nothing on from there. At the root of a host it
-	// does, and where systemd gives groups out.
+	// Occupied is true if processes are in the group of version 2 above ours: the
+	// kernel does not delegate controllers from such a group, except at the root of a
+	// host and where systemd assigns groups.
 	Occupied bool
 	// Instances is fs.inotify.max_user_instances, and Files the hard limit of
 	// open files.
 	Instances, Files int64
-	// Resource says that this process has CAP_SYS_RESOURCE.
+	// Resource is true if this process has CAP_SYS_RESOURCE.
 	Resource bool
-	// Dropping are the chains of nftables of others that drop what is
-	// forwarded, unless a rule of theirs says otherwise.
+	// Dropping are the nftables chains of other programs that drop forwarded packets
+	// unless one of their own rules accepts them.
 	Dropping []string
 }
 
 // Finding is something that a host lacks.
 type Finding struct {
 	What, Remedy string
-	Warning      bool // containers run nevertheless
+	Warning      bool // containers run anyway
 }
 
 const (
-	// leastInstances is what three containers with systemd, containerd and
-	// kubelet use seven times over: they were measured to use 72.
+	// leastInstances is what seven times three containers with systemd, containerd and
+	// kubelet use: three were measured to use 72.
 	leastInstances = 512
-	// leastFiles is what such a container may open: etcd and API servers ask for
-	// thousands.
+	// leastFiles is the number of files that such a container may open: etcd and API
+	// servers need thousands.
 	leastFiles = 8192
 )
 
-// Judge says what of the facts is in the way, the worst first.
+// Judge returns the problems among the facts, the worst first.
 func Judge(f Facts) []Finding {
 	if !f.Root {
 		return []Finding{{What: "this process is not root", Remedy: "run capstan as root, or use simulated machines"}}

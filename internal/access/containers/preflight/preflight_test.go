@@ -18,7 +18,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		facts Facts
-		want  []string // the beginning of each, with ! where containers cannot run
+		want  []string // the start of each, with ! if containers cannot run
 	}{
 		"nothing is missing": {good, nil},
 		"no root":            {Facts{}, []string{"!this process is not root"}},

@@ -21,8 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
 )
 
-// Probe finds the facts of this host. What it tries, it tries in namespaces of
-// one thread, which ends with the attempt.
+// Probe collects the facts of this host. It runs its tests in namespaces of a
+// temporary thread.
 func Probe() Facts {
 	f := Facts{Root: os.Geteuid() == 0}
 	if !f.Root {
@@ -39,23 +39,23 @@ func Probe() Facts {
 	if fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}); err != nil {
 		f.Openat2 = err.Error()
 	} else {
-		_ = unix.Close(fd) // it was only named
+		_ = unix.Close(fd) // opened with O_PATH
 	}
 	onThreadOfItsOwn(func() { probeNamespaces(&f) })
 	return f
 }
 
-// onThreadOfItsOwn does something that makes a thread a stranger to the others.
-// Never unlocked, the thread ends, and with it its namespaces and all that was
-// made in them.
+// onThreadOfItsOwn calls a function that changes the namespaces of its thread. The
+// thread is never unlocked, so it exits, which removes its namespaces and
+// everything in them.
 func onThreadOfItsOwn(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The main thread never ends, and its namespaces are those that the
-			// process has by name. While it is locked, another is taken.
+			// The main thread never exits, and its namespaces are those of the process as
+			// others see them. While it is locked, the call gets another thread.
 			onThreadOfItsOwn(do)
 			runtime.UnlockOSThread()
 			return
@@ -87,20 +87,20 @@ func probeGroups(f *Facts) {
 	for _, t := range h.Hierarchies {
 		f.Controllers = append(f.Controllers, t.Controllers...)
 		if h.Unified {
-			text, _ := os.ReadFile(filepath.Join(t.Dir, "cgroup.controllers")) // none, if it cannot be read
+			text, _ := os.ReadFile(filepath.Join(t.Dir, "cgroup.controllers")) // empty if it cannot be read
 			f.Controllers = append(f.Controllers, strings.Fields(string(text))...)
 			f.Occupied = occupied(t.Dir)
 		}
 	}
 }
 
-// occupied reports whether a group of version 2 has processes that keep it from
-// giving its controllers on. The root of a host may have some: it has no type.
+// occupied reports whether a group of version 2 has processes, which prevents it
+// from delegating controllers. The root of a host may have some: it has no type.
 func occupied(dir string) bool {
 	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
 		return false
 	}
-	given, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what is given was possible
+	given, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what is delegated was possible
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	return err == nil && len(strings.TrimSpace(string(given))) == 0 && len(text) > 0
 }
@@ -114,7 +114,7 @@ func hasResource() bool {
 	return data[unix.CAP_SYS_RESOURCE/32].Effective&(1<<(unix.CAP_SYS_RESOURCE%32)) != 0
 }
 
-// probeNamespaces tries in new namespaces what containers are made of.
+// probeNamespaces tests the features that containers use in new namespaces.
 func probeNamespaces(f *Facts) {
 	const all = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
 	err := unix.Unshare(all)
@@ -130,7 +130,7 @@ func probeNamespaces(f *Facts) {
 	f.Overlay, f.Setattr = probeMounts()
 }
 
-// probeMounts makes an overlay in memory, on a folder that nobody needs.
+// probeMounts mounts an overlay in memory on an unused folder.
 func probeMounts() (overlay, setattr string) {
 	at, err := os.MkdirTemp("", "capstan-preflight-")
 	if err != nil {
@@ -140,7 +140,7 @@ func probeMounts() (overlay, setattr string) {
 	if err := unix.Mount("tmpfs", at, "tmpfs", 0, ""); err != nil {
 		return err.Error(), ""
 	}
-	defer func() { _ = unix.Unmount(at, unix.MNT_DETACH) }() // it goes with the namespace anyway
+	defer func() { _ = unix.Unmount(at, unix.MNT_DETACH) }() // the namespace's end unmounts it anyway
 	for _, d := range []string{"lower", "upper", "work", "root"} {
 		err = errors.Join(err, os.Mkdir(filepath.Join(at, d), 0o700))
 	}
@@ -151,11 +151,12 @@ func probeMounts() (overlay, setattr string) {
 	return reason(err), reason(unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 }
 
-// dropping are the chains of others that drop what no rule of theirs accepts.
+// dropping returns the chains of other programs that drop packets that none of
+// their rules accepts.
 func dropping() []string {
 	c, err := nftables.New()
 	if err != nil {
-		return nil // TryRules tells of it
+		return nil // TryRules reports it
 	}
 	chains, err := c.ListChains()
 	if err != nil {

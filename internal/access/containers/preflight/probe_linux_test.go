@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTheMainThreadIsSpared tries it often: which thread a goroutine gets is
-// chance.
+// TestTheMainThreadIsSpared tries it often: the thread of a goroutine is random.
 func TestTheMainThreadIsSpared(t *testing.T) {
 	for range 1000 {
 		onThreadOfItsOwn(func() {

@@ -16,25 +16,25 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 )
 
-// self is this program, also when its file has been replaced since.
+// self is this program, even if its file has been replaced since.
 const self = "/proc/self/exe"
 
 const (
-	// networkTimeout ends a program that sets up a network: it needs some
+	// networkTimeout ends the program that sets up a network: it needs some
 	// milliseconds, and nothing that it waits for takes seconds.
 	networkTimeout = 30 * time.Second
-	// longestError is how much of what a child says of its failure is passed on.
+	// longestError is how much of a child's error message is forwarded.
 	longestError = 4 << 10
 )
 
-// begin begins the first process and returns when it has become the container's
-// own program.
+// begin starts the first process and returns when it executes the container's own
+// program.
 func (s *supervisor) begin() (_ *os.Process, err error) {
 	plan, told, err := pipes()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = errors.Join(plan.close(), told.close()) }() // the child's ends matter, and it has them
+	defer func() { _ = errors.Join(plan.close(), told.close()) }() // only the child uses these ends, and it has its own
 	attr := &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		Setsid:     true,
@@ -44,7 +44,7 @@ func (s *supervisor) begin() (_ *os.Process, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("open control group: %w", err)
 		}
-		defer func() { _ = group.Close() }() // only named
+		defer func() { _ = group.Close() }() // nothing was written
 		attr.UseCgroupFD, attr.CgroupFD = true, int(group.Fd())
 	}
 	p, err := os.StartProcess(self, []string{FirstName}, &os.ProcAttr{
@@ -55,7 +55,7 @@ func (s *supervisor) begin() (_ *os.Process, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = p.Kill() // it may have ended
+			_ = p.Kill() // it may have exited
 			_, _ = p.Wait()
 		}
 	}()
@@ -74,8 +74,8 @@ func (s *supervisor) begin() (_ *os.Process, err error) {
 	f := s.run.First
 	f.Terminal = s.terminal
 	err = errors.Join(json.NewEncoder(plan.w).Encode(f), plan.w.Close())
-	// Its end of the pipe is closed when it has become another program. What it
-	// says is better than that it did not listen.
+	// Its end of the pipe is closed when it executes another program. Its message is
+	// better than the error that it did not read.
 	text, rerr := io.ReadAll(io.LimitReader(told.r, longestError))
 	if len(text) > 0 {
 		return p, errors.New(string(text))
@@ -86,7 +86,7 @@ func (s *supervisor) begin() (_ *os.Process, err error) {
 	return p, nil
 }
 
-// network sets up the network of the first process, by a program that knows how.
+// network sets up the network of the first process, in a separate program.
 func (s *supervisor) network(pid int) error {
 	if len(s.run.Network) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func (s *supervisor) network(pid int) error {
 	if err != nil {
 		return fmt.Errorf("open the network namespace of the first process: %w", err)
 	}
-	defer func() { _ = ns.Close() }() // only named
+	defer func() { _ = ns.Close() }() // nothing was written
 	in, out, err := pipes()
 	if err != nil {
 		return err

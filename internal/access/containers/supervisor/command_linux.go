@@ -18,17 +18,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 )
 
-// The descriptors of a process that runs a command in a container, beside those
-// of the command.
+// The descriptors of a process that runs a command in a container, in addition to
+// those of the command.
 const (
-	commandPlan   = 3 // where it reads a Command; its end ends the command
+	commandPlan   = 3 // where it reads a Command; end of file ends the command
 	commandResult = 4 // where it writes a Result
 	commandTarget = 5 // the first process of the container
 )
 
 // Command is what a process started under CommandName runs in a container.
 type Command struct {
-	// Groups are the folders of the control groups it enters; it is born into
+	// Groups are the folders of the control groups that it enters; it is started in
 	// that of version 2.
 	Groups    []string
 	Args, Env []string
@@ -36,13 +36,13 @@ type Command struct {
 
 // Result is how a command ended.
 type Result struct {
-	Error string // why it did not begin; "" if it did
-	Code  int    // what it returned, or 128 and the number of its signal
+	Error string // why it did not start; "" if it did
+	Code  int    // its exit code, or 128 and the number of its signal
 }
 
-// command enters a container and runs a command there. It is a process of its
-// own, since the launcher could only send a thread, and whoever ends what is in
-// the groups of the container would end the launcher.
+// command enters a container and runs a command there. It runs in a separate
+// process: the launcher could send only one of its threads, and killing the
+// processes in the groups of the container would end the launcher.
 func command() int {
 	unix.CloseOnExec(commandPlan)
 	unix.CloseOnExec(commandResult)
@@ -52,7 +52,7 @@ func command() int {
 	if err != nil {
 		r.Error = err.Error()
 	}
-	_ = json.NewEncoder(os.NewFile(commandResult, "result")).Encode(r) // or the launcher sees that it ended
+	_ = json.NewEncoder(os.NewFile(commandResult, "result")).Encode(r) // or the launcher notices the exit
 	return 0
 }
 
@@ -67,8 +67,8 @@ func runCommand() (int, error) {
 			return 0, err
 		}
 	}
-	// The runtime must make no thread from this one: the kernel refuses one
-	// that has other namespaces for its children.
+	// The runtime must not create threads from this one: the kernel refuses threads of
+	// a thread whose children get other namespaces.
 	runtime.LockOSThread()
 	// A thread that shares its root with others cannot change it.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
@@ -97,7 +97,7 @@ func runCommand() (int, error) {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, plan) // the launcher writes nothing more
-		_ = p.Kill()                     // it may have ended
+		_ = p.Kill()                     // it may have exited
 	}()
 	state, err := p.Wait()
 	if err != nil {
@@ -110,8 +110,9 @@ func runCommand() (int, error) {
 	return how.ExitStatus(), nil
 }
 
-// dropRights takes what no process of a container has from this thread: the command is in
-// the container, where it can be traced, before it has become its program.
+// dropRights drops the capabilities that no process of a container has from this
+// thread: the command is in the container, where it can be traced, before it
+// executes its program.
 func dropRights() error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var rights [2]unix.CapUserData

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a new terminal: the end that the supervisor reads, the end
-// that the container has, and the path of that.
+// openTerminal opens a new terminal. It returns the supervisor's end, the
+// container's end, and the path of the latter.
 func openTerminal() (master, slave *os.File, name string, err error) {
 	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -30,7 +30,7 @@ func openTerminal() (master, slave *os.File, name string, err error) {
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("open a terminal: %w", err)
 	}
-	// What is written is kept as it is, and nothing comes back as input.
+	// Output is stored unchanged, and none is echoed as input.
 	mode, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 	if err == nil {
 		mode.Oflag &^= unix.OPOST
@@ -43,8 +43,8 @@ func openTerminal() (master, slave *os.File, name string, err error) {
 	return master, slave, name, nil
 }
 
-// console keeps the newest of what is written to it in two files, each of at most
-// half the size. It never fails: a container must not stop because a disk is full.
+// console stores the end of the output in two files, each of at most half the size.
+// It never fails: a container must not stop because a disk is full.
 type console struct {
 	most int64 // of one file
 	file *os.File
@@ -82,8 +82,8 @@ func (c *console) Write(b []byte) (int, error) {
 
 // turn makes the newer file the older one.
 func (c *console) turn() {
-	_ = c.file.Close()                                                                          // what it has is written
-	_ = os.Rename(ConsoleFile, OlderFile)                                                       // or the newer one is written over
-	c.file, _ = os.OpenFile(ConsoleFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600) // nil writes no more
+	_ = c.file.Close()                                                                          // its content is written
+	_ = os.Rename(ConsoleFile, OlderFile)                                                       // or the newer file is overwritten
+	c.file, _ = os.OpenFile(ConsoleFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600) // nil discards output
 	c.size = 0
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// set changes the state, keeps it in its file, and tells whoever is connected.
+// set changes the state, stores it in its file, and sends it to all connections.
 func (s *supervisor) set(change func(*State)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,12 +34,12 @@ func (s *supervisor) set(change func(*State)) error {
 	return err
 }
 
-// note is set where a container must not end because a disk is full, or broken:
-// whoever is connected is told nevertheless.
+// note is set for cases in which a container must not end because a disk is full or
+// broken: connections receive the state anyway.
 func (s *supervisor) note(change func(*State)) { _ = s.set(change) }
 
-// overwrite writes over what a file holds, which needs no room on most file systems.
-// What is longer than the new content stays behind it: who reads it stops before.
+// overwrite writes over the content of a file, which needs no space on most file
+// systems. If the old content was longer, its end remains; readers stop before it.
 func overwrite(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
@@ -49,8 +49,8 @@ func overwrite(name string, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// listen opens the socket of the container in the working directory, so that no
-// path is too long for it.
+// listen opens the socket of the container in the working directory, so that its
+// path is never too long.
 func (s *supervisor) listen() error {
 	if err := os.Remove(SocketFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the socket of an earlier supervisor: %w", err)
@@ -63,7 +63,7 @@ func (s *supervisor) listen() error {
 		for {
 			c, err := l.Accept()
 			if err != nil {
-				return // the process ends
+				return // the process exits
 			}
 			go s.serve(c)
 		}
@@ -71,11 +71,11 @@ func (s *supervisor) listen() error {
 	return nil
 }
 
-// longestWrite is how long somebody may not read what is written to him: a
-// launcher that hangs must not fill the memory of a supervisor.
+// longestWrite is how long a connection may not be read: a launcher that hangs must
+// not fill the memory of a supervisor.
 const longestWrite = 10 * time.Second
 
-// serve tells one connection of every state and takes requests from it.
+// serve sends every state to one connection and takes requests from it.
 func (s *supervisor) serve(c net.Conn) {
 	gone := make(chan struct{})
 	go func() {
@@ -91,7 +91,7 @@ func (s *supervisor) serve(c net.Conn) {
 			}
 		}
 	}()
-	defer func() { _ = c.Close() }() // the other side sees the end
+	defer func() { _ = c.Close() }() // the other side notices the end
 	for {
 		s.mu.Lock()
 		state, changed := s.state, s.changed
@@ -107,18 +107,18 @@ func (s *supervisor) serve(c net.Conn) {
 	}
 }
 
-// Dial connects to the supervisor of a container's folder. The path of a socket
-// may have 107 bytes, so the folder is named by a descriptor.
+// Dial connects to the supervisor of a container's folder. The path of a socket may
+// have 107 bytes, so the folder is named by a descriptor.
 func Dial(dir string) (net.Conn, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	defer func() { _ = unix.Close(fd) }() // it was only named
+	defer func() { _ = unix.Close(fd) }() // opened with O_PATH
 	return net.Dial("unix", magic(fd)+"/"+SocketFile)
 }
 
-// ReadState reads how far a container is; the zero value if it was never begun.
+// ReadState reads the state of a container; the zero value if it never started.
 func ReadState(dir string) (State, error) {
 	var st State
 	text, err := os.ReadFile(filepath.Join(dir, StateFile))

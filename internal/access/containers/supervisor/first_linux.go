@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors of the first process beside its terminal.
+// The descriptors of the first process in addition to its terminal.
 const (
 	firstPlan  = 3 // where it reads what to do
-	firstError = 4 // where it says why it did not
+	firstError = 4 // where it writes its error
 )
 
-// dropped are capabilities that no process of a container has: they change what
-// all of the host has, and no program expects them in one.
+// dropped are capabilities that no process of a container has: they affect the
+// whole host, and no program expects them in a container.
 var dropped = []uintptr{unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_SYS_TIME}
 
-// first makes the root of a container and becomes its first process. It returns
-// only if it could not.
+// first creates the root of a container and becomes its first process. It returns
+// only on failure.
 func first() int {
 	unix.CloseOnExec(firstError)
 	if err := become(); err != nil {
-		_, _ = io.WriteString(os.NewFile(firstError, "error"), err.Error()) // or the supervisor knows that it ended
+		_, _ = io.WriteString(os.NewFile(firstError, "error"), err.Error()) // or the supervisor notices the exit
 	}
 	return 1
 }
@@ -38,7 +38,7 @@ func become() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("tie the first process to its supervisor: %w", err)
 	}
-	// If the supervisor is gone already, there is nothing to read.
+	// If the supervisor has exited already, nothing can be read.
 	plan := os.NewFile(firstPlan, "plan")
 	var f First
 	if err := json.NewDecoder(plan).Decode(&f); err != nil {
@@ -47,8 +47,8 @@ func become() error {
 	if err := plan.Close(); err != nil {
 		return err
 	}
-	// Only now: the root of the groups that a container sees is the group that
-	// the process is in at this moment, and on version 1 it was moved.
+	// Not earlier: the root of the groups that a container sees is the current group
+	// of the process, and on version 1 the process was moved.
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("make a cgroup namespace: %w", err)
 	}
@@ -93,11 +93,10 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r)
 }
 
-// enterRoot makes the root in the mount namespace of this process alone and
-// leaves that of the host behind.
+// enterRoot creates the root in the mount namespace of this process and detaches
+// that of the host.
 func enterRoot(f First) error {
-	// What is mounted or unmounted here is nobody else's business, and the
-	// other way round.
+	// Mounts here must not affect other processes, nor theirs this one.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("part from the mounts of the host: %w", err)
 	}
@@ -107,7 +106,7 @@ func enterRoot(f First) error {
 			return fmt.Errorf("%s %s: %w", s.Op, s.Target, err)
 		}
 	}
-	// The old root is put over the new one, and then taken away.
+	// The old root is mounted over the new one, and then unmounted.
 	if err := unix.Fchdir(b.root); err != nil {
 		return fmt.Errorf("enter the root: %w", err)
 	}
@@ -120,23 +119,23 @@ func enterRoot(f First) error {
 	if err := unix.Chdir("/"); err != nil {
 		return fmt.Errorf("enter the root: %w", err)
 	}
-	// Programs that make namespaces in the container, such as kubelet, expect
-	// what an ordinary host has: mounts are seen by those who come later.
+	// Programs that create namespaces in the container, such as kubelet, expect what
+	// an ordinary host has: later namespaces see its mounts.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share the mounts of the container: %w", err)
 	}
 	return nil
 }
 
-// builder carries out the steps of one root. Its descriptors are closed when the
-// first process becomes the container's own.
+// builder executes the steps of one root. Its descriptors are closed when the first
+// process executes the container's own program.
 type builder struct {
 	top, terminal string
 	root          int
 	kept          map[string]int // detached mounts by their targets
 }
 
-// magic is the path by which this process names what it has open.
+// magic returns the path by which this process names an open file.
 func magic(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 func (b *builder) do(s Step) error {
@@ -188,8 +187,8 @@ func (b *builder) do(s Step) error {
 	return fmt.Errorf("%s is no step", s.Op)
 }
 
-// overlay names layers by descriptors: their paths may be longer than the kernel
-// takes together, and have commas and colons in them.
+// overlay names layers by descriptors: their paths may exceed the kernel's limit
+// together and contain commas and colons.
 func (b *builder) overlay(s Step) error {
 	var err error
 	open := func(dir string) (name string) {
@@ -217,7 +216,8 @@ func (b *builder) overlay(s Step) error {
 	return err
 }
 
-// bind makes the target as what the source is, and binds that.
+// bind creates the target as the same kind of file as the source, and binds the
+// source.
 func (b *builder) bind(source, target string) error {
 	from, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

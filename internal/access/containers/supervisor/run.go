@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// The names under which this program is started again. Tools such as ps show
-// them.
+// The names under which this program is started again. Tools such as ps show them.
 const (
 	Name        = "capstan-container"
 	FirstName   = "capstan-container-first"
@@ -18,41 +17,41 @@ const (
 	CommandName = "capstan-container-command"
 )
 
-// SearchPath is where programs are looked for.
+// SearchPath is where programs are searched.
 const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// The files of a container's folder that a supervisor writes.
+// The files that a supervisor writes to a container's folder.
 const (
 	StateFile   = "state.json"
 	SocketFile  = "control.sock"
-	LockFile    = "lock" // locked while the supervisor lives
+	LockFile    = "lock" // locked while the supervisor is alive
 	ConsoleFile = "console.log"
 	OlderFile   = "console.old"
 )
 
 // Run is what a supervisor runs.
 type Run struct {
-	// Groups are the folders of the control groups that the first process is
-	// moved into; Born is that of version 2, which it is born into, "" if there
-	// is none.
+	// Groups are the folders of the control groups into which the first process is
+	// moved. Born is that of version 2, in which it is started; "" if there is none.
 	Groups []string
 	Born   string
 	First  First
-	// Network is given to this program under NetworkName, on its standard
-	// input, with the network namespace of the first process as descriptor 3;
-	// nil is not.
+	// Network is passed to this program under NetworkName, on its standard input, with
+	// the network namespace of the first process as descriptor 3; if nil, no network
+	// is set up.
 	Network json.RawMessage `json:",omitempty"`
-	// StopSignal asks the first process to end.
+	// StopSignal asks the first process to exit.
 	StopSignal int
-	// ConsoleBytes is how much is kept of what it writes.
+	// ConsoleBytes is how much of its output is stored.
 	ConsoleBytes int64
 }
 
-// First is what the first process does before it becomes the container's own.
+// First is what the first process does before it executes the container's own
+// program.
 type First struct {
 	Hostname string
-	// Top is a folder of the host where the root is put together; the other
-	// processes of the host see nothing there.
+	// Top is a folder of the host where the root is assembled; the other processes of
+	// the host see nothing there.
 	Top   string
 	Steps []Step
 	// Terminal is the path of the console's terminal on the host. The supervisor
@@ -61,10 +60,10 @@ type First struct {
 	Args, Env []string
 }
 
-// State is how far a container is, as its supervisor knows it.
+// State is the state of a container as its supervisor reports it.
 type State struct {
-	// Running says that the first process runs; Ended that it will not begin
-	// again. Neither: it is about to begin.
+	// Running is true while the first process runs, Ended when it will not start
+	// again. If neither is true, it is about to start.
 	Running, Ended bool
 	PID            int       `json:",omitempty"`
 	Boots          int       `json:",omitempty"`
@@ -75,22 +74,22 @@ type State struct {
 	HostBoot       string
 }
 
-// Request is what is asked of a supervisor by its socket, a line of JSON each.
+// Request is a request to a supervisor through its socket, one line of JSON each.
 type Request struct {
-	// Stop asks the first process to end, and ends it after Grace.
+	// Stop asks the first process to exit, and kills it after Grace.
 	Stop  bool
 	Grace time.Duration
 }
 
-// Answer is what a supervisor says on its pipe, once.
+// Answer is what a supervisor writes to its pipe, once.
 type Answer struct {
-	// Error is why the first process did not begin; "" if it did.
+	// Error is why the first process did not start; "" if it did.
 	Error string
-	// Errno is the kernel's part of it, such as that a disk is full; 0 is none.
+	// Errno is the kernel's error, for example that a disk is full; 0 is none.
 	Errno syscall.Errno `json:",omitempty"`
 }
 
-// answerOf is what is said of an error; nil is none.
+// answerOf returns the answer for an error, which may be nil.
 func answerOf(err error) (a Answer) {
 	if err != nil {
 		a.Error = err.Error()
@@ -99,7 +98,7 @@ func answerOf(err error) (a Answer) {
 	return a
 }
 
-// Err is the error that an answer tells of, which errors.Is knows by Errno; nil if
+// Err returns the error in an answer, which errors.Is matches by Errno; nil if
 // there is none.
 func (a Answer) Err() error {
 	if a.Error == "" {
@@ -121,16 +120,16 @@ func (a *answered) Unwrap() error {
 }
 
 const (
-	// steady is how long a container must have run for its reboot to be
-	// nothing but that. Ones that reboot sooner do so again and again.
+	// steady is how long a container must have run so that its reboot is treated as an
+	// ordinary one. Containers that reboot sooner tend to do so repeatedly.
 	steady = 10 * time.Second
-	// longestPause is the longest time between two such reboots: a loop of them
-	// costs little, and one that is mended is back within that time.
+	// longestPause is the longest time between two such reboots: a loop of them costs
+	// little, and a container that is fixed restarts within that time.
 	longestPause = 30 * time.Second
 )
 
-// pauseBefore is how long to wait until a container that rebooted is begun
-// again: not at all, or twice as long as the last time if it did so too soon.
+// pauseBefore returns how long to wait before a rebooted container is restarted:
+// not at all, or twice as long as the last time if it rebooted too soon.
 func pauseBefore(ran, last time.Duration) time.Duration {
 	switch {
 	case ran >= steady:

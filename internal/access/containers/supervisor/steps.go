@@ -17,19 +17,19 @@ type Op string
 const (
 	Overlay  Op = "overlay"  // Layers, topmost first, below Upper, with Work, are the root
 	Mount    Op = "mount"    // a file system of Type with Data
-	Bind     Op = "bind"     // a folder or file of the host with all below it
-	Again    Op = "again"    // Target is mounted over itself, so that it has flags of its own
-	Keep     Op = "keep"     // Target is remembered as it is now
-	Restore  Op = "restore"  // and put back over what was mounted since
+	Bind     Op = "bind"     // a folder or file of the host with everything mounted below it
+	Again    Op = "again"    // Target is mounted over itself, so that it has separate flags
+	Keep     Op = "keep"     // the present mount at Target is saved
+	Restore  Op = "restore"  // and restored over later mounts
 	ReadOnly Op = "readonly" // what is mounted at Target refuses writes
-	Locked   Op = "locked"   // so does all that is mounted below it
+	Locked   Op = "locked"   // so do all mounts below it
 	Folder   Op = "folder"   // Target is a folder
 	Link     Op = "link"     // Target is a link to Source
 	Terminal Op = "terminal" // Target is the console
 )
 
-// Step is one thing to be done to make a root. Targets are paths in it, and no
-// link on them leads out of it.
+// Step is one step to create a root. Targets are paths in it, and no link in them
+// is followed out of it.
 type Step struct {
 	Op     Op
 	Target string   `json:",omitempty"`
@@ -40,32 +40,32 @@ type Step struct {
 	Layers []string `json:",omitempty"`
 	Upper  string   `json:",omitempty"`
 	Work   string   `json:",omitempty"`
-	// Where says that there is nothing to do if the target is not there.
+	// Where means to skip the step if the target does not exist.
 	Where bool `json:",omitempty"`
 }
 
-// Root is what a root is wanted to be.
+// Root is the desired state of a root.
 type Root struct {
 	Layers      []string // topmost first
 	Upper, Work string
-	Binds       []Step            // of kind Bind, each perhaps followed by Locked in Flags as "ro"
-	Shadows     map[string]string // files of the host by the path where they are seen
-	Devices     []string          // those of the host's /dev that are there
+	Binds       []Step            // of kind Bind, each optionally followed by Locked in Flags as "ro"
+	Shadows     map[string]string // files of the host by the path in the root
+	Devices     []string          // the available ones of the host's /dev
 	Unified     bool              // control groups are version 2
-	Groups      []Group           // else each hierarchy
+	Groups      []Group           // otherwise each hierarchy
 }
 
 // Group is a hierarchy of control groups as a container mounts it.
 type Group struct{ Name, Type, Data string }
 
-// Devices are the devices of a container: nothing that holds data of the host.
+// Devices are the devices of a container: none that holds data of the host.
 func Devices() []string {
 	return []string{"full", "fuse", "kmsg", "net/tun", "null", "random", "tty", "urandom", "zero"}
 }
 
-// Plan is the order in which a root is made: the layers, what the kernel shows,
-// with what would change the host made read-only, empty folders in memory, then
-// what its owner wants, and the shadows, which nothing may hide.
+// Plan returns the steps to create a root, in order: the layers; the kernel's file
+// systems, read-only where writes would change the host; empty folders in memory;
+// the mounts of the spec; and the shadows, which no other mount may hide.
 func Plan(r Root) []Step {
 	steps := []Step{
 		{Op: Overlay, Layers: r.Layers, Upper: r.Upper, Work: r.Work},
@@ -81,7 +81,7 @@ func Plan(r Root) []Step {
 	for _, dir := range []Step{{Target: "/run", Data: "mode=0755"}, {Target: "/tmp", Data: "mode=1777"}} {
 		steps = append(steps, Step{Op: Mount, Target: dir.Target, Source: "tmpfs", Type: "tmpfs", Data: dir.Data, Flags: []string{"nosuid", "nodev"}})
 	}
-	// Parents before what lies in them, or they would hide it.
+	// Parents come before their children, or they would hide them.
 	binds := slices.SortedFunc(slices.Values(r.Binds), func(a, b Step) int { return cmp.Compare(a.Target, b.Target) })
 	for _, b := range binds {
 		locked := slices.Contains(b.Flags, "ro")
@@ -97,8 +97,8 @@ func Plan(r Root) []Step {
 }
 
 // guardedProc refuses writes to what belongs to the host: settings of the kernel
-// but those of the network, which the container has of its own, and the keys that
-// reboot it.
+// except those of the network, which is the container's own, and the keys that
+// reboot the host.
 func guardedProc() []Step {
 	return []Step{
 		{Op: Keep, Target: "/proc/sys/net"},
@@ -120,15 +120,15 @@ func groups(r Root) []Step {
 	for _, g := range r.Groups {
 		dir := path.Join(at, g.Name)
 		steps = append(steps, Step{Op: Folder, Target: dir}, Step{Op: Mount, Target: dir, Source: g.Type, Type: g.Type, Data: g.Data, Flags: flags})
-		// Controllers that share a hierarchy are looked for one by one.
+		// Programs look for each of the controllers that share a hierarchy.
 		if all := strings.Split(g.Name, ","); len(all) > 1 {
 			for _, one := range all {
 				steps = append(steps, Step{Op: Link, Target: path.Join(at, one), Source: g.Name})
 			}
 		}
 	}
-	// systemd would mount the controllers that it misses here, and so take
-	// them from the host's hierarchy of version 2.
+	// systemd would mount missing controllers here, which would remove them from the
+	// host's hierarchy of version 2.
 	return append(steps, Step{Op: ReadOnly, Target: at})
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// summary is a step in one line.
+// summary returns a step in one line.
 func summary(s Step) string {
 	return strings.Join(strings.Fields(fmt.Sprint(s.Op, " ", s.Target, " ", s.Source, " ", s.Data)), " ")
 }
@@ -21,7 +21,7 @@ func TestPlan(t *testing.T) {
 	groups := []Group{{"cpu,cpuacct", "cgroup", "cpu,cpuacct"}, {"systemd", "cgroup", "none,name=systemd"}}
 	tests := map[string]struct {
 		root Root
-		from Op     // the part to look at begins with the first step of this kind
+		from Op     // the relevant part starts with the first step of this kind
 		at   string // and target
 		want []string
 	}{

@@ -24,7 +24,7 @@ import (
 // answerPipe is the descriptor on which a supervisor answers.
 const answerPipe = 3
 
-// shutdownGrace is how long a container has when it is the host that stops: less
+// shutdownGrace is the grace period of a container when the host shuts down: less
 // than the 90 s that hosts give their services.
 const shutdownGrace = 30 * time.Second
 
@@ -42,40 +42,40 @@ func init() {
 	}
 }
 
-// supervisor looks after one container. What it starts, it starts in the main
-// thread, which lives as long as the process: the kernel ends a first process
-// with the thread that started it.
+// supervisor supervises one container. It starts processes in the main thread,
+// which exists as long as the process: the kernel ends a first process with the
+// thread that started it.
 type supervisor struct {
 	run      Run
 	lock     *os.File      // stays open
 	slave    *os.File      // of the console
 	terminal string        // its path
-	drained  chan struct{} // closed when all that was written to it is kept
+	drained  chan struct{} // closed when all output has been stored
 	stop     chan time.Duration
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	state   State
 	changed chan struct{} // closed when state changes
 }
 
 func supervise() int {
-	// One of these runs for each container: it shall be small.
+	// One supervisor runs for each container, so it must be small.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(20)
 	answer := os.NewFile(answerPipe, "answer")
 	unix.CloseOnExec(answerPipe)
 	s := &supervisor{stop: make(chan time.Duration, 1), changed: make(chan struct{})}
 	if err := s.prepare(); err != nil {
-		_ = json.NewEncoder(answer).Encode(answerOf(err)) // whoever started this may be gone
+		_ = json.NewEncoder(answer).Encode(answerOf(err)) // the launcher may have exited
 		return 1
 	}
 	return s.boots(answer)
 }
 
-// prepare makes all that stays the same from boot to boot.
+// prepare creates everything that stays the same between boots.
 func (s *supervisor) prepare() error {
-	// Before the lock: a supervisor whose launcher was killed ends here, and must not
-	// hold the lock for a moment when the next launcher starts another one.
+	// Before the lock: a supervisor whose launcher was killed exits here, and must not
+	// hold the lock even for a moment when the next launcher starts another one.
 	if err := json.NewDecoder(os.Stdin).Decode(&s.run); err != nil {
 		return fmt.Errorf("read what to run: %w", err) // the launcher exited before it sent the plan
 	}
@@ -90,8 +90,8 @@ func (s *supervisor) prepare() error {
 	if err != nil {
 		return err
 	}
-	// What an earlier run left is over. From here on there is a file that can be
-	// written without more room.
+	// The state of an earlier run is obsolete. From here on there is a file that can
+	// be written without more space.
 	if err := s.set(func(st *State) { st.HostBoot = boot }); err != nil {
 		return fmt.Errorf("write how far it is: %w", err)
 	}
@@ -104,7 +104,7 @@ func (s *supervisor) prepare() error {
 	s.drained = make(chan struct{})
 	go func() {
 		defer close(s.drained)
-		_, _ = io.Copy(log, master) // it ends when nobody has the terminal
+		_, _ = io.Copy(log, master) // it ends when no process has the terminal open
 	}()
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM)
@@ -116,7 +116,7 @@ func (s *supervisor) prepare() error {
 	return nil
 }
 
-// HostBoot tells this boot of the host from all others.
+// HostBoot returns the identifier of this boot of the host.
 func HostBoot() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -125,7 +125,7 @@ func HostBoot() (string, error) {
 	return strings.TrimSpace(string(id)), nil
 }
 
-// lock shows by a lock that this process lives, however it ends.
+// lock takes a lock that the kernel releases when this process exits.
 func lock(file string) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -137,7 +137,7 @@ func lock(file string) (*os.File, error) {
 	return f, nil
 }
 
-// Alive reports whether a supervisor has the lock of a container's folder.
+// Alive reports whether a supervisor holds the lock of a container's folder.
 func Alive(file string) (bool, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -146,7 +146,7 @@ func Alive(file string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = f.Close() }() // only asked
+	defer func() { _ = f.Close() }() // only opened for the check
 	l := unix.Flock_t{Type: unix.F_RDLCK}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
 		return false, fmt.Errorf("ask who has %s: %w", file, err)
@@ -169,7 +169,7 @@ func (s *supervisor) boots(answer *os.File) int {
 			a = answerOf(err)
 		}
 		if boot == 1 {
-			_ = errors.Join(json.NewEncoder(answer).Encode(a), answer.Close()) // whoever started this may be gone
+			_ = errors.Join(json.NewEncoder(answer).Encode(a), answer.Close()) // the launcher may have exited
 		}
 		if err != nil {
 			return s.end(State{Message: err.Error(), ExitCode: 1})
@@ -180,7 +180,7 @@ func (s *supervisor) boots(answer *os.File) int {
 		if err != nil {
 			return s.end(State{Message: err.Error(), ExitCode: 1})
 		}
-		// What it left in its groups would be in the way of the next boot.
+		// Processes left in its groups would block the next boot.
 		err = s.emptyGroups()
 		if err == nil && !asked && how.Signaled() && how.Signal() == syscall.SIGHUP { // the kernel's sign of a reboot
 			pause = pauseBefore(ran, pause)
@@ -194,7 +194,7 @@ func (s *supervisor) boots(answer *os.File) int {
 	}
 }
 
-// ending is what is told of a first process that ended for good.
+// ending returns the state after a first process that ended permanently.
 func ending(how syscall.WaitStatus, asked bool, err error) State {
 	var end State
 	switch {
@@ -218,13 +218,13 @@ func ending(how syscall.WaitStatus, asked bool, err error) State {
 	return end
 }
 
-// lastOutput is how long the end waits for what was written to the console: it
-// is there, unless the disk hangs.
+// lastOutput is how long the end waits for the console output to be stored: it is
+// available unless the disk hangs.
 const lastOutput = 2 * time.Second
 
-// end notes how the container ended.
+// end records how the container ended.
 func (s *supervisor) end(how State) int {
-	_ = s.slave.Close() // nobody else has the terminal now
+	_ = s.slave.Close() // no other process has the terminal open now
 	select {
 	case <-s.drained:
 	case <-time.After(lastOutput):
@@ -244,7 +244,7 @@ func (s *supervisor) emptyGroups() error {
 	return errors.Join(errs...)
 }
 
-// await waits for the end of a first process, and ends it if that is asked.
+// await waits until a first process exits, and stops it on request.
 func (s *supervisor) await(p *os.Process) (how syscall.WaitStatus, asked bool, err error) {
 	type result struct {
 		state *os.ProcessState
@@ -266,18 +266,18 @@ func (s *supervisor) await(p *os.Process) (how syscall.WaitStatus, asked bool, e
 		case grace := <-s.stop:
 			asked = true
 			if grace <= 0 {
-				_ = p.Kill() // it may have ended
+				_ = p.Kill() // it may have exited
 				continue
 			}
 			over = time.After(grace)
-			_ = p.Signal(syscall.Signal(s.run.StopSignal)) // it may have ended
+			_ = p.Signal(syscall.Signal(s.run.StopSignal)) // it may have exited
 		case <-over:
-			_ = p.Kill() // it may have ended
+			_ = p.Kill() // it may have exited
 		}
 	}
 }
 
-// stoppedWithin waits, and reports whether it was asked to stop meanwhile.
+// stoppedWithin waits, and reports whether a stop was requested meanwhile.
 func (s *supervisor) stoppedWithin(d time.Duration) bool {
 	select {
 	case <-s.stop:
@@ -295,8 +295,8 @@ func (s *supervisor) stoppedWithin(d time.Duration) bool {
 	}
 }
 
-// askToStop tells the main thread. The newest wish counts: a shorter grace
-// period follows a longer one.
+// askToStop sends a stop request to the main thread. The newest request counts: a
+// shorter grace period replaces a longer one.
 func (s *supervisor) askToStop(grace time.Duration) {
 	for {
 		select {

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// A supervisor whose launcher was killed gets no plan. It must not take the lock that the
-// supervisor of the next launcher needs.
+// TestSupervisorWithoutPlanNeedsNoLock covers a supervisor whose launcher was
+// killed: it gets no plan, and must not take the lock that the supervisor of the
+// next launcher needs.
 func TestSupervisorWithoutPlanNeedsNoLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,12 +14,13 @@ import (
 	"time"
 )
 
-// allowedAllocations is how many more than plain net/http a call through the
-// whole client may take, as the project has set; transport must leave room.
+// allowedAllocations is how many more allocations than plain net/http a call
+// through the whole client may have, as the project has decided; transport must
+// leave room.
 const allowedAllocations = 60
 
-// echoServer answers with what it is sent, as an extension's answer is about
-// as long as the request.
+// echoServer responds with the request, since a typical response has about its
+// length.
 func echoServer(t testing.TB, edit func(*httptest.Server, *authority)) (Endpoint, *http.Client) {
 	t.Helper()
 	e := serve(t, func(w http.ResponseWriter, r *http.Request) {

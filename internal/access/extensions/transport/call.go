@@ -19,10 +19,11 @@ import (
 // defaultTimeout bounds a call whose context has no deadline.
 const defaultTimeout = 10 * time.Second
 
-// header is what all requests carry. It is shared: net/http only reads it. An
+// header is part of all requests. It is shared: net/http only reads it. An
 // Idempotency-Key without a value is not sent; it lets net/http send a request
-// again over a new connection when the server closed an idle one just then.
-// Hooks are called again after any failure, so they must bear that anyway.
+// again over a new connection when the server closes an idle one at the same
+// moment. Hooks are called again after any failure, so they must support that
+// anyway.
 var header = http.Header{
 	"Content-Type":    {"application/json"},
 	"Accept":          {"application/json"},
@@ -36,7 +37,7 @@ func (p *Pool) call(ctx context.Context, e Endpoint, path string, body []byte, p
 		if err != nil {
 			return nil, err
 		}
-		if !s.enter() { // forgotten since
+		if !s.enter() { // forgotten meanwhile
 			continue
 		}
 		return s.call(ctx, path, body, probe)
@@ -127,8 +128,8 @@ func (s *server) post(ctx context.Context, path string, body []byte) ([]byte, *E
 	return s.read(ctx, resp)
 }
 
-// timeLeft is for the server to know; it is rounded up, so that a deadline of
-// ten seconds reads 10s although some of it has gone on the way here.
+// timeLeft returns the remaining time for the server; it is rounded up, so that a
+// deadline of ten seconds results in 10s although some of it has passed already.
 func timeLeft(ctx context.Context) string {
 	deadline, _ := ctx.Deadline()
 	const unit = 10 * time.Millisecond
@@ -136,9 +137,9 @@ func timeLeft(ctx context.Context) string {
 	return ((left + unit - 1) / unit * unit).String()
 }
 
-// acceptable refuses what cannot be JSON. Servers that say nothing, or
-// text/plain, are let through: those made with Cluster API's own server
-// package set no type, and Go's net/http then says text/plain.
+// acceptable refuses what cannot be JSON. It accepts responses without a type, or
+// with text/plain: servers with Cluster API's own server package set no type, for
+// which Go's net/http then sends text/plain.
 func acceptable(h http.Header) error {
 	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return fmt.Errorf("its answer is encoded as %s, which was not asked for: switch compression off", clean(encoding))
@@ -156,7 +157,7 @@ func acceptable(h http.Header) error {
 	return nil
 }
 
-// read takes the answer, and no more than one byte over the limit.
+// read reads the response, but no more than one byte over the limit.
 func (s *server) read(ctx context.Context, resp *http.Response) ([]byte, *Error) {
 	if resp.ContentLength > s.limit {
 		return nil, s.tooLarge(fmt.Errorf("its answer has %d bytes, more than the %d allowed", resp.ContentLength, s.limit))

@@ -69,7 +69,7 @@ func TestPostSendsJSONAndTheTimeLeft(t *testing.T) {
 
 func TestTimeLeftIsRoundedUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // time stands still
+	synctest.Test(t, func(t *testing.T) { // virtual time stands still
 		for left, want := range map[time.Duration]string{10*time.Second - 50*time.Microsecond: "10s", 1500 * time.Millisecond: "1.5s", -time.Second: "10ms"} {
 			ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(left))
 			if got := timeLeft(ctx); got != want {
@@ -95,7 +95,7 @@ func TestACallWithoutADeadlineGetsOne(t *testing.T) {
 	}
 }
 
-// manyHeaders are more than maxHeaderBytes.
+// manyHeaders exceed maxHeaderBytes.
 var manyHeaders = func() map[string]string {
 	all := map[string]string{}
 	for i := range maxHeaderBytes / 1000 {
@@ -112,7 +112,7 @@ func TestAnswersAreJudged(t *testing.T) {
 		status     int
 		header     map[string]string
 		body       string
-		wantReason Reason // empty: all is well
+		wantReason Reason // empty: no error
 		wantTexts  []string
 	}{
 		"JSON":                           {header: map[string]string{"Content-Type": "application/json"}, body: `{}`},
@@ -169,7 +169,8 @@ func TestAnswersAreJudged(t *testing.T) {
 	}
 }
 
-// An answer whose length is not told, or is a lie, is not read to its end.
+// TestAnAnswerWithoutEndIsReadToItsLimit uses responses whose length is missing or
+// wrong: they are not read to their end.
 func TestAnAnswerWithoutEndIsReadToItsLimit(t *testing.T) {
 	t.Parallel()
 	for name, headers := range map[string]string{
@@ -281,7 +282,7 @@ func TestConnectionsAreKept(t *testing.T) {
 func TestACallSurvivesAServerThatClosesIdleConnections(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int32
-	e := serveRaw(t, false, func(c net.Conn) { // one answer a connection, then silence and a close at the next request
+	e := serveRaw(t, false, func(c net.Conn) { // one response per connection, and a close at the next request
 		if hear(c) {
 			served.Add(1)
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
@@ -322,8 +323,9 @@ func (r resolver) Resolve(_ context.Context, namespace, name string, port int32)
 	return r(namespace, name, port)
 }
 
-// The environment names a proxy that is not there: a call that went through it
-// would fail. The host is not one that is never proxied.
+// TestAServiceIsReachedWhereTheResolverSaysAndUnderItsOwnName sets a proxy that
+// does not exist in the environment: a call through it would fail. The host is not
+// one that is never proxied.
 func TestAServiceIsReachedWhereTheResolverSaysAndUnderItsOwnName(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	t.Setenv("https_proxy", "http://127.0.0.1:1")

@@ -15,38 +15,38 @@ import (
 	"strings"
 )
 
-// defaultPort is where HTTPS is served when an endpoint does not say.
+// defaultPort is the port of an endpoint that names none.
 const defaultPort = 443
 
 // Endpoint is a server and how to trust it: a URL or a Service, not both.
 type Endpoint struct {
 	// URL is https://host[:port][/path].
 	URL string
-	// Service is reached by the name <name>.<namespace>.svc, which its
-	// certificate must be for.
+	// Service is reached under the name <name>.<namespace>.svc, which must be in its
+	// certificate.
 	Service *Service
-	// CABundle is PEM; empty trusts whom the system trusts.
+	// CABundle is PEM; if empty, the system's authorities are trusted.
 	CABundle []byte
 }
 
 // Service is a Service of the management cluster.
 type Service struct {
 	Namespace, Name string
-	// Path comes before the path of each call.
+	// Path is prepended to the path of each call.
 	Path string
-	// Port is 443 if it is 0.
+	// Port defaults to 443 if it is 0.
 	Port int32
 }
 
-// Resolver says at which address, host:port, a Service's port is reached. It
-// is asked each time a connection is made.
+// Resolver returns the address, host:port, of a Service's port. It is called for
+// each new connection.
 type Resolver interface {
 	Resolve(ctx context.Context, namespace, name string, port int32) (address string, err error)
 }
 
-// Host is the server as messages and metrics name it: host:port or
-// <name>.<namespace>.svc:port. It holds no path and no password, and is one
-// short printable line whatever the endpoint is.
+// Host is the name of the server in messages and metrics: host:port or
+// <name>.<namespace>.svc:port. It contains no path and no password, and is one
+// short printable line for any endpoint.
 func (e Endpoint) Host() string {
 	if e.Service != nil {
 		return clean(net.JoinHostPort(e.Service.host(), strconv.Itoa(int(e.Service.port()))))
@@ -71,10 +71,10 @@ func (s *Service) port() int32 {
 	return s.Port
 }
 
-// key tells endpoints apart that must not share connections.
+// key identifies endpoints that can share connections.
 type key struct {
 	url string
-	// service, with a Path and Port as given, is zero for a URL.
+	// service has Path and Port as given; it is zero for a URL.
 	service Service
 	bundle  [sha256.Size]byte
 }
@@ -87,7 +87,7 @@ func (e Endpoint) key() key {
 	return k
 }
 
-// base is where the paths of calls are appended.
+// base returns the URL to which the paths of calls are appended.
 func (e Endpoint) base() (*url.URL, error) {
 	switch {
 	case e.Service != nil && e.URL != "":
@@ -107,7 +107,7 @@ func (e Endpoint) base() (*url.URL, error) {
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil:
-		return nil, errors.New("the URL cannot be parsed") // url's error repeats it, password and all
+		return nil, errors.New("the URL cannot be parsed") // url's error contains the URL with its password
 	case u.Scheme != "https":
 		return nil, fmt.Errorf("the URL must begin with https://, not %s://", u.Scheme)
 	case u.Hostname() == "":
@@ -125,7 +125,7 @@ func (e Endpoint) base() (*url.URL, error) {
 	return u, nil
 }
 
-// roots are the authorities to trust; nil are the system's.
+// roots returns the trusted authorities; nil means those of the system.
 func (e Endpoint) roots() (*x509.CertPool, error) {
 	if len(e.CABundle) == 0 {
 		return nil, nil

@@ -36,7 +36,7 @@ func TestPathsAreJoinedToThatOfTheEndpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second is remembered
+			for range 2 { // the second result is cached
 				u := *s.target("/v1/hook")
 				u.RawQuery = "timeout=1s"
 				if got := u.String(); got != tc.want+"?timeout=1s" {
@@ -95,7 +95,7 @@ func TestAnEndpointThatMakesNoSenseIsRefusedAtOnce(t *testing.T) {
 				t.Error("a connection is made")
 				return "", nil
 			})})
-			for range 3 { // it does not lead to backoff
+			for range 3 { // it does not cause backoff
 				_, err := p.Post(within(t), tc.endpoint, path, []byte(`{}`))
 				wantError(t, err, BadEndpoint, tc.want)
 				if strings.Contains(err.Error(), "secret") {

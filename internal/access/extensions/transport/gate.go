@@ -16,48 +16,48 @@ const (
 	maxBackoff   = time.Minute
 )
 
-// verdict is what the end of a call says about the server.
+// verdict is what the result of a call shows about the server.
 type verdict int
 
 const (
-	unknown  verdict = iota // the call never got there, or its caller gave up
-	answered                // even if with a refusal
+	unknown  verdict = iota // the call did not reach it, or was canceled
+	answered                // even if it refused
 	inTrouble
 )
 
-// gate holds calls back from a server that keeps failing.
+// gate blocks calls to a server that keeps failing.
 //
 //	open --2nd failure--> shut --time is over--> one try --success--> open
 //	                       ^-----------failure------'
 //
-// The first failure costs nothing: a server may restart.
+// The first failure has no effect: a server may restart.
 type gate struct {
 	clock clock.PassiveClock
 
-	// mu guards what is below.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	failures int       // in a row
-	step     uint64    // grows with every change of failures
-	until    time.Time // shut till then
-	trying   bool      // the one try of this step is under way
+	step     uint64    // incremented with each change of failures
+	until    time.Time // shut until then
+	trying   bool      // the one try of this step is in progress
 	last     error
 }
 
-// pass is the leave to make a call. Calls that set out at the same step and
-// fail together count as one failure.
+// pass permits a call. Calls that start at the same step and fail together count as
+// one failure.
 type pass struct {
 	step uint64
 	try  bool
 }
 
-// refused is a *refusal if a call would not be let through now.
+// refused returns a *refusal if a call would not be admitted now.
 func (g *gate) refused() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.refusal()
 }
 
-// admit lets a call through or says why not. settle must follow a pass.
+// admit admits a call or returns the reason why not. settle must follow a pass.
 func (g *gate) admit(probe bool) (pass, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +85,7 @@ func (g *gate) refusal() error {
 	return nil
 }
 
-// settle takes the outcome of a call that was let through.
+// settle records the result of an admitted call.
 func (g *gate) settle(p pass, v verdict, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,7 +94,7 @@ func (g *gate) settle(p pass, v verdict, err error) {
 		g.failures, g.last = 0, nil
 		g.step++
 		g.trying = false
-	case p.step != g.step: // others have told of this
+	case p.step != g.step: // another call has already been counted
 	case v == inTrouble:
 		g.failures++
 		g.step++
@@ -102,12 +102,12 @@ func (g *gate) settle(p pass, v verdict, err error) {
 		if g.failures >= 2 {
 			g.until = g.clock.Now().Add(backoff(g.failures))
 		}
-	case p.try: // it says nothing, so another may try
+	case p.try: // the result is unknown, so another call may try
 		g.trying = false
 	}
 }
 
-// backoff is how long to wait after so many failures in a row, two or more.
+// backoff returns how long to wait after that many failures in a row, two or more.
 func backoff(failures int) time.Duration {
 	d := firstBackoff
 	for range failures - 2 {
@@ -118,8 +118,8 @@ func backoff(failures int) time.Duration {
 	return d
 }
 
-// refusal is why a call was not let through. It does not wrap the last
-// failure: that one was another call's.
+// refusal is the reason why a call was not admitted. It does not wrap the last
+// failure, which belongs to another call.
 type refusal struct {
 	failures int
 	retry    time.Time

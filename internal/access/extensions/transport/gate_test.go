@@ -26,7 +26,7 @@ func TestBackoffDoublesUpToAMinute(t *testing.T) {
 	}
 }
 
-// trouble is a server that answers with a status, a clock and a pool.
+// trouble is a server that responds with a status, with a clock and a pool.
 type trouble struct {
 	t      *testing.T
 	status atomic.Int32
@@ -66,7 +66,7 @@ func TestAServerInTroubleIsLeftAlone(t *testing.T) {
 	w := newTrouble(t)
 	w.status.Store(503)
 	wantError(t, w.post(), Status, "503")
-	wantError(t, w.post(), Status, "503") // the first failure costs nothing
+	wantError(t, w.post(), Status, "503") // the first failure has no effect
 	refused := wantError(t, w.post(), Backoff, "not called before 2030-01-02T03:04:06Z after 2 failures in a row, the last: it answers POST "+path+" with 503")
 	if want := w.clock.Now().Add(time.Second); !refused.Retry.Equal(want) {
 		t.Errorf("retry at %v, want %v", refused.Retry, want)
@@ -149,7 +149,7 @@ func TestOneCallFindsOutWhetherTheServerIsBack(t *testing.T) {
 		}
 		first := served.Add(1) == 1
 		arrived <- struct{}{}
-		if first { // the one that is given up
+		if first { // the one that is canceled
 			<-r.Context().Done()
 			return
 		}
@@ -172,7 +172,7 @@ func TestOneCallFindsOutWhetherTheServerIsBack(t *testing.T) {
 	go func() { first <- post(ctx) }()
 	<-arrived
 	wantError(t, post(within(t)), Backoff)
-	cancel() // its caller gives up: nothing is known, so the next may try
+	cancel() // its caller cancels it: the state is unknown, so the next may try
 	wantError(t, <-first, Canceled)
 
 	go func() { first <- post(within(t)) }()
@@ -197,7 +197,7 @@ func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
 	waiting.Add(together)
 	e := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		waiting.Done()
-		waiting.Wait() // all are under way
+		waiting.Wait() // all are in progress
 		w.WriteHeader(500)
 	}, nil)
 	clock := testclock.NewFakeClock(time.Now())
@@ -209,7 +209,7 @@ func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
 		var calls sync.WaitGroup
 		for range together {
 			calls.Go(func() {
-				// Probes, since only one call is let through later on.
+				// Probes, since only one call is admitted later on.
 				_, err := p.Probe(within(t), e, path, nil)
 				wantReason(t, err, Status)
 			})
@@ -229,8 +229,8 @@ func wantReason(t *testing.T, err error, reason Reason) {
 	}
 }
 
-// A call to a server that keeps failing ends at once, also when its slots are
-// all taken by calls that hang.
+// TestACallDoesNotWaitForATurnThatItWillNotGet: a call to a server that keeps
+// failing ends immediately, even if all its slots are taken by calls that hang.
 func TestACallDoesNotWaitForATurnThatItWillNotGet(t *testing.T) {
 	t.Parallel()
 	clock := testclock.NewFakeClock(time.Now())
@@ -251,8 +251,8 @@ func TestACallDoesNotWaitForATurnThatItWillNotGet(t *testing.T) {
 	wantError(t, err, Backoff, "boom")
 }
 
-// What is left open by calls that overlap: a try whose server is found to be
-// back, or worse, by a probe in the meantime.
+// TestOverlappingCallsDoNotShutTheGateForGood covers overlapping calls: a try whose
+// server is found to work again, or to be worse, by a probe in the meantime.
 func TestOverlappingCallsDoNotShutTheGateForGood(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transport makes one bounded HTTPS call at a time to servers of
-// extensions: no redirect, no proxy, no answer without end, no call to a
-// server that is known to fail. What the bytes mean is for others.
+// Package transport makes bounded HTTPS calls to servers of extensions: it follows
+// no redirect, uses no proxy, limits the size of responses, and does not call a
+// server that keeps failing. It does not interpret the content.
 package transport
 
 import (
@@ -20,47 +20,47 @@ import (
 )
 
 const (
-	// DefaultMaxResponseBytes bounds an answer when Options do not.
+	// DefaultMaxResponseBytes is the size limit of a response if Options have none.
 	DefaultMaxResponseBytes = 20 << 20
-	// MaxInFlight is how many calls one server works on at the same time. The
-	// others wait for their turn, each no longer than its context.
+	// MaxInFlight is how many calls to one server can be in flight. Others wait for
+	// their turn, each no longer than its context.
 	MaxInFlight = 100
-	// keepUnused is how long a server that is not called is remembered.
+	// keepUnused is how long the state of a server that is not called is kept.
 	keepUnused = time.Hour
 )
 
-// Options are what a Pool needs.
+// Options configure a Pool.
 type Options struct {
-	// ClientCertFile and ClientKeyFile are shown to servers that ask for a
-	// certificate, and read again when they change. Both or neither.
+	// ClientCertFile and ClientKeyFile are presented to servers that request a
+	// certificate, and read again when they change. Both or neither must be set.
 	ClientCertFile, ClientKeyFile string
-	// OnCertificateError is told when those files cannot be used any more and
-	// what was in them before is shown; nil: nobody is.
+	// OnCertificateError is called when those files cannot be used any longer and
+	// their previous content is presented; it may be nil.
 	OnCertificateError func(error)
-	// Services says where Services are; nil: at their DNS name.
+	// Services resolves Services; nil uses their DNS names.
 	Services Resolver
-	// Dial connects to an address; nil: as this host does.
+	// Dial connects to an address; nil uses the network of this host.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// MaxResponseBytes bounds an answer; 0: DefaultMaxResponseBytes.
+	// MaxResponseBytes is the size limit of a response; 0 is DefaultMaxResponseBytes.
 	MaxResponseBytes int64
-	// Clock is for backoff and the client certificate; nil: the real one.
-	// Deadlines are those of the contexts, in real time.
+	// Clock is for backoff and the client certificate; nil is the real one. Deadlines
+	// are those of the contexts, in real time.
 	Clock clock.Clock
 }
 
-// Pool makes calls and keeps connections. It may be used by many goroutines.
+// Pool makes calls and keeps connections. It is safe for concurrent use.
 type Pool struct {
 	options Options
 	cert    *keypair.Files // nil: no client certificate
 
-	// mu guards what is below.
+	// mu guards the fields below.
 	mu      sync.RWMutex
 	servers map[key]*server
-	living  map[*server]struct{} // servers, and those forgotten but still busy
+	living  map[*server]struct{} // servers, and forgotten ones that still have calls
 	closed  bool
 }
 
-// New makes a pool. It fails if the client certificate cannot be read.
+// New returns a pool. It fails if the client certificate cannot be read.
 func New(o Options) (*Pool, error) {
 	if o.MaxResponseBytes == 0 {
 		o.MaxResponseBytes = DefaultMaxResponseBytes
@@ -87,23 +87,22 @@ func New(o Options) (*Pool, error) {
 	return p, nil
 }
 
-// Post sends body, which is JSON, to path below the endpoint's own path and
-// returns the JSON it is answered. The context's deadline bounds all of it and
-// is told to the server. The error is always an *Error. The bytes of body must
-// not be changed afterwards either: a server that answers early may still be
-// sent the rest.
+// Post sends body, which is JSON, to path below the endpoint's own path and returns
+// the JSON response. The context's deadline bounds all of it and is sent to the
+// server. The error is always an *Error. The bytes of body must not be changed
+// afterwards either: if a server responds early, the rest may still be sent.
 func (p *Pool) Post(ctx context.Context, e Endpoint, path string, body []byte) ([]byte, error) {
 	return p.call(ctx, e, path, body, false)
 }
 
-// Probe is a Post that is let through in backoff, to ask a server how it is. It
-// waits for its turn as others do.
+// Probe is a Post that is admitted in backoff, to check whether a server works
+// again. It waits for its turn like other calls.
 func (p *Pool) Probe(ctx context.Context, e Endpoint, path string, body []byte) ([]byte, error) {
 	return p.call(ctx, e, path, body, true)
 }
 
-// Forget closes the connections to an endpoint once the calls under way are
-// over, and forgets its failures.
+// Forget closes the connections to an endpoint after the calls in progress, and
+// clears its failures.
 func (p *Pool) Forget(e Endpoint) {
 	k := e.key()
 	p.mu.Lock()
@@ -115,8 +114,8 @@ func (p *Pool) Forget(e Endpoint) {
 	}
 }
 
-// Close ends all calls under way, with Canceled, and closes all connections.
-// It returns when the calls have. Later calls fail the same way.
+// Close cancels all calls in progress and closes all connections. It returns when
+// the calls have ended. Later calls fail with Canceled, too.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -131,7 +130,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// server is the one for an endpoint, made if need be.
+// server returns the server of an endpoint, creating it if needed.
 func (p *Pool) server(e Endpoint) (*server, error) {
 	k := e.key()
 	p.mu.RLock()
@@ -155,9 +154,9 @@ func (p *Pool) server(e Endpoint) (*server, error) {
 	return s, nil
 }
 
-// add keeps s, or sets it to the server that somebody else made meanwhile, or
-// to nil in a closed pool. It returns the servers that nobody has called for
-// long, which nobody may have told us to forget.
+// add stores s, or sets it to the server that another goroutine created meanwhile,
+// or to nil in a closed pool. It returns the servers that have not been called for
+// long, for which Forget may never have been called.
 func (p *Pool) add(k key, s **server) (unused []*server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

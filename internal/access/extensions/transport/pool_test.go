@@ -20,7 +20,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// eventually waits for what another goroutine does without telling.
+// eventually polls for an effect of another goroutine that sends no notification.
 func eventually(t *testing.T, what func() error) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -39,7 +39,7 @@ func eventually(t *testing.T, what func() error) {
 	}
 }
 
-// ours are the goroutines that a pool can leave behind: those of net/http's
+// ours returns the goroutines that a pool can leave behind: those of net/http's
 // client and of this package's code.
 func ours() (found []string) {
 	all := make([]byte, 4<<20)
@@ -61,10 +61,10 @@ func noneLeft() error {
 	return nil
 }
 
-// Not parallel, as are all tests here that count goroutines: those of other
-// tests would count as well.
+// TestCloseAndForgetLeaveNoGoroutine is not parallel, like all tests here that
+// count goroutines: those of other tests would be counted as well.
 func TestCloseAndForgetLeaveNoGoroutine(t *testing.T) {
-	silent := serveRaw(t, true, hold) // never shakes hands
+	silent := serveRaw(t, true, hold) // never completes the handshake
 	mute := serveRaw(t, false, func(c net.Conn) { hear(c); hold(c) })
 	endpoints := map[string]Endpoint{
 		"idle over HTTP/1": serve(t, answer(`{}`), http1), "idle over HTTP/2": serve(t, answer(`{}`), nil),
@@ -94,7 +94,7 @@ func TestCloseAndForgetLeaveNoGoroutine(t *testing.T) {
 	}
 }
 
-// hangs is a Resolver that answers when it is told to stop.
+// hangs is a Resolver that blocks until its context ends.
 type hangs struct{ asked chan struct{} }
 
 func (h hangs) Resolve(ctx context.Context, _, _ string, _ int32) (string, error) {
@@ -260,8 +260,8 @@ func TestASlowServerWorksOnAFewCallsAndDelaysNobodyElse(t *testing.T) {
 	}
 }
 
-// A call that waits holds its goroutine and no more: that is what keeps memory
-// flat when an extension is slow.
+// TestCallsThatWaitTakeLittleMemory checks that a waiting call holds only its
+// goroutine: this keeps memory flat when an extension is slow.
 func TestCallsThatWaitTakeLittleMemory(t *testing.T) {
 	arrived, release := make(chan struct{}, MaxInFlight), make(chan struct{})
 	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -309,7 +309,7 @@ func TestCallsThatWaitTakeLittleMemory(t *testing.T) {
 	wg.Wait()
 }
 
-// used is what heap and stacks take.
+// used returns the size of heap and stacks.
 func used() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

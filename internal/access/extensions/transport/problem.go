@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// connectError and handshakeError tell how far a new connection came.
+// connectError and handshakeError mark how far a new connection got.
 type connectError struct{ error }
 
 func (e *connectError) Unwrap() error { return e.error }
@@ -25,7 +25,7 @@ type handshakeError struct{ error }
 
 func (e *handshakeError) Unwrap() error { return e.error }
 
-// verdict is what a failed call says about the server.
+// verdict returns what a failed call shows about the server.
 func (e *Error) verdict() verdict {
 	switch e.Reason {
 	case Connection, TLS, Timeout:
@@ -48,7 +48,7 @@ func (s *server) refused(err error) *Error {
 	return e
 }
 
-// ended is the error of a call that was over before its answer, nil if
+// ended returns the error of a call that was over before its response; nil if
 // neither its context nor the pool has ended.
 func (s *server) ended(ctx context.Context, doing string) *Error {
 	switch {
@@ -62,7 +62,7 @@ func (s *server) ended(ctx context.Context, doing string) *Error {
 	return nil
 }
 
-// failed is the error of a call without an answer.
+// failed returns the error of a call without a response.
 func (s *server) failed(ctx context.Context, err error) *Error {
 	doing := "waiting for its answer"
 	if s.connected.Load() == 0 {
@@ -95,7 +95,7 @@ func (s *server) failed(ctx context.Context, err error) *Error {
 	return e
 }
 
-// broken is the error of an answer that stopped in the middle.
+// broken returns the error of an incomplete response.
 func (s *server) broken(ctx context.Context, err error, read int) *Error {
 	if e := s.ended(ctx, fmt.Sprintf("after %d bytes of its answer", read)); e != nil {
 		return e
@@ -103,7 +103,7 @@ func (s *server) broken(ctx context.Context, err error, read int) *Error {
 	return &Error{Host: s.host, Reason: Connection, Status: http.StatusOK, Err: fmt.Errorf("its answer broke off after %d bytes: %w", read, shorten(err))}
 }
 
-// unwelcome is the error of an answer whose status is not 200.
+// unwelcome returns the error of a response whose status is not 200.
 func (s *server) unwelcome(resp *http.Response, path string, sent []byte) *Error {
 	e := &Error{Host: s.host, Reason: Status, Status: resp.StatusCode}
 	status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
@@ -124,7 +124,7 @@ func (s *server) unwelcome(resp *http.Response, path string, sent []byte) *Error
 	return e
 }
 
-// explain says what is wrong between two sides that do not trust each other.
+// explain returns why two sides do not trust each other.
 func (s *server) explain(err error) error {
 	if host, ok := errors.AsType[x509.HostnameError](err); ok {
 		return fmt.Errorf("its certificate is for %s; not for %s: give it one for %[2]s or call it by one of its names: %w", names(host.Certificate), host.Host, shorten(err))

@@ -88,7 +88,9 @@ func TestAnAuthorityThatExpiredIsNamed(t *testing.T) {
 	}
 }
 
-// Whether the alert arrives before the connection breaks is up to the network.
+// TestAConnectionThatBreaksAfterAskingForACertificateIsExplained makes the calls of
+// a connection directly: the network decides whether the alert arrives before the
+// connection breaks.
 func TestAConnectionThatBreaksAfterAskingForACertificateIsExplained(t *testing.T) {
 	t.Parallel()
 	e := serve(t, answer(`{}`), nil)
@@ -102,8 +104,8 @@ func TestAConnectionThatBreaksAfterAskingForACertificateIsExplained(t *testing.T
 	wantError(t, s.failed(within(t), io.EOF), TLS, "it asks for a client certificate and none is configured")
 }
 
-// A server may ask and take no for an answer; what befalls it later has other
-// reasons.
+// TestAServerThatOnlyAsksForACertificateIsNotBlamedForIt: a server may request a
+// certificate and accept that there is none; its later errors have other reasons.
 func TestAServerThatOnlyAsksForACertificateIsNotBlamedForIt(t *testing.T) {
 	t.Parallel()
 	var crash atomic.Bool
@@ -234,8 +236,9 @@ func TestNobodyListensIsAConnectionError(t *testing.T) {
 	wantError(t, err, Connection, "server "+listener.Addr().String()+": connect: ", "connection refused")
 }
 
-// Each server does as told, says so, and the call ends by the context, whose
-// deadline or end is chosen after that.
+// TestCallsEndWithTheirContext waits until each server signals that it has done
+// what the case needs. Then the context ends the call: its deadline or cancellation
+// is chosen after that.
 func TestCallsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	servers := map[string]struct {
@@ -293,8 +296,8 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// untilReached makes a call that has a deadline, and makes it again with a later one
-// if that came before the server was reached, as on a very busy machine.
+// untilReached makes a call with a deadline, and repeats it with a later one if the
+// deadline passed before the server was reached, as on a very busy machine.
 func untilReached(t *testing.T, reached <-chan struct{}, post func(context.Context) error) error {
 	for limit := 200 * time.Millisecond; ; limit *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)

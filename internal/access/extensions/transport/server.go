@@ -21,23 +21,23 @@ import (
 )
 
 const (
-	// connectTimeout bounds a new connection with its handshake, so that none
-	// is left behind by a call that ended before.
+	// connectTimeout bounds a new connection with its handshake, so that none is left
+	// behind by a call that ended before.
 	connectTimeout = 10 * time.Second
-	idleTimeout    = 90 * time.Second // as Go's own transport
-	maxIdleConns   = 32               // those of a burst beyond are closed after it
-	maxHeaderBytes = 64 << 10         // what an answer has to say is in its body
-	// An HTTP/2 connection that has been silent is asked whether it lives: all
-	// calls share it, and would go on to wait for a machine that is gone.
+	idleTimeout    = 90 * time.Second // that of Go's default transport
+	maxIdleConns   = 32               // more connections after a burst are closed
+	maxHeaderBytes = 64 << 10         // responses have their content in the body
+	// A silent HTTP/2 connection is checked with a ping: all calls share it, and would
+	// otherwise continue to wait for a machine that no longer exists.
 	silence     = 15 * time.Second
 	pingTimeout = 10 * time.Second
-	// streamBytes is how much of one answer may wait to be read.
+	// streamBytes is how much of one response is buffered.
 	streamBytes = 1 << 20
-	// maxTargets bounds the URLs that are kept; there is one a handler.
+	// maxTargets is the most URLs that are kept; there is one per handler.
 	maxTargets = 1024
 )
 
-// server is one endpoint: its connections, who waits for it, its state.
+// server is one endpoint: its connections, its waiting calls, its state.
 type server struct {
 	host      string
 	service   *Service // nil: a URL
@@ -52,10 +52,10 @@ type server struct {
 	transport *http.Transport
 	tls       *tls.Config
 	gate      gate
-	slots     chan struct{} // holds one for each call in flight
-	asked     atomic.Bool   // it asked for a client certificate, got none, and has not answered yet
-	answered  atomic.Bool   // so what it asks for is not needed
-	connected atomic.Int64  // handshakes done
+	slots     chan struct{} // has an element for each call in flight
+	asked     atomic.Bool   // it requested a client certificate, got none, and has not responded yet
+	answered  atomic.Bool   // so the certificate it requested is not needed
+	connected atomic.Int64  // completed handshakes
 
 	life   context.Context // ends dials and waits when the server is closed
 	cancel context.CancelFunc
@@ -63,7 +63,7 @@ type server struct {
 	gone   func(*server)
 	done   chan struct{} // closed once nothing is left
 
-	// mu guards what is below.
+	// mu guards the fields below.
 	mu        sync.Mutex
 	targets   map[string]*url.URL
 	conns     map[*conn]struct{}
@@ -104,7 +104,7 @@ func newServer(e Endpoint, o Options, cert *keypair.Files) (*server, error) {
 	return s, nil
 }
 
-// clientCertificate is called when the server asks for one.
+// clientCertificate is called when the server requests one.
 func (s *server) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if s.cert == nil {
 		s.asked.Store(!s.answered.Load())
@@ -113,7 +113,7 @@ func (s *server) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificat
 	return s.cert.Certificate()
 }
 
-// target is the URL of a call without its query; it must not be changed.
+// target returns the URL of a call without its query; it must not be changed.
 func (s *server) target(path string) *url.URL {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *server) target(path string) *url.URL {
 	return u
 }
 
-// enter counts a call in; it is false when the server has been forgotten.
+// enter counts a new call; it returns false if the server has been forgotten.
 func (s *server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,14 +154,14 @@ func (s *server) leave() {
 	}
 }
 
-// unused reports whether nobody has called for so long.
+// unused reports whether there has been no call for that long.
 func (s *server) unused(since time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls == 0 && s.clock.Since(s.used) > since
 }
 
-// forget closes the server after the last call that is under way.
+// forget closes the server after the last call in progress.
 func (s *server) forget() {
 	s.mu.Lock()
 	s.forgotten = true
@@ -172,13 +172,13 @@ func (s *server) forget() {
 	}
 }
 
-// abort ends the calls under way; the last to leave closes the server.
+// abort ends the calls in progress; the last of them closes the server.
 func (s *server) abort() {
 	s.sever()
 	s.forget()
 }
 
-// sever closes all connections and lets no new one be made.
+// sever closes all connections and prevents new ones.
 func (s *server) sever() {
 	s.cancel()
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func (s *server) shutdown() {
 	})
 }
 
-// connect makes one connection, for net/http.
+// connect opens one connection for net/http.
 func (s *server) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

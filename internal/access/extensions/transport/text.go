@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// maxExcerpt bounds what is quoted of an answer or of another's error.
+	// maxExcerpt limits quotes from a response or from an error of another package.
 	maxExcerpt = 512
-	// echo is the length of a piece of the request that an excerpt may not
-	// repeat. Shorter ones are names and field names. Pieces are looked for at
-	// every so many bytes, so that a long request costs little.
+	// echo is the length of a piece of the request that an excerpt must not repeat.
+	// Shorter pieces are names and field names. Pieces are compared at every so many
+	// bytes, so that a long request costs little.
 	echo     = 64
 	echoStep = 16
 	// maxNames is how many names of a certificate are listed.
 	maxNames = 8
 )
 
-// excerpt quotes the beginning of an answer that is an error, unless it is the
-// request sent back, which may hold what is nobody's business.
+// excerpt quotes the start of an error response, unless that repeats the request,
+// which may contain confidential data.
 func excerpt(body io.Reader, sent []byte) string {
-	start, _ := io.ReadAll(io.LimitReader(body, maxExcerpt)) // what there is will do
+	start, _ := io.ReadAll(io.LimitReader(body, maxExcerpt)) // the part that was read is enough
 	if repeats(start, sent) {
 		return ", and its text, which repeats the request, is left out"
 	}
@@ -49,14 +49,14 @@ func repeats(text, sent []byte) bool {
 	return false
 }
 
-// clean makes what a server sent fit to be printed.
+// clean makes text from a server printable.
 func clean(text string) string { return plaintext.Line(text, maxExcerpt) }
 
-// shorten makes the text of an error fit to be printed, since net/http puts
-// what a server sent into its own.
+// shorten makes the text of an error printable, since net/http includes text from
+// the server in its errors.
 func shorten(err error) error { return plaintext.Error(err, maxExcerpt) }
 
-// names are those that a certificate is for.
+// names lists the names in a certificate.
 func names(cert *x509.Certificate) string {
 	if cert == nil {
 		return "another name"

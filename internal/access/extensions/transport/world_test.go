@@ -69,7 +69,7 @@ func (a *authority) sign(template, parent *x509.Certificate, by *ecdsa.PrivateKe
 	return key, der
 }
 
-// issue makes a certificate for 127.0.0.1, or what edit makes of it.
+// issue issues a certificate for 127.0.0.1, which edit may change.
 func (a *authority) issue(edit func(*x509.Certificate)) tls.Certificate {
 	a.t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
@@ -94,8 +94,8 @@ func (a *authority) files(dir string, pair tls.Certificate) (certFile, keyFile s
 	return certFile, keyFile
 }
 
-// serve starts an HTTPS server and says how to reach it. edit may change it
-// before it starts.
+// serve starts an HTTPS server and returns its endpoint. edit may change it before
+// it starts.
 func serve(t testing.TB, handler http.HandlerFunc, edit func(*httptest.Server, *authority)) Endpoint {
 	t.Helper()
 	a := newAuthority(t, "test authority")
@@ -113,8 +113,8 @@ func serve(t testing.TB, handler http.HandlerFunc, edit func(*httptest.Server, *
 
 func http1(s *httptest.Server, _ *authority) { s.EnableHTTP2 = false }
 
-// serveRaw accepts connections, secured unless bare, and leaves them to
-// handle. All are closed at the end of the test.
+// serveRaw accepts connections, with TLS unless bare, and passes them to handle.
+// All are closed at the end of the test.
 func serveRaw(t *testing.T, bare bool, handle func(net.Conn)) Endpoint {
 	t.Helper()
 	a := newAuthority(t, "test authority")
@@ -150,7 +150,8 @@ func serveRaw(t *testing.T, bare bool, handle func(net.Conn)) Endpoint {
 	return Endpoint{URL: "https://" + listener.Addr().String(), CABundle: a.pem}
 }
 
-// hear reads until the request's blank line, so that the answer is one to it.
+// hear reads until the request's blank line, so that the response is to that
+// request.
 func hear(c net.Conn) bool {
 	var got []byte
 	b := make([]byte, 4096)
@@ -177,7 +178,7 @@ func newPool(t testing.TB, o Options) *Pool {
 	return p
 }
 
-// within is a context that ends long after the test should have.
+// within returns a context that ends long after the test should have.
 func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -193,7 +194,7 @@ func answer(text string) http.HandlerFunc {
 }
 
 // wantError fails the test unless err is an *Error with this reason whose text
-// holds all texts; it returns it.
+// contains all texts; it returns it.
 func wantError(t *testing.T, err error, reason Reason, texts ...string) Error {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)

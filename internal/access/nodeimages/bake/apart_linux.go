@@ -4,12 +4,12 @@ package bake
 
 import "syscall"
 
-// apart has a process be the first of namespaces of its own.
+// apart makes a process the first one of separate namespaces.
 func apart() (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{
 		Cloneflags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
-		Unshareflags: syscall.CLONE_NEWNS, // of both ways, the one that keeps its mounts from the host
-		Setpgid:      true,                // Ctrl-C is for us, who end it in order
-		Pdeathsig:    syscall.SIGKILL,     // it does not outlive us
+		Unshareflags: syscall.CLONE_NEWNS, // this way keeps its mounts from the host, unlike Cloneflags
+		Setpgid:      true,                // Ctrl-C is handled by this process, which stops it in order
+		Pdeathsig:    syscall.SIGKILL,     // it is killed when this process exits
 	}, nil
 }

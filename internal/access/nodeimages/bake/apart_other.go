@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// apart says that there are no namespaces here.
+// apart returns an error: namespaces are not available here.
 func apart() (*syscall.SysProcAttr, error) {
 	return nil, errors.New("container images are put into a store on Linux alone: build the node image there")
 }

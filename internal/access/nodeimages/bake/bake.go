@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bake fills containerd's store with images before any machine has one: a
-// containerd runs for as long as that takes, in namespaces of its own, and leaves
-// nothing but the store.
+// Package bake imports images into containerd's store before any machine has it: a
+// temporary containerd runs in separate namespaces and leaves only the store.
 package bake
 
 import (
@@ -20,21 +19,21 @@ import (
 	"time"
 )
 
-// Options say what is baked.
+// Options configure Make.
 type Options struct {
-	// Containerd and Ctr are the programs that machines have.
+	// Containerd and Ctr are the programs of the machines.
 	Containerd, Ctr string
-	// Archives are the images.
+	// Archives are the files of the images.
 	Archives []string
-	// Progress is told of each image; nil is nobody.
+	// Progress is called for each image; it may be nil.
 	Progress func(string)
 }
 
-// Recipe is counted up when the same images give another store.
+// Recipe is incremented when the same images result in another store.
 const Recipe = "bake 2"
 
-// config keeps containerd to what an import needs: no service for kubelet, which
-// would look for a network, and none for what other systems have.
+// config limits containerd to what an import needs: no service for kubelet, which
+// would require a network, and none for other systems.
 const config = `version = 3
 root = %q
 state = %q
@@ -46,22 +45,22 @@ disabled_plugins = ["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime
 `
 
 const (
-	// startTimeout is for the first answer of containerd, which takes it a tenth of
-	// a second on a machine that has nothing else to do.
+	// startTimeout is for the first response of containerd, which takes a tenth of a
+	// second on an idle machine.
 	startTimeout = time.Minute
-	// stopTimeout is for its end, before which it closes its databases.
+	// stopTimeout is for its exit, before which it closes its databases.
 	stopTimeout = 30 * time.Second
-	// maxOutput is how much of what containerd wrote is told when it fails.
+	// maxOutput is how much of containerd's output is part of an error.
 	maxOutput = 2000
 )
 
-// Make fills the store that is a folder. Only root can: what images hold has owners,
-// and overlays are mounted to unpack them.
+// Make fills a folder with a store. It needs root: files in images have owners, and
+// overlays are mounted to unpack them.
 func Make(ctx context.Context, o Options, store string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a store of container images is filled by root alone: run it as root")
 	}
-	// A socket's path may have 107 bytes: the store's own may be longer.
+	// A socket's path may have 107 bytes: that of the store may be longer.
 	state, err := os.MkdirTemp("", "capstan-bake-")
 	if err != nil {
 		return err
@@ -92,7 +91,7 @@ func Make(ctx context.Context, o Options, store string) error {
 	return tidy(store)
 }
 
-// importImage brings an image into the store, with its layers unpacked.
+// importImage imports an image into the store and unpacks its layers.
 func importImage(ctx context.Context, o Options, socket, archive string) error {
 	if o.Progress != nil {
 		o.Progress("import " + filepath.Base(archive))
@@ -103,8 +102,8 @@ func importImage(ctx context.Context, o Options, socket, archive string) error {
 	return nil
 }
 
-// dropLayers removes the layers of images as they came, which are unpacked by now. A
-// container needs what is unpacked; only who sends an image elsewhere would need both.
+// dropLayers removes the compressed layers of images, which are unpacked by now. A
+// container needs only the unpacked layers; only pushing an image would need both.
 func dropLayers(ctx context.Context, o Options, socket string) error {
 	if err := ask(ctx, o, socket, "content", "prune", "references"); err != nil {
 		return fmt.Errorf("drop layers that are unpacked: %w", err)
@@ -112,7 +111,7 @@ func dropLayers(ctx context.Context, o Options, socket string) error {
 	return nil
 }
 
-// ask has ctr do something with images of Kubernetes.
+// ask runs ctr in the namespace of Kubernetes' images.
 func ask(ctx context.Context, o Options, socket string, args ...string) error {
 	cmd := exec.CommandContext(ctx, o.Ctr, append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
@@ -125,7 +124,7 @@ func ask(ctx context.Context, o Options, socket string, args ...string) error {
 	return nil
 }
 
-// daemon is a containerd that runs.
+// daemon is a running containerd.
 type daemon struct {
 	cmd   *exec.Cmd
 	log   string
@@ -134,14 +133,14 @@ type daemon struct {
 	err   error
 }
 
-// start runs containerd as the first process of namespaces of its own: its mounts
-// are nobody else's, it has no network, and all that it starts ends with it.
+// start runs containerd as the first process of separate namespaces: no other
+// process sees its mounts, it has no network, and its children end with it.
 func start(program, config, log string) (*daemon, error) {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = out.Close() }() // the daemon has its own
+	defer func() { _ = out.Close() }() // the daemon has its own descriptor
 	d := &daemon{log: log, ended: make(chan struct{}), cmd: exec.Command(program, "--config", config)}
 	d.cmd.Stdout, d.cmd.Stderr = out, out
 	d.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
@@ -150,7 +149,7 @@ func start(program, config, log string) (*daemon, error) {
 	}
 	started := make(chan error)
 	go func() {
-		// The signal is sent when the thread ends that started it, so that one waits
+		// The signal is sent when the thread exits that started it, so that thread waits
 		// for it.
 		runtime.LockOSThread()
 		err := d.cmd.Start()
@@ -163,8 +162,8 @@ func start(program, config, log string) (*daemon, error) {
 	return d, <-started
 }
 
-// answers waits until containerd answers. It makes its socket when it is ready, so
-// that there is nothing to watch before.
+// answers waits until containerd responds. It creates its socket when it is ready,
+// so there is nothing to watch before.
 func (d *daemon) answers(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -186,11 +185,11 @@ func (d *daemon) answers(ctx context.Context, socket string) error {
 	}
 }
 
-// stop ends containerd, by force if it does not end by itself. One that has never
-// answered may not listen to signals either, and has nothing to lose.
+// stop stops containerd, and kills it after a timeout. A containerd that never
+// responded is killed immediately: it may ignore signals, and has no data to lose.
 func (d *daemon) stop() error {
 	if !d.ready {
-		_ = d.cmd.Process.Kill() // it may have ended
+		_ = d.cmd.Process.Kill() // it may have exited
 		<-d.ended
 		return nil
 	}
@@ -214,7 +213,7 @@ func (d *daemon) lastWords() string {
 	return ": its log ends: " + strings.TrimSpace(string(text[max(0, len(text)-maxOutput):]))
 }
 
-// tidy removes what a run leaves besides the store.
+// tidy removes what a run leaves in addition to the store.
 func tidy(store string) error {
 	entries, err := os.ReadDir(store)
 	if err != nil {

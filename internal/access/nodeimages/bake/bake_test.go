@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// TestMain makes this program a containerd that does nothing but answer.
+// TestMain lets this program act as a containerd that only responds.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "answer" {
 		os.Exit(answer(os.Args[3]))
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// answer takes connections where a configuration says, until it is told to end.
+// answer accepts connections on the configured socket until it receives a signal.
 func answer(config string) int {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM)
@@ -78,7 +78,7 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// script is a program that stands in for containerd.
+// script returns a program that replaces containerd.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "containerd")
@@ -112,7 +112,7 @@ func TestWhoIsInterruptedLeavesNoContainerd(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	cancel(why)
-	// The first process of a pid namespace gets only the signals that it asks for.
+	// The first process of a pid namespace gets only the signals that it handles.
 	err := Make(ctx, Options{Containerd: script(t, "trap 'exit 0' TERM; sleep 1000 & wait")}, t.TempDir())
 	if !errors.Is(err, why) {
 		t.Errorf("got %v, want %v", err, why)
@@ -122,7 +122,7 @@ func TestWhoIsInterruptedLeavesNoContainerd(t *testing.T) {
 func TestNothingButTheStoreIsLeft(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
-	files := map[string]bool{ // those that stay
+	files := map[string]bool{ // whether the file stays
 		"io.containerd.metadata.v1.bolt/meta.db":             true,
 		"io.containerd.content.v1.content/blobs/sha256/a":    true,
 		"io.containerd.content.v1.content/ingest/b":          false,

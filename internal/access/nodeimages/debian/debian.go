@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debian makes the root of a Debian with the package tools of the host.
+// Package debian creates the root of a Debian with the package tools of the host.
 package debian
 
 import (
@@ -19,20 +19,20 @@ import (
 	"time"
 )
 
-// Options say what Debian it is. The zero value is the one that is tested.
+// Options select the Debian. The zero value is the one that is tested.
 type Options struct {
 	// Suite is the release, by default bookworm.
 	Suite string
-	// Mirror is where its packages are fetched, by default where the tool itself
-	// does; it checks the signatures of what it fetches.
+	// Mirror is where its packages are fetched from, by default the default of the
+	// tool, which verifies the signatures.
 	Mirror string
-	// Env is what the tools see of the environment, such as a proxy.
+	// Env is the environment of the tools, such as a proxy.
 	Env []string
 }
 
 const defaultSuite = "bookworm"
 
-// Recipe is counted up when the same options give another root.
+// Recipe is incremented when the same options result in another root.
 const Recipe = "debian 2"
 
 // packages are what systemd, containerd, kubelet, kube-proxy and cloud-init need.
@@ -42,26 +42,27 @@ var packages = strings.Fields(`
 	ca-certificates procps mount util-linux libseccomp2 cloud-init
 `)
 
-// merged are the releases that have a package for nothing but to say that /usr is
-// one with /, which mmdebstrap sees to. Without it comes one that makes it so, and
-// brings 50 MiB of Perl for that.
+// merged are the releases with a package whose only purpose is to declare that /usr
+// is merged with /, which mmdebstrap ensures. Without it, a package that performs
+// the merge is installed, with 50 MiB of Perl.
 var merged = []string{"bookworm", "trixie"}
 
-// unread are the files of packages that nobody reads in a machine, and that one who
-// makes another locale or plugs in hardware would: devices and locales are the host's.
+// unread are the files of packages that no program reads in a machine, but that
+// programs would read to generate locales or to add hardware: devices and locales
+// are the host's.
 var unread = []string{"usr/share/i18n", "usr/lib/udev/hwdb.d", "usr/lib/udev/hwdb.bin"}
 
-// unneeded are what takes space and nobody reads in a machine.
+// unneeded are files that take space and that no program reads in a machine.
 var unneeded = []string{"/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/bug/*", "/usr/share/lintian/*"}
 
-// tools are the ones that can make a root, best first: mmdebstrap is several times
-// faster, and can leave out what is not needed.
+// tools are the tools that can create a root, best first: mmdebstrap is several
+// times faster, and can leave out unneeded files.
 var tools = []string{"mmdebstrap", "debootstrap"}
 
-// ErrNoTool says that the host has none of the tools.
+// ErrNoTool means that the host has none of the tools.
 var ErrNoTool = errors.New("neither mmdebstrap nor debootstrap is installed: install one, such as by \"apt-get install mmdebstrap\", or bring an image from another host with \"capstan image import\"")
 
-// Tool finds one by a function such as exec.LookPath.
+// Tool finds a tool with a function such as exec.LookPath.
 func Tool(look func(string) (string, error)) (name, path string, err error) {
 	for _, name := range tools {
 		if path, err := look(name); err == nil {
@@ -71,13 +72,14 @@ func Tool(look func(string) (string, error)) (name, path string, err error) {
 	return "", "", ErrNoTool
 }
 
-// Inputs are what a root depends on.
+// Inputs returns the inputs of a root.
 func Inputs(o Options, tool string) []string {
 	o = o.complete()
 	return append([]string{Recipe, o.Suite, o.Mirror, tool, runtime.GOARCH}, include(o, tool)...)
 }
 
-// include are the packages that a tool is asked for; it adds what they depend on.
+// include returns the packages that a tool is asked to install; it adds their
+// dependencies.
 func include(o Options, tool string) []string {
 	if tool == "mmdebstrap" && slices.Contains(merged, o.Suite) {
 		return append(slices.Clone(packages), "usr-is-merged")
@@ -92,7 +94,7 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Arguments are those of a tool that makes a root in a folder.
+// Arguments returns the arguments with which a tool creates a root in a folder.
 func Arguments(o Options, tool, dir string) []string {
 	o = o.complete()
 	args := []string{"--variant=minbase", "--include=" + strings.Join(include(o, tool), ",")}
@@ -104,7 +106,7 @@ func Arguments(o Options, tool, dir string) []string {
 		for _, u := range unneeded {
 			args = append(args, "--dpkgopt=path-exclude="+u)
 		}
-		// Who passes a copyright on passes its text on.
+		// Images that are distributed must contain the copyright texts.
 		args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
 	}
 	args = append(args, o.Suite, dir)
@@ -114,13 +116,14 @@ func Arguments(o Options, tool, dir string) []string {
 	return args
 }
 
-// grace is how long a tool that is told to end may take to undo its mounts.
+// grace is the time limit for a stopped tool to undo its mounts.
 const grace = 20 * time.Second
 
-// maxOutput is how much of what a failed tool wrote is told: its last lines.
+// maxOutput is how much of a failed tool's output is part of the error: its last
+// lines.
 const maxOutput = 2000
 
-// Make makes a root in an empty folder. Only root can.
+// Make creates a root in an empty folder. It needs root.
 func Make(ctx context.Context, o Options, dir string) error {
 	name, path, err := Tool(exec.LookPath)
 	if err != nil {
@@ -129,8 +132,8 @@ func Make(ctx context.Context, o Options, dir string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a root with files of many owners is made by root alone: run it as root")
 	}
-	// debootstrap runs programs of the root, whose folder others must be able to
-	// enter; the store around it is closed.
+	// debootstrap runs programs of the root, whose folder other users must be able to
+	// enter; the store around it is not accessible to them.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func Make(ctx context.Context, o Options, dir string) error {
 	return clean(dir)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the data written to it.
 type tail []byte
 
 var _ io.Writer = (*tail)(nil)
@@ -161,8 +164,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// clean takes away what belongs to the making or to one machine: lists and caches of
-// packages, logs, identities, devices, and what the host's network is like; and what
+// clean removes files of the build or of one machine: lists and caches of packages,
+// logs, identities, devices, and the host's network configuration; and files that
 // no machine reads.
 func clean(root string) error {
 	var errs []error
@@ -180,7 +183,7 @@ func clean(root string) error {
 	return errors.Join(errs...)
 }
 
-// empty removes what is in a folder.
+// empty removes the content of a folder.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

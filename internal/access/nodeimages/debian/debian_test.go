@@ -61,8 +61,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestNoPackageComesForTheLayoutOfUsr has a release be made as it shall be, instead
-// of changed by a package that needs all of Perl.
+// TestNoPackageComesForTheLayoutOfUsr checks that a release is created with the
+// merged layout, instead of being changed by a package that needs all of Perl.
 func TestNoPackageComesForTheLayoutOfUsr(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -99,7 +99,7 @@ func TestInputsTellRootsApart(t *testing.T) {
 func TestWhatBelongsToOneMachineIsTakenAway(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	files := map[string]bool{ // those that stay
+	files := map[string]bool{ // whether the file stays
 		"dev/null": false, "etc/machine-id": false, "etc/resolv.conf": false, "var/log/dpkg.log": false, "var/lib/apt/lists/all": false, "var/cache/apt/archives/a.deb": false,
 		"usr/share/i18n/locales/C": false, "usr/lib/udev/hwdb.bin": false, "usr/lib/udev/hwdb.d/60-keyboard.hwdb": false, "usr/lib/udev/rules.d/a": true,
 		"etc/passwd": true, "var/lib/dpkg/status": true, "usr/bin/bash": true,

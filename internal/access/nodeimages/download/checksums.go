@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Checksum finds the SHA-256 digest of a file in what is published beside it: the
-// digest alone, or lines of digest and name as sha256sum writes them.
+// Checksum finds the SHA-256 digest of a file in the checksum file that is
+// published with it: the digest alone, or lines of digest and name as sha256sum
+// writes them.
 func Checksum(text, file string) (string, error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package download fetches files over HTTP that are known by their digest. A file
-// that was fetched in part is completed, and one that is not what its digest says is
-// never left in place.
+// Package download fetches files over HTTP and verifies their digest. It resumes a
+// partial download, and never leaves a file in place that does not match its
+// digest.
 package download
 
 import (
@@ -23,33 +23,32 @@ import (
 
 // Client fetches files.
 type Client struct {
-	// HTTP is asked for them. It needs no timeout for the whole of a request: one
-	// that stands still is ended by Idle.
+	// HTTP sends the requests. It needs no timeout for a whole request: Idle ends a
+	// stalled one.
 	HTTP *http.Client
-	// Attempts is how often a file is asked for, at least once; Pause is between the
-	// first and the second, and twice as long each time after.
+	// Attempts is how often a file is requested, at least once. Pause is the time
+	// between the first and the second attempt, and doubles each time after.
 	Attempts int
 	Pause    time.Duration
-	// Idle is how long no byte may come before a request counts as failed; 0 is for
-	// ever.
+	// Idle is how long a request may receive no byte before it fails; 0 is no limit.
 	Idle time.Duration
-	// Limit is how many bytes a file may have; 0 is any number.
+	// Limit is how many bytes a file may have; 0 is no limit.
 	Limit int64
-	// Progress is told how much of a file is there; nil is nobody.
+	// Progress is called with how much of a file has been received; it may be nil.
 	Progress func(url string, have, total int64)
 }
 
-// maxChecksums is far more than a file of checksums takes.
+// maxChecksums is far more than the size of a checksum file.
 const maxChecksums = 1 << 20
 
-// progressEvery is how many bytes lie between two reports, a percent of the larger
+// progressEvery is the number of bytes between two reports, a percent of the larger
 // files.
 const progressEvery = 1 << 20
 
-// maxRedirects is what Go's client follows by itself.
+// maxRedirects is the limit of Go's default client.
 const maxRedirects = 10
 
-// permanent is an answer that will not change by asking again.
+// permanent is an error that a retry would not change.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
@@ -75,9 +74,9 @@ func (c *Client) Text(ctx context.Context, url string) (string, error) {
 	return text.String(), err
 }
 
-// File fetches a file that has a SHA-256 digest, as hexadecimal digits. What is in
-// place already is kept if it has that digest; what an earlier attempt left of it
-// beside it is completed.
+// File fetches a file that has a SHA-256 digest, as hexadecimal digits. An existing
+// file is kept if it has that digest; a partial file of an earlier attempt is
+// completed.
 func (c *Client) File(ctx context.Context, url, file, sha256 string) error {
 	if digits, err := hex.DecodeString(sha256); err != nil || len(digits) != 32 {
 		return fmt.Errorf("get %s: %q is no SHA-256 digest", url, sha256)
@@ -91,14 +90,14 @@ func (c *Client) File(ctx context.Context, url, file, sha256 string) error {
 			return err
 		}
 		if err := check(part, sha256); err != nil {
-			// Whatever it was, it is of no use for the next attempt.
+			// It is of no use for the next attempt.
 			return errors.Join(err, os.Remove(part))
 		}
 		return os.Rename(part, file)
 	})
 }
 
-// check compares a file with a digest.
+// check compares the digest of a file.
 func check(file, sha256 string) error {
 	have, err := tree.FileDigest(file)
 	if err != nil {
@@ -110,7 +109,7 @@ func check(file, sha256 string) error {
 	return nil
 }
 
-// complete asks for what a file has not yet, and calls alive when some comes.
+// complete requests the rest of a file, and calls alive when data arrives.
 func (c *Client) complete(ctx context.Context, url, part string, alive func()) (err error) {
 	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -129,9 +128,9 @@ func (c *Client) complete(ctx context.Context, url, part string, alive func()) (
 	defer func() { _ = resp.Body.Close() }() // only read
 	switch {
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		return nil // all of it is there, or too much: its digest tells
+		return nil // all of it was received, or too much: the digest decides
 	case resp.StatusCode != http.StatusPartialContent || !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have)):
-		// The server sends the whole file, whatever was asked for.
+		// The server sends the whole file despite the range.
 		if have = 0; f.Truncate(0) != nil {
 			return permanent{fmt.Errorf("truncate %s", part)}
 		}
@@ -142,14 +141,14 @@ func (c *Client) complete(ctx context.Context, url, part string, alive func()) (
 	}
 	if _, err := io.Copy(&counter{w: f, alive: alive, tell: c.Progress, url: url, have: have, total: total, limit: c.Limit}, resp.Body); err != nil {
 		if _, ofDisk := errors.AsType[*fs.PathError](err); ofDisk {
-			return permanent{err} // asking again does not make room
+			return permanent{err} // a retry does not free space
 		}
 		return err
 	}
 	return nil
 }
 
-// get asks for a URL, from an offset on.
+// get requests a URL from an offset on.
 func (c *Client) get(ctx context.Context, url string, from int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -183,7 +182,7 @@ func (c *Client) get(ctx context.Context, url string, from int64) (*http.Respons
 	return nil, errors.Join(err, resp.Body.Close())
 }
 
-// retry tries until it works, no attempt is left, or another one would not help.
+// retry tries until it succeeds, no attempt is left, or a retry would not help.
 func (c *Client) retry(ctx context.Context, url string, try func(ctx context.Context, alive func()) error) error {
 	pause := c.Pause
 	for attempt := 1; ; attempt++ {
@@ -204,7 +203,7 @@ func (c *Client) retry(ctx context.Context, url string, try func(ctx context.Con
 	}
 }
 
-// once tries once, and gives up when nothing comes for a while.
+// once tries once, and gives up when no data arrives for a while.
 func (c *Client) once(ctx context.Context, try func(ctx context.Context, alive func()) error) error {
 	if c.Idle <= 0 {
 		return try(ctx, func() {})
@@ -220,7 +219,7 @@ func (c *Client) once(ctx context.Context, try func(ctx context.Context, alive f
 	return err
 }
 
-// counter tells how far a file is.
+// counter reports the progress of a file.
 type counter struct {
 	w                 io.Writer
 	alive             func()

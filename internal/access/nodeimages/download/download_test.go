@@ -40,9 +40,9 @@ func whole(w http.ResponseWriter, r *http.Request) {
 func TestFile(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		before  string // what an earlier attempt left
+		before  string // left by an earlier attempt
 		answers []func(http.ResponseWriter, *http.Request)
-		ranges  string // what was asked for, in order
+		ranges  string // of the requests, in order
 		want    string // of the error
 	}{
 		"it is there": {

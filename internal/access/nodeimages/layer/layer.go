@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layer makes a node of a Debian: the configuration of systemd, containerd,
-// kubelet and cloud-init, and the programs.
+// Package layer turns a Debian into a node: it adds the configuration of systemd,
+// containerd, kubelet and cloud-init, and the programs.
 package layer
 
 import (
@@ -20,27 +20,29 @@ import (
 //go:embed files
 var files embed.FS
 
-// Recipe is counted up when the same programs give another layer for a reason that
-// Digest does not see.
+// Recipe is incremented when the same programs result in another layer for a reason
+// that Digest does not include.
 const Recipe = "layer 1"
 
-// Contents are what a layer has besides its configuration.
+// Contents are the parts of a layer in addition to its configuration.
 type Contents struct {
 	// Sandbox is the reference of the image that holds the namespaces of Pods.
 	Sandbox string
-	// Programs go into the path, Plugins where containerd looks for those of CNI.
+	// Programs are installed in the path, Plugins in containerd's folder for CNI
+	// plugins.
 	Programs, Plugins []string
 }
 
-// folders are needed by what comes later: machines put configuration of their own
-// into those of /etc.
+// folders are needed by later steps: machines add their own configuration to those
+// of /etc.
 var folders = []string{"etc/containerd/conf.d", "etc/capstan/kubelet.d", "etc/cni/net.d", "opt/cni/bin", "usr/local/bin", "usr/lib/modules"}
 
 // enabled are the services that start with a machine.
 var enabled = []string{"containerd.service", "kubelet.service"}
 
-// masked are the units of Debian that make no sense in a container: hardware, disks
-// and consoles that it has not, clocks and packages that are the host's.
+// masked are the units of Debian that are useless in a container: for hardware,
+// disks and consoles that it does not have, and for clocks and packages, which are
+// the host's.
 var masked = strings.Fields(`
 	apt-daily-upgrade.service apt-daily-upgrade.timer apt-daily.service apt-daily.timer
 	console-getty.service container-getty@.service getty@.service getty.target serial-getty@.service autovt@.service
@@ -63,7 +65,7 @@ var masked = strings.Fields(`
 	systemd-update-utmp-runlevel.service systemd-journal-flush.service systemd-journald-audit.socket tmp.mount
 `)
 
-// Inputs are what a layer depends on besides its contents.
+// Inputs returns the inputs of a layer in addition to its contents.
 func Inputs(c Contents) ([]string, error) {
 	inputs := []string{Recipe, c.Sandbox}
 	inputs = append(append(append(inputs, folders...), enabled...), masked...)
@@ -78,7 +80,7 @@ func Inputs(c Contents) ([]string, error) {
 	return inputs, err
 }
 
-// Make makes the layer in an empty folder.
+// Make creates the layer in an empty folder.
 func Make(dir string, c Contents) error {
 	for _, d := range append(slices.Clone(folders), "etc/systemd/system/multi-user.target.wants") {
 		if err := makeFolder(dir, d); err != nil {
@@ -101,13 +103,14 @@ func Make(dir string, c Contents) error {
 			errs = append(errs, install(p, filepath.Join(dir, to, filepath.Base(p))))
 		}
 	}
-	// Machines have an identity each; an empty one is given by whoever starts them.
+	// Each machine has its own identity; an empty file is filled by the program that
+	// starts it.
 	errs = append(errs, os.WriteFile(filepath.Join(dir, "etc/machine-id"), nil, 0o444))
 	return errors.Join(errs...)
 }
 
-// makeFolder makes one with those above it, as folders of a system are, whatever the
-// permissions are that new folders get here.
+// makeFolder creates a folder and its parents with the usual permissions of system
+// folders, regardless of the default permissions of new folders.
 func makeFolder(dir, name string) error {
 	for at := range parents(name) {
 		full := filepath.Join(dir, at)
@@ -133,7 +136,7 @@ func parents(name string) func(func(string) bool) {
 	}
 }
 
-// config writes the files of configuration.
+// config writes the configuration files.
 func config(dir string, c Contents) error {
 	return fs.WalkDir(files, "files", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || name == "files" {
@@ -155,8 +158,8 @@ func config(dir string, c Contents) error {
 	})
 }
 
-// install puts a program into place. It is copied, not linked: a layer is an
-// outcome of its own, with permissions of its own.
+// install copies a program into place. It is not linked: a layer is a separate
+// result with its own permissions.
 func install(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {

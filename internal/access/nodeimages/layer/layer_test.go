@@ -114,7 +114,7 @@ func TestCloudInitHasWhatBootstrapDataUses(t *testing.T) {
 		t.Errorf("datasources %v, network %v, keeps its name %v", c.Datasources, c.Network, c.KeepHostname)
 	}
 	all := slices.Concat(c.Init, c.Config, c.Final)
-	// What internal/pure/cloudinit writes.
+	// The modules that internal/pure/cloudinit writes.
 	for _, module := range []string{"bootcmd", "write_files", "disk_setup", "mounts", "users_groups", "ntp", "runcmd", "scripts_user"} {
 		if !slices.Contains(all, module) {
 			t.Errorf("module %s is missing", module)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package modules makes the parts of a node from source, wholly through Go modules:
-// where no releases and no registry can be reached, the module proxy is enough.
+// Package modules builds the parts of a node from source, using only Go modules:
+// the module proxy is enough if neither releases nor a registry can be reached.
 package modules
 
 import (
@@ -25,21 +25,21 @@ import (
 //go:embed pause/main.go
 var pauseSource []byte
 
-// recipe is counted up when the same inputs give another outcome.
+// recipe is incremented when the same inputs give another result.
 const recipe = "modules 1"
 
-// Source makes parts with the go command.
+// Source builds parts with the go command.
 type Source struct {
-	// Go is the command, by default the go in the path.
+	// Go is the command, by default go in the path.
 	Go string
-	// Env is what it sees of the environment.
+	// Env is its environment.
 	Env []string
 }
 
-// Name is what images say about where their parts came from.
+// Name is the origin of the parts, which images record.
 func (s *Source) Name() string { return "modules" }
 
-// Check says what is missing on this host.
+// Check returns an error that names what is missing on this host.
 func (s *Source) Check() error {
 	var errs []error
 	for _, tool := range []struct{ command, remedy string }{
@@ -53,8 +53,8 @@ func (s *Source) Check() error {
 	return errors.Join(errs...)
 }
 
-// Programs makes the executables of a node: its programs in one folder, its plugins
-// in another.
+// Programs builds the executables of a node: its programs in one folder, its
+// plugins in another.
 func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions) (programs, plugins []string, err error) {
 	for _, name := range parts.Programs() {
 		file, err := s.program(ctx, c, v, name)
@@ -73,8 +73,8 @@ func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions)
 	return programs, plugins, nil
 }
 
-// Image makes the archive of an image that kubeadm names. Some hold programs of the
-// system as well, which are taken from its root.
+// Image builds the archive of an image that kubeadm names. Some images also contain
+// programs of the system, which are taken from its root.
 func (s *Source) Image(ctx context.Context, c *steps.Cache, v parts.Versions, image parts.Image, root steps.Outcome) (string, error) {
 	inputs := []string{recipe, image.Ref}
 	var files []ocitar.File
@@ -105,7 +105,7 @@ func (s *Source) Image(ctx context.Context, c *steps.Cache, v parts.Versions, im
 		files, inputs = append(files, tools...), append(inputs, root.Digest)
 	}
 	for _, f := range files[:1] {
-		inputs = append(inputs, f.From) // its folder is named by what it was made from
+		inputs = append(inputs, f.From) // its folder name depends on its inputs
 	}
 	o, err := c.Do(ctx, steps.Step{Name: "image-" + image.Name, Inputs: inputs, Make: func(_ context.Context, dir string) error {
 		return ocitar.Write(filepath.Join(dir, image.Name+".tar"), image.Ref, entrypoint, files)
@@ -113,8 +113,9 @@ func (s *Source) Image(ctx context.Context, c *steps.Cache, v parts.Versions, im
 	return filepath.Join(o.Dir, image.Name+".tar"), err
 }
 
-// proxyTools are what kube-proxy calls, by its name in the image: where it lies in
-// the root of a node. Which rules it writes is decided by its configuration.
+// proxyTools are the programs that kube-proxy runs: their path in the root of a
+// node, by the name in the image. The configuration of kube-proxy decides which
+// rules it writes.
 var proxyTools = map[string]string{
 	"/usr/sbin/nft":               "/usr/sbin/nft",
 	"/usr/sbin/iptables":          "/usr/sbin/xtables-nft-multi",
@@ -125,7 +126,7 @@ var proxyTools = map[string]string{
 	"/usr/sbin/ip6tables-restore": "/usr/sbin/xtables-nft-multi",
 }
 
-// program builds one and returns its file.
+// program builds a program and returns its file.
 func (s *Source) program(ctx context.Context, c *steps.Cache, v parts.Versions, name string) (string, error) {
 	p, ok := recipes(v)[name]
 	if !ok {
@@ -151,7 +152,7 @@ func (s *Source) program(ctx context.Context, c *steps.Cache, v parts.Versions, 
 	return filepath.Join(o.Dir, name), err
 }
 
-// wrap makes the module that a program is built in.
+// wrap creates the module in which a program is built.
 func (s *Source) wrap(ctx context.Context, c *steps.Cache, w wrapper) (steps.Outcome, error) {
 	inputs := append([]string{recipe, w.module, w.version}, w.packages...)
 	return c.Do(ctx, steps.Step{Name: "module-" + w.name(), Inputs: inputs, Make: func(ctx context.Context, dir string) error {
@@ -181,12 +182,12 @@ func (s *Source) wrap(ctx context.Context, c *steps.Cache, w wrapper) (steps.Out
 		if err := s.run(ctx, dir, nil, "mod", "tidy"); err != nil {
 			return err
 		}
-		// What the build needs is fetched here, so that a build needs no network.
+		// Dependencies are fetched here, so that a build needs no network.
 		return s.run(ctx, dir, nil, "mod", "download")
 	}})
 }
 
-// pause builds what holds the namespaces of Pods.
+// pause builds the program that holds the namespaces of Pods.
 func (s *Source) pause(ctx context.Context, c *steps.Cache) (string, error) {
 	toolchain, err := s.version(ctx)
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *Source) pause(ctx context.Context, c *steps.Cache) (string, error) {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(source) }() // nothing of it is needed
+		defer func() { _ = os.RemoveAll(source) }() // none of it is needed later
 		if err := os.WriteFile(filepath.Join(source, "main.go"), pauseSource, 0o600); err != nil {
 			return err
 		}
@@ -206,7 +207,7 @@ func (s *Source) pause(ctx context.Context, c *steps.Cache) (string, error) {
 	return filepath.Join(o.Dir, "pause"), err
 }
 
-// version is that of the go command.
+// version returns the version of the go command.
 func (s *Source) version(ctx context.Context) (string, error) {
 	text, err := s.output(ctx, "", nil, "env", "GOVERSION")
 	return strings.TrimSpace(text), err
@@ -224,17 +225,16 @@ func (s *Source) run(ctx context.Context, dir string, env []string, args ...stri
 	return err
 }
 
-// grace is how long a go command that is told to end may take to remove its
-// temporary files.
+// grace is the time limit for a stopped go command to remove its temporary files.
 const grace = 10 * time.Second
 
-// maxOutput is how much of what a failed command wrote is told: its last lines,
-// where compilers say what is wrong.
+// maxOutput is how much of a failed command's output is part of the error: its last
+// lines, where compilers report the cause.
 const maxOutput = 2000
 
 func (s *Source) output(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, s.goCommand(), args...)
-	// A workspace of the user's would change what is built.
+	// A workspace of the user would change the build.
 	cmd.Dir, cmd.Env = dir, append(append(append([]string(nil), s.Env...), "GOWORK=off"), env...)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, grace
 	var out, talk bytes.Buffer

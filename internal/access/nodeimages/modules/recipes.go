@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/parts"
 )
 
-// program is how one is built.
+// program describes how a program is built.
 type program struct {
 	wrapper wrapper
 	main    string
@@ -18,12 +18,13 @@ type program struct {
 	cgo     bool
 }
 
-// etcd and coredns have versions of their own, which kubeadm chooses: they stand in
-// for Kubernetes' in the versions that an image is made with.
+// imageVersions returns the versions with which an image is built: etcd and coredns
+// have their own versions, which kubeadm chooses, and which replace Kubernetes'
+// there.
 func imageVersions(v parts.Versions, image parts.Image) parts.Versions {
 	switch image.Name {
 	case "etcd":
-		release, _, _ := strings.Cut(image.Tag, "-") // what follows counts builds of the image
+		release, _, _ := strings.Cut(image.Tag, "-") // the rest counts builds of the image
 		v.Kubernetes = "v" + strings.TrimPrefix(release, "v")
 	case "coredns":
 		v.Kubernetes = image.Tag
@@ -31,7 +32,7 @@ func imageVersions(v parts.Versions, image parts.Image) parts.Versions {
 	return v
 }
 
-// recipes says how each program of a node and of its images is built.
+// recipes returns how each program of a node and of its images is built.
 func recipes(v parts.Versions) map[string]program {
 	all := map[string]program{}
 	k8s := wrapper{module: "k8s.io/kubernetes", version: v.Kubernetes, staging: stagingVersion(v.Kubernetes)}
@@ -45,8 +46,8 @@ func recipes(v parts.Versions) map[string]program {
 	add(all, wrapper{module: "github.com/coredns/coredns", version: v.Kubernetes}, stripped, "")
 	etcd := wrapper{module: "go.etcd.io/etcd/server/v3", version: v.Kubernetes, packages: []string{"go.etcd.io/etcd/server/v3"}}
 	all["etcd"] = program{wrapper: etcd, main: etcd.module, flags: stripped}
-	// runc needs C to enter namespaces. It is linked statically, so that it runs
-	// whatever C library the host has that it was built on.
+	// runc needs C to enter namespaces. It is linked statically, so that it does not
+	// depend on the C library of the host on which it was built.
 	runc := wrapper{module: "github.com/opencontainers/runc", version: v.Runc, packages: []string{"github.com/opencontainers/runc"}}
 	all["runc"] = program{wrapper: runc, main: runc.module, cgo: true,
 		flags: []string{"-tags", "seccomp netgo osusergo", "-ldflags", "-s -w -linkmode external -extldflags -static"}}
@@ -55,7 +56,7 @@ func recipes(v parts.Versions) map[string]program {
 
 var stripped = []string{"-ldflags", "-s -w"}
 
-// add notes the programs of a module by the last parts of their paths.
+// add adds the programs of a module under the last parts of their paths.
 func add(all map[string]program, w wrapper, flags []string, paths ...string) {
 	for _, p := range paths {
 		w.packages = append(w.packages, path.Join(w.module, p))
@@ -65,8 +66,8 @@ func add(all map[string]program, w wrapper, flags []string, paths ...string) {
 	}
 }
 
-// kubernetesFlags tell programs of Kubernetes their version, which they tell each
-// other: a kubelet without one is refused.
+// kubernetesFlags set the version of Kubernetes programs, which they exchange: a
+// kubelet without one is refused.
 func kubernetesFlags(version string) []string {
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	set := func(name, value string) string {

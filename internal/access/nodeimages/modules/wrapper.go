@@ -10,32 +10,32 @@ import (
 	"strings"
 )
 
-// wrapper is a module that has another one's packages among its dependencies, so
-// that their programs can be built in the versions that the other one chose.
+// wrapper is a module that depends on the packages of another one, so that their
+// programs can be built with the dependency versions that the other one selects.
 type wrapper struct {
 	module, version string
 	packages        []string
 	// gomod is the go.mod of the module.
 	gomod string
 	// staging is the version of the modules that it replaces by folders of its own
-	// repository, which are not in what the proxy has of it; empty if there are none.
+	// repository, which the proxy does not have; empty if there are none.
 	staging string
 }
 
 var (
 	replaced = regexp.MustCompile(`(?m)^\s*(?:replace\s+)?(\S+) => \./staging/`)
 	goLine   = regexp.MustCompile(`(?m)^go (\S+)$`)
-	// majorSuffix is what the path of a module ends with from its version 2 on.
+	// majorSuffix matches the end of a module's path from version 2 on.
 	majorSuffix = regexp.MustCompile(`/v\d+$`)
 	godebug     = regexp.MustCompile(`(?m)^godebug [^(\s].*$`)
 )
 
-// name is the last part of the module's path that says what it is.
+// name returns the last significant part of the module's path.
 func (w wrapper) name() string {
 	return path.Base(majorSuffix.ReplaceAllString(w.module, ""))
 }
 
-// goMod is the wrapper's go.mod.
+// goMod returns the wrapper's go.mod.
 func (w wrapper) goMod() (string, error) {
 	version := goLine.FindStringSubmatch(w.gomod)
 	if version == nil {
@@ -56,7 +56,8 @@ func (w wrapper) goMod() (string, error) {
 	return b.String(), nil
 }
 
-// imports is a file that makes the programs dependencies. It is never compiled.
+// imports returns a file that makes the programs dependencies. It is never
+// compiled.
 func (w wrapper) imports() string {
 	packages := slices.Clone(w.packages)
 	slices.Sort(packages)
@@ -69,7 +70,8 @@ func (w wrapper) imports() string {
 	return b.String()
 }
 
-// stagingVersion is the version of the modules beside Kubernetes: v0.36.3 of v1.36.3.
+// stagingVersion is the version of Kubernetes' staging modules: v0.36.3 for
+// v1.36.3.
 func stagingVersion(kubernetes string) string {
 	return "v0." + strings.TrimPrefix(kubernetes, "v1.")
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// File is one of an image: a copy of a file of this host, or a link.
+// File is a file of an image: a copy of a file of this host, or a link.
 type File struct {
 	Path string // in the image
-	From string // here
+	From string // on this host
 	Link string // instead of From
 }
 
-// Write writes an image of one layer, in which all files are root's and executable.
-// The same files give the same image.
+// Write writes an image of one layer, in which all files belong to root and are
+// executable. The same files give the same image.
 func Write(archive, ref string, entrypoint []string, files []File) error {
 	layer, err := layerOf(files)
 	if err != nil {
@@ -62,7 +62,7 @@ func Save(archive, ref string, image v1.Image) error {
 	return nil
 }
 
-// rootFS is that of an image which has its layers already.
+// rootFS returns the root file system of an image with its layers.
 func rootFS(image v1.Image) v1.RootFS {
 	config, err := image.ConfigFile()
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"strings"
 )
 
-// Programs returns the files of an image that has programs of a system: the
-// programs, by their paths in the image, with all libraries that they load. Where
-// they lie in the root of the system are the values.
+// Programs returns the files of an image with programs of a system: the programs,
+// by their paths in the image, with all libraries that they load. The values of
+// programs are their paths in the root of the system.
 func Programs(root string, programs map[string]string) ([]File, error) {
 	found := map[string]File{}
-	for _, link := range []string{"bin", "lib", "lib64", "sbin"} { // as all Debians have them
+	for _, link := range []string{"bin", "lib", "lib64", "sbin"} { // as in all Debian releases
 		found["/"+link] = File{Path: "/" + link, Link: "usr/" + link}
 	}
 	for _, at := range slices.Sorted(maps.Keys(programs)) {
@@ -56,7 +56,7 @@ func Programs(root string, programs map[string]string) ([]File, error) {
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// libraries adds what a program or library loads, and what that loads in turn.
+// libraries adds the libraries that a program or library loads, recursively.
 func libraries(root, file string, found map[string]File) error {
 	f, err := elf.Open(filepath.Join(root, file))
 	if err != nil {
@@ -86,7 +86,7 @@ func libraries(root, file string, found map[string]File) error {
 	return nil
 }
 
-// interpreter is what loads a program; empty for a library.
+// interpreter returns the loader of a program; empty for a library.
 func interpreter(f *elf.File) string {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -99,7 +99,8 @@ func interpreter(f *elf.File) string {
 	return ""
 }
 
-// library finds one by its name or path: as it is asked for, and as it is stored.
+// library finds a library by its name or path, and returns the requested and the
+// real path.
 func library(root, name string) (at, real string, err error) {
 	candidates := []string{name}
 	if !path.IsAbs(name) {
@@ -124,11 +125,11 @@ func library(root, name string) (at, real string, err error) {
 	return "", "", fs.ErrNotExist
 }
 
-// maxLinks is what Linux follows on one path.
+// maxLinks is the number of links that Linux follows in one path.
 const maxLinks = 40
 
-// resolve follows the links of a path as a process would whose root it is: also
-// those that begin at the root.
+// resolve follows the links of a path like a process whose root it is, including
+// absolute links.
 func resolve(root, name string) (string, error) {
 	at, rest := "/", strings.Split(strings.Trim(path.Clean(name), "/"), "/")
 	for links := 0; len(rest) > 0; {

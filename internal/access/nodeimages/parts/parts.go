@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parts says what a node consists of besides its operating system: which
-// programs and container images, and in which versions.
+// Package parts lists the parts of a node in addition to its operating system: its
+// programs and container images, with their versions.
 package parts
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Versions are those of the parts of a node.
+// Versions are the versions of the parts of a node.
 type Versions struct {
 	Kubernetes string `json:"kubernetes"` // v1.36.3
 	Containerd string `json:"containerd"` // v2.3.7
@@ -19,20 +19,20 @@ type Versions struct {
 	Plugins    string `json:"cni-plugins"`
 }
 
-// The versions of what Kubernetes does not choose. They serve every version of
-// Kubernetes that Capstan knows.
+// The versions of the parts that Kubernetes does not choose. They work with every
+// version of Kubernetes that Capstan supports.
 const (
 	containerdVersion = "v2.3.7"
 	runcVersion       = "v1.5.2"
 	pluginsVersion    = "v1.9.1"
 )
 
-// oldest is the first version of Kubernetes that node images are made for: kubelet
-// reads a folder of configuration since then without a feature gate, which machines
-// need.
+// oldest is the first version of Kubernetes with node images: since then kubelet
+// reads a configuration folder without a feature gate, which machines need.
 var oldest = semver.MustParse("1.30.0")
 
-// Defaults returns the versions for one of Kubernetes, such as v1.36.3.
+// Defaults returns the versions of the parts for a version of Kubernetes, such as
+// v1.36.3.
 func Defaults(kubernetes string) (Versions, error) {
 	v, err := semver.Parse(strings.TrimPrefix(kubernetes, "v"))
 	if err != nil || !strings.HasPrefix(kubernetes, "v") || len(v.Build) > 0 {
@@ -50,15 +50,15 @@ var programs = []string{"kubeadm", "kubelet", "kubectl", "containerd", "ctr", "c
 // Programs returns the names of the executables in the path of a node.
 func Programs() []string { return append([]string(nil), programs...) }
 
-// Plugins returns the names of the CNI plugins of a node: those that the network of
-// Capstan uses, and bridge, which is what most tutorials use.
+// Plugins returns the names of the CNI plugins of a node: those that Capstan's
+// network uses, and bridge, which most tutorials use.
 func Plugins() []string { return []string{"bridge", "host-local", "loopback", "portmap", "ptp"} }
 
 // Image is a reference to a container image, such as
 // registry.k8s.io/coredns/coredns:v1.14.2.
 type Image struct{ Ref, Name, Tag string }
 
-// ParseImage reads a reference that has a tag. Name is the last part of its path.
+// ParseImage parses a reference that has a tag. Name is the last part of its path.
 func ParseImage(ref string) (Image, error) {
 	slash := strings.LastIndex(ref, "/")
 	name, tag, ok := strings.Cut(ref[slash+1:], ":")
@@ -68,7 +68,7 @@ func ParseImage(ref string) (Image, error) {
 	return Image{ref, name, tag}, nil
 }
 
-// ParseImages reads what "kubeadm config images list" writes.
+// ParseImages parses the output of "kubeadm config images list".
 func ParseImages(text string) ([]Image, error) {
 	var images []Image
 	for line := range strings.Lines(text) {
@@ -85,7 +85,8 @@ func ParseImages(text string) ([]Image, error) {
 	return images, nil
 }
 
-// Sandbox returns the image among others that holds the namespaces of a Pod.
+// Sandbox returns, from a list of images, the one that holds the namespaces of a
+// Pod.
 func Sandbox(images []Image) (Image, error) {
 	for _, i := range images {
 		if i.Name == "pause" {
@@ -95,6 +96,6 @@ func Sandbox(images []Image) (Image, error) {
 	return Image{}, fmt.Errorf("kubeadm names no image %q, without which containerd starts no Pod", "pause")
 }
 
-// NetworkImage is the reference of the image of Capstan's own network, which its
-// add-on names.
+// NetworkImage is the reference of the image of Capstan's own network, as in its
+// add-on.
 const NetworkImage = "capstan.dev/network:v1"

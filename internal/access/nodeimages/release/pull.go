@@ -22,9 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/steps"
 )
 
-// Image fetches an image from its registry. What its tag names says the digests of
-// all the rest, and its layers are fetched by these, as files are: one that was
-// fetched in part is completed.
+// Image fetches an image from its registry. Its tag is resolved to digests, by
+// which its layers are fetched like files: a partial download is resumed.
 func (s *Source) Image(ctx context.Context, c *steps.Cache, _ parts.Versions, image parts.Image, _ steps.Outcome) (string, error) {
 	file := image.Name + ".tar"
 	o, err := c.Do(ctx, steps.Step{Name: "pull-" + image.Name, Inputs: []string{recipe, image.Ref, runtime.GOARCH}, Resumes: true, Make: func(ctx context.Context, dir string) error {
@@ -41,7 +40,7 @@ func (s *Source) Image(ctx context.Context, c *steps.Cache, _ parts.Versions, im
 	return filepath.Join(o.Dir, file), err
 }
 
-// pull returns an image for this host, whose layers are in a folder.
+// pull returns an image for this host with its layers in a folder.
 func (s *Source) pull(ctx context.Context, image, dir string) (v1.Image, error) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
@@ -74,7 +73,7 @@ func (s *Source) pull(ctx context.Context, image, dir string) (v1.Image, error) 
 	return pulled{got, dir}, nil
 }
 
-// pulled is an image whose layers are in a folder, by the digits of their digests.
+// pulled is an image with its layers in a folder, by the digits of their digests.
 type pulled struct {
 	v1.Image
 	dir string
@@ -96,11 +95,11 @@ func (p pulled) Layers() ([]v1.Layer, error) {
 	return all, nil
 }
 
-// layer is one that has been fetched into a file.
+// layer is a layer that has been fetched into a file.
 type layer struct {
 	v1.Layer
 	file string
 }
 
-// Compressed implements v1.Layer: it is as the registry has it.
+// Compressed implements v1.Layer: the file is as in the registry.
 func (l layer) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release takes the parts of a node from the releases of their projects:
+// Package release gets the parts of a node from the releases of their projects:
 // programs with their published checksums, and images from their registry.
 package release
 
@@ -27,32 +27,33 @@ import (
 // Source fetches parts.
 type Source struct {
 	Client *download.Client
-	// Transport is what registries are asked by.
+	// Transport sends the requests to registries.
 	Transport http.RoundTripper
-	// Kubernetes and GitHub are where releases are, by default dl.k8s.io and
+	// Kubernetes and GitHub are the servers of releases, by default dl.k8s.io and
 	// github.com.
 	Kubernetes, GitHub string
 }
 
-// recipe is counted up when the same inputs give another outcome.
+// recipe is incremented when the same inputs give another result.
 const recipe = "release 2"
 
-// Name is what images say about where their parts came from.
+// Name is the origin of the parts, which images record.
 func (s *Source) Name() string { return "release" }
 
-// Check finds nothing missing: whether releases can be reached shows when they are
-// fetched.
+// Check always returns nil: fetching shows whether releases can be reached.
 func (s *Source) Check() error { return nil }
 
 // artifact is a file of a release.
 type artifact struct {
 	url, checksums string
-	// members are what is wanted of an archive; a file that is none is the program.
+	// members are the files to extract from an archive; without any, the file is the
+	// program itself.
 	members []string
 	program string
 }
 
-// artifacts are all that a node needs, for an architecture as Go names it.
+// artifacts returns all files that a node needs, for an architecture as Go names
+// it.
 func (s *Source) artifacts(v parts.Versions, arch string) map[string]artifact {
 	kubernetes, github := s.Kubernetes, s.GitHub
 	if kubernetes == "" {
@@ -99,7 +100,7 @@ func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions)
 	return programs, plugins, nil
 }
 
-// fetch fetches a file of a release, and takes out of it what is wanted.
+// fetch fetches a file of a release and extracts its members.
 func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact) (string, error) {
 	file := path.Base(a.url)
 	got, err := c.Do(ctx, steps.Step{Name: "download-" + n, Inputs: []string{recipe, a.url}, Resumes: true, Make: func(ctx context.Context, dir string) error {
@@ -114,7 +115,7 @@ func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact
 		if err := s.Client.File(ctx, a.url, filepath.Join(dir, file), sum); err != nil {
 			return err
 		}
-		return os.Chmod(filepath.Join(dir, file), 0o755) // here, as what follows links it
+		return os.Chmod(filepath.Join(dir, file), 0o755) // here, because later steps link it
 	}})
 	if err != nil {
 		return "", err
@@ -129,11 +130,11 @@ func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact
 	return o.Dir, err
 }
 
-// maxProgram is more than the largest program that is released, some 130 MiB.
+// maxProgram is more than the largest released program, some 130 MiB.
 const maxProgram = 1 << 30
 
-// extract takes files out of a compressed archive by the last part of their names;
-// where they lie in it does not matter.
+// extract extracts files from a compressed archive by their base names, from any
+// folder in it.
 func extract(archive, dir string, members []string) error {
 	f, err := os.Open(archive)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// archive is a compressed one with files.
+// archive returns a compressed archive with files.
 func archive(t *testing.T, names ...string) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -83,7 +83,7 @@ func archive(t *testing.T, names ...string) []byte {
 	return buf.Bytes()
 }
 
-// site serves releases, and counts what is fetched of each file.
+// site serves releases, and counts the requests for each file.
 func site(t *testing.T, replace map[string][]byte) (*Source, map[string]int) {
 	t.Helper()
 	files, fetched := map[string][]byte{}, map[string]int{}
@@ -128,7 +128,7 @@ func TestProgramsAreFetchedOnce(t *testing.T) {
 	t.Parallel()
 	s, fetched := site(t, nil)
 	dir := t.TempDir()
-	for range 2 { // the second time, another process
+	for range 2 { // the second round represents another process
 		c := cache(t, dir)
 		programs, plugins, err := s.Programs(t.Context(), c, versions)
 		if err != nil {
@@ -248,13 +248,13 @@ func TestAnImageIsPulledForThisHost(t *testing.T) {
 	}
 }
 
-// breaking is a registry whose connections break in the middle of a layer, as often
-// as it says. It notes what was asked for of layers.
+// breaking is a registry whose connections break in the middle of a layer, a given
+// number of times. It records the requests for layers.
 type breaking struct {
 	http.Handler
 	layers  map[string]bool // their paths
 	breaks  int
-	replace string // what layers are, if that is not what they should be
+	replace string // the content of layers, if it is not the expected one
 	asked   []string
 }
 
@@ -297,7 +297,7 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 		"all goes well":                  {0, 1, "", "all", ""},
 		"the connection breaks":          {1, 1, "", "all,bytes=100-", ""},
 		"it breaks until nobody asks":    {2, 1, "", "all,bytes=100-", "unexpected EOF"},
-		"and a build goes on afterwards": {2, 2, "", "all,bytes=100-,bytes=100-", ""}, // what breaks begins anew
+		"and a build goes on afterwards": {2, 2, "", "all,bytes=100-,bytes=100-", ""}, // a broken download starts again
 		"it is another layer":            {0, 1, "evil", "all,all", "it has digest sha256:"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -347,7 +347,8 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 	}
 }
 
-// push puts an image of one layer into a registry, and tells the digest of that.
+// push pushes an image of one layer to a registry and returns the digest of the
+// layer.
 func push(t *testing.T, ref string) (name.Tag, v1.Image, v1.Hash) {
 	t.Helper()
 	tag, err := name.NewTag(ref)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package steps keeps the outcome of each step of a long piece of work, so that work
-// which was interrupted goes on where it stopped, and what two pieces have in common
-// is done once.
+// Package steps stores the result of each step of a long task, so that an
+// interrupted task continues where it stopped, and steps that two tasks share are
+// executed once.
 package steps
 
 import (
@@ -22,48 +22,50 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 )
 
-// Step makes something out of inputs.
+// Step creates something from inputs.
 type Step struct {
-	// Name says what it makes, for people; a file name.
+	// Name names the result in messages; a file name.
 	Name string
-	// Inputs are all that the outcome depends on: versions, digests of the outcomes
-	// of other steps, the number of the recipe. Another input is another outcome.
+	// Inputs are everything that the result depends on: versions, digests of the
+	// results of other steps, the number of the recipe. Other inputs give another
+	// result.
 	Inputs []string
-	// Resumes says that Make goes on with what it finds in its folder. Others find
-	// it empty.
+	// Resumes means that Make continues with the files in its folder. For other steps
+	// the folder is empty.
 	Resumes bool
-	// Make makes the outcome in a folder. It is called again after a failure.
+	// Make creates the result in a folder. It is called again after a failure.
 	Make func(ctx context.Context, dir string) error
 }
 
-// Outcome is what a step has made.
+// Outcome is the result of a step.
 type Outcome struct {
 	Dir    string // must not be changed
-	Digest string // of all in it, package tree
+	Digest string // of the folder, by package tree
 }
 
-// Cache is a folder of outcomes. One process at a time may work in it.
+// Cache is a folder of results. One process at a time may use it.
 type Cache struct {
-	// Progress is told what begins and what was there already; nil is nobody.
+	// Progress is called with steps that start and results that exist; it may be nil.
 	Progress func(string)
 
 	dir  string
 	lock *os.File
-	done map[string]Outcome // in this process, by folder: they are looked at once
+	done map[string]Outcome // in this process, by folder: each is verified once
 }
 
-// ErrBusy says that another process works in the folder.
+// ErrBusy means that another process uses the folder.
 var ErrBusy = errors.New("another build works in this folder: wait for its end")
 
-// The files of a Cache: an outcome and its digest beside it, or what is unfinished.
+// The files of a Cache: a result and its digest in a file next to it, or an
+// unfinished result.
 const (
 	lockFile   = "lock"
 	digestFile = ".digest"
 	unfinished = ".unfinished"
 )
 
-// Open takes a folder, which is made if it is not there. If another process works in
-// it, the error is ErrBusy.
+// Open opens a folder, which is created if it does not exist. If another process
+// uses it, the error is ErrBusy.
 func Open(dir string, progress func(string)) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -81,10 +83,10 @@ func Open(dir string, progress func(string)) (*Cache, error) {
 	return &Cache{Progress: progress, dir: dir, lock: lock, done: map[string]Outcome{}}, nil
 }
 
-// Close lets others work in the folder.
+// Close releases the folder for other processes.
 func (c *Cache) Close() error { return c.lock.Close() }
 
-// Clear removes all outcomes of a folder in which nobody works.
+// Clear removes all results of a folder that no process uses.
 func Clear(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -96,8 +98,8 @@ func Clear(dir string) error {
 	return errors.Join(os.RemoveAll(dir), c.Close())
 }
 
-// Do returns the outcome of a step, and makes it if it is not there. An outcome that
-// is not any more what was made is made anew.
+// Do returns the result of a step, and creates it if it does not exist. It creates
+// a result again that has been changed.
 func (c *Cache) Do(ctx context.Context, s Step) (Outcome, error) {
 	dir := filepath.Join(c.dir, s.Name+"-"+Key(s.Inputs))
 	if o, ok := c.done[dir]; ok {
@@ -155,7 +157,7 @@ func (c *Cache) make(ctx context.Context, s Step, dir string) (Outcome, error) {
 	if err := os.Rename(work, dir); err != nil {
 		return Outcome{}, err
 	}
-	// The digest comes last: without it there is no outcome.
+	// The digest is written last: without it there is no result.
 	return Outcome{Dir: dir, Digest: digest}, os.WriteFile(dir+digestFile, []byte(digest), 0o600)
 }
 
@@ -165,13 +167,13 @@ func (c *Cache) tell(format string, args ...any) {
 	}
 }
 
-// keyDigits are enough for inputs to differ: 64 bits.
+// keyDigits are enough to distinguish inputs: 64 bits.
 const keyDigits = 16
 
-// Key is what inputs are kept under.
+// Key returns the key for inputs.
 func Key(inputs []string) string {
 	text, err := json.Marshal(inputs)
-	if err != nil { // strings always have JSON
+	if err != nil { // strings can always be encoded
 		text = []byte(strings.Join(inputs, "\x00"))
 	}
 	sum := sha256.Sum256(text)

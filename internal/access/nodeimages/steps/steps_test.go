@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// write is a step that counts how often it is made.
+// write returns a step that counts its executions.
 func write(count *int, text string, inputs ...string) Step {
 	return Step{Name: "text", Inputs: inputs, Make: func(_ context.Context, dir string) error {
 		*count++
@@ -49,7 +49,7 @@ func TestAStepIsMadeOnceForItsInputs(t *testing.T) {
 	if err != nil || made != 2 || other.Digest == first.Digest {
 		t.Errorf("with other inputs: %v, %v, made %d times", other, err, made)
 	}
-	_ = c.Close() // another process comes
+	_ = c.Close() // represents another process
 	c = open(t, dir)
 	c.Progress = func(line string) { told = append(told, line) }
 	if o, err := c.Do(t.Context(), write(&made, "one", "a")); err != nil || o != first || made != 2 {
@@ -68,7 +68,7 @@ func TestAnOutcomeThatWasChangedIsMadeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Close() // another process comes
+	_ = c.Close() // represents another process
 	c = open(t, dir)
 	if err := os.WriteFile(filepath.Join(o.Dir, "text"), []byte("two"), 0o600); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestWhatWasInterruptedGoesOnIfItCan(t *testing.T) {
 			if _, err := c.Do(t.Context(), step); !errors.Is(err, failed) || !strings.HasPrefix(err.Error(), "make download: ") {
 				t.Fatalf("got %v, want that of the step, with its name", err)
 			}
-			_ = c.Close() // the process ends
+			_ = c.Close() // represents the end of the process
 			step.Make = func(_ context.Context, dir string) error {
 				return os.WriteFile(filepath.Join(dir, "whole"), nil, 0o600)
 			}

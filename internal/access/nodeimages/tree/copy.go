@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Copy makes a copy of a folder, which must not be there yet. A file is linked if
-// linked says so of its path in the folder, and both lie on one file system; its
-// contents are shared then, and must not be written in place. All others are
-// copied.
+// Copy copies a folder to a path that must not exist yet. A file is linked if
+// linked returns true for its path in the folder and both are on one file system;
+// its contents are then shared and must not be written in place. All other files
+// are copied.
 func Copy(ctx context.Context, from, to string, linked func(path string) bool) error {
 	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil {
@@ -66,7 +66,7 @@ func copyOne(from, to string, kind fs.FileMode, linked bool) error {
 }
 
 // takeAttributes gives a file the owner, permissions, extended attributes and time
-// of another. Permissions come after the owner, whose change takes setuid away.
+// of another. Permissions are set after the owner, since changing it clears setuid.
 func takeAttributes(from, to string, st *unix.Stat_t) error {
 	var own unix.Stat_t
 	if err := unix.Lstat(to, &own); err != nil {
@@ -88,13 +88,13 @@ func takeAttributes(from, to string, st *unix.Stat_t) error {
 		}
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return nil // a link has neither permissions nor a time that anyone asks for
+		return nil // the permissions and time of a link do not matter
 	}
 	if err := unix.Chmod(to, uint32(st.Mode&0o7777)); err != nil {
 		return &fs.PathError{Op: "chmod", Path: to, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil // folders get new times by what is put into them
+		return nil // the times of folders change when files are added
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, to, []unix.Timespec{st.Atim, st.Mtim}, 0)
 }

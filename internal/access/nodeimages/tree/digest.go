@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tree treats a folder with all that lies in it as one value: it has a
-// digest and a size, is copied by hard links, and travels as a tar archive that
+// Package tree treats a folder with its content as one value: it has a digest and a
+// size, can be copied by hard links, and can be transferred as a tar archive that
 // need not be trusted.
 package tree
 
@@ -21,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Digest returns the digest of a folder as "sha256:" and 64 digits: of the names,
-// kinds, permissions, owners and contents of all in it. Times do not count, and
-// neither do hard links, so that a copy has the digest of its original.
+// Digest returns the digest of a folder as "sha256:" and 64 digits. It includes
+// names, kinds, permissions, owners and contents, but neither times nor hard links,
+// so that a copy has the digest of its original.
 func Digest(ctx context.Context, dir string) (string, error) {
 	sum := sha256.New()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -43,8 +43,8 @@ func Digest(ctx context.Context, dir string) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// describe says in a line all that counts of one file. Names are quoted: a line
-// break in one must not look like the next file.
+// describe returns one line with everything of a file that the digest includes.
+// Names are quoted: a line break in one must not look like the next file.
 func describe(dir, path string, e fs.DirEntry) (string, error) {
 	name, err := filepath.Rel(dir, path)
 	if err != nil {
@@ -91,7 +91,7 @@ func FileDigest(path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Size returns how many bytes a folder takes on disk. What several names refer to
+// Size returns how many bytes a folder takes on disk. A file with several names
 // counts once.
 func Size(dir string) (int64, error) {
 	var bytes int64
@@ -113,12 +113,11 @@ func Size(dir string) (int64, error) {
 	return bytes, err
 }
 
-// blockSize is the unit of Stat_t.Blocks, whatever that of the file system is.
+// blockSize is the unit of Stat_t.Blocks on every file system.
 const blockSize = 512
 
-// isWhiteout reports whether a file is what overlayfs puts where a lower layer has
-// a file that is gone: a device in form alone, that anyone may make and nobody can
-// open.
+// isWhiteout reports whether a file is overlayfs's marker for a deleted file of a
+// lower layer: formally a device, which every user may create and none can open.
 func isWhiteout(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
@@ -135,20 +134,20 @@ func kindOf(mode uint32) string {
 	return "file of an unknown kind"
 }
 
-// kept are the extended attributes that belong to a file: what a program may do,
-// and what overlayfs notes in the layers that containerd unpacks. All others are of
-// the host, such as labels of SELinux.
+// kept reports whether an extended attribute belongs to a file: capabilities, and
+// what overlayfs records in the layers that containerd unpacks. All others belong
+// to the host, such as labels of SELinux.
 func kept(name string) bool {
 	return name == "security.capability" || strings.HasPrefix(name, "trusted.overlay.")
 }
 
-// attributesOf returns the extended attributes of a file that are kept, as
-// name=value in order.
+// attributesOf returns the extended attributes of a file for which kept is true,
+// sorted, as name=value.
 func attributesOf(path string) ([]string, error) {
 	buf := make([]byte, 1<<10)
 	n, err := unix.Llistxattr(path, buf)
 	if errors.Is(err, unix.ERANGE) {
-		buf = make([]byte, 1<<16) // what the kernel allows at most
+		buf = make([]byte, 1<<16) // the kernel's maximum
 		n, err = unix.Llistxattr(path, buf)
 	}
 	if errors.Is(err, unix.ENOTSUP) {

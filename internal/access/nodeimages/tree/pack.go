@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributePrefix is how PAX records name extended attributes.
+// attributePrefix starts the names of extended attributes in PAX records.
 const attributePrefix = "SCHILY.xattr."
 
-// Pack writes a folder into an archive, below name. It is the same, byte for byte,
-// for folders of the same digest.
+// Pack writes a folder into an archive, below name. The result is the same, byte
+// for byte, for folders of the same digest.
 func Pack(ctx context.Context, w *tar.Writer, dir, name string) error {
 	p := packer{w: w, dir: dir, name: name, first: map[uint64]string{}}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -39,7 +39,7 @@ func Pack(ctx context.Context, w *tar.Writer, dir, name string) error {
 type packer struct {
 	w         *tar.Writer
 	dir, name string
-	first     map[uint64]string // by which name a file that has several came first
+	first     map[uint64]string // the first name of a file that has several
 }
 
 func (p *packer) add(path string, e fs.DirEntry) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-// plant makes a folder with files of each kind that is kept.
+// plant creates a folder with files of each supported kind.
 func plant(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "tree")
@@ -140,7 +140,7 @@ func pack(t *testing.T, dir string) []byte {
 	return buf.Bytes()
 }
 
-// unpack unpacks an archive, and returns the folder that is around what it holds.
+// unpack unpacks an archive, and returns the folder that contains the result.
 func unpack(t *testing.T, archive []byte, limits Limits) (string, error) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "in", "to")

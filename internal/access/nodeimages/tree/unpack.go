@@ -17,31 +17,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits bound what an archive may unfold to; 0 is nothing at all.
+// Limits limit what an archive may unpack to; 0 is nothing at all.
 type Limits struct {
 	Files int   // folders, files and links
 	Bytes int64 // of their contents
 }
 
-// Unpacker puts what archives hold into a folder. The archive is not trusted:
-// nothing is written outside the folder, whatever names and links it holds; a
-// device, pipe or socket is refused; and so is what exceeds the limits.
+// Unpacker unpacks archives into a folder. The archive is not trusted: no name or
+// link makes it write outside the folder; it refuses devices, pipes and sockets,
+// and archives that exceed the limits.
 type Unpacker struct {
 	root   *os.Root
 	limits Limits
 	modes  []folderMode
-	// whole says that owners are set: only root may.
+	// whole is true if owners are set: only root may.
 	whole bool
 }
 
-// folderMode is what a folder gets in the end: until then it must be writable.
+// folderMode is the final mode of a folder: until then it must be writable.
 type folderMode struct {
 	name string
 	mode fs.FileMode
 }
 
-// NewUnpacker unpacks into a folder, which is there. Owners are kept if the process
-// is root's; else all belongs to its user.
+// NewUnpacker returns an Unpacker for an existing folder. It sets owners if the
+// process runs as root; otherwise all files belong to its user.
 func NewUnpacker(dir string, limits Limits) (*Unpacker, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -50,10 +50,10 @@ func NewUnpacker(dir string, limits Limits) (*Unpacker, error) {
 	return &Unpacker{root: root, limits: limits, whole: os.Geteuid() == 0}, nil
 }
 
-// Close sets the permissions of folders, and ends the work.
+// Close sets the permissions of folders and releases resources.
 func (u *Unpacker) Close() error {
 	var errs []error
-	for _, f := range slices.Backward(u.modes) { // inner ones first: an outer one may lock us out
+	for _, f := range slices.Backward(u.modes) { // inner ones first: an outer one may deny access
 		errs = append(errs, u.root.Chmod(f.name, f.mode))
 	}
 	return errors.Join(append(errs, u.root.Close())...)
@@ -105,7 +105,7 @@ func (u *Unpacker) add(h *tar.Header, r io.Reader) error {
 	return fmt.Errorf("entries of type %q (devices, pipes) are refused", h.Typeflag)
 }
 
-// local returns a name of an archive as one below the folder.
+// local converts a name in an archive to one below the folder.
 func local(name string) (string, error) {
 	clean := path.Clean(strings.TrimSuffix(name, "/"))
 	if name == "" || !filepath.IsLocal(clean) || strings.ContainsRune(name, 0) {
@@ -114,8 +114,8 @@ func local(name string) (string, error) {
 	return clean, nil
 }
 
-// refuseThroughLink refuses a name that has a symbolic link on its way. The root
-// would keep it inside, but what an archive makes is then not what its names say.
+// refuseThroughLink refuses a name with a symbolic link in its path. The os.Root
+// would keep it inside, but the result would differ from the archive's names.
 func (u *Unpacker) refuseThroughLink(name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		info, err := u.root.Lstat(dir)
@@ -162,7 +162,7 @@ func (u *Unpacker) file(name string, h *tar.Header, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// whiteout makes what overlayfs has where a lower layer's file is gone.
+// whiteout creates overlayfs's marker for a deleted file of a lower layer.
 func (u *Unpacker) whiteout(name string) error {
 	dir, err := u.root.Open(path.Dir(name))
 	if err != nil {
@@ -189,7 +189,7 @@ func setAttributes(f *os.File, h *tar.Header) error {
 	return nil
 }
 
-// mode is the permissions of an entry, as Go writes them.
+// mode returns the permissions of an entry as a Go file mode.
 func mode(h *tar.Header) fs.FileMode {
 	m := fs.FileMode(h.Mode & 0o777)
 	for bit, is := range map[int64]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeWhiteout makes what overlayfs has where a lower layer's file is gone.
+// makeWhiteout creates overlayfs's marker for a deleted file of a lower layer.
 func makeWhiteout(dir *os.File, name string) error {
 	return unix.Mknodat(int(dir.Fd()), name, unix.S_IFCHR, 0)
 }

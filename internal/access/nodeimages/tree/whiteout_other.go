@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// makeWhiteout says that there is no overlayfs here.
+// makeWhiteout returns an error: overlayfs is not available here.
 func makeWhiteout(*os.File, string) error {
 	return errors.New("a file that is gone from a lower layer can be kept on Linux alone: import the image there")
 }

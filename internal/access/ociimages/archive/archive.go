@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archive reads images from files: folders and archives in the layout of OCI,
-// and archives that "docker save" writes.
+// Package archive reads images from files: folders and archives in the OCI layout,
+// and archives of "docker save".
 package archive
 
 import (
@@ -25,29 +25,30 @@ import (
 type Archive struct {
 	root  *os.Root         // of a folder
 	file  *os.File         // of an archive
-	parts map[string]piece // where in it files lie, by their names
-	tmp   string           // for what has to be a file of its own
-	// docker has the files of an archive of docker save by digests that we made.
+	parts map[string]piece // positions of the files in it, by their names
+	tmp   string           // for content that needs a separate file
+	// docker has the files of an archive of docker save by digests that were computed
+	// here.
 	docker map[v1.Hash]string
-	made   map[v1.Hash][]byte // manifests that we made
+	made   map[v1.Hash][]byte // manifests that were created here
 }
 
-// piece is where a file lies in an archive.
+// piece is the position of a file in an archive.
 type piece struct{ at, size int64 }
 
-// ErrNoImages says that a file holds no images.
+// ErrNoImages means that a file contains no images.
 var ErrNoImages = errors.New("this holds no images: neither index.json of an OCI layout nor manifest.json of docker save is there")
 
 const (
-	// maxText is what any file but a layer may have.
+	// maxText is the size limit of any file except layers.
 	maxText = 4 << 20
-	// maxPieces is far more than archives hold: some files for each layer.
+	// maxPieces is far more than archives contain: some files for each layer.
 	maxPieces = 100_000
 )
 
-// Open opens a folder or an archive, which may be compressed. The folder is an OCI layout,
-// or has one in "layout", as build/image writes it. It writes below tmp
-// what is needed, up to limit bytes; removing that is for the caller.
+// Open opens a folder or an archive, which may be compressed. The folder is an OCI
+// layout, or has one in "layout", as build/image writes it. Open writes files of up
+// to limit bytes below tmp, which the caller must remove.
 func Open(file, tmp string, limit int64) (*Archive, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -70,7 +71,7 @@ func Open(file, tmp string, limit int64) (*Archive, error) {
 	return a, nil
 }
 
-// Close ends the work.
+// Close closes the files.
 func (a *Archive) Close() error {
 	if a.root != nil {
 		return a.root.Close()
@@ -78,8 +79,8 @@ func (a *Archive) Close() error {
 	return a.file.Close()
 }
 
-// find notes where the files of an archive lie, and unfolds it for that if it is
-// compressed.
+// find records the positions of the files in an archive. It decompresses the
+// archive first if needed.
 func (a *Archive) find(limit int64) error {
 	if err := a.expand(limit); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (a *Archive) find(limit int64) error {
 		if err != nil {
 			return fmt.Errorf("read the archive: %w", err)
 		}
-		// The reader takes whole blocks, so the contents begin where the file is at.
+		// The reader reads whole blocks, so the contents start at the file's offset.
 		at, err := a.file.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return err
@@ -101,7 +102,7 @@ func (a *Archive) find(limit int64) error {
 		if h.Typeflag == tar.TypeReg {
 			a.parts[path.Clean(h.Name)] = piece{at, h.Size}
 		}
-		if h.Typeflag == tar.TypeSymlink { // as older versions of docker save write a layer that is there twice
+		if h.Typeflag == tar.TypeSymlink { // older versions of docker save write a repeated layer so
 			if p, ok := a.parts[path.Join(path.Dir(h.Name), h.Linkname)]; ok {
 				a.parts[path.Clean(h.Name)] = p
 			}
@@ -112,7 +113,7 @@ func (a *Archive) find(limit int64) error {
 	}
 }
 
-// expand makes of an archive that is compressed one that is not.
+// expand decompresses an archive.
 func (a *Archive) expand(limit int64) (err error) {
 	compressed, err := decompress.Compressed(a.file)
 	if err != nil || !compressed {
@@ -189,7 +190,7 @@ func (a *Archive) readJSON(name string, into any) error {
 	return err
 }
 
-// blob is the name of what has a digest.
+// blob returns the file name of a digest.
 func (a *Archive) blob(h v1.Hash) string {
 	if name, ok := a.docker[h]; ok {
 		return name
@@ -197,7 +198,7 @@ func (a *Archive) blob(h v1.Hash) string {
 	return path.Join("blobs", h.Algorithm, h.Hex)
 }
 
-// Manifest returns what a digest stands for, which is not compared with it.
+// Manifest returns the manifest of a digest, without verifying it.
 func (a *Archive) Manifest(_ context.Context, h v1.Hash) ([]byte, error) {
 	if made, ok := a.made[h]; ok {
 		return made, nil
@@ -205,12 +206,12 @@ func (a *Archive) Manifest(_ context.Context, h v1.Hash) ([]byte, error) {
 	return a.read(a.blob(h))
 }
 
-// Config returns a configuration, which is not compared with its digest.
+// Config returns a configuration, without verifying its digest.
 func (a *Archive) Config(_ context.Context, d v1.Descriptor) ([]byte, error) {
 	return a.read(a.blob(d.Digest))
 }
 
-// Layer opens a layer, as it is compressed there.
+// Layer opens a layer with its stored compression.
 func (a *Archive) Layer(_ context.Context, d v1.Descriptor) (io.ReadCloser, error) {
 	r, _, err := a.open(a.blob(d.Digest))
 	return r, err

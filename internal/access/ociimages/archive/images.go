@@ -16,22 +16,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is one that an archive holds.
+// Image is an image in an archive.
 type Image struct {
-	// Names are those that the archive gives it; there may be none.
+	// Names are its names in the archive; there may be none.
 	Names []string
-	// Manifest is that of an image or an index.
+	// Manifest is the digest of an image or an index.
 	Manifest v1.Hash
 }
 
-// The annotations by which an index names its images. That of containerd has the
+// The annotations with which an index names its images. That of containerd has the
 // whole name; that of the layout may be a tag alone.
 const (
 	wholeName = "io.containerd.image.name"
 	refName   = "org.opencontainers.image.ref.name"
 )
 
-// Images lists what the archive holds.
+// Images lists the images in the archive.
 func (a *Archive) Images() ([]Image, error) {
 	var index v1.IndexManifest
 	err := a.readJSON("index.json", &index)
@@ -58,8 +58,8 @@ func (a *Archive) Images() ([]Image, error) {
 	return all, nil
 }
 
-// ofIndex gathers the names of each image: one that has several is there several
-// times.
+// ofIndex collects the names of each image: an image with several names has several
+// entries.
 func ofIndex(index v1.IndexManifest) (all []Image) {
 	for _, d := range index.Manifests {
 		n := slices.IndexFunc(all, func(i Image) bool { return i.Manifest == d.Digest })
@@ -77,16 +77,16 @@ func ofIndex(index v1.IndexManifest) (all []Image) {
 	return all
 }
 
-// saved is an image as docker save lists it.
+// saved is an image in the list of docker save.
 type saved struct {
 	Config   string
 	RepoTags []string
 	Layers   []string
 }
 
-// make makes a manifest for an image of docker save, which has none. Its layers go by
-// what they unfold to, which is what their digests are when they are not compressed;
-// who reads them finds out whether they are.
+// make creates a manifest for an image of docker save, which has none. Its layers
+// are named by the digests of their uncompressed content, which are theirs if they
+// are not compressed; reading them shows whether they are.
 func (a *Archive) make(s saved) (v1.Hash, error) {
 	text, err := a.read(s.Config)
 	if err != nil {

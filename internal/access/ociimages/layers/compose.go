@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Compose makes, in a folder that is empty, the root of an image from its unpacked
-// layers, lowest first. What a layer hides is hidden before the layer adds anything,
-// wherever in it that is said.
+// Compose creates the root of an image from its unpacked layers, lowest first, in
+// an empty folder. The whiteouts of a layer are applied before its files are added,
+// independent of their order in the layer.
 func Compose(ctx context.Context, unpacked []string, dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // whoever the Pod's user is enters
+	if err := os.Chmod(dir, 0o755); err != nil { // any user of the Pod may enter
 		return err
 	}
 	c := &composer{root: root}
@@ -86,8 +86,8 @@ func (c *composer) hide(e *entry) error {
 	return nil
 }
 
-// add makes what an entry says. What was there gives way, but for a folder that is
-// named again.
+// add creates the file of an entry. It replaces what exists, except a folder by the
+// same folder.
 func (c *composer) add(e *entry) error {
 	if e.Kind == whiteout || e.Kind == opaque {
 		return nil
@@ -114,7 +114,7 @@ func (c *composer) add(e *entry) error {
 				return err
 			}
 		}
-		// Permissions come after the owner, whose change may take some away.
+		// Permissions are set after the owner, since changing it may clear some.
 		return errors.Join(c.own(name, e), c.root.Chmod(name, permissions(e)))
 	case file:
 		return c.link(dir, name, e)
@@ -133,7 +133,7 @@ func (c *composer) own(name string, e *entry) error {
 	return c.root.Lchown(name, e.User, e.Group)
 }
 
-// link gives a file of the layer its name.
+// link links a file of the layer to its name.
 func (c *composer) link(dir, name string, e *entry) error {
 	from := filepath.Join(c.layer, filesDir, strconv.Itoa(e.Number))
 	f, err := c.root.Open(dir)
@@ -150,7 +150,7 @@ func (c *composer) link(dir, name string, e *entry) error {
 	return nil
 }
 
-// copy is for what has more names than the file system allows.
+// copy copies files with more names than the file system allows.
 func (c *composer) copy(from, name string, e *entry) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -182,12 +182,12 @@ func (c *composer) same(name, to string) error {
 	return c.root.Link(to, name)
 }
 
-// maxLinks is what Linux follows on one path.
+// maxLinks is the number of links that Linux follows in one path.
 const maxLinks = 40
 
-// resolve returns where a folder of the image is, following links as a process does
-// whose root the image is: they begin at that root, or end there when they climb. A
-// folder that is missing is made, if it may be.
+// resolve returns the path of a folder of the image. It follows links like a
+// process whose root is the image: absolute links start at that root, and ".." does
+// not leave it. A missing folder is created if create is true.
 func (c *composer) resolve(name string, create bool) (string, error) {
 	at, rest := ".", strings.Split(path.Clean(name), "/")
 	for links := 0; len(rest) > 0; {
@@ -197,7 +197,7 @@ func (c *composer) resolve(name string, create bool) (string, error) {
 		case "", ".":
 			continue
 		case "..":
-			at = path.Dir(at) // that of the root is the root
+			at = path.Dir(at) // the parent of the root is the root
 			continue
 		}
 		next := path.Join(at, part)
@@ -207,7 +207,7 @@ func (c *composer) resolve(name string, create bool) (string, error) {
 			if err := c.root.Mkdir(next, 0o755); err != nil {
 				return "", err
 			}
-			if err := c.root.Chmod(next, 0o755); err != nil { // whatever the umask
+			if err := c.root.Chmod(next, 0o755); err != nil { // independent of the umask
 				return "", err
 			}
 			at = next

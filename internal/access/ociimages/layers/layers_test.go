@@ -19,8 +19,8 @@ import (
 
 var generous = Limits{Files: 1000, Bytes: 1 << 20}
 
-// archive makes a layer of lines: "d NAME", "f NAME CONTENT", "l NAME TARGET",
-// "h NAME TARGET", "c NAME", "p NAME", "x NAME" (a kind that is not known).
+// archive returns a layer for lines: "d NAME", "f NAME CONTENT", "l NAME TARGET",
+// "h NAME TARGET", "c NAME", "p NAME", "x NAME" (an unknown kind).
 func archive(t testing.TB, lines ...string) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -64,8 +64,8 @@ func archive(t testing.TB, lines ...string) []byte {
 	return buf.Bytes()
 }
 
-// build unpacks layers and makes a root of them, in a folder beside which lies what
-// must not be reached.
+// build unpacks layers and composes a root from them, in a folder next to a file
+// that must not be reached.
 func build(t testing.TB, l Limits, layers ...[]byte) (root string, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,7 +97,7 @@ func build(t testing.TB, l Limits, layers ...[]byte) (root string, err error) {
 	return root, err
 }
 
-// show lists what a root holds: folders, files with what is in them, links.
+// show lists the content of a root: folders, files with their content, links.
 func show(t testing.TB, root string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -302,8 +302,8 @@ func TestACutLayerIsNoLayer(t *testing.T) {
 	}
 }
 
-// FuzzLayers feeds archives that need not be any: whatever they are, nothing outside
-// the root changes, and the root holds folders, files and links alone.
+// FuzzLayers uses arbitrary data as archives: in every case nothing outside the
+// root changes, and the root contains only folders, files and links.
 func FuzzLayers(f *testing.F) {
 	f.Add(archive(f, "d a", "f a/b 1", "l up ../..", "f up/outside evil"), archive(f, "f .wh.a", "h b up/outside"))
 	f.Add(archive(f, "l a /", "f a/c 1", "f a/.wh..wh..opq"), archive(f, "d a", "f ../x y"))

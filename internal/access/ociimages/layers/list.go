@@ -11,30 +11,30 @@ import (
 	"path/filepath"
 )
 
-// An unpacked layer is a folder: what it holds in a list, and the contents of its
-// files beside that, by number.
+// An unpacked layer is a folder: a list of its entries, and next to it the contents
+// of its files, by number.
 const (
 	listFile = "list.json"
 	filesDir = "files"
 )
 
-// The kinds of entries. Letters, so that a list can be read by people.
+// The kinds of entries. Letters make a list readable.
 const (
 	folder   = "folder"
 	file     = "file"
 	symlink  = "symlink"
 	hardlink = "hardlink"
 	whiteout = "whiteout" // hides one name of the layers below
-	opaque   = "opaque"   // hides all that the layers below have in a folder
+	opaque   = "opaque"   // hides everything in a folder of the layers below
 )
 
-// entry is one of a layer, in the order of the archive. Names are bytes, as in an
-// archive: nothing says that they are text.
+// entry is an entry of a layer, in the order of the archive. Names are bytes, as in
+// an archive: they need not be text.
 type entry struct {
 	Kind   string `json:"kind"`
 	Name   []byte `json:"name"`
-	Link   []byte `json:"link,omitempty"` // of links: where to
-	Mode   int64  `json:"mode,omitempty"` // permissions and sticky, nothing else
+	Link   []byte `json:"link,omitempty"` // of links: the target
+	Mode   int64  `json:"mode,omitempty"` // only permissions and sticky bit
 	User   int    `json:"user,omitempty"`
 	Group  int    `json:"group,omitempty"`
 	Number int    `json:"number,omitempty"` // of files: the name of its contents

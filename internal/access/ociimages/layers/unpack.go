@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layers unpacks the layers of container images, for whose contents nobody
-// vouches, and puts root folders together from them.
+// Package layers unpacks the untrusted layers of container images, and composes
+// root folders from them.
 //
-// A layer is unpacked into a list and numbered files, so that no name in it is the
-// name of anything here. Names count only when the root folder of an image is made,
-// below an os.Root: no name and no link leads out of it. Files are hard links to
-// those of their layer, so that what several images share is there once.
+// A layer is unpacked into a list and numbered files, so that no name in it becomes
+// a file name on the host. Names are only used to compose the root folder of an
+// image, below an os.Root: no name and no link leads out of it. Files are hard
+// links to those of their layer, so that files that several images share exist
+// once.
 package layers
 
 import (
@@ -25,46 +26,46 @@ import (
 	"time"
 )
 
-// Limits bound what one layer may unfold to; 0 is nothing at all.
+// Limits limit what one layer may unpack to; 0 is nothing at all.
 type Limits struct {
-	// Files are folders, files, links and whiteouts.
+	// Files is the number of folders, files, links and whiteouts.
 	Files int
-	// Bytes are those of the archive, and those of the contents of its files.
+	// Bytes limits the size of the archive, and that of the contents of its files.
 	Bytes int64
 }
 
-// Layer is one that was unpacked.
+// Layer is an unpacked layer.
 type Layer struct {
-	// Digest is that of the archive without its compression: "sha256:" and 64 digits.
+	// Digest is the digest of the uncompressed archive: "sha256:" and 64 digits.
 	Digest string
-	// Bytes are the contents of its files.
+	// Bytes is the size of the contents of its files.
 	Bytes int64
 }
 
-// ErrTooLarge says that a layer exceeds its limits.
+// ErrTooLarge means that a layer exceeds its limits.
 var ErrTooLarge = errors.New("the layer unfolds to more than is accepted")
 
 const (
-	// maxName is the longest path that Linux takes, and maxPart its longest part.
+	// maxName is the longest path that Linux accepts, and maxPart its longest part.
 	maxName = 4096
 	maxPart = 255
-	// maxNames bounds all names of a layer: five times those of a large Debian.
+	// maxNames limits all names of a layer: five times those of a large Debian.
 	maxNames = 64 << 20
-	// lastID is what owners beyond the range of a Pod become: the kernel shows such an
-	// owner so, too.
+	// lastID replaces owners beyond the range of a Pod: the kernel shows such owners
+	// so, too.
 	lastID = 65534
 )
 
-// The names by which a layer hides what is below it.
+// The names with which a layer hides files of the layers below.
 const (
 	hides     = ".wh."
 	hidesAll  = ".wh..wh..opq"
-	hidesSelf = ".wh..wh." // what aufs keeps for itself
+	hidesSelf = ".wh..wh." // reserved by aufs
 )
 
-// Unpack unpacks a layer, an archive that is not compressed any more, into a folder
-// that is empty. It reads r to its end. Devices and pipes are left out, and so are
-// set-id bits and extended attributes: a Pod has no use for them.
+// Unpack unpacks a layer, an uncompressed archive, into an empty folder. It reads r
+// to its end. It omits devices, pipes, set-id bits and extended attributes: a Pod
+// has no use for them.
 func Unpack(ctx context.Context, r io.Reader, dir string, l Limits) (Layer, error) {
 	if err := os.Mkdir(filepath.Join(dir, filesDir), 0o700); err != nil {
 		return Layer{}, err
@@ -80,14 +81,14 @@ func Unpack(ctx context.Context, r io.Reader, dir string, l Limits) (Layer, erro
 	if err != nil {
 		return Layer{}, err
 	}
-	// What follows the end of the archive is a part of what has the digest.
+	// Data after the end of the archive is part of the digest.
 	if _, err := io.Copy(io.Discard, bounded); err != nil {
 		return Layer{}, fmt.Errorf("read the layer: %w", err)
 	}
 	return Layer{Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Bytes: l.Bytes - u.limits.Bytes}, nil
 }
 
-// bounded reads until it is told to stop, or too much has come.
+// bounded reads until its context ends or the limit is exceeded.
 type bounded struct {
 	ctx  context.Context
 	r    io.Reader
@@ -162,7 +163,7 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		}
 		e.Kind, e.Link = hardlink, []byte(to)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
-		return nil // a Pod has a /dev of its own
+		return nil // a Pod has its own /dev
 	default:
 		return fmt.Errorf("entries of type %q are refused", h.Typeflag)
 	}
@@ -175,7 +176,7 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 	return u.list.encoder.Encode(e)
 }
 
-// hide notes what an entry hides that only looks like a file.
+// hide records what an entry hides that only looks like a file.
 func (u *unpacker) hide(e *entry, dir, base string) error {
 	hidden := strings.TrimPrefix(base, hides)
 	switch {
@@ -191,14 +192,14 @@ func (u *unpacker) hide(e *entry, dir, base string) error {
 	return u.list.encoder.Encode(e)
 }
 
-// content writes what a file holds.
+// content writes the content of a file.
 func (u *unpacker) content(e *entry, at time.Time, r io.Reader) (err error) {
 	name := filepath.Join(u.dir, filesDir, strconv.Itoa(e.Number))
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	// The size of a header is a promise, and a sparse file has more than comes in.
+	// The size in a header is not trusted, and a sparse file is larger than its data.
 	n, err := io.Copy(f, io.LimitReader(r, u.limits.Bytes+1))
 	if u.limits.Bytes -= n; err == nil && u.limits.Bytes < 0 {
 		err = ErrTooLarge
@@ -209,8 +210,8 @@ func (u *unpacker) content(e *entry, at time.Time, r io.Reader) (err error) {
 	return errors.Join(err, f.Chmod(permissions(e)), f.Close(), os.Chtimes(name, at, at))
 }
 
-// local returns a name of an archive as one below its root: an absolute one is meant
-// so. One that climbs is refused, wherever it ends.
+// local converts a name in an archive to one below its root, including absolute
+// names. It refuses names with "..", wherever they end.
 func local(name string) (string, error) {
 	clean := path.Clean("./" + name)
 	switch {
@@ -237,8 +238,8 @@ func owner(id int) int {
 	return id
 }
 
-// permissions are those of an entry on this host. Who is not root has to be able to
-// read what is his, and to remove it.
+// permissions returns the permissions of an entry on this host. A user other than
+// root must be able to read and remove the files.
 func permissions(e *entry) os.FileMode {
 	mode := os.FileMode(e.Mode & 0o777)
 	if e.Mode&0o1000 != 0 {

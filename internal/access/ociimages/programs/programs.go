@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package programs makes images of programs that need nothing else: certificates of
-// authorities, a user that is not root, and a folder for what is temporary. Of the
-// same programs it makes the same images, byte for byte.
+// Package programs builds images of programs that only need certificates of
+// authorities, a user other than root, and a folder for temporary files. The same
+// programs give the same images, byte for byte.
 package programs
 
 import (
@@ -25,7 +25,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// Options say what an image is beside its programs.
+// Options configure an image in addition to its programs.
 type Options struct {
 	// Created is the time of the image and all its files, to the second; zero is 1970.
 	Created time.Time
@@ -33,15 +33,15 @@ type Options struct {
 	Labels map[string]string
 }
 
-// User is as whom its programs run; its ID is the one that others use for that, too.
+// User is the user of its programs; its ID is the usual one for this purpose.
 const User = 65532
 
-// machines are what programs for an architecture say that they are for.
+// machines are the ELF machines of programs for an architecture.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// Image makes an image for Linux on an architecture of programs, files of this host,
-// which get their names at its root. The first is run. A program that needs a library
-// is refused, and one for another architecture.
+// Image builds an image for Linux on an architecture from programs, files of this
+// host, which are placed at its root. It runs the first. It refuses a program that
+// needs a library, and one for another architecture.
 func Image(arch string, files []string, o Options) (v1.Image, error) {
 	if len(files) == 0 {
 		return nil, errors.New("make an image: name a program")
@@ -50,7 +50,8 @@ func Image(arch string, files []string, o Options) (v1.Image, error) {
 		o.Created = time.Unix(0, 0)
 	}
 	o.Created = o.Created.UTC().Truncate(time.Second)
-	// What all images share is a layer of its own, so that it is kept once.
+	// Files that all images share are in a separate layer, so that they are stored
+	// once.
 	base, err := o.layer(system())
 	if err != nil {
 		return nil, fmt.Errorf("make an image: %w", err)
@@ -91,7 +92,7 @@ func Image(arch string, files []string, o Options) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// check refuses what cannot run in an image without libraries.
+// check refuses programs that cannot run in an image without libraries.
 func check(file, arch string) error {
 	machine, ok := machines[arch]
 	if !ok {
@@ -122,14 +123,14 @@ type entry struct {
 	content []byte
 }
 
-// system is what programs expect around them.
+// system returns the files that programs expect.
 func system() []entry {
 	var certificates bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint != nil {
-			continue // a file cannot say for whom such an authority may speak
+			continue // a file cannot express for which names such an authority may sign
 		}
-		_ = pem.Encode(&certificates, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes all
+		_ = pem.Encode(&certificates, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer accepts all data
 	}
 	return []entry{
 		{name: "etc", mode: 0o755, folder: true},

@@ -24,7 +24,7 @@ func program(t *testing.T, machine elf.Machine, name string) string {
 	if err := binary.Write(&b, binary.LittleEndian, header); err != nil {
 		t.Fatal(err)
 	}
-	b.WriteString(name) // no two programs are the same
+	b.WriteString(name) // makes each program different
 	file := filepath.Join(t.TempDir(), name)
 	if err := wholefile.WriteProgram(file, b.Bytes()); err != nil {
 		t.Fatal(err)

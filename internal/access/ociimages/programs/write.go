@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Write writes the images of one name, one for each architecture, into a folder that
-// must not be there: layout, which has all of them as one index, and an archive
+// Write writes the images of one name, one for each architecture, into a folder
+// that must not exist: layout, which has all of them as one index, and an archive
 // ARCHITECTURE.tar for each, which "docker load" and "ctr images import" read.
 func Write(dir, ref string, images ...v1.Image) error {
 	if err := write(dir, ref, images); err != nil {

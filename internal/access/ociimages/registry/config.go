@@ -13,21 +13,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// config is what a user's file says of registries.
+// config is the content of a user's registry file.
 type config struct {
 	Registries map[string]struct {
-		// Mirrors are asked before the registry, in order.
+		// Mirrors are tried before the registry, in order.
 		Mirrors []string `json:"mirrors,omitempty"`
-		// CAFile is a file of certificates that the registry is trusted by, beside
-		// those of the host; from the folder of this file.
+		// CAFile is a file of certificates with which the registry is trusted, in
+		// addition to those of the host; relative to the folder of this file.
 		CAFile string `json:"caFile,omitempty"`
-		// PlainHTTP says that the registry speaks no TLS.
+		// PlainHTTP is true if the registry does not use TLS.
 		PlainHTTP bool `json:"plainHTTP,omitempty"`
 	} `json:"registries"`
 }
 
-// Read adds to options what a file says of registries. If there is no such file,
-// they stay as they are.
+// Read adds the configuration of registries in a file to options. If the file does
+// not exist, they are unchanged.
 func (o Options) Read(file string) (Options, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func (o Options) Read(file string) (Options, error) {
 	return o, nil
 }
 
-// trusted are the authorities of the host, and those of a file.
+// trusted returns the authorities of the host and those of a file.
 func trusted(dir, file string) (*x509.CertPool, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)

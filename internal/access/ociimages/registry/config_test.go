@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// written writes a file of registries and what lies beside it.
+// written writes a file of registries and the files next to it.
 func written(t *testing.T, text string, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func written(t *testing.T, text string, files map[string][]byte) string {
 func TestARegistryIsTrustedByTheAuthorityOfTheFile(t *testing.T) {
 	t.Parallel()
 	f := unstarted("", nil)
-	f.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of who does not trust it
+	f.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs clients that do not trust it
 	f.StartTLS()
 	t.Cleanup(f.Close)
 	const image = "example.com/org/a:v1"

@@ -14,18 +14,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// maxAnswer is what any answer but a layer may have: manifests and configurations of
-// images have some kilobytes, and registries take 4 MiB at most.
+// maxAnswer is the size limit of any response except layers: manifests and
+// configurations of images have some kilobytes, and registries accept 4 MiB at
+// most.
 const maxAnswer = 8 << 20
 
-// markLarge is on requests for layers until they leave this host.
+// markLarge is a header of requests for layers until they leave this host.
 const markLarge = "Capstan-Large"
 
-// errTooLarge says that an answer exceeds maxAnswer.
+// errTooLarge means that a response exceeds maxAnswer.
 var errTooLarge = errors.New("the answer is larger than 8 MiB")
 
-// large marks requests whose answers may be large: whoever asks has a limit of its
-// own. It marks where these are redirected to, too.
+// large marks requests whose responses may be large: the caller has its own limit.
+// It also marks redirected requests.
 type large struct{ http.RoundTripper }
 
 func (l large) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -34,8 +35,8 @@ func (l large) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(r)
 }
 
-// guard lets no request leave without encryption, but for hosts that are plain; nil
-// is none. And it bounds answers, which those above it read whole.
+// guard refuses requests without encryption, except to hosts that are plain; nil is
+// none. It also limits responses, which the layers above it read whole.
 type guard struct {
 	inner http.RoundTripper
 	plain func(host string) bool
@@ -73,8 +74,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain makes of what went wrong at a registry what can be understood, without what
-// must not be told: addresses that hold signatures, and pages of text.
+// explain converts an error of a registry to an understandable one, without parts
+// that must not be shown: addresses with signatures, and long texts.
 func (r *Repository) explain(c *connection, err error) error {
 	if answer, ok := errors.AsType[*transport.Error](err); ok {
 		said := http.StatusText(answer.StatusCode)
@@ -98,7 +99,7 @@ func (r *Repository) explain(c *connection, err error) error {
 	return fmt.Errorf("ask %s for image %s: %w", c.host, r.image, err)
 }
 
-// abridged is an error of which less is said than it says.
+// abridged is an error with a shortened text.
 type abridged struct{ error }
 
 func (a *abridged) Error() string { return short(a.error.Error()) }
@@ -113,10 +114,10 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// maxText is how much of what others say is repeated.
+// maxText is how much of a text from a server is repeated.
 const maxText = 500
 
-// short is a text that others wrote, fit for a line of a terminal.
+// short makes a text from a server fit for a line of a terminal.
 func short(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

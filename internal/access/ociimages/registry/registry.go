@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry asks registries for manifests and layers of images, or mirrors of
-// them. Nothing that they say is believed: what has a digest is compared with it,
-// answers have limits, and nothing is said without encryption unless that was asked
-// for or stays on this host.
+// Package registry fetches manifests and layers of images from registries or their
+// mirrors. Registries are not trusted: content is verified with its digest,
+// responses have limits, and requests are encrypted unless plain HTTP was
+// configured or they stay on this host.
 package registry
 
 import (
@@ -30,46 +30,47 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/download"
 )
 
-// Options say how registries are asked. The zero value asks them as they are named,
-// by HTTPS, as nobody.
+// Options configure requests to registries. The zero value uses their names, HTTPS
+// and no credentials.
 type Options struct {
-	// Transport carries the requests; nil is one like Go's own.
+	// Transport sends the requests; nil is one like Go's default.
 	Transport http.RoundTripper
-	// Keychain knows credentials; nil has none.
+	// Keychain has credentials; nil has none.
 	Keychain authn.Keychain
-	// Mirrors are asked before a registry, in order, by its name in names of images,
-	// such as docker.io. Each is https://HOST[/PATH], or http:// if it speaks no TLS.
+	// Mirrors are tried before a registry, in order, by its name in names of images,
+	// such as docker.io. Each is https://HOST[/PATH], or http:// if it does not use
+	// TLS.
 	Mirrors map[string][]string
-	// PlainHTTP are registries that speak no TLS, as HOST or HOST:PORT. Those of this
-	// host may speak none without being listed.
+	// PlainHTTP are registries that do not use TLS, as HOST or HOST:PORT. Registries
+	// on this host need not be listed.
 	PlainHTTP []string
-	// Authorities are those by which registries and mirrors are trusted, as HOST or
-	// HOST:PORT; the others are trusted by those of the host.
+	// Authorities are those with which registries and mirrors are trusted, by HOST or
+	// HOST:PORT; for others those of the host are used.
 	Authorities map[string]*x509.CertPool
-	// Pause is between two attempts, and longer each time; 0 is a second.
+	// Pause is the time between two attempts, and increases each time; 0 is a second.
 	Pause time.Duration
 }
 
-// Client asks registries.
+// Client sends requests to registries.
 type Client struct {
 	o          Options
 	mirrors    map[string][]endpoint
-	transports map[string]http.RoundTripper // of those that have authorities of their own
+	transports map[string]http.RoundTripper // of hosts with separate authorities
 }
 
-// endpoint is where an image may be had.
+// endpoint is a registry or mirror with an image.
 type endpoint struct {
-	host, path string // path is before the name of the repository
+	host, path string // path is prepended to the name of the repository
 	plain      bool
 }
 
-// attempts are how often a layer is asked for; idle is how long nothing may come.
+// attempts is how often a layer is requested; idle is how long no data may arrive.
 const (
 	attempts = 5
 	idle     = time.Minute
 )
 
-// New checks options.
+// New validates options and returns a Client.
 func New(o Options) (*Client, error) {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
@@ -102,7 +103,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Name returns the name of an image in full, with a registry and a tag or digest.
+// Name returns the full name of an image, with a registry and a tag or digest.
 func Name(image string) (string, error) {
 	named, err := reference.ParseDockerRef(image)
 	if err != nil {
@@ -111,37 +112,37 @@ func Name(image string) (string, error) {
 	return named.String(), nil
 }
 
-// NotFoundError says that a registry has no such image.
+// NotFoundError means that a registry has no such image.
 type NotFoundError struct{ Image, Host string }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s has no image %s: push it there, import it with \"capstan image import\", or correct its name", e.Host, e.Image)
 }
 
-// DeniedError says that a registry wants to know who asks, or does not like who does.
-// Many answer so for what they do not have.
+// DeniedError means that a registry requires or refuses credentials. Many
+// registries answer so for images that do not exist.
 type DeniedError struct{ Image, Host, Said string }
 
 func (e *DeniedError) Error() string {
 	return fmt.Sprintf("%s gives no image %s to whom you are (%s): check its name, or log in with \"docker login %s\"", e.Host, e.Image, e.Said, e.Host)
 }
 
-// Repository is where an image of a name lies, and its mirrors.
+// Repository is the registry of an image name, and its mirrors.
 type Repository struct {
 	client    *Client
 	image     string
 	keys      authn.Keychain
-	endpoints []*connection // the one that answered last comes first
+	endpoints []*connection // the one that answered last is first
 }
 
 type connection struct {
 	endpoint
 	repo name.Repository
-	rt   http.RoundTripper // nil until it is needed
+	rt   http.RoundTripper // nil until needed
 }
 
-// Open returns where an image lies, by its name in full. It asks nobody. keys are
-// credentials that go before those of the client; nil is none.
+// Open returns the repository of an image by its full name. It sends no request.
+// keys are credentials that take precedence over those of the client; nil is none.
 func (c *Client) Open(image string, keys authn.Keychain) (*Repository, error) {
 	named, err := reference.ParseDockerRef(image)
 	if err != nil {
@@ -168,7 +169,7 @@ func (c *Client) Open(image string, keys authn.Keychain) (*Repository, error) {
 	return r, nil
 }
 
-// mayBePlain reports whether a registry may be asked without TLS.
+// mayBePlain reports whether requests to a registry may be sent without TLS.
 func (c *Client) mayBePlain(host string) bool {
 	return slices.Contains(c.o.PlainHTTP, host) || isLoopback(host) && c.o.Authorities[host] == nil
 }
@@ -181,7 +182,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// Manifest fetches one by a tag or digest; empty is what the name of the image says.
+// Manifest fetches a manifest by a tag or digest; if id is empty, by that in the
+// name of the image.
 func (r *Repository) Manifest(ctx context.Context, id string) (found *remote.Descriptor, err error) {
 	if id == "" {
 		named, err := reference.ParseDockerRef(r.image)
@@ -206,14 +208,14 @@ func (r *Repository) Manifest(ctx context.Context, id string) (found *remote.Des
 	return found, err
 }
 
-// Blob fetches what has a digest and a size into a file, unless it is there. What an
-// earlier attempt has left of it, beside the file with .part at the end, is
-// completed. tell is told how much there is.
+// Blob fetches content with a digest and a size into a file, unless the file
+// exists. It resumes an earlier attempt, whose file next to it ends with .part. It
+// calls tell with the number of bytes received.
 func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file string, tell func(have int64)) error {
 	return r.each(ctx, func(c *connection) error {
 		scheme := "https"
 		if c.plain {
-			scheme = "http" // the transport knows better, if it is not so
+			scheme = "http" // the transport replaces it if needed
 		}
 		u := url.URL{Scheme: scheme, Host: c.repo.RegistryStr(), Path: "/v2/" + c.repo.RepositoryStr() + "/blobs/" + h.String()}
 		client := download.Client{
@@ -224,7 +226,7 @@ func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file strin
 	})
 }
 
-// each lets f ask where the image lies, in turn, until it is content.
+// each calls f for each endpoint of the image, in turn, until it succeeds.
 func (r *Repository) each(ctx context.Context, f func(*connection) error) error {
 	var errs []error
 	for n, c := range r.endpoints {
@@ -241,12 +243,12 @@ func (r *Repository) each(ctx context.Context, f func(*connection) error) error 
 			break
 		}
 	}
-	// That of the registry itself says most: what comes before are mirrors.
+	// The error of the registry itself is the most useful; mirrors come before it.
 	slices.Reverse(errs)
 	return errors.Join(errs...)
 }
 
-// connect finds out how a registry is asked, and as whom.
+// connect determines the scheme and credentials of a registry.
 func (r *Repository) connect(ctx context.Context, c *connection) (err error) {
 	if c.rt != nil {
 		return nil

@@ -26,7 +26,8 @@ import (
 
 const manifest = `{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`
 
-// fake is a registry of one image, which lets in whoever may answers true for.
+// fake is a registry of one image, which accepts the clients for which the function
+// may returns true.
 type fake struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -79,7 +80,7 @@ func (f *fake) requests() []string {
 	return slices.Clone(f.asked)
 }
 
-// pull asks for the manifest of an image.
+// pull requests the manifest of an image.
 func pull(t *testing.T, image string, o Options) error {
 	t.Helper()
 	o.Pause = time.Microsecond
@@ -230,7 +231,7 @@ func TestTheRegistryItselfIsTheLastMirror(t *testing.T) {
 	}
 }
 
-// elsewhere carries all requests to one server, whatever their host is.
+// elsewhere sends all requests to one server, independent of their host.
 func elsewhere(f *fake) http.RoundTripper {
 	return &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, f.host())

@@ -19,7 +19,7 @@ import (
 )
 
 // withheld are calls that the profile allows and that have no entry in denied. No
-// controller makes them; about the last two the filter has its own rules.
+// controller uses them; the filter has separate rules for the last two.
 var withheld = []string{"listmount", "memfd_secret", "modify_ldt", "statmount", "vmsplice", "ioctl", "socketpair"}
 
 // TestAllowedCallsAreThoseOfTheProfile compares the lists with the default profile of
@@ -77,8 +77,9 @@ func numbers(t *testing.T, dir, arch string) map[string]uint32 {
 	return all
 }
 
-// profile returns the names of the calls that the profile allows to a process without
-// capabilities. Every kernel that has sandboxes is newer than what it asks for.
+// profile returns the names of the calls that the profile allows to a process
+// without capabilities. Every kernel that supports sandboxes is newer than those in
+// its conditions.
 func profile(t *testing.T, arch string) (names []string) {
 	for _, rule := range seccomp.DefaultProfile().Syscalls {
 		in, out := rule.Includes, rule.Excludes
@@ -86,7 +87,7 @@ func profile(t *testing.T, arch string) (names []string) {
 			continue
 		}
 		if rule.Action != specs.ActAllow || len(rule.Args) > 0 {
-			// The filter has its own rules for these.
+			// The filter has separate rules for these.
 			for _, name := range rule.Names {
 				if !slices.Contains([]string{"clone", "clone3", "personality", "socket"}, name) {
 					t.Errorf("the profile has conditions for %s: add them to rules", name)

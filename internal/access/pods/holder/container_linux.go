@@ -16,18 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The descriptors of what becomes a container or a command, beside its own.
+// The descriptors of a process that becomes a container or a command, in addition
+// to its own.
 const (
-	planAt   = 3 // its end says that the control groups are entered
+	planAt   = 3 // its end means that the control groups are entered
 	toldAt   = 4 // an error; closed without one when all is done
 	treesAt  = 5 // of a container: its mounts
 	targetAt = 5 // of a command: the container
 )
 
-// longestPlan is far above all arguments and variables that a kernel takes.
+// longestPlan is far above all arguments and variables that a kernel accepts.
 const longestPlan = 8 << 20
 
-// container makes a root, gives up all rights and becomes the program.
+// container creates a root, drops all privileges and executes the program.
 func container() int {
 	return become(func(p Plan) error {
 		if p.Terminal {
@@ -35,7 +36,7 @@ func container() int {
 				return fmt.Errorf("lower the priority of the container: %w", err)
 			}
 		}
-		// Its groups are what it sees as the root of all.
+		// It sees its groups as the root of all groups.
 		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 			return fmt.Errorf("hide the host's control groups: %w", err)
 		}
@@ -43,8 +44,8 @@ func container() int {
 	})
 }
 
-// become does what a process does on its way to its program, in one thread, as
-// rights, filters and namespaces are a thread's.
+// become executes the steps of a process until its program, in one thread, as
+// capabilities, filters and namespaces belong to a thread.
 func become(prepare func(Plan) error) int {
 	runtime.LockOSThread()
 	for fd := planAt; fd < planAt+maxDescriptors; fd++ {
@@ -54,7 +55,7 @@ func become(prepare func(Plan) error) int {
 	if err == nil {
 		return 0 // a trial
 	}
-	_, _ = os.NewFile(toldAt, "told").WriteString(bounded(err)) // or the plane is gone
+	_, _ = os.NewFile(toldAt, "told").WriteString(bounded(err)) // or the plane has exited
 	return notBegun
 }
 
@@ -101,7 +102,7 @@ func readPlan() (p Plan, err error) {
 	return p, nil
 }
 
-// explain says of a program that does not run what may be meant.
+// explain adds the likely cause to the error of a program that does not run.
 func explain(program string, err error) error {
 	_, there := os.Stat(program)
 	switch {
@@ -117,7 +118,7 @@ func explain(program string, err error) error {
 	return fmt.Errorf("exec %s: %w", program, err)
 }
 
-// defaultPath is where programs are looked for when Env has no PATH.
+// defaultPath is where programs are searched when Env has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // lookUp finds a program inside the new root.
@@ -140,12 +141,12 @@ func lookUp(name string, env []string) (string, error) {
 	return "", fmt.Errorf("%q is not a program of the image: it is in none of %s, or may not be executed: correct the command, or PATH", name, dirs)
 }
 
-// drop gives up every right, each while that is still allowed.
+// drop drops every privilege, each while that is still allowed.
 func drop(p Plan) error {
 	if err := lowerWeight(); err != nil {
 		return err
 	}
-	for c := uintptr(0); c < 64; c++ { // as many as the kernel has room for
+	for c := uintptr(0); c < 64; c++ { // as many as the kernel supports
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
 			break // past its last one
@@ -162,7 +163,7 @@ func drop(p Plan) error {
 			return fmt.Errorf("limit processes: %w", err)
 		}
 	}
-	if !p.Nested { // there they are right from the start, and cannot be changed
+	if !p.Nested { // there they are correct from the start, and cannot be changed
 		if err := identify(p); err != nil {
 			return err
 		}
@@ -177,8 +178,8 @@ func drop(p Plan) error {
 	return filter(p.Autogroup > 0)
 }
 
-// identify takes on user and groups, of this thread alone: it is the one that
-// goes on.
+// identify sets the user and groups of this thread alone: it is the one that
+// continues.
 func identify(p Plan) error {
 	groups := make([]uint32, 0, len(p.Groups))
 	for _, g := range p.Groups {

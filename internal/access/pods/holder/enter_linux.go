@@ -16,28 +16,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enter goes into the namespaces of a container and starts a command there. It
-// stays, as the command has process ids of the container: its end is known here
-// alone.
+// enter enters the namespaces of a container and starts a command there. It does
+// not exit before the command, whose process ids are in the container: only this
+// process receives its exit.
 func enter() int {
 	for fd := planAt; fd <= targetAt; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	told := os.NewFile(toldAt, "told")
-	// Who ends it by SIGTERM has the command ended and waited for. Otherwise that
-	// falls to the container's first process, and few of those wait for others.
+	// SIGTERM to this process ends the command and waits for it. Otherwise the
+	// container's first process would have to, and few of those wait for others.
 	ending := make(chan os.Signal, 1)
 	signal.Notify(ending, unix.SIGTERM)
 	c, err := entered()
 	if err != nil {
-		_, _ = told.WriteString(bounded(err)) // or the plane is gone
+		_, _ = told.WriteString(bounded(err)) // or the plane has exited
 		return notBegun
 	}
-	// With these open, readers would not see the end of what the command has.
+	// With these open, readers would not see the end of the command's output.
 	_ = errors.Join(os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close(), told.Close()) // nothing was written
 	go func() {
 		<-ending
-		_ = c.Kill() // it may have ended
+		_ = c.Kill() // it may have exited
 	}()
 	state, err := c.Wait()
 	if err != nil {
@@ -47,15 +47,15 @@ func enter() int {
 	return code
 }
 
-// entered starts the command, and returns when it has become its program.
+// entered starts the command, and returns when it executes its program.
 func entered() (*os.Process, error) {
 	// The fork has a process id of the container, so from its first moment on no
 	// process there may read its files and memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("hide from the container: %w", err)
 	}
-	// The kernel ends the command with the thread that started it, and the
-	// runtime must make no thread from this one, which has other namespaces.
+	// The kernel ends the command with the thread that started it, and the runtime
+	// must not create threads from this one, which has other namespaces.
 	runtime.LockOSThread()
 	p, err := readPlan()
 	if err != nil {
@@ -81,10 +81,10 @@ func entered() (*os.Process, error) {
 	return fork(p, program)
 }
 
-// fork makes a process of one thread, which alone can have a user namespace of
-// its own. It has no Go runtime: see become in fork_linux.go. A plain user's
-// command gets a namespace that is the same as the container's, as that cannot
-// be entered by a process that has more threads.
+// fork creates a process of one thread, which alone can have a separate user
+// namespace. It has no Go runtime: see become in fork_linux.go. A plain user's
+// command gets a namespace with the same mappings as the container's, as a process
+// with more threads cannot enter that.
 func fork(p Plan, program string) (*os.Process, error) {
 	b, err := newBirth(p, program)
 	if err != nil {
@@ -95,7 +95,7 @@ func fork(p Plan, program string) (*os.Process, error) {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
 	child := os.NewFile(uintptr(pair[0]), "child")
-	defer func() { _ = child.Close() }() // all was read
+	defer func() { _ = child.Close() }() // everything was read
 	b.parent = uintptr(pair[1])
 	flags := uintptr(unix.SIGCHLD)
 	if p.Nested {
@@ -112,15 +112,15 @@ func fork(p Plan, program string) (*os.Process, error) {
 		return nil, errors.Join(ferr, unix.Kill(pid, unix.SIGKILL))
 	}
 	if err = errors.Join(err, b.lead(pid, p, child, program)); err != nil {
-		_ = c.Kill() // it may have ended
+		_ = c.Kill() // it may have exited
 		_, _ = c.Wait()
 		return nil, err
 	}
 	return c, nil
 }
 
-// lead does for the child what needs the holder's /proc, and waits until it has become
-// its program.
+// lead performs the steps for the child that need the holder's /proc, and waits
+// until it executes its program.
 func (b *birth) lead(pid int, p Plan, child *os.File, program string) error {
 	waits, err := hear(child, program)
 	if err == nil && !waits {
@@ -148,8 +148,8 @@ func (b *birth) lead(pid int, p Plan, child *os.File, program string) error {
 	return err
 }
 
-// hear reads what the child says, and returns whether it waits for its parent. Otherwise
-// it has become its program, or was killed.
+// hear reads the child's messages, and returns whether it waits for its parent.
+// Otherwise it executes its program, or was killed.
 func hear(child *os.File, program string) (waits bool, err error) {
 	var said [2]byte // a step and an error number
 	switch _, err := io.ReadFull(child, said[:]); {
@@ -165,18 +165,18 @@ func hear(child *os.File, program string) (waits bool, err error) {
 	return false, fmt.Errorf("give up rights, step %d: %w", said[0], unix.Errno(said[1]))
 }
 
-// outside runs f in a thread that has not entered the container: no descriptor of the
-// holder's /proc is open when the child is made.
+// outside runs f in a thread that has not entered the container: no descriptor of
+// the holder's /proc is open when the child is created.
 func outside(f func() error) error {
 	done := make(chan error)
 	go func() { done <- f() }()
 	return <-done
 }
 
-// identifyNested gives the process the ids of the container.
+// identifyNested sets the ids of the process to those of the container.
 func identifyNested(pid int, p Plan) error {
 	for _, f := range []struct{ name, text string }{
-		{"setgroups", "deny"}, // or the map of groups is refused
+		{"setgroups", "deny"}, // otherwise the map of groups is refused
 		{"uid_map", fmt.Sprintf("%d 0 1", p.UID)},
 		{"gid_map", fmt.Sprintf("%d 0 1", p.GID)},
 	} {
@@ -193,7 +193,7 @@ func identifyNested(pid int, p Plan) error {
 	return nil
 }
 
-// birth is all that a process without a runtime needs to become a command.
+// birth has everything that a process without a runtime needs to become a command.
 type birth struct {
 	path         *byte
 	args, env    []*byte
@@ -206,12 +206,12 @@ type birth struct {
 	none         [2]unix.CapUserData
 	filter       []unix.SockFilter
 	program      unix.SockFprog
-	parent       uintptr // a socket; all that is open next to its streams
+	parent       uintptr // a socket; the only open descriptor except its streams
 	byteRead     [1]byte
 	step         [2]byte
-	capabilities uintptr // how many the kernel knows
+	capabilities uintptr // how many the kernel supports
 
-	session bool // its own
+	session bool // whether it has its own
 	weight  unix.SchedAttr
 	raising [len(raising)]int
 	no      unix.Rlimit

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// denied are calls by which kernels have been attacked or machines are changed,
-// and that no controller makes. They answer EPERM: programs know that answer from
-// containers. What is neither here nor allowed answers ENOSYS, as on older kernels.
+// denied are calls with which kernels have been attacked or machines are changed,
+// and that no controller uses. They return EPERM: programs expect that in
+// containers. Calls that are neither here nor allowed return ENOSYS, as on older
+// kernels.
 var denied = []uint32{
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
@@ -28,27 +29,27 @@ var denied = []uint32{
 	unix.SYS_MBIND, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_SET_MEMPOLICY, unix.SYS_PERSONALITY,
 }
 
-// families are those of sockets that there may be. The others answer
-// EAFNOSUPPORT, as on kernels that lack them; some, such as VSOCK, know no
-// network namespace and would reach the host.
+// families are the permitted families of sockets. The others return EAFNOSUPPORT,
+// as on kernels that lack them; some, such as VSOCK, have no network namespaces and
+// would reach the host.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
-// pushing are requests of ioctl that write into a terminal as if typed there.
+// pushing are requests of ioctl that write into a terminal like typed input.
 var pushing = []uint32{unix.TIOCSTI, unix.TIOCLINUX}
 
-// namespaces are the flags of clone that make one.
+// namespaces are the flags of clone that create namespaces.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
 const (
-	// Where the kernel's struct seccomp_data has the call, its machine and the
-	// low half of its arguments, which are 8 bytes each.
+	// The offsets of the call, its machine and the low half of its arguments in the
+	// kernel's struct seccomp_data. Arguments are 8 bytes each.
 	callAt, machineAt, argumentsAt = 0, 4, 16
 	// x32Bit marks calls of a third convention of amd64.
 	x32Bit = 0x40000000
 )
 
-// rules are the filter, for a machine. keepSession denies sessions: the kernel would give
-// a new one the usual weight.
+// rules returns the filter for a machine. keepSession denies new sessions: the
+// kernel would give them the usual weight.
 func rules(arch string, keepSession bool) ([]unix.SockFilter, error) {
 	audit, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[arch]
 	if !ok {
@@ -76,8 +77,8 @@ func rules(arch string, keepSession bool) ([]unix.SockFilter, error) {
 	for _, call := range refused {
 		p = append(p, jump(unix.BPF_JEQ, call, 0, 1), fail(unix.EPERM))
 	}
-	// Its flags lie in memory, where a filter cannot look; libraries use clone
-	// where it is missing.
+	// Its flags are in memory, which a filter cannot read; libraries use clone if it
+	// is missing.
 	p = append(p, jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1), fail(unix.ENOSYS))
 	p = append(p, jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4), load(argumentsAt), jump(unix.BPF_JSET, namespaces, 0, 1), fail(unix.EPERM), answer(unix.SECCOMP_RET_ALLOW))
 	p = append(p, jump(unix.BPF_JEQ, unix.SYS_IOCTL, 0, 2+2*len(pushing)), load(argumentsAt+8))
@@ -98,7 +99,8 @@ func rules(arch string, keepSession bool) ([]unix.SockFilter, error) {
 	return append(p, fail(unix.ENOSYS)), nil
 }
 
-// filter forbids this thread, and what it becomes, all calls that are not allowed.
+// filter blocks all calls that are not allowed, for this thread and the program
+// that it executes.
 func filter(keepSession bool) error {
 	p, err := rules(runtime.GOARCH, keepSession)
 	if err != nil {
@@ -113,7 +115,7 @@ func filter(keepSession bool) error {
 	return nil
 }
 
-// setGroups sets those of this thread.
+// setGroups sets the groups of this thread.
 func setGroups(groups []uint32) error {
 	var first unsafe.Pointer
 	if len(groups) > 0 {

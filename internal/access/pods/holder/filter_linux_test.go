@@ -15,7 +15,7 @@ import (
 // call is a system call as a filter sees it.
 type call struct{ machine, number, first, second uint32 }
 
-// filtering returns what the filter answers, as the kernel runs it.
+// filtering returns the result of the filter in the kernel's virtual machine.
 func filtering(t *testing.T, keepSession bool) func(*testing.T, call) uint32 {
 	program, err := rules(runtime.GOARCH, keepSession)
 	if err != nil {
@@ -34,7 +34,8 @@ func filtering(t *testing.T, keepSession bool) func(*testing.T, call) uint32 {
 		t.Fatal(err)
 	}
 	return func(t *testing.T, c call) uint32 {
-		// The kernel's numbers are the machine's; those of this VM the network's.
+		// The kernel's numbers are in the machine's byte order; those of this VM in the
+		// network's.
 		data := make([]byte, 64)
 		for at, n := range map[int]uint32{callAt: c.number, machineAt: c.machine, argumentsAt: c.first, argumentsAt + 8: c.second} {
 			binary.BigEndian.PutUint32(data[at:], n)

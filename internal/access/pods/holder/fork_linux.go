@@ -21,7 +21,7 @@ const (
 	toGate // waits for its parent
 )
 
-// begin forks; the child becomes the command or ends.
+// begin forks; the child becomes the command or exits.
 //
 //go:norace
 //go:noinline
@@ -33,17 +33,17 @@ func (b *birth) begin(flags uintptr) (int, unix.Errno) {
 	return int(pid), e
 }
 
-// become runs in a copy of this process that has one thread and no runtime: it
-// may call the kernel, and nothing that allocates, grows its stack or waits for
-// another thread.
+// become runs in a copy of this process that has one thread and no runtime: it may
+// call the kernel, but nothing that allocates, grows its stack or waits for another
+// thread.
 //
 //go:norace
 //go:nosplit
 //go:noinline
 func (b *birth) become() {
 	var e unix.Errno
-	// From here on a process of the container that got into this one would find
-	// nothing that leads out.
+	// From here on a process of the container that takes over this one would find no
+	// descriptor that leads out.
 	if _, _, e = unix.RawSyscall(unix.SYS_CLOSE_RANGE, b.parent+1, math.MaxUint32, 0); e != 0 {
 		b.fail(toUser, e)
 	}
@@ -58,7 +58,7 @@ func (b *birth) become() {
 	if e != 0 {
 		b.fail(toTerminal, e)
 	}
-	// The ids are given, and the session has its weight, when the gate opens.
+	// The ids are set, and the session has its weight, when the gate opens.
 	b.say(toGate, 0)
 	n, _, e := unix.RawSyscall(unix.SYS_READ, b.parent, uintptr(unsafe.Pointer(&b.byteRead)), 1)
 	if n != 1 {
@@ -90,7 +90,7 @@ func (b *birth) become() {
 			b.fail(toUser, e)
 		}
 	}
-	if !b.nested { // there they are right from the start
+	if !b.nested { // there they are correct from the start
 		b.identify()
 	}
 	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); e != 0 {
@@ -99,7 +99,8 @@ func (b *birth) become() {
 	if _, _, e = unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&b.head)), uintptr(unsafe.Pointer(&b.none)), 0); e != 0 {
 		b.fail(toDrop, e)
 	}
-	// Now, as to change the user forgets it: the command ends with who waits.
+	// Not earlier, since changing the user clears it: the command exits with the
+	// process that waits for it.
 	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); e != 0 {
 		b.fail(toDrop, e)
 	}
@@ -113,7 +114,7 @@ func (b *birth) become() {
 	b.fail(toBecome, e)
 }
 
-// identify takes on user and groups.
+// identify sets user and groups.
 //
 //go:norace
 //go:nosplit
@@ -126,8 +127,8 @@ func (b *birth) identify() {
 	if _, _, e = unix.RawSyscall(unix.SYS_SETRESGID, b.gid, b.gid, b.gid); e != 0 {
 		b.fail(toUser, e)
 	}
-	// With its rights the user's other processes may not look into it yet: to
-	// change the ids can undo what entered set.
+	// While it has its capabilities, the user's other processes must not access it:
+	// changing the ids can undo what entered set.
 	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0); e != 0 {
 		b.fail(toUser, e)
 	}
@@ -146,7 +147,7 @@ func (b *birth) say(step byte, e unix.Errno) {
 	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, b.parent, uintptr(unsafe.Pointer(&b.step)), 2)
 }
 
-// fail tells the parent and ends.
+// fail reports an error to the parent and exits.
 //
 //go:norace
 //go:nosplit

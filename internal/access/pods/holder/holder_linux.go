@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process starts with what all packages of the program want at their start, in an
-// order by their names among those whose imports are ready, and has that memory for
-// as long as it lives. So this package imports nothing that is ready late, such as
-// net/netip and runtime/debug: with those it came after tables of megabytes.
+// A process initializes all packages of the program at its start, in the order of
+// their names among those whose imports are initialized, and keeps that memory as
+// long as it exists. So this package imports no package that is initialized late,
+// such as net/netip and runtime/debug: with those it would run after tables of
+// megabytes were initialized.
 func init() {
 	if len(os.Args) == 0 {
 		return
@@ -32,11 +33,11 @@ func init() {
 	}
 }
 
-// control is the descriptor by which the plane and a holder talk.
+// control is the descriptor with which the plane and a holder communicate.
 const control = 3
 
-// notBegun is what a process returns that did not become what it should: the
-// plane has read why.
+// notBegun is the exit code of a process that did not execute its program: the
+// plane has read the reason.
 const notBegun = 125
 
 // hold is process 1 of a Pod.
@@ -45,19 +46,20 @@ func hold() int {
 	unix.CloseOnExec(control)
 	h := &holder{self: self}
 	if err := h.serve(); err != nil {
-		_ = send(control, Event{Kind: Refused, Error: bounded(err)}) // the plane may be gone
+		_ = send(control, Event{Kind: Refused, Error: bounded(err)}) // the plane may have exited
 		return notBegun
 	}
 	return 0
 }
 
-// self is this program, also when its file has been replaced since.
+// self is this program, even if its file has been replaced since.
 const self = "/proc/self/exe"
 
 type holder struct {
 	self string // what is started
 	file *os.File
-	// containers starts those, in a thread that still has the files of the host.
+	// containers receives functions that start containers, in a thread that still has
+	// the files of the host.
 	containers chan<- func()
 	// autogroup and processes are those of the Pod.
 	autogroup int
@@ -74,7 +76,7 @@ func (h *holder) say(e Event, fds ...int) error {
 
 func (h *holder) serve() error {
 	var p Pod
-	// It comes when the plane has put this process into its control group.
+	// It arrives when the plane has put this process into its control group.
 	if _, err := receive(control, &p); err != nil {
 		return err
 	}
@@ -86,14 +88,14 @@ func (h *holder) serve() error {
 		return err
 	}
 	err = h.say(Event{Kind: Ready}, tcp, udp)
-	// From here the plane has them.
+	// From here on the plane has them.
 	if err = errors.Join(err, unix.Close(tcp), unix.Close(udp)); err != nil {
 		return err
 	}
 	for {
 		var r Request
 		fds, err := receive(control, &r)
-		if errors.Is(err, io.EOF) { // the plane is gone, and with process 1 goes the Pod
+		if errors.Is(err, io.EOF) { // the plane has exited, and the Pod exits with process 1
 			return nil
 		}
 		if err == nil {
@@ -105,7 +107,8 @@ func (h *holder) serve() error {
 	}
 }
 
-// prepare makes the namespaces the Pod's own, but for the network.
+// prepare separates the namespaces of the Pod from the host's, except for the
+// network.
 func (h *holder) prepare(p Pod) error {
 	h.autogroup, h.processes, h.users = p.Autogroup, p.PIDs, map[int]bool{}
 	if err := lowerSession("self", p.Autogroup); err != nil {
@@ -114,14 +117,14 @@ func (h *holder) prepare(p Pod) error {
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	// What the host mounts later is not held here, and nothing goes back.
+	// Later mounts of the host are not visible here, nor mounts of the Pod there.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	if err := h.readOnly(p.Program); err != nil {
 		return err
 	}
-	// Who starts a process reads /proc/self, of its own process ids.
+	// Starting a process reads /proc/self, with the process ids of the Pod.
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc (is the host's own /proc covered in part, as in a container of Docker?): %w", err)
 	}
@@ -134,13 +137,13 @@ func (h *holder) prepare(p Pod) error {
 	if err := empty(); err != nil {
 		return err
 	}
-	// Nobody else of this uid may look into it.
+	// Other processes of this uid must not access it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hide from debuggers: %w", err)
 	}
 	if p.PIDs > 0 {
-		// User namespaces that are made from here on have this as their limit,
-		// which is all there is without control groups.
+		// User namespaces that are created from here on have this as their limit, the
+		// only one without control groups.
 		l := unix.Rlimit{Cur: p.PIDs, Max: p.PIDs}
 		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &l); err != nil {
 			return fmt.Errorf("limit processes: %w", err)
@@ -149,12 +152,12 @@ func (h *holder) prepare(p Pod) error {
 	return nil
 }
 
-// stay makes a thread that stays in a copy of the mounts. This one, which init keeps
-// apart, and the others leave them.
+// stay creates a thread that stays in a copy of the mounts. This one, which init
+// reserves, and the others leave them.
 func (h *holder) stay() error {
 	work, made := make(chan func()), make(chan error)
 	go func() {
-		runtime.LockOSThread() // as long as the holder lives
+		runtime.LockOSThread() // as long as the holder is alive
 		made <- unix.Unshare(unix.CLONE_NEWNS)
 		for f := range work {
 			f()
@@ -164,9 +167,9 @@ func (h *holder) stay() error {
 	return os.NewSyscallError("unshare", <-made)
 }
 
-// readOnly mounts this program for itself, so that no container can write to it:
-// one whose program is /proc/self/exe would become this program, and have a way
-// to its file. A plain user owns both.
+// readOnly mounts this program for itself, so that no container can write to it: a
+// container whose program is /proc/self/exe would become this program, and have
+// access to its file. A plain user owns both.
 func (h *holder) readOnly(program string) error {
 	if program == "" {
 		return nil
@@ -175,8 +178,8 @@ func (h *holder) readOnly(program string) error {
 	if err != nil {
 		return fmt.Errorf("mount %s read-only: %w", program, err)
 	}
-	// A process that starts has its own descriptors in place before it becomes what
-	// this one leads to.
+	// A new process has its own descriptors in place before it executes the program of
+	// this descriptor.
 	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, maxDescriptors)
 	if err = errors.Join(err, unix.Close(low)); err != nil {
 		return fmt.Errorf("keep %s at hand (is the limit of open files below %d?): %w", program, maxDescriptors+1, err)
@@ -196,8 +199,8 @@ func (h *holder) readOnly(program string) error {
 	return nil
 }
 
-// answer does what the plane asks for. What cannot be done is told; an error
-// means that nothing more can be told.
+// answer executes a request of the plane. It reports what cannot be done to the
+// plane; an error means that nothing more can be reported.
 func (h *holder) answer(r Request, fds []int) error {
 	files := make([]*os.File, len(fds))
 	for i, fd := range fds {
@@ -231,10 +234,10 @@ func (h *holder) answer(r Request, fds []int) error {
 	return refuse(fmt.Errorf("a request of kind %q is unknown", r.Kind))
 }
 
-// mounting are the rights that a nested process keeps until it has a root:
-// execve takes those of all but user 0, even inside. To mount; to empty the
-// bounding set; and what an overlay does as whoever mounted it, as its work
-// folder has mode 0.
+// mounting are the capabilities that a nested process keeps until it has a root:
+// execve drops those of all users except 0, even inside. They are for mounting, for
+// emptying the bounding set, and for what an overlay does as the user that mounted
+// it, since its work folder has mode 0.
 var mounting = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_CHOWN}
 
 func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
@@ -285,10 +288,10 @@ func (h *holder) wait(id uint64, p *os.Process) {
 	} else {
 		e.Code, e.Signal = howItEnded(state)
 	}
-	_ = h.say(e) // or the plane is gone
+	_ = h.say(e) // or the plane has exited
 }
 
-// howItEnded is what a process returned, or 128 and its signal.
+// howItEnded returns the exit code of a process, or 128 and its signal.
 func howItEnded(state *os.ProcessState) (code, signal int) {
 	if how := state.Sys().(syscall.WaitStatus); how.Signaled() {
 		return 128 + int(how.Signal()), int(how.Signal())
@@ -296,7 +299,7 @@ func howItEnded(state *os.ProcessState) (code, signal int) {
 	return state.ExitCode(), 0
 }
 
-// longestError is as much of an error as is passed on.
+// longestError is how much of an error is forwarded.
 const longestError = 4 << 10
 
 func bounded(err error) string {

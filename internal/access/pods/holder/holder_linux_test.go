@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWhatAProcessIsGivenHidesNoProgram: the descriptor of the program has a number too,
-// which is as low as the holder has few others.
+// TestWhatAProcessIsGivenHidesNoProgram: the descriptor of the program has a
+// number, too, which is low because the holder has few others.
 func TestWhatAProcessIsGivenHidesNoProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a plain user mounts only in a namespace of its own")

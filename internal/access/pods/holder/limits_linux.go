@@ -15,15 +15,16 @@ import (
 // users of a Pod get: a sixteenth is 8 of the 128 instances that kernels have.
 const inotifyShare = 16
 
-// limitObjects limits what the Pod takes of kernel objects that the host counts as the
+// limitObjects limits the kernel objects of the Pod that the host counts for the
 // plane's user. The kernel counts them for each user of the Pod, so the limit of
-// inotify decreases with each that runs containers; what a user has, stays.
+// inotify decreases with each user that runs containers; existing objects of a user
+// are kept.
 func limitObjects(processes uint64, users int) error {
 	limits := map[string]uint64{
 		"fanotify_groups": 0, "fanotify_marks": 0,
 		// The Pod has its own.
 		"ipc_namespaces": 0, "net_namespaces": 0, "time_namespaces": 0, "uts_namespaces": 0,
-		// The holder makes these, for processes.
+		// The holder creates these, for processes.
 		"cgroup_namespaces": processes, "mnt_namespaces": processes, "pid_namespaces": processes, "user_namespaces": processes,
 	}
 	for _, name := range []string{"instances", "watches"} {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDescriptors is how many the kernel passes in one message.
+// maxDescriptors is the kernel's limit for one message.
 const maxDescriptors = 253
 
 // send sends a message with descriptors.
@@ -31,7 +31,7 @@ func send(fd int, v any, fds ...int) error {
 	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, b, rights, nil, unix.MSG_NOSIGNAL))
 }
 
-// receive is its other side; io.EOF means that the peer is gone.
+// receive receives such a message; io.EOF means that the peer has exited.
 func receive(fd int, v any) ([]int, error) {
 	b, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(maxDescriptors*4))
 	for {
@@ -52,7 +52,7 @@ func receive(fd int, v any) ([]int, error) {
 	}
 }
 
-// Descriptors are those that came with a message.
+// Descriptors returns the descriptors of a message.
 func Descriptors(oob []byte) (fds []int, err error) {
 	if len(oob) == 0 {
 		return nil, nil

@@ -11,28 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relay is where the plane accepts inside a Pod what leaves it, and answers DNS.
-// The ports are below 1024 of an odd loopback address, which no container without
-// capabilities can take.
+// relay is the address inside a Pod at which the plane accepts outgoing connections
+// and answers DNS. The ports are below 1024 of an unusual loopback address, on
+// which no container without capabilities can listen.
 var relay = [4]byte{127, 99, 99, 99}
 
 const (
-	// relayPort is that of all but DNS.
+	// relayPort is the port for everything except DNS.
 	relayPort = 1
-	// dnsPort is that of DNS everywhere.
+	// dnsPort is the standard port of DNS.
 	dnsPort = 53
 	// backlog is how many connections wait while the plane is busy.
 	backlog = 512
 )
 
-// network makes a network of lo alone, in which the Pod has its address, all
-// other addresses have a route, and what leaves is led to two sockets.
+// network configures a network with only lo, on which the Pod has its address and
+// all other addresses have a route. Outgoing packets are redirected to two sockets.
 func network(self [4]byte) (tcp, udp int, err error) {
 	routes, err := dial(unix.NETLINK_ROUTE)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { _ = unix.Close(routes.fd) }() // all that was asked for was answered
+	defer func() { _ = unix.Close(routes.fd) }() // all requests were answered
 	lo := uint32(1)                              // it is 1 in every network namespace
 	up := request(unix.RTM_NEWLINK, unix.NLM_F_ACK)
 	up.raw(binary.NativeEndian.AppendUint32(append(make([]byte, 4), u32(lo)...), unix.IFF_UP), u32(unix.IFF_UP))
@@ -46,7 +46,7 @@ func network(self [4]byte) (tcp, udp int, err error) {
 	if err := routes.do(add); err != nil {
 		return 0, 0, fmt.Errorf("give lo the address %v: %w", self, err)
 	}
-	// Without a route a connection would not come as far as the rules.
+	// Without a route a connection would fail before the rules apply.
 	route := request(unix.RTM_NEWROUTE, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	route.raw([]byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_STATIC, unix.RT_SCOPE_LINK, unix.RTN_UNICAST}, u32(0))
 	route.attribute(unix.RTA_OIF, u32(lo))
@@ -82,7 +82,7 @@ func socket(kind, port int) (int, error) {
 	return fd, nil
 }
 
-// conn is a connection to the kernel by netlink.
+// conn is a netlink connection to the kernel.
 type conn struct{ fd int }
 
 func dial(family int) (conn, error) {
@@ -96,7 +96,7 @@ func dial(family int) (conn, error) {
 	return conn{fd}, nil
 }
 
-// do sends messages at once and reads as many answers as were asked for.
+// do sends messages together and reads the requested answers.
 func (c conn) do(messages ...*message) error {
 	var all []byte
 	answers := 0
@@ -136,7 +136,7 @@ func (c conn) do(messages ...*message) error {
 
 func aligned(n int) int { return (n + 3) &^ 3 }
 
-// message is one of netlink's.
+// message is a netlink message.
 type message struct{ b []byte }
 
 func request(kind, flags uint16) *message {
@@ -168,6 +168,6 @@ func attribute(kind uint16, values ...[]byte) []byte {
 	return append(b, make([]byte, aligned(len(b))-len(b))...)
 }
 
-// u32 is a number as the kernel has it, and be32 as the network.
+// u32 returns a number in the kernel's byte order, and be32 in the network's.
 func u32(n uint32) []byte  { return binary.NativeEndian.AppendUint32(nil, n) }
 func be32(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }

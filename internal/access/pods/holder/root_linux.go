@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// top is where a root is put together, which hides the host's folder in this
-// mount namespace alone.
+// top is where a root is assembled. It hides the host's folder in this mount
+// namespace alone.
 const top = "/tmp"
 
-// plain are flags of everything that is mounted but devices.
+// plain are flags of all mounts except devices.
 const plain = unix.MS_NOSUID | unix.MS_NODEV
 
-// devices are those of a container; all else in /dev is made.
+// devices are those of a container; everything else in /dev is created.
 var devices = []string{"full", "null", "random", "tty", "urandom", "zero"}
 
-// makeRoot makes the root of a container and goes there.
+// makeRoot creates the root of a container and enters it.
 func makeRoot(p Plan) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	// What the host has is taken before top hides some of it.
+	// Folders of the host are opened before top hides some of them.
 	image, _, err := tree(p.Root)
 	if err != nil {
 		return fmt.Errorf("take the image: %w", err)
@@ -80,7 +80,7 @@ func makeRoot(p Plan) error {
 	return leave(root, p.ReadOnly)
 }
 
-// tree is a mount that is attached nowhere yet, and whether it is a folder.
+// tree returns a mount that is not attached yet, and whether it is a folder.
 func tree(m Mount) (fd int, folder bool, err error) {
 	if m.Descriptor >= 0 {
 		fd = treesAt + m.Descriptor
@@ -94,8 +94,8 @@ func tree(m Mount) (fd int, folder bool, err error) {
 	return fd, st.Mode&unix.S_IFMT == unix.S_IFDIR, nil
 }
 
-// OpenTree makes a mount of a path, or of what is below it, attached nowhere. No
-// link leads out of the path.
+// OpenTree returns a detached mount of a path, or of a path below it. No link leads
+// out of the path.
 func OpenTree(source, sub string) (int, error) {
 	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
 	if sub == "" {
@@ -106,12 +106,12 @@ func OpenTree(source, sub string) (int, error) {
 	if err != nil {
 		return 0, pathError("open", source, err)
 	}
-	defer func() { _ = unix.Close(from) }() // only named
+	defer func() { _ = unix.Close(from) }() // opened with O_PATH
 	at, err := unix.Openat2(from, path.Clean(sub), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
 	if err != nil {
 		return 0, pathError("open below "+source, sub, err)
 	}
-	defer func() { _ = unix.Close(at) }() // only named
+	defer func() { _ = unix.Close(at) }() // nothing was written
 	fd, err := unix.OpenTree(at, "", flags|unix.AT_EMPTY_PATH)
 	return fd, pathError("open tree", path.Join(source, sub), err)
 }
@@ -124,7 +124,7 @@ func pathError(op, name string, err error) error {
 }
 
 // overlay mounts the image with memory above it. It does so for a read-only root,
-// too: mount points that the image lacks are made there.
+// too, where mount points that the image lacks are created.
 func overlay(image int, scratch int64) (root string, err error) {
 	if err := unix.Mount("tmpfs", top, "tmpfs", plain, inMemory(scratch)+",mode=755"); err != nil {
 		return "", fmt.Errorf("mount memory for the root: %w", err)
@@ -145,8 +145,7 @@ func overlay(image int, scratch int64) (root string, err error) {
 	return root, nil
 }
 
-// write writes small files that are the sandbox's. What the image has there may
-// be a link.
+// write writes small files of the sandbox. The image may have links there.
 func write(in *os.Root, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := in.MkdirAll(path.Dir(name), 0o755); err != nil {
@@ -162,7 +161,7 @@ func write(in *os.Root, files map[string][]byte) error {
 	return nil
 }
 
-// attach puts a mount at a path of the new root. The path is opened from there,
+// attach attaches a mount at a path of the new root. The path is opened from there,
 // so that a link of the image leads nowhere else.
 func attach(in *os.Root, tree int, folder bool, m Mount) error {
 	target := strings.Trim(path.Clean(m.Target), "/")
@@ -180,12 +179,12 @@ func attach(in *os.Root, tree int, folder bool, m Mount) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = to.Close() }() // only named
+	defer func() { _ = to.Close() }() // nothing was written
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if m.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
-	// Before anybody sees it.
+	// Not later, or processes could see it without these attributes.
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		return os.NewSyscallError("mount_setattr", err)
 	}
@@ -201,7 +200,7 @@ func tmpfs(in *os.Root, m Mount) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = d.Close() }() // only named
+	defer func() { _ = d.Close() }() // nothing was written
 	flags := uintptr(plain)
 	if m.ReadOnly {
 		flags |= unix.MS_RDONLY
@@ -209,8 +208,8 @@ func tmpfs(in *os.Root, m Mount) error {
 	return unix.Mount("tmpfs", fmt.Sprintf("/proc/self/fd/%d", d.Fd()), "tmpfs", flags, inMemory(m.Tmpfs)+",mode=1777")
 }
 
-// lastMessage mounts the file of the last message, which is in memory, and sends its descriptor
-// to the plane: that reads it when the container has ended.
+// lastMessage mounts the file of the last message, which is in memory, and sends
+// its descriptor to the plane, which reads it when the container has exited.
 func lastMessage(in *os.Root, m Mount) error {
 	const dir, name = top + "/message", top + "/message/file"
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -236,17 +235,17 @@ func lastMessage(in *os.Root, m Mount) error {
 	return attach(in, file, false, m)
 }
 
-// messageBytes is the size of the memory of a last message: 4 KiB of it are read, and
-// programs may write more.
+// messageBytes is the size of the memory of a last message: 4 KiB of it are read,
+// and programs may write more.
 const messageBytes = 64 << 10
 
-// inMemory is the limit of a tmpfs, of bytes and of as many files as fill them with blocks
-// of the smallest size: those without content take memory, too.
+// inMemory returns the limits of a tmpfs: bytes, and as many files as fill them
+// with blocks of the smallest size, since files without content take memory, too.
 func inMemory(bytes int64) string {
 	return fmt.Sprintf("size=%d,nr_inodes=%d", bytes, max(bytes>>12, 16))
 }
 
-// kernelFolders makes /proc and a /dev of a few devices. There is no /sys.
+// kernelFolders creates /proc and a /dev with a few devices. There is no /sys.
 func kernelFolders(in *os.Root, root string, nodes map[string]int, readOnlyProc bool) error {
 	for _, d := range []string{"proc", "dev"} {
 		if info, err := in.Lstat(d); err == nil && !info.IsDir() {
@@ -282,14 +281,15 @@ func kernelFolders(in *os.Root, root string, nodes map[string]int, readOnlyProc 
 	return proc(root, dev, readOnlyProc)
 }
 
-// hidden is what of /proc tells of the host, and frozen what changes it.
+// hidden are files of /proc that reveal data of the host, and frozen those that
+// change it.
 var (
 	hidden = []string{"acpi", "asound", "interrupts", "kallsyms", "kcore", "keys", "key-users", "kmsg", "kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats", "vmallocinfo"}
 	frozen = []string{"bus", "fs", "irq", "sys", "sysrq-trigger"}
 )
 
-// proc mounts /proc. readOnly protects the weight of the Pod's session, which is in a file
-// of each process.
+// proc mounts /proc. readOnly protects the weight of the Pod's session, which is in
+// a file of each process.
 func proc(root, dev string, readOnly bool) error {
 	at := root + "/proc"
 	const flags = plain | unix.MS_NOEXEC
@@ -331,8 +331,8 @@ func proc(root, dev string, readOnly bool) error {
 	return nil
 }
 
-// empty makes a root that has the /proc of the Pod alone, and goes there: what the holder
-// has open leads nowhere else.
+// empty creates a root that has only the /proc of the Pod, and enters it: open
+// files of the holder lead nowhere else.
 func empty() error {
 	if err := unix.Mount("tmpfs", top, "tmpfs", plain|unix.MS_NOEXEC, "size=4k,mode=555"); err != nil {
 		return fmt.Errorf("mount an empty root: %w", err)

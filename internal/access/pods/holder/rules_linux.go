@@ -11,32 +11,32 @@ const (
 	table      = "pod"
 	outChain   = "out"
 	checkChain = "check"
-	// natPriority is where the kernel translates destinations, before it
-	// filters at 0.
+	// natPriority is when the kernel translates destinations: before it filters at 0.
 	natPriority = -100
 	// Offsets in the headers of IP and of both TCP and UDP.
 	destinationAt     = 16
 	destinationPortAt = 2
-	// What becomes of a packet that no rule decides, by the kernel's numbers.
+	// The policies for a packet that no rule decides, as the kernel's numbers.
 	drops, accepts = 0, 1
-	// The registers of the rules, of four bytes each; the first is the verdict's.
+	// The data registers of the rules, which use at most four bytes of each; register
+	// 0 is NFT_REG_VERDICT.
 	first, second = unix.NFT_REG_1, unix.NFT_REG_2
 )
 
-// redirect makes the rules of a Pod:
+// redirect creates the rules of a Pod:
 //
 //	to 127.0.0.0/8 or itself   stays
 //	UDP and TCP to port 53     to the plane's resolver
 //	other TCP                  to the plane's relay
 //	all else                   is dropped: sending fails with EPERM
 //
-// DNS by TCP goes to the relay, too, which knows it by the port.
+// DNS over TCP goes to the relay, too, which detects it by the port.
 func redirect(self [4]byte) error {
 	c, err := dial(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(c.fd) }() // all was answered
+	defer func() { _ = unix.Close(c.fd) }() // everything was answered
 	toRelay := func(port uint16) []byte {
 		return list(immediate(first, relay[:]), immediate(second, []byte{byte(port >> 8), byte(port)}), translate())
 	}
@@ -55,7 +55,7 @@ func redirect(self [4]byte) error {
 	)
 }
 
-// batch begins and ends what the kernel does all at once or not at all.
+// batch starts or ends a transaction of the kernel.
 func batch(kind uint16) *message {
 	return request(kind, 0).raw([]byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES})
 }
@@ -66,7 +66,7 @@ func nft(kind uint16) *message {
 
 func text(s string) []byte { return append([]byte(s), 0) }
 
-// nested is the flag of attributes that hold others.
+// nested sets the flag of attributes that contain others.
 func nested(kind uint16, values ...[]byte) []byte {
 	return attribute(kind|unix.NLA_F_NESTED, values...)
 }
@@ -98,7 +98,7 @@ func expression(name string, data ...[]byte) []byte {
 	return nested(unix.NFTA_LIST_ELEM, attribute(unix.NFTA_EXPR_NAME, text(name)), nested(unix.NFTA_EXPR_DATA, data...))
 }
 
-// value is an attribute that holds plain bytes.
+// value returns an attribute with plain bytes.
 func value(kind uint16, b []byte) []byte { return nested(kind, attribute(unix.NFTA_DATA_VALUE, b)) }
 
 func compare(b []byte) []byte {

@@ -27,9 +27,9 @@ var lowest = unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH
 // raising are the limits that would let a program raise its weight.
 var raising = [...]int{unix.RLIMIT_NICE, unix.RLIMIT_RTPRIO}
 
-// lowerWeight gives this thread, and the program that it becomes, the lowest weight.
-// SCHED_BATCH keeps its processes from preempting others when they wake up. The
-// limits keep the program from raising either.
+// lowerWeight gives this thread, and the program that it executes, the lowest
+// weight. With SCHED_BATCH its processes do not preempt others when they become
+// runnable. The limits prevent the program from raising either.
 func lowerWeight() error {
 	if err := unix.SchedSetAttr(0, &lowest, 0); err != nil {
 		return fmt.Errorf("lower the priority: %w", err)

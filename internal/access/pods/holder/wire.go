@@ -10,64 +10,64 @@ const (
 	EnterName     = "capstan-pod-enter"
 )
 
-// Environment is that of this program when it is started under these names, and not
-// of what it becomes. It has next to no heap, which is not to grow to twice that of a
-// start.
+// Environment is the environment of this program when it is started under these
+// names, not that of the program that it executes. It has almost no heap, which
+// must not grow to twice the size at its start.
 var Environment = []string{"GOGC=20"}
 
-// MaxMessage is the size of the longest message: the longest that is sent is an
-// error, and all that has no bound goes through a pipe.
+// MaxMessage is the size of the longest message: the longest one is an error, and
+// everything without a limit is sent through a pipe.
 const MaxMessage = 16 << 10
 
-// Pod is the first message to a holder, which says what to make of its fresh
+// Pod is the first message to a holder, with the configuration of its new
 // namespaces.
 type Pod struct {
 	Hostname string
 	Address  [4]byte
-	// Program is the path of this program, which is mounted again read-only;
-	// "" starts it as it is.
+	// Program is the path of this program, which is mounted again read-only; if "", it
+	// is started as it is.
 	Program string
 	// PIDs is how many processes a user of the Pod may have.
 	PIDs uint64
-	// Autogroup is the nice value of the sessions of the Pod among all sessions of
-	// the host; 0 leaves them.
+	// Autogroup is the nice value of the sessions of the Pod among all sessions of the
+	// host; 0 leaves them unchanged.
 	Autogroup int
 }
 
-// What a Request asks for.
+// The kinds of a Request.
 const (
-	// MakeSocket is answered with a fresh TCP socket of the Pod.
+	// MakeSocket requests a new TCP socket of the Pod.
 	MakeSocket = "socket"
-	// Run starts a container. It comes with Stdin, stdout, stderr, the pipe of
-	// its Plan, that of what it says if it fails, and its mounts. It is answered
-	// twice: with a pidfd, and with its end.
+	// Run starts a container. It has the descriptors Stdin, stdout, stderr, the pipe
+	// of its Plan, that of its error, and its mounts. It has two answers: a pidfd, and
+	// the end.
 	Run = "run"
-	// Exec starts a command in a container. It comes with the same, and the
-	// pidfd of the container in place of mounts.
+	// Exec starts a command in a container. It has the same descriptors, with the
+	// pidfd of the container instead of mounts.
 	Exec = "exec"
 )
 
-// Request is what the plane asks of a holder.
+// Request is a request of the plane to a holder.
 type Request struct {
 	ID       uint64
 	Kind     string
 	UID, GID int
-	// Nested gives it a user namespace in which it has UID and GID: a plain
-	// user has no other ids.
+	// Nested gives it a user namespace in which it has UID and GID: a plain user has
+	// no other ids.
 	Nested bool
 	// Terminal is that of its Plan.
 	Terminal bool
 }
 
-// What an Event tells.
+// The kinds of an Event.
 const (
 	Ready   = "ready" // with the sockets of TCP and DNS
-	Done    = "done"  // a request: with what it asked for
-	Ended   = "ended" // what it started: with Code and Signal
+	Done    = "done"  // a request: with its result
+	Ended   = "ended" // a process: with Code and Signal
 	Refused = "refused"
 )
 
-// Event is what a holder says.
+// Event is a message of a holder.
 type Event struct {
 	ID           uint64
 	Kind         string
@@ -75,7 +75,7 @@ type Event struct {
 	Code, Signal int    `json:",omitempty"`
 }
 
-// Plan is what a container or a command becomes. It begins when its pipe ends.
+// Plan is what a container or a command executes. It starts when its pipe ends.
 type Plan struct {
 	Args, Env []string
 	Dir       string
@@ -90,18 +90,18 @@ type Plan struct {
 	Files     map[string][]byte // of /etc
 	Root      Mount
 	Mounts    []Mount
-	Trial     bool // ends when all is made, with no error
+	Trial     bool // exits without error when everything has been created
 }
 
 // Mount is a folder or file of a container.
 type Mount struct {
-	// Descriptor is that of a detached mount, counted from 0 among those given;
-	// -1 mounts Source, or else a Tmpfs of so many bytes.
+	// Descriptor is the index of a detached mount among the descriptors, from 0; -1
+	// mounts Source, or else a Tmpfs of that many bytes.
 	Descriptor      int
 	Source, SubPath string
 	Tmpfs           int64
-	// Message makes it the file of the container's last message, whose descriptor is sent
-	// by the socket that Descriptor is.
+	// Message makes it the file of the container's last message, whose descriptor is
+	// sent through the socket with index Descriptor.
 	Message  bool
 	Target   string
 	ReadOnly bool

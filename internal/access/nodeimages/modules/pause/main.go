@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pause holds the namespaces of a Pod: it does nothing but to collect the
-// processes that end in them, until it is told to end.
+// Command pause holds the namespaces of a Pod: until it receives a signal, it only
+// reaps the processes that exit in them.
 package main
 
 import (

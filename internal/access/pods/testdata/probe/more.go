@@ -13,8 +13,9 @@ import (
 // Numbers above 424, which amd64 and arm64 share.
 const sysMoveMount, sysFsconfig, sysClone3, sysMountSetattr, sysProcessMadvise = 429, 431, 435, 442, 440
 
-// more are attempts at what the kernel has many of: calls that change the host,
-// files of /proc and /sys that do, devices, and what a process may ask for itself.
+// more are attempts on features of the kernel that have many variants: calls that
+// change the host, files of /proc and /sys that do, devices, and what a process may
+// request for itself.
 func more(file string) map[string]func() error {
 	all := map[string]func() error{
 		"a user namespace by clone":    func() error { return call(syscall.SYS_CLONE, syscall.CLONE_NEWUSER|uintptr(syscall.SIGCHLD)) },
@@ -87,7 +88,7 @@ func clone3() error {
 	return call(sysClone3, pointer(string(args)), uintptr(len(args)))
 }
 
-// moreProcesses lifts its own limit.
+// moreProcesses raises its own limit.
 func moreProcesses() error {
 	const processes = 6
 	var r syscall.Rlimit
@@ -98,7 +99,7 @@ func moreProcesses() error {
 	return syscall.Setrlimit(processes, &r)
 }
 
-// above opens the namespace that a namespace lies in.
+// above opens the parent of a namespace.
 func above(namespace string) error {
 	f, err := os.Open(namespace)
 	if err != nil {
@@ -109,7 +110,8 @@ func above(namespace string) error {
 	return call(syscall.SYS_IOCTL, f.Fd(), getParent, 0)
 }
 
-// strangers are processes that it sees beside itself, such as what holds the Pod.
+// strangers are processes that it sees in addition to itself, such as what holds
+// the Pod.
 func strangers() error {
 	all, err := os.ReadDir("/proc")
 	if err != nil {
