@@ -38,7 +38,8 @@ type Options struct {
 	// without its key nothing is signed.
 	CA certs.Pair
 	// Inline means that the goroutine that writes does all the work before its
-	// write returns. No timer is set then: Wake reports that time has advanced.
+	// write returns. The caller calls Wake when time has advanced, instead of
+	// waiting for the clock.
 	Inline bool
 }
 
