@@ -166,8 +166,8 @@ func (w *World) RunFor(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Until lets time pass until is returns true; it is called whenever the World is in
-// steady state. It returns an error if that does not happen within the limit.
+// Until lets time pass until is returns true; it is called whenever steady state is
+// reached. It returns an error if that does not happen within the limit.
 func (w *World) Until(ctx context.Context, limit time.Duration, is func() bool) error {
 	reached, err := w.pass(ctx, limit, is)
 	if err == nil && !reached {
