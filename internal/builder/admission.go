@@ -33,7 +33,7 @@ func Messages(errs field.ErrorList) (all []string) {
 	return all
 }
 
-// Defaulted is an object and what it shall be with its defaults, all in YAML.
+// Defaulted is an object and the desired result of its defaulting, all in YAML.
 type Defaulted struct{ Obj, Old, Want string }
 
 // CheckDefaults runs a table of defaults.
@@ -51,7 +51,7 @@ func CheckDefaults[T any](t *testing.T, set func(obj, old *T), tests map[string]
 	}
 }
 
-// Validated is an object in YAML and what shall be said against it.
+// Validated is an object in YAML and the errors that it must have.
 type Validated struct {
 	Obj, Old string
 	Want     []string

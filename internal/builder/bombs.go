@@ -2,7 +2,7 @@
 
 package builder
 
-// TemplateBombs are Go templates without bounds of their own, of each sort. All run as
+// TemplateBombs are Go templates without their own bounds, of each sort. All run as
 // plain text/template with sprig until memory or time is used up.
 func TemplateBombs() map[string]string {
 	return map[string]string{

@@ -17,15 +17,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// Backup says what a backup has.
+// Backup describes a backup.
 type Backup struct {
 	Created time.Time
 	// Bytes is the size of the snapshot of etcd in it.
 	Bytes int64
 }
 
-// maxWork is the work factor of the passphrases that age itself makes. A file may
-// ask for more, and for gigabytes of memory with it.
+// maxWork is the work factor of the passphrases that age itself writes. A file may
+// require more, and gigabytes of memory with it.
 const maxWork = 18
 
 type backupOptions struct {

@@ -15,9 +15,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestClusterScripts runs every script of testdata/cluster with the real
-// program, side by side on one management plane. Each has a home and a
-// namespace, $NS, of its own.
+// TestClusterScripts runs every script of testdata/cluster with the real program,
+// side by side on one management plane. Each has a separate home and namespace,
+// $NS.
 func TestClusterScripts(t *testing.T) {
 	program := testenv.Binary(t)
 	testscript.Run(t, testscript.Params{

@@ -84,8 +84,8 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
 	return nil
 }
 
-// announce saves the kubeconfig of a cluster, and says what comes next. A file that
-// cannot be written is no failure: the cluster is there, and its kubeconfig too.
+// announce saves the kubeconfig of a cluster, and prints the next steps. A file
+// that cannot be written is no failure: the cluster exists, and its kubeconfig too.
 func announce(env *Env, mgmt command.MgmtFlags, key client.ObjectKey, data []byte) {
 	path, err := saveKubeconfig(env, mgmt.DataDir, key, data)
 	if err != nil {

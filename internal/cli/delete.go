@@ -67,8 +67,8 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 			return err
 		}
 	}
-	// Read before its Secret goes with the cluster: it tells whether the file is
-	// the one of this cluster. It may have none so far.
+	// Read before its Secret is deleted with the cluster: it shows whether the file
+	// is the one of this cluster. It may have none so far.
 	kubeconfig, _ := c.Kubeconfig(ctx, key)
 	err = c.DeleteCluster(ctx, key)
 	if none, ok := errors.AsType[*clusterctl.NoClusterError](err); ok {
@@ -90,7 +90,7 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 	return dropKubeconfig(o.mgmt.DataDir, key, kubeconfig)
 }
 
-// showLosses tells what a deletion would take.
+// showLosses prints what a deletion would delete.
 func showLosses(ctx context.Context, env *Env, c *clusterctl.Client, o deleteClusterOptions, key client.ObjectKey) error {
 	losses, err := c.Losses(ctx, key)
 	if _, none := errors.AsType[*clusterctl.NoClusterError](err); none && o.ignoreNotFound && len(losses.Lost) == 0 {
@@ -112,7 +112,7 @@ func showLosses(ctx context.Context, env *Env, c *clusterctl.Client, o deleteClu
 	return nil
 }
 
-// deleteRemains removes what there is of a cluster without its Cluster.
+// deleteRemains removes what is left of a cluster without its Cluster.
 func deleteRemains(ctx context.Context, env *Env, c *clusterctl.Client, o deleteClusterOptions, none *clusterctl.NoClusterError) error {
 	remains, err := c.DeleteRemains(ctx, none.Key, env.Progress())
 	if err == nil && len(remains) == 0 && o.ignoreNotFound {

@@ -23,7 +23,8 @@ import (
 // starts or stops.
 const alreadyUpTimeout = 60 * time.Second
 
-// reporter tells the user, or the process that waits for us, how a start goes.
+// reporter reports the progress of a start to the user, or to the waiting parent
+// process.
 type reporter struct {
 	progress func(string)
 	ready    func(line string)
@@ -87,11 +88,11 @@ func detach(ctx context.Context, env *Env, o upOptions) error {
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("start the management plane in the background: %w", err), r.Close(), w.Close())
 	}
-	_ = w.Close() // else reading never ends when the child dies
+	_ = w.Close() // else reading never ends when the child exits
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 	if err := follow(env, r); err != nil {
-		_ = cmd.Wait() // its exit status says nothing that err does not
+		_ = cmd.Wait() // its exit status adds nothing to err
 		if up, other := alreadyUp(ctx, env, o); up || other != nil {
 			return other // another start on the directory was faster
 		}
@@ -100,7 +101,7 @@ func detach(ctx context.Context, env *Env, o upOptions) error {
 	return cmd.Process.Release()
 }
 
-// follow passes on what the background process reports until it is ready.
+// follow prints the reports of the background process until it is ready.
 func follow(env *Env, pipe io.ReadCloser) error {
 	defer func() { _ = pipe.Close() }()
 	lines := bufio.NewScanner(pipe)
@@ -122,13 +123,13 @@ func follow(env *Env, pipe io.ReadCloser) error {
 	return errors.New("the management plane ended before it was ready")
 }
 
-// alreadyUp reports whether a plane runs on the directory and answers, and says
-// so. It waits for one that starts, and for one that ends. What the lock says
-// does not count: that of a process which was just killed says that it is up.
+// alreadyUp reports whether a plane runs on the directory and answers, and prints
+// it. It waits for one that starts, and for one that ends. The content of the lock
+// does not count: that of a process which was just killed shows it as up.
 func alreadyUp(ctx context.Context, env *Env, o upOptions) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, alreadyUpTimeout)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond) // nothing says when a process is up that is not our child
+	tick := time.NewTicker(50 * time.Millisecond) // no event reports that a process is up that is not our child
 	defer tick.Stop()
 	for dir := datadir.Dir(o.Dir); ; {
 		h, running, err := datadir.Running(dir)

@@ -44,8 +44,8 @@ in its process, do not answer while it is down, and go on with the next "up".`,
 	return cmd
 }
 
-// runDown asks the process to stop and waits for the lock, not for the process:
-// it is no child of ours, and the lock is what the next start needs.
+// runDown signals the process to stop and waits for the lock, not for the process:
+// it is not a child of this one, and the lock is what the next start needs.
 func runDown(ctx context.Context, env *Env, o downOptions) error {
 	dir := datadir.Dir(o.dir)
 	h, running, err := datadir.Running(dir)
@@ -80,11 +80,11 @@ func runDown(ctx context.Context, env *Env, o downOptions) error {
 	return nil
 }
 
-// waitReleased returns when nobody holds the directory any more.
+// waitReleased returns when no process holds the directory any longer.
 func waitReleased(ctx context.Context, dir datadir.Dir, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond) // nothing says when a lock is released
+	tick := time.NewTicker(20 * time.Millisecond) // no event reports the release of a lock
 	defer tick.Stop()
 	for {
 		if _, running, err := datadir.Running(dir); err != nil || !running {

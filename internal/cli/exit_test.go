@@ -35,7 +35,8 @@ func run(ctx context.Context, t *testing.T, env *Env, args ...string) (status in
 	return Run(ctx, env, args), talk.String()
 }
 
-// TestOutputThatCannotBeWrittenIsAFailure, whatever a command writes it with.
+// TestOutputThatCannotBeWrittenIsAFailure, for every way in which a command writes
+// it.
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
@@ -78,8 +79,8 @@ func TestExitStatusIsOfMisuseWhereUpstreamFails(t *testing.T) {
 	}
 }
 
-// TestAnInterruptIsSaidInWords, also where a check only says that it was canceled or
-// that no server answers.
+// TestAnInterruptIsSaidInWords, also where a check only reports that it was
+// canceled or that no server answers.
 func TestAnInterruptIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{

@@ -24,10 +24,10 @@ func kubeconfigFiles(dataDir string, key client.ObjectKey, data []byte) [2]strin
 	return [2]string{path + ".kubeconfig", fmt.Sprintf("%s-%.8x.kubeconfig", path, sha256.Sum256([]byte(identity(data))))}
 }
 
-// saveKubeconfig writes the admin kubeconfig of a workload cluster where only
-// its user can read it, and returns the path. Clusters of several management
-// clusters may have one name; the file of another one stays, since who uses it
-// would reach the wrong cluster.
+// saveKubeconfig writes the admin kubeconfig of a workload cluster where only its
+// user can read it, and returns the path. Clusters of several management clusters
+// may have one name; the file of another one stays, since its users would reach the
+// wrong cluster.
 func saveKubeconfig(env *Env, dataDir string, key client.ObjectKey, data []byte) (string, error) {
 	path, err := place(env, dataDir, key, data)
 	if err == nil {
@@ -70,8 +70,8 @@ func dropKubeconfig(dataDir string, key client.ObjectKey, data []byte) error {
 	return nil
 }
 
-// identity tells kubeconfigs of different clusters apart, and is the same for
-// all of one: each cluster has an authority of its own.
+// identity distinguishes kubeconfigs of different clusters, and is the same for all
+// of one: each cluster has its own authority.
 func identity(data []byte) string {
 	cfg, err := kubeconfig.RESTConfig(data)
 	if err != nil {

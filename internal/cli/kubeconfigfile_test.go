@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
-// adminOf returns a function that makes kubeconfigs of one cluster.
+// adminOf returns a function that creates kubeconfigs of one cluster.
 func adminOf(t *testing.T) func() []byte {
 	t.Helper()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

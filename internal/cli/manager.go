@@ -166,8 +166,8 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 	return errors.Join(o.run(ctx, cfg, m), m.Close())
 }
 
-// byService reads the Service of the webhooks. The definitions that name it come with
-// it, in the manifests.
+// byService reads the Service of the webhooks. The manifests contain it together
+// with the definitions that name it.
 func (o *managerOptions) byService() error {
 	if o.service == "" {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// residentMemory is what a process occupies, in bytes; 0 where the system does
-// not tell.
+// residentMemory is what a process occupies, in bytes; 0 where the system does not
+// report it.
 func residentMemory(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -137,8 +137,8 @@ func misusedFlag(cmd *cobra.Command, err error) error {
 	return command.Misuse(err)
 }
 
-// setLog shows the log of the libraries if it is asked for; a plane that starts
-// sends it elsewhere then.
+// setLog prints the log of the libraries if it is requested; a plane that starts
+// redirects it then.
 func setLog(env *Env) error {
 	level, err := env.LogLevel()
 	if level > 0 {
@@ -147,8 +147,8 @@ func setLog(env *Env) error {
 	return err
 }
 
-// refuseUnknown makes each command that only has others below it name a wrong
-// one; cobra does that at the root alone.
+// refuseUnknown lets each command that only has subcommands refuse an unknown one
+// by name; cobra does that only at the root.
 func refuseUnknown(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
 		refuseUnknown(child)
@@ -174,9 +174,9 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 }
 
-// Run executes a command line and returns the exit status: 0 done, 1 failed,
-// 2 misuse, 128 and the signal's number if one interrupted it, or what a
-// command has of its own.
+// Run executes a command line and returns the exit status: 0 done, 1 failed, 2
+// misuse, 128 and the signal's number if one interrupted it, or a command's own
+// status.
 func Run(ctx context.Context, env *Env, args []string) int {
 	env.Out = &output{Writer: env.Out}
 	root := New(env)
@@ -186,7 +186,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if by, ok := errors.AsType[command.Interrupted](context.Cause(ctx)); ok && err != nil {
-		if _, says := errors.AsType[command.Interrupted](err); !says { // what failed for it says that a context was canceled
+		if _, says := errors.AsType[command.Interrupted](err); !says { // the failed operation reports that a context was canceled
 			err = fmt.Errorf("%w: %v", by, err)
 		}
 		err = command.StatusError{Status: 128 + int(by.Signal), Cause: err}

@@ -15,9 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// TestScripts runs every script of testdata/script with the real program. A
-// script has a home of its own; what still runs on $HOME/data at its end is
-// killed.
+// TestScripts runs every script of testdata/script with the real program. A script
+// has a separate home; what still runs on $HOME/data at its end is killed.
 func TestScripts(t *testing.T) {
 	testenv.OwnPlanes(t, 3)
 	bin := filepath.Dir(testenv.Binary(t))

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// statusTimeout is when a plane that is asked counts as one that does not
-	// answer: scripts and people wait for the command.
+	// statusTimeout is when a plane counts as one that does not answer: scripts and
+	// users wait for the command.
 	statusTimeout = 5 * time.Second
 
 	// The exit statuses of status; the first is that of init scripts.
@@ -36,7 +36,7 @@ const (
 
 type statusOptions struct {
 	dir, output string
-	machines    string // where simulated ones are kept, unless a plane that runs says otherwise
+	machines    string // where simulated ones are kept, unless a running plane reports another folder
 }
 
 // planeStatus is what status -o json prints: a contract.
@@ -80,7 +80,8 @@ type sharingPlane struct {
 	Version string    `json:"version,omitempty"`
 	Since   time.Time `json:"since"`
 	Leads   bool      `json:"leads"`
-	// LeadsSince is when it began to, and Gone whether it was lost within a day.
+	// LeadsSince is when it became leader, and Gone whether it was lost within a
+	// day.
 	LeadsSince time.Time `json:"leadsSince,omitzero"`
 	Gone       bool      `json:"gone,omitempty"`
 }
@@ -179,7 +180,7 @@ func observe(ctx context.Context, dir datadir.Dir, machines string) (*planeStatu
 	return s, nil
 }
 
-// ask fills in what only the API server knows.
+// ask fills in what only the API server can report.
 func (s *planeStatus) ask(ctx context.Context) error {
 	cfg, version, err := askVersion(s.Kubeconfig)
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *planeStatus) ask(ctx context.Context) error {
 	}
 	list, err := m.Resource(clusterv1.GroupVersion().WithResource("clusters")).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsNotFound(err) {
-		list, err = &metav1.PartialObjectMetadataList{}, nil // nobody runs Cluster API, here or in a Pod
+		list, err = &metav1.PartialObjectMetadataList{}, nil // Cluster API does not run, here or in a Pod
 	}
 	if err != nil {
 		return fmt.Errorf("count clusters: %w", err)
@@ -211,7 +212,7 @@ func (s *planeStatus) ask(ctx context.Context) error {
 	return err
 }
 
-// askPlanes asks the API server which planes share its store.
+// askPlanes reads from the API server which planes share its store.
 func askPlanes(ctx context.Context, cfg *rest.Config) (all []sharingPlane, err error) {
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -227,7 +228,7 @@ func askPlanes(ctx context.Context, cfg *rest.Config) (all []sharingPlane, err e
 	return all, nil
 }
 
-// askVersion asks the API server of a kubeconfig which Kubernetes it is.
+// askVersion reads the Kubernetes version of the API server of a kubeconfig.
 func askVersion(kubeconfig string) (*rest.Config, string, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
-// maxPods is how many Pods are looked at: a plane runs a hundred.
+// maxPods is how many Pods are read: a plane runs a hundred.
 const maxPods = 500
 
 // podsStatus is what the Pods of a plane are.
 type podsStatus struct {
 	Total int `json:"total"`
-	// NotReady are those that have something to say.
+	// NotReady are those with a problem.
 	NotReady []podProblem `json:"notReady,omitempty"`
 }
 
@@ -30,8 +30,8 @@ type podProblem struct {
 	Problem   string `json:"problem"`
 }
 
-// askPods asks the API server for the Pods that the plane runs; nil is that there are
-// none.
+// askPods reads from the API server the Pods that the plane runs; nil means that
+// there are none.
 func askPods(ctx context.Context, cfg *rest.Config) (*podsStatus, error) {
 	c, err := corev1client.NewForConfig(cfg)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *podsStatus) lines() [][2]string {
 	lines := [][2]string{{"Pods", count}}
 	for _, p := range s.NotReady {
 		for text := range strings.Lines(fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, p.Problem)) {
-			lines = append(lines, [2]string{"", text}) // what a program wrote last says most
+			lines = append(lines, [2]string{"", text}) // the last output of a program is the most useful
 		}
 	}
 	return lines

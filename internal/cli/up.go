@@ -27,7 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
-// PlaneOptions say what management plane to start.
+// PlaneOptions define the management plane to start.
 type PlaneOptions struct {
 	Dir, SimulatedDir, ContainersDir, Listen          string
 	EtcdServers                                       []string
@@ -59,7 +59,7 @@ type Plane interface {
 
 type upOptions struct {
 	PlaneOptions
-	join      string   // a file that says where the store is
+	join      string   // a file with the address and keys of the store
 	given     []string // which of Flags the command line has
 	detach    bool
 	logFile   string
@@ -129,7 +129,7 @@ those that it runs with, and fails otherwise.`,
 
 const containerNamespacesHelp = "namespaces in which container machines can be created, or \"*\" for all: users who can create them there can take over this host"
 
-// absolute makes paths good for a process that runs elsewhere.
+// absolute converts paths for a process that runs in another directory.
 func (o *upOptions) absolute() (err error) {
 	for what, path := range map[string]*string{"data directory": &o.Dir, "directory of simulated machines": &o.SimulatedDir, "directory of container machines": &o.ContainersDir, "file to join by": &o.join} {
 		if *path == "" && path != &o.Dir {
@@ -142,13 +142,13 @@ func (o *upOptions) absolute() (err error) {
 	return nil
 }
 
-// flagsOf returns what a plane is told by flags, with the defaults, and which
-// of them were given.
+// flagsOf returns the flags of a plane, with the defaults, and which of them were
+// given.
 func flagsOf(cmd *cobra.Command) (all map[string]string, given []string) {
 	all = map[string]string{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
-		case "data-dir", "detach", "report-fd", "help": // say nothing of the plane that runs
+		case "data-dir", "detach", "report-fd", "help": // these do not configure the running plane
 			return
 		}
 		all[f.Name] = f.Value.String()
@@ -176,12 +176,12 @@ func runUp(ctx context.Context, env *Env, o upOptions) error {
 	}
 }
 
-// runOnce runs a plane until it ends. One that led others and was deposed is to
+// runOnce runs a plane until it ends. One that was the leader and was deposed must
 // start again, at the same address.
 func (o *upOptions) runOnce(ctx context.Context, env *Env, report reporter) (again bool, err error) {
 	begin := time.Now()
 	p, err := startPlane(ctx, env, *o, report)
-	if err != nil && ctx.Err() != nil { // what else went wrong comes of that
+	if err != nil && ctx.Err() != nil { // other errors follow from that
 		err = fmt.Errorf("stopped before the management plane was ready: %w", context.Cause(ctx))
 	}
 	if err != nil {
@@ -226,7 +226,7 @@ func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Pl
 	return env.StartPlane(ctx, o.PlaneOptions)
 }
 
-// openLog sends the log where the options say.
+// openLog opens the destination of the log.
 func (e *Env) openLog(o upOptions) error {
 	if o.logFile == "-" {
 		e.SetLog(e.Err, o.verbosity)

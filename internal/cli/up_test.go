@@ -51,7 +51,7 @@ func TestTheBackgroundProcessGetsTheSameOptions(t *testing.T) {
 	}
 }
 
-// ending is a plane that ends by itself.
+// ending is a plane that ends without a request.
 type ending struct {
 	err  chan error
 	stop func(context.Context) error

@@ -47,15 +47,15 @@ type Image struct {
 	Version string
 	Root    []string // read-only layers, topmost first
 	Var     string   // the template of /var
-	// MakeVar makes a folder, which is not there, the /var of a machine.
+	// MakeVar creates a folder, which must not exist, as the /var of a machine.
 	MakeVar func(dir string) error
-	// Use and Release say that a machine needs the image, and that it does not any
-	// more; both may be said again.
+	// Use and Release record that a machine needs the image, and that it no longer
+	// does; both may be repeated.
 	Use, Release func(machine string) error
 }
 
-// Images are the node images of the host. Find takes a version or an ID; without
-// the image its error says how to get it.
+// Images are the node images of the host. Find takes a version or an ID; if the
+// image is missing, its error has the remedy.
 type Images interface {
 	Find(wanted string) (Image, error)
 }
@@ -68,24 +68,25 @@ type Endpoint interface {
 
 // Options are what a Backend needs. All but Clock, Room and Log are required.
 type Options struct {
-	// Dir keeps all of it; it is made if it is missing.
+	// Dir keeps all state; it is created if it is missing.
 	Dir string
 	// Launcher and Images are of the same host.
 	Launcher Launcher
 	Images   Images
-	// Host is what machines are told of this host.
+	// Host is what machines must know about this host.
 	Host seed.Host
 	// Taken are the networks that the host has now.
 	Taken func() ([]netip.Prefix, error)
-	// Listen opens an endpoint; an error that is syscall.EADDRINUSE has another
-	// port tried.
+	// Listen opens an endpoint; after an error that is syscall.EADDRINUSE another
+	// port is tried.
 	Listen func(at netip.AddrPort) (Endpoint, error)
-	// Clock is when bootstrap data began, and how long it runs; nil is the real one.
+	// Clock measures when bootstrap data started, and how long it runs; nil is the
+	// real one.
 	Clock clock.WithDelayedExecution
-	// Room says why so many further instances of inotify cannot be had, and what to
-	// do about it; nil always can.
+	// Room returns why so many further instances of inotify are not available, and
+	// the remedy; nil means that they always are.
 	Room func(instances int) error
-	// Log is told of what happens by itself.
+	// Log receives what happens without a caller.
 	Log logr.Logger
 }
 
@@ -97,7 +98,7 @@ const (
 	// closing is how long an endpoint waits for its connections at the end.
 	closing = 500 * time.Millisecond
 	// patience is how long bootstrap data may run. All that kubeadm waits for takes
-	// less than 15 minutes by default; as much is left for what is there besides.
+	// less than 15 minutes by default; as much is left for the other commands.
 	patience = 30 * time.Minute
 )
 
@@ -105,7 +106,7 @@ const (
 type Backend struct {
 	o        Options
 	machines told.Hub // that changed
-	freed    told.Hub // clusters; there are none: nobody else can run them
+	freed    told.Hub // clusters; there are none: no other plane can run them
 	ctx      context.Context
 	cancel   context.CancelFunc
 	running  told.Owned
@@ -120,7 +121,7 @@ type Backend struct {
 // cluster is one cluster.
 type cluster struct {
 	clusterRecord
-	endpoint Endpoint // nil until it is asked for in this process
+	endpoint Endpoint // nil until it is requested in this process
 }
 
 // machine is one machine.
@@ -133,11 +134,11 @@ type machine struct {
 	watched func() // ends the watch of its bootstrap; nil if there is none
 	ran     bool   // its container was seen to run, or was started, in this process
 	gone    bool
-	update  *update // of its Kubernetes; nil if none was asked for in this process
+	update  *update // of its Kubernetes; nil if none was requested in this process
 }
 
-// New finds what was made before. What runs goes on; what nothing belongs to is
-// removed.
+// New finds what was created before. What runs continues; what belongs to nothing
+// is removed.
 func New(ctx context.Context, o Options) (*Backend, error) {
 	if o.Dir == "" || o.Launcher == nil || o.Images == nil || o.Taken == nil || o.Listen == nil {
 		return nil, errors.New("containermachines: Dir, Launcher, Images, Taken and Listen are required")
@@ -238,7 +239,7 @@ func (b *Backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// follow passes on which containers began or ended by themselves.
+// follow publishes the machines whose containers started or ended without a caller.
 func (b *Backend) follow(changes <-chan string) {
 	for {
 		select {

@@ -440,7 +440,7 @@ func TestEndpointsOfAHost(t *testing.T) {
 func TestASubnetThatSomethingElseTookIsChangedAsLongAsItMay(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	// It came between the look and the making, or nobody told.
+	// It appeared between the check and the creation, or the check missed it.
 	l.launcher.elsewhere = []netip.Prefix{netip.MustParsePrefix("10.208.0.0/16")}
 	if err := os.WriteFile(filepath.Join(l.dir, subnetFile), []byte(`{"subnet": "10.208.0.0/20"}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 
 var _ host.Backend = (*Backend)(nil)
 
-// CheckEndpoint implements host.Backend. The endpoint is the host's own address among
-// its machines, which nobody can know before.
+// CheckEndpoint implements host.Backend. The endpoint is the host's own address
+// among its machines, which is not known before.
 func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	a, err := netip.ParseAddr(at.Host)
 	if err != nil || !addresses.InPool(a) || at.Port < 1 || at.Port > 65535 {
@@ -45,8 +45,8 @@ func (b *Backend) ResumeCluster(ctx context.Context, want host.Cluster) error {
 	return nil
 }
 
-// openCluster has the endpoint of a cluster answer. If there is none it is made, if
-// it may be.
+// openCluster starts the endpoint of a cluster. If there is none it is created, if
+// mayMake allows it.
 func (b *Backend) openCluster(ctx context.Context, want host.Cluster, mayMake bool) (clusterv1.APIEndpoint, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *Backend) openCluster(ctx context.Context, want host.Cluster, mayMake bo
 		b.clusters[want.ID] = c
 	}
 	b.setMembers(c)
-	for _, m := range b.byName { // they were told to wait
+	for _, m := range b.byName { // they are waiting for the cluster
 		if m.ClusterID == c.ID {
 			b.machines.Publish(m.key())
 		}
@@ -91,8 +91,8 @@ func (b *Backend) openCluster(ctx context.Context, want host.Cluster, mayMake bo
 	return b.at(c), nil
 }
 
-// ensureNetwork makes the network of all machines, in a subnet that is chosen when
-// there is the first cluster. Called with the lock.
+// ensureNetwork creates the network of all machines, in a subnet that is chosen for
+// the first cluster. Called with the lock.
 func (b *Backend) ensureNetwork(ctx context.Context) error {
 	problem := ""
 	if b.subnet.IsValid() {
@@ -107,7 +107,7 @@ func (b *Backend) ensureNetwork(ctx context.Context) error {
 	switch {
 	case problem != "" && len(b.clusters) > 0:
 		return fmt.Errorf("%s, and machines have them already: remove what has them elsewhere, or delete all Clusters of container machines to have others chosen", problem)
-	case problem != "" || !b.subnet.IsValid(): // nobody has been told the subnet yet
+	case problem != "" || !b.subnet.IsValid(): // the subnet has not been used yet
 		if err := b.chooseSubnet(ctx); err != nil {
 			return err
 		}
@@ -188,8 +188,8 @@ func (b *Backend) at(c *cluster) clusterv1.APIEndpoint {
 	return clusterv1.APIEndpoint{Host: addresses.Gateway(b.subnet).String(), Port: int32(c.Port)}
 }
 
-// setMembers tells the endpoint of a cluster which machines are its control plane.
-// Called with the lock.
+// setMembers sets the control plane machines of a cluster's endpoint. Called with
+// the lock.
 func (b *Backend) setMembers(c *cluster) {
 	if c.endpoint == nil {
 		return
@@ -203,8 +203,8 @@ func (b *Backend) setMembers(c *cluster) {
 	c.endpoint.SetMembers(members)
 }
 
-// ReleaseCluster implements host.Backend. Its machines run on; its endpoint is that
-// of whoever takes it up.
+// ReleaseCluster implements host.Backend. Its machines continue to run; the next
+// owner opens its endpoint.
 func (b *Backend) ReleaseCluster(ctx context.Context, which host.Cluster) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +225,8 @@ func (c *cluster) of(which host.Cluster) bool {
 	return which.Object.Name == "" || c.Object == which.Object
 }
 
-// DeleteCluster implements host.Backend. With the last cluster goes the network.
+// DeleteCluster implements host.Backend. The network is deleted with the last
+// cluster.
 func (b *Backend) DeleteCluster(ctx context.Context, which host.Cluster) error {
 	if which.ID == "" {
 		return errors.New("delete a container cluster: its identity is needed")

@@ -4,7 +4,7 @@
 // containers of this host, with systemd, containerd and kubelet in them: genuine
 // nodes of Kubernetes, and no boundary between tenants.
 //
-// What it keeps lies in one folder, for root alone:
+// Its state is in one folder, for root alone:
 //
 //	subnet.json                  where all machines of this host have their addresses
 //	clusters/<identity>.json     a cluster: where its API server is reached
@@ -12,7 +12,7 @@
 //	machines/<name>/root/        the topmost layer of its root that is not its own to write
 //	machines/<name>/var/         its /var, with its bootstrap data
 //
-// A machine's container carries the name of its folder. Containers run on while
-// this process is away, and are found again; the endpoints of clusters answer while
-// it runs.
+// A machine's container has the name of its folder. Containers continue to run
+// while this process does not, and are found again; the endpoints of clusters
+// answer while it runs.
 package containermachines

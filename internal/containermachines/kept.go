@@ -16,14 +16,14 @@ type Kept struct {
 	Container string
 }
 
-// List tells of the machines that are kept in Options.Dir, in the order of their
+// List returns the machines that are kept in Options.Dir, in the order of their
 // containers' names. It changes nothing.
 func List(dir string) (all []Kept, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, machinesDir, "*", machineFile))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.ReadDir(dir); err != nil { // which Glob says nothing of
+	if _, err := os.ReadDir(dir); err != nil { // Glob does not report this error
 		return nil, fmt.Errorf("list container machines: %w", err)
 	}
 	for _, name := range names {

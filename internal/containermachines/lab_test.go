@@ -25,7 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/containermachines/seed"
 )
 
-// launcher pretends to run containers. It outlives backends, as containers do.
+// launcher simulates containers. It outlives backends, as containers do.
 type launcher struct {
 	mu        sync.Mutex
 	all       map[string]*containers.Status
@@ -177,7 +177,7 @@ func (l *launcher) RemoveNetwork(_ context.Context, name string) error {
 
 func (l *launcher) Sweep(context.Context) error { return nil }
 
-// appears makes a file in the only container that there is, and tells who watches.
+// appears creates a file in the only container, and notifies its watchers.
 func (l *launcher) appears(path, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +250,7 @@ type lab struct {
 	*Backend
 }
 
-// began is when labs begin.
+// began is when labs start.
 var began = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newLab(t *testing.T) *lab {
@@ -341,7 +341,7 @@ func awaitChange(t *testing.T, changes <-chan types.NamespacedName) types.Namesp
 	return types.NamespacedName{}
 }
 
-// container is the only one that there is.
+// container is the only container.
 func (l *lab) container() containers.Status {
 	l.t.Helper()
 	all, err := l.launcher.List()

@@ -29,7 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
-// providerIDScheme begins the provider ID of machines of this provider.
+// providerIDScheme is the start of the provider ID of machines of this provider.
 const providerIDScheme = "local://"
 
 // ProviderID implements host.Backend.
@@ -100,7 +100,7 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 		m.ran = true
 	case m.ran && now.State == containers.Stopped:
 		m.coming.Store(false)
-		// Whoever powered it off, or why ever it ended, meant it: it is not
+		// It was powered off, or ended for another reason, on purpose: it is not
 		// started over and over.
 		return host.MachineStatus{}, fmt.Errorf("it stopped by itself with exit code %d%s: delete its Machine for another one, or start this program again to have it started", now.ExitCode, because(now.Message))
 	default: // it is new, or the host was started again
@@ -115,7 +115,7 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 		}
 		if err := b.o.Launcher.Start(ctx, m.name); err != nil {
 			if _, lost := b.o.Images.Find(m.Image); lost != nil && errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("%w: %w", err, lost) // which says how to get it back
+				err = fmt.Errorf("%w: %w", err, lost) // which has the remedy
 			}
 			return host.MachineStatus{}, fmt.Errorf("start its container: %w", err)
 		}
@@ -139,10 +139,10 @@ const (
 	inotifyWorker       = 13
 )
 
-// room says why the host has none for a machine more. Without instances of inotify a
-// machine starts, and its systemd, containerd or kubelet fails for a reason that
-// nobody finds. Machines that are on their way are counted whole: what they will
-// take is not taken yet.
+// room returns why the host cannot run another machine. Without instances of
+// inotify a machine starts, and its systemd, containerd or kubelet fails for a
+// reason that is hard to find. Machines that are starting are counted whole: what
+// they will use is not in use yet.
 func (b *Backend) room(m *machine) error {
 	if b.o.Room == nil {
 		return nil
@@ -177,7 +177,7 @@ func because(message string) string {
 	return ", " + message
 }
 
-// machine finds what is known of a machine, or makes a place for it.
+// machine finds what is known of a machine, or creates an entry for it.
 func (b *Backend) machine(want host.Machine) (*machine, error) {
 	if want.Namespace == "" || want.Name == "" || want.Cluster == "" {
 		return nil, errors.New("its namespace, name and cluster are needed")
@@ -227,8 +227,8 @@ func (b *Backend) idOf(m host.Machine) string {
 	return cmp.Or(m.Spec.ProviderID, b.ProviderID(m.NamespacedName, m.Cluster))
 }
 
-// clusterOf finds the cluster of a machine: by identity or, where that is not known,
-// by name. Called with the lock.
+// clusterOf finds the cluster of a machine: by identity or, where that is not
+// known, by name. Called with the lock.
 func (b *Backend) clusterOf(m host.Machine) *cluster {
 	if m.ClusterID != "" {
 		return b.clusters[m.ClusterID]
@@ -241,7 +241,7 @@ func (b *Backend) clusterOf(m host.Machine) *cluster {
 	return nil
 }
 
-// random are 128 bits that nobody else has, in hexadecimal digits.
+// random are 128 unique bits, in hexadecimal digits.
 func random() string {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // it never fails
@@ -252,8 +252,8 @@ func uuid(digits string) string {
 	return strings.Join([]string{digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]}, "-")
 }
 
-// create makes all that a machine begins with. What an earlier try has left is made
-// anew: nothing of it has run. Called with the machine's lock.
+// create creates all that a machine starts with. What an earlier try has left is
+// created again: nothing of it has run. Called with the machine's lock.
 func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) (err error) {
 	if len(want.BootstrapData) == 0 {
 		return errors.New("it has no bootstrap data")
@@ -299,7 +299,8 @@ func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) (er
 	return nil
 }
 
-// undo leaves nothing of a machine that could not be made. Called with its lock.
+// undo removes what was created of a machine whose creation failed. Called with its
+// lock.
 func (b *Backend) undo(ctx context.Context, m *machine, image Image) error {
 	m.Image = ""
 	err := b.o.Launcher.Remove(ctx, m.name)
@@ -310,7 +311,7 @@ func (b *Backend) undo(ctx context.Context, m *machine, image Image) error {
 	return nil
 }
 
-// seeded is a machine as package seed knows it.
+// seeded is a machine in the form of package seed.
 func (m *machine) seeded(want host.Machine) seed.Machine {
 	return seed.Machine{
 		Instance: m.name, Name: m.Name, ProviderID: m.ProviderID, FailureDomain: want.FailureDomain,
@@ -382,8 +383,8 @@ func (b *Backend) DeleteMachine(ctx context.Context, which host.Machine) error {
 	return nil
 }
 
-// remove ends a machine and removes all there is of it. Its record goes before its
-// other files: what has none is removed at the next start.
+// remove ends a machine and removes all its files. Its record is removed before its
+// other files: a folder without one is removed at the next start.
 func (b *Backend) remove(ctx context.Context, m *machine) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -398,7 +399,7 @@ func (b *Backend) remove(ctx context.Context, m *machine) error {
 		return err
 	}
 	if m.Image != "" {
-		// An image that is not there any more is used by nobody.
+		// An image that no longer exists is not in use.
 		if image, err := b.o.Images.Find(m.Image); err == nil {
 			if err := image.Release(m.name); err != nil {
 				return fmt.Errorf("release node image %s: %w", m.Image, err)

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// maxSentinel and maxResult are more than what lies there.
+	// maxSentinel and maxResult are more than the files contain.
 	maxSentinel = 4 << 10
 	maxResult   = 64 << 10
-	// maxOutput is how much of the end of a log is looked at.
+	// maxOutput is how much of the end of a log is read.
 	maxOutput = 16 << 10
 )
 
@@ -55,10 +55,10 @@ func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus,
 	return s, nil
 }
 
-// observe looks whether the bootstrap data has run, and sees to it that it is told
-// when it has. Called with the machine's lock.
+// observe checks whether the bootstrap data has run, and ensures that the machine
+// is published when it has. Called with the machine's lock.
 func (b *Backend) observe(m *machine) error {
-	if err := b.watch(m); err != nil { // before the look: what comes in between is told
+	if err := b.watch(m); err != nil { // before the check: changes in between are reported
 		return err
 	}
 	done, err := b.there(m.name, outcome.Sentinel, maxSentinel)
@@ -111,8 +111,8 @@ func (b *Backend) there(name, path string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// watch publishes the machine when one of the files may have appeared that tell what
-// became of its bootstrap data, and when that has had its time. Called with the
+// watch publishes the machine when one of the files may have appeared that contain
+// the result of its bootstrap data, and when that has timed out. Called with the
 // machine's lock.
 func (b *Backend) watch(m *machine) error {
 	if m.watched != nil {
@@ -154,8 +154,8 @@ func (b *Backend) watch(m *machine) error {
 	return nil
 }
 
-// failure says why the bootstrap data of a machine failed, and nothing of the data,
-// from the end of what its commands wrote and the data itself.
+// failure returns why the bootstrap data of a machine failed, and nothing of the
+// data, from the end of what its commands wrote and the data itself.
 func (b *Backend) failure(m *machine, say func(output, data []byte) string) string {
 	const unknown = "its bootstrap data failed, and what it wrote cannot be told, since the data itself cannot be read"
 	inVar, err := os.OpenRoot(filepath.Join(b.folder(m.name), varDir))
@@ -165,7 +165,7 @@ func (b *Backend) failure(m *machine, say func(output, data []byte) string) stri
 	defer func() { _ = inVar.Close() }() // only read
 	data, err := inVar.ReadFile("lib/cloud/seed/nocloud/user-data")
 	if err != nil {
-		return unknown // nobody can say what must be left out
+		return unknown // it is not known what must be omitted
 	}
 	return say(lastOf(inVar, outcome.Output), data)
 }
@@ -190,7 +190,7 @@ func lastOf(root *os.Root, name string) []byte {
 	if err != nil {
 		return nil
 	}
-	if from > 0 { // half a word would not be known for a secret
+	if from > 0 { // half a word would not be recognized as a secret
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
 	return text

@@ -62,8 +62,8 @@ type machineRecord struct {
 	BootID       string     `json:"bootID"`
 	Image        string     `json:"image"`             // the ID of its node image
 	Version      string     `json:"version,omitempty"` // of Kubernetes, if it was updated in place
-	Created      bool       `json:"created"`           // its container was made once
-	Began        time.Time  `json:"began,omitzero"`    // when its bootstrap data was begun last
+	Created      bool       `json:"created"`           // its container was created once
+	Began        time.Time  `json:"began,omitzero"`    // when its bootstrap data was last started
 	Done         bool       `json:"done,omitempty"`    // its bootstrap data has run
 	Failed       string     `json:"failed,omitempty"`  // why that failed
 }
@@ -72,8 +72,7 @@ func (r machineRecord) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// containerName names the container of a machine: what people recognize, and what
-// tells it from all others.
+// containerName names the container of a machine: readable for people, and unique.
 func containerName(machine string, cluster host.ID, providerID string) string {
 	sum := sha256.Sum256([]byte(string(cluster) + " " + providerID))
 	readable := strings.ReplaceAll(strings.ToLower(machine), ".", "-")
@@ -98,8 +97,8 @@ func readJSON(name string, into any) (found bool, err error) {
 	return true, nil
 }
 
-// writeJSON replaces a file in one step; the new one is on the disk before. Nobody
-// else may read it.
+// writeJSON replaces a file in one step; the new one is on the disk first. No other
+// user may read it.
 func writeJSON(name string, from any) error {
 	text, err := json.Marshal(from)
 	if err != nil {
@@ -132,8 +131,9 @@ func (b *Backend) readClusters() (map[host.ID]*cluster, error) {
 	return all, nil
 }
 
-// readMachines reads what is kept of machines, by the names of their containers. A
-// folder without a record is of a machine that was about to be made, or removed.
+// readMachines reads the records of machines, by the names of their containers. A
+// folder without a record is of a machine whose creation or removal was
+// interrupted.
 func (b *Backend) readMachines() (map[string]*machine, error) {
 	entries, err := os.ReadDir(filepath.Join(b.o.Dir, machinesDir))
 	if err != nil {

@@ -45,8 +45,8 @@ func TestAMachineWaitsUntilTheHostHasRoom(t *testing.T) {
 	l.machine()
 	l.machine(worker("w1"))
 	l.machine(worker("w2"))
-	// The first worker comes beside the control plane; when the second comes, both
-	// have what they need.
+	// The first worker is counted next to the control plane; when the second
+	// starts, both have what they need.
 	if want := []int{27, 27, 13 + 27, 13}; !slices.Equal(asked, want) {
 		t.Errorf("asked for %v, want %v", asked, want)
 	}

@@ -24,11 +24,11 @@ const (
 	// updating is how long an update may take; on a host that has nothing else to
 	// do it takes half a minute.
 	updating = 15 * time.Minute
-	// lastLines is how much of what a command wrote is told of its failure.
+	// lastLines is how much of a command's output is reported with its failure.
 	lastLines = 600
 )
 
-// errStopped is what sending to a machine ends with that reads no more.
+// errStopped is the error of sending to a machine that no longer reads.
 var errStopped = errors.New("the machine has stopped reading")
 
 // update is one that is under way, or has failed.
@@ -48,8 +48,8 @@ func (u *update) underWay() bool {
 	}
 }
 
-// UpdateMachine implements host.Updater. The machine keeps the Debian it was made
-// with, its address, its disk and its Pods.
+// UpdateMachine implements host.Updater. The machine keeps the Debian of its
+// creation, its address, its disk and its Pods.
 func (b *Backend) UpdateMachine(_ context.Context, want host.Machine) (host.Progress, error) {
 	p, err := b.updateMachine(want)
 	if err != nil {
@@ -59,7 +59,7 @@ func (b *Backend) UpdateMachine(_ context.Context, want host.Machine) (host.Prog
 }
 
 func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) {
-	want.Provisioned = true // none is made for it
+	want.Provisioned = true // none is created for it
 	m, err := b.machine(want)
 	if err != nil {
 		return p, err
@@ -110,7 +110,7 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 	return host.Progress{Message: u.message}, nil
 }
 
-// renew sends a machine what it needs of another image, and has it changed there.
+// renew sends a machine what it needs of another image, and runs the update there.
 func (b *Backend) renew(ctx context.Context, m *machine, u *update, from, to Image) error {
 	read, write := io.Pipe()
 	sent := make(chan error, 1)
@@ -165,7 +165,7 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	text := t.text
 	if over := len(text) - lastLines; over > 0 {
-		// Half a word would not be known for a secret.
+		// Half a word would not be recognized as a secret.
 		if _, whole, found := bytes.Cut(text[over:], []byte(" ")); found {
 			text = whole
 		}

@@ -32,7 +32,7 @@ func updatable(t *testing.T) *lab {
 	return l
 }
 
-// update asks until it is done or has failed.
+// update calls UpdateMachine until it is done or has failed.
 func (l *lab) update(version string) error {
 	l.t.Helper()
 	for {

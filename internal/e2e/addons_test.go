@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// ownCluster makes a Cluster of which the workload cluster is the plane itself: a
+// ownCluster creates a Cluster of which the workload cluster is the plane itself: a
 // real API server, which a simulated one is not.
 func ownCluster(f fleet, name string) {
 	f.Helper()
@@ -46,7 +46,8 @@ func (f fleet) make(objects ...client.Object) {
 	}
 }
 
-// addons is a ClusterResourceSet that keeps what lies in a ConfigMap of its name.
+// addons is a ClusterResourceSet that applies the content of a ConfigMap of its
+// name.
 func addons(f fleet, name string) *addonsv1.ClusterResourceSet {
 	set := &addonsv1.ClusterResourceSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
 	set.Spec.ClusterSelector.MatchLabels = map[string]string{"addons": "yes"}
@@ -63,8 +64,8 @@ func (f fleet) payload(name string, documents ...string) *corev1.ConfigMap {
 	return c
 }
 
-// TestAnObjectComesSoonAfterItsKind: the definition lies in another add-on, which
-// comes later.
+// TestAnObjectComesSoonAfterItsKind: the definition is in another add-on, which is
+// created later.
 func TestAnObjectComesSoonAfterItsKind(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -57,9 +57,9 @@ metadata: {name: v1.things.example.com, annotations: {cert-manager.io/inject-ca-
 spec: {group: things.example.com, version: v1, groupPriorityMinimum: 100, versionPriority: 100, service: {name: things, namespace: default}}
 `
 
-// TestAnAggregatedAPIIsServedByAPod: the API server of a plane hands requests to one
-// behind a Service, and goes on to when its certificate is replaced, which the Pod sees
-// without a restart.
+// TestAnAggregatedAPIIsServedByAPod: the API server of a plane forwards requests to
+// one behind a Service, and continues when its certificate is replaced, which the
+// Pod reads without a restart.
 func TestAnAggregatedAPIIsServedByAPod(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)

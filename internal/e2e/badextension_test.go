@@ -37,8 +37,8 @@ func answers(contentType, body string) http.HandlerFunc {
 	}
 }
 
-// badExtensions are each a server of its own, and what its ExtensionConfig has
-// to say of it.
+// badExtensions are each a separate server, and the messages that its
+// ExtensionConfig must have.
 var badExtensions = map[string]struct {
 	serve http.HandlerFunc
 	leaf  func(*certs.Leaf)

@@ -27,12 +27,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// mistakes are made each in a namespace of its own, about a cluster c.
+// mistakes are each made in a separate namespace, with a cluster c.
 var mistakes = map[string]struct {
 	make func(fleet)
 	told []told
 	late bool        // it is made when its turn comes
-	mend func(fleet) // does what was told, which must help
+	mend func(fleet) // follows the remedy of the message, which must help
 }{
 	"an infrastructure object that does not exist": {
 		make: func(f fleet) { f.createBut("LocalCluster c") },
@@ -144,7 +144,7 @@ var mistakes = map[string]struct {
 		told: []told{{"Cluster c", clusterv1.ClusterRemoteConnectionProbeCondition, "its answer is not that of a Kubernetes API server"}},
 	},
 	"an API server that hangs": {
-		late: true, // kubeadm gives up after four minutes, and nobody replaces the first machine
+		late: true, // kubeadm gives up after four minutes, and the first machine is not replaced
 		make: func(f fleet) {
 			f.create("c", shape{workers: 1, change: func(obj client.Object) {
 				if lc, ok := obj.(*infrav1.LocalCluster); ok {
@@ -160,7 +160,7 @@ var mistakes = map[string]struct {
 	},
 }
 
-// told is a condition that must say something and not be True.
+// told is a condition that must have a message and not be True.
 type told struct{ object, condition, message string }
 
 func TestMistakesAreNamedAndTheRestOfTheFleetGoesOn(t *testing.T) {
@@ -283,7 +283,7 @@ func (f fleet) nonsense() *httptest.Server {
 	return s
 }
 
-// external makes the cluster c from an API server that somebody else runs: an
+// external creates the cluster c from an API server that is externally managed: an
 // externally managed LocalCluster and no control plane object.
 func (f fleet) external(s *httptest.Server) {
 	f.Helper()

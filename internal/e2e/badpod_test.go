@@ -91,7 +91,7 @@ func (b *podLab) must(err error) {
 	}
 }
 
-// spoil has the registry serve blobs otherwise, until it is mended.
+// spoil changes the blobs that the registry serves, until they are repaired.
 func (b *podLab) spoil(path string, content []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +168,7 @@ spec:
 	return all[0]
 }
 
-// deploy makes one.
+// deploy creates a Deployment.
 func (b *podLab) deploy(name, image, container, pod string) *appsv1.Deployment {
 	b.Helper()
 	obj := b.deployment(name, image, container, pod)
@@ -187,7 +187,7 @@ func (b *podLab) podsOf(d *appsv1.Deployment) ([]corev1.Pod, error) {
 	return all.Items, nil
 }
 
-// complaints are what the status of a Pod says is wrong, a line for each reason.
+// complaints are the problems in the status of a Pod, a line for each reason.
 func complaints(pod corev1.Pod) (lines []string) {
 	add := func(reason, message string) {
 		if reason != "" {
@@ -213,7 +213,7 @@ func complaints(pod corev1.Pod) (lines []string) {
 	return lines
 }
 
-// says waits until a Pod of a Deployment gives a reason with a text, and the
+// says waits until a Pod of a Deployment reports a reason with a text, and the
 // Deployment is not Available.
 func (b *podLab) says(d *appsv1.Deployment, reasons []string, text string) {
 	b.Helper()
@@ -235,7 +235,7 @@ func (b *podLab) says(d *appsv1.Deployment, reasons []string, text string) {
 	})
 }
 
-// available says whether the condition of a Deployment is so.
+// available returns an error unless the condition of a Deployment has that status.
 func (b *podLab) available(d *appsv1.Deployment, want corev1.ConditionStatus) error {
 	now, err := b.typed.AppsV1().Deployments("default").Get(b.Context(), d.Name, metav1.GetOptions{})
 	if err != nil {
@@ -366,8 +366,8 @@ func without(field string) func(*podLab, *appsv1.Deployment, string) {
 	}
 }
 
-// TestPodsThatCannotRunSayWhyUntilTheyAreMended: each tells a reason, as a kubelet
-// does, and a remedy, which helps.
+// TestPodsThatCannotRunSayWhyUntilTheyAreMended: each reports a reason, as a
+// kubelet does, and a remedy, which helps.
 func TestPodsThatCannotRunSayWhyUntilTheyAreMended(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -404,7 +404,7 @@ func TestPodsThatCannotRunSayWhyUntilTheyAreMended(t *testing.T) {
 	})
 }
 
-// event waits until an Event says the same.
+// event waits until an Event has the same text.
 func (b *podLab) event(d *appsv1.Deployment, text string) {
 	b.Helper()
 	testenv.Eventually(b, func() error {
@@ -483,10 +483,10 @@ func (b *podLab) writes(d *appsv1.Deployment, line string) {
 	})
 }
 
-// TestAPlaneServesWhilePodsMisbehave: they fork, write, connect and take memory
-// without end, all at once; each request is answered, and a good Pod stays ready. The Pods
-// have a lower weight than other programs, and end after a few minutes also when this test
-// does not.
+// TestAPlaneServesWhilePodsMisbehave: they fork, write, connect and allocate memory
+// without end, all together; each request is answered, and a good Pod stays ready.
+// The Pods have a lower weight than other programs, and end after a few minutes
+// also when this test does not.
 func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
 	testenv.Alone(t, 1)
 	b := newPodLab(t)
@@ -531,7 +531,7 @@ func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
 	if out, err := b.typed.CoreV1().Pods("default").ProxyGet("http", all[0].Name, "8080", "/", nil).DoRaw(t.Context()); err != nil || string(out) != "served" {
 		t.Errorf("the good Pod answers %q, %v", out, err)
 	}
-	for _, d := range bad { // each goes when it is told to
+	for _, d := range bad { // each is deleted by one request
 		b.must(b.env.Client.Delete(b.Context(), d, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	}
 	for _, d := range bad {

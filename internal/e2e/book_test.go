@@ -22,9 +22,9 @@ import (
 // up to a minute, in which the programs of the page are linked.
 const bookTimeout = 5 * time.Minute
 
-// TestTheStepsOfTheBookWork runs the ten steps of pages of docs/book as they stand
-// there: blocks of sh in one shell, blocks with a title as files, and blocks of
-// text as what the sh before them must have printed, where … stands for anything.
+// TestTheStepsOfTheBookWork runs the ten steps of pages of docs/book exactly as
+// written: blocks of sh in one shell, blocks with a title as files, and blocks of
+// text as what the sh before them must have printed, where … matches anything.
 func TestTheStepsOfTheBookWork(t *testing.T) {
 	testenv.Alone(t, 1)
 	// What differs from the book, and why.
@@ -60,7 +60,8 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 	}
 }
 
-// TestTheManagerOfTheBookRuns does what the book says to try the manager in a plane.
+// TestTheManagerOfTheBookRuns follows the book's steps to try the manager in a
+// plane.
 func TestTheManagerOfTheBookRuns(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -116,7 +117,7 @@ func runBlocks(t *testing.T, steps []block, atLeast int) {
 	}
 }
 
-// curl stands in for curl -s on machines that have none.
+// curl replaces curl -s on machines without it.
 const curl = `type curl > /dev/null 2>&1 || curl() {
 	local url=${2#http://}
 	local address=${url%%/*}
@@ -178,7 +179,7 @@ func substitute(t *testing.T, page string, pairs [][2]string) string {
 	return page
 }
 
-// output is where the output of a block goes.
+// output is the file for the output of a block.
 func output(dir string, block int) string { return filepath.Join(dir, fmt.Sprintf("output-%d", block)) }
 
 // runSteps runs the blocks one after the other in one shell, and stops what
@@ -228,12 +229,13 @@ func runSteps(t *testing.T, steps []block, dir, program, root string) {
 	if len(all) > 0 {
 		last = all[len(all)-1]
 	}
-	// What failed comes first and, after all that went well, last: logs are cut.
+	// What failed is printed first and, after all that succeeded, last: logs are
+	// cut.
 	t.Fatalf("%v of %q %s\n%s\nAll of them:\n%s", err, failed, said.String(), last, strings.Join(all, "\n"))
 }
 
-// bookEnv is an environment with a home of its own, where Go finds its caches
-// all the same and asks no network.
+// bookEnv is an environment with a separate home, where Go still finds its caches
+// and uses no network.
 func bookEnv(t *testing.T, dir, program, root string) []string {
 	t.Helper()
 	env := []string{"HOME=" + dir, "CHECKOUT=" + root, "PROGRAMS=" + filepath.Dir(program), "GOPROXY=off", "GOWORK=off", "PATH=" + binDir(t, dir, program) + string(filepath.ListSeparator) + os.Getenv("PATH")}

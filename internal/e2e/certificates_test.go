@@ -35,8 +35,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// certified are the Certificates and Issuers of a release, and what wants their
-// authority: of its definitions, one.
+// certified are the Certificates and Issuers of a release, and the objects into
+// which their authority is injected: of its definitions, one.
 func certified(t *testing.T, provider string) []*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestCertificatesOfProvidersAreIssuedAndInjected(t *testing.T) {
 	}
 }
 
-// injected says why an object does not have an authority wherever it could.
+// injected returns an error unless an object has an authority in all its places.
 func (f fleet) injected(obj *unstructured.Unstructured, ca []byte) error {
 	if err := f.Client.Get(f.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (f fleet) injected(obj *unstructured.Unstructured, ca []byte) error {
 	return nil
 }
 
-// webhook is a server that shows what a Secret holds by now, and refuses whatever it
-// is asked about.
+// webhook is a server that serves the current certificate of a Secret, and refuses
+// every review.
 type webhook struct {
 	fleet
 	server *httptest.Server
@@ -173,7 +173,7 @@ func (w *webhook) serve(secret string) ([]byte, error) {
 	return s.Data["ca.crt"], nil
 }
 
-// asked says why the API server does not come to the webhook.
+// asked returns why the API server does not reach the webhook.
 func (w *webhook) asked() error {
 	err := w.Client.Create(w.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, GenerateName: "a-"}})
 	var status apierrors.APIStatus
@@ -183,7 +183,7 @@ func (w *webhook) asked() error {
 	return fmt.Errorf("create a ConfigMap: %w", err)
 }
 
-// register has the API server ask of ConfigMaps in the namespace.
+// register makes the API server call the webhook for ConfigMaps in the namespace.
 func (w *webhook) register() *unstructured.Unstructured {
 	w.Helper()
 	url, none := w.server.URL, admissionregistrationv1.SideEffectClassNone
@@ -205,7 +205,8 @@ func (w *webhook) register() *unstructured.Unstructured {
 }
 
 // TestAWebhookIsAskedThroughTheInjectedAuthority has one serve with a certificate
-// that an authority of the namespace signed, and goes on when all of it is replaced.
+// that an authority of the namespace signed, and continue when all of it is
+// replaced.
 func TestAWebhookIsAskedThroughTheInjectedAuthority(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -228,7 +229,7 @@ func TestAWebhookIsAskedThroughTheInjectedAuthority(t *testing.T) {
 	hooks := w.register()
 	f.eventually(w.asked)
 
-	// What signed the certificate is lost, as is whatever waits for it to be noticed.
+	// The Secret of the signer is lost, and so are all the events about it.
 	f.must(f.Client.Delete(f.Context(), &corev1.Secret{ObjectMeta: meta("ca")}))
 	f.eventually(func() error {
 		now, err := w.serve("hook")

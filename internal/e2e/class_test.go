@@ -39,8 +39,8 @@ func definitions(answer *atomic.Pointer[string]) http.HandlerFunc {
 	}
 }
 
-// TestAClassTellsWhatItsExtensionAnswers: nobody, a failure, what cannot be used,
-// and then variables, by which a Cluster that is only rehearsed is defaulted.
+// TestAClassTellsWhatItsExtensionAnswers: no answer, a failure, an unusable answer,
+// and then variables, with which a Cluster is defaulted in a dry run.
 func TestAClassTellsWhatItsExtensionAnswers(t *testing.T) {
 	t.Parallel()
 	x := &extension{fleet: newFleet(t)}

@@ -15,8 +15,8 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// TestALowerVersionIsRefusedUnlessItIsAskedFor needs no cluster: the control
-// plane belongs to none, and so goes at once in the end.
+// TestALowerVersionIsRefusedUnlessItIsAskedFor needs no cluster: the control plane
+// belongs to none, and so is deleted immediately in the end.
 func TestALowerVersionIsRefusedUnlessItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -20,9 +20,9 @@ import (
 // lastWords are what the provider to copy writes last before it crashes.
 const lastWords = "provider-example: it crashes because --crash-after says so"
 
-// TestAProviderThatCrashesIsToldOfAndGoes: who installs it, and who looks at the plane,
-// is told what it wrote last; deleted with all that it brought, it leaves no Pod and no
-// definition.
+// TestAProviderThatCrashesIsToldOfAndGoes: both the installation and the status of
+// the plane show its last log lines; deleted with all that it installed, it leaves
+// no Pod and no definition.
 func TestAProviderThatCrashesIsToldOfAndGoes(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)

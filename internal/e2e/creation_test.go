@@ -29,8 +29,8 @@ func (l losing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(r)
 }
 
-// TestADeletionTakesAlongWhatAnInterruptedCreationMade ends creations after some
-// of their seven objects: the Cluster has to own the rest, or to reach it.
+// TestADeletionTakesAlongWhatAnInterruptedCreationMade ends creations after some of
+// their seven objects: the Cluster must own the rest, or refer to it.
 func TestADeletionTakesAlongWhatAnInterruptedCreationMade(t *testing.T) {
 	t.Parallel()
 	for _, made := range []int32{1, 3, 6} {

@@ -59,8 +59,8 @@ func TestDeletionAtAnyMomentLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestANamespaceTakesItsClustersWithIt has everything deleted at once and in no
-// order: Secrets and templates before the machines that were made with them.
+// TestANamespaceTakesItsClustersWithIt deletes everything together and in no order:
+// Secrets and templates before the machines that were created with them.
 func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -77,8 +77,8 @@ func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
 		}
 		return f.nobodyListens(lc.Spec.ControlPlaneEndpoint)
 	})
-	// Then it is the turn of the namespace's own controller, which goes through
-	// all kinds of the plane again, one request after the other.
+	// Then the namespace's own controller follows, which goes through all kinds of
+	// the plane again, one request after the other.
 	f.eventually(func() error {
 		if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("namespace %s is there: %v (%v)", ns.Name, ns.Status.Conditions, err)
@@ -98,7 +98,7 @@ func (f fleet) nobodyListens(e clusterv1.APIEndpoint) error {
 	return nil
 }
 
-// remove deletes a cluster and waits until it is gone with all its machines.
+// remove deletes a cluster and waits until it is deleted with all its machines.
 func (f fleet) remove(name string) {
 	f.Helper()
 	c := &clusterv1.Cluster{}

@@ -22,8 +22,8 @@ import (
 // smallDiskVariable is the folder on which a test that runs again has a small disk.
 const smallDiskVariable = "CAPSTAN_TEST_SMALL_DISK"
 
-// onSmallDisk runs a test again with all of its files on a disk of a gigabyte, which
-// nobody else sees. It returns false in the test that runs again.
+// onSmallDisk runs a test again with all of its files on a disk of a gigabyte,
+// which no other process sees. It returns false in the test that runs again.
 func onSmallDisk(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -47,8 +47,8 @@ func onSmallDisk(t *testing.T) bool {
 	return true
 }
 
-// TestAPodThatFillsTheDiskGoes: it is told why, what comes in its place waits, and
-// nobody else has less than before.
+// TestAPodThatFillsTheDiskGoes: its status says why, its replacement waits, and no
+// other Pod has less than before.
 func TestAPodThatFillsTheDiskGoes(t *testing.T) {
 	testenv.Alone(t, 1)
 	if onSmallDisk(t) {

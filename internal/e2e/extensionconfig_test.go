@@ -43,7 +43,7 @@ type extension struct {
 	cert   atomic.Pointer[tls.Certificate]
 	names  atomic.Pointer[[]string] // the names of its handlers
 	asked  atomic.Int64             // how often for them, but below /uncounted
-	// hanging is how many callers wait in vain now.
+	// hanging is how many callers wait for an answer now, which will not come.
 	hanging atomic.Int64
 }
 
@@ -132,11 +132,12 @@ func (x *extension) config(suffix string, edits ...func(*runtimev1.ExtensionConf
 		edit(c)
 	}
 	x.must(x.Client.Create(x.Context(), c, client.FieldValidation("Strict")))
-	x.Cleanup(func() { _ = x.Client.Delete(context.Background(), c) }) // it, or the plane, may be gone
+	x.Cleanup(func() { _ = x.Client.Delete(context.Background(), c) }) // it, or the plane, may be deleted
 	return c
 }
 
-// discovered reads a config and says why it does not have exactly the handlers.
+// discovered reads a config and returns an error unless it has exactly the
+// handlers.
 func (x *extension) discovered(c *runtimev1.ExtensionConfig, handlers ...string) error {
 	if err := x.Client.Get(x.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (x *extension) discovered(c *runtimev1.ExtensionConfig, handlers ...string)
 	return nil
 }
 
-// undiscovered says why a config does not tell that, and what, is wrong.
+// undiscovered returns an error unless a config reports that, and what, is wrong.
 func (x *extension) undiscovered(c *runtimev1.ExtensionConfig, why string) error {
 	if err := x.Client.Get(x.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		return err
@@ -169,7 +170,8 @@ func (x *extension) undiscovered(c *runtimev1.ExtensionConfig, why string) error
 	return nil
 }
 
-// registered says why the plane does not list exactly these handlers of a config.
+// registered returns an error unless the plane lists exactly these handlers of a
+// config.
 func (x *extension) registered(config string, handlers ...string) error {
 	body, err := x.get("/capstan/v1/extensions")
 	if err != nil {
@@ -269,7 +271,7 @@ func TestAServiceIsFoundWithoutDNS(t *testing.T) {
 	}
 	x.must(x.Client.Create(t.Context(), service))
 	x.eventually(func() error { return x.undiscovered(c, "it has no ready endpoint") })
-	// No EndpointSlice may hold a loopback address; a name may stand for one.
+	// No EndpointSlice may hold a loopback address; a name may resolve to one.
 	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
 	x.must(x.Client.Update(t.Context(), service))
 	x.eventually(func() error { return x.discovered(c, "a") })
@@ -282,7 +284,7 @@ func TestExtensionsThatHangDoNotHoldUpOthers(t *testing.T) {
 	for i := range each {
 		x.config(fmt.Sprintf("-hang-%d", i), func(c *runtimev1.ExtensionConfig) { c.Spec.ClientConfig.URL += "/hang" })
 	}
-	x.eventually(func() error { // with a few workers they would never be so many at once
+	x.eventually(func() error { // with a few workers there would never be so many in parallel
 		if n := x.hanging.Load(); n < each {
 			return fmt.Errorf("%d of %d extensions are asked at the same time", n, each)
 		}

@@ -19,10 +19,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// TestFeaturesAreTurnedOffAndOnAgain makes a pool and a Cluster of a class, and then
-// lives without pools, classes and extensions: no more of them can be made, and what
-// there is can go. Last there are extensions again, and none is asked to update
-// Machines in place.
+// TestFeaturesAreTurnedOffAndOnAgain creates a pool and a Cluster of a class, and
+// then runs without pools, classes and extensions: none of them can be created any
+// longer, and existing ones can be deleted. Last there are extensions again, and
+// none is called to update Machines in place.
 func TestFeaturesAreTurnedOffAndOnAgain(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)

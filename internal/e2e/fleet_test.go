@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// fleet is the clusters of one test, in a namespace of their own.
+// fleet is the clusters of one test, in a separate namespace.
 type fleet struct {
 	*testing.T
 	*testenv.Env
@@ -53,7 +53,7 @@ type fleet struct {
 
 func newFleet(t *testing.T) fleet { return fleet{t, testenv.Start(t)} }
 
-// shape says what a cluster is to be like.
+// shape is the desired shape of a cluster.
 type shape struct {
 	controlPlane, workers int32 // machines; a zero control plane means 1
 	version               string
@@ -61,7 +61,7 @@ type shape struct {
 	change                func(client.Object) // what differs from the template
 }
 
-// create makes a cluster from the template that users get.
+// create creates a cluster from the template that users get.
 func (f fleet) create(name string, s shape) {
 	f.Helper()
 	for _, obj := range f.objects(name, s) {
@@ -125,13 +125,13 @@ func (f fleet) eventually(check func() error) {
 	testenv.Eventually(f.T, check)
 }
 
-// becomes waits until a cluster is all that its objects ask for.
+// becomes waits until a cluster reaches the desired state of its objects.
 func (f fleet) becomes(name string) {
 	f.Helper()
 	f.eventually(func() error { return f.settled(name) })
 }
 
-// settled says what a cluster still lacks.
+// settled returns what a cluster still lacks.
 func (f fleet) settled(name string) error {
 	cluster := &clusterv1.Cluster{}
 	if err := f.Client.Get(f.Context(), f.key(name), cluster); err != nil {
@@ -176,7 +176,8 @@ func (f fleet) settled(name string) error {
 	return errors.Join(append(missing, isTrue("Cluster "+name, cluster, clusterv1.AvailableCondition))...)
 }
 
-// counted says whether the Cluster has not summed up what its parts say.
+// counted returns an error if the Cluster has not aggregated the counts of its
+// parts.
 func counted(cluster *clusterv1.Cluster) error {
 	if cp := cluster.Status.ControlPlane; cp != nil && cp.DesiredReplicas != nil {
 		if err := counters("Cluster "+cluster.Name+", control plane", *cp.DesiredReplicas, cp.Replicas, cp.ReadyReplicas, cp.AvailableReplicas, cp.UpToDateReplicas); err != nil {
@@ -263,7 +264,7 @@ func modify[T client.Object](f fleet, name string, obj T, change func(T)) {
 	}
 }
 
-// nodes asks the workload cluster itself, as its administrator, for its Nodes.
+// nodes lists the Nodes from the workload cluster itself, as its administrator.
 func (f fleet) nodes(name string) ([]corev1.Node, error) {
 	return f.nodesWithin(name, testenv.Limit(30*time.Second))
 }
@@ -289,7 +290,8 @@ func (f fleet) nodesWithin(name string, limit time.Duration) ([]corev1.Node, err
 	return list.Items, nil
 }
 
-// says reports how a condition differs from a status and a part of the message.
+// says returns an error if a condition differs from a status and a part of the
+// message.
 func says(obj client.Object, conditionType, status, message string) error {
 	c := conditions.Get(obj.(conditions.Getter), conditionType)
 	if c == nil {

@@ -84,7 +84,7 @@ func TestAnExternalControllerIsAskedWhenItsTemplateAppears(t *testing.T) {
 	group := f.Namespace + ".example.com"
 	for _, name := range []string{"Fix", "FixTemplate"} {
 		kind := testenv.Kind(group, name)
-		kind.Labels = nil // who remediates follows no contract of providers
+		kind.Labels = nil // a remediation controller follows no contract of providers
 		f.Define(t, kind)
 	}
 	f.create("c", shape{workers: 1})

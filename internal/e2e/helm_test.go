@@ -29,9 +29,10 @@ import (
 // it rendered: an API server takes a mebibyte, and a definition grows with each release.
 const releaseLimit = 850 << 10
 
-// TestHelmLooksAfterTheManager has helm install a former chart of the manager in a plane
-// that runs nothing of Cluster API, upgrade it to this one, with its definitions, go
-// back, uninstall it, with which no cluster goes, and install it once more.
+// TestHelmLooksAfterTheManager has helm install a former chart of the manager in a
+// plane that runs nothing of Cluster API, upgrade it to this one, with its
+// definitions, roll back, uninstall it, with which no cluster is deleted, and
+// install it again.
 func TestHelmLooksAfterTheManager(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -55,11 +56,11 @@ func TestHelmLooksAfterTheManager(t *testing.T) {
 	if len(clusterColumns(f)) == 0 {
 		t.Error("the upgrade has left the definition of Clusters as it was")
 	}
-	f.refuses() // whom the API server trusts is not the chart's, and stays
+	f.refuses() // the authority that the API server trusts is not the chart's, and stays
 	h.run("rollback", "capstan", "1", "--wait")
 	h.isThere(1, 0)
 	f.refuses()
-	f.nobodyWasRefused() // and later those may be who stop while their roles go
+	f.nobodyWasRefused() // later, managers that stop while their roles are deleted may be refused
 
 	h.run("uninstall", "capstan", "--wait")
 	f.must(f.Client.Get(f.Context(), f.key("c"), &clusterv1.Cluster{}))
@@ -141,7 +142,7 @@ func (h helm) values(replicas int) string {
 	return file
 }
 
-// isThere compares what a release has made.
+// isThere compares the objects that a release has created.
 func (h helm) isThere(replicas int32, columns int) {
 	h.Helper()
 	h.managersAreAvailable(replicas)

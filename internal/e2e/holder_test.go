@@ -14,7 +14,7 @@ import (
 )
 
 // TestAHolderBeginsBeforeTheRestOfTheProgram: there is one for each Pod, and what
-// packages that it does not need have made before it begins stays in its memory.
+// packages that it does not need allocate before it starts stays in its memory.
 func TestAHolderBeginsBeforeTheRestOfTheProgram(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), testenv.Binary(t))

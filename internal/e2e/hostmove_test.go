@@ -36,8 +36,7 @@ import (
 
 // TestClustersMoveBetweenThePlanesOfAHost moves clusters as upstream's clusterctl
 // does, step by step, and back by our own tool, with a source that is killed in the
-// middle.
-// CAPSTAN_MOVES says how many at once.
+// middle. CAPSTAN_MOVES is the number of clusters that move together.
 func TestClustersMoveBetweenThePlanesOfAHost(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 2)
@@ -68,10 +67,10 @@ func TestClustersMoveBetweenThePlanesOfAHost(t *testing.T) {
 
 	objects := atA.movable()
 	atA.pause(names, true)
-	same(atA) // a cluster that nobody looks after is served all the same
+	same(atA) // a cluster without a controller is served anyway
 	atB.receive(objects)
 	atA.abandon(objects)
-	same(atB) // by who has it next, before anybody looks after it there
+	same(atB) // by the plane that has it next, before any controller reconciles it there
 	atB.pause(names, nil)
 	for _, name := range names {
 		atB.becomes(name)
@@ -148,7 +147,7 @@ func (f fleet) moveTo(to fleet, from move.Plane) error {
 	return move.Run(f.Context(), move.Options{Source: from, Target: to.plane("a"), Namespace: f.Namespace, By: "test", Progress: func(text string) { f.Log(text) }})
 }
 
-// inside is what there is in some workload clusters, by UID, and where they answer.
+// inside is the objects in some workload clusters, by UID, and where they answer.
 func (f fleet) inside(names []string) map[string]types.UID {
 	f.Helper()
 	out := map[string]types.UID{}
@@ -183,7 +182,7 @@ func (f fleet) workload(name string) kubernetes.Interface {
 	return c
 }
 
-// answer says which clusters do not.
+// answer returns which clusters do not answer.
 func (f fleet) answer(names []string) error {
 	for _, name := range names {
 		if _, err := f.nodes(name); err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// hosts are network namespaces that a bridge of the test joins: each stands for a
-// computer with an address of its own.
+// hosts are network namespaces that a bridge of the test joins: each represents a
+// computer with a separate address.
 type hosts struct {
 	*testing.T
 	bridge *netlink.Bridge
@@ -46,7 +46,7 @@ type computer struct {
 // network is of the addresses for documentation: no host has them.
 const network = "198.51.100."
 
-// newHosts makes them, with the test's own end at network+"1".
+// newHosts creates them, with the test's own end at network+"1".
 func newHosts(t *testing.T, names ...string) *hosts {
 	t.Helper()
 	if os.Getenv("CAPSTAN_HOSTS") == "" {
@@ -94,7 +94,7 @@ func (h *hosts) add(name string, i int) {
 	}))
 	h.Cleanup(func() { _ = made.inside.Close() })
 	h.must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: made.link, MasterIndex: h.bridge.Index}, PeerName: "eth0", PeerNamespace: netlink.NsFd(made.inside)}))
-	h.Cleanup(func() { // at once: with its namespace it would go some time later
+	h.Cleanup(func() { // immediately: the removal of its namespace would remove it some time later
 		link, err := netlink.LinkByName(made.link)
 		if err == nil {
 			err = netlink.LinkDel(link)
@@ -152,7 +152,7 @@ func (h *computer) up(flags ...string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	defer func() { _ = said.Close() }() // the process has it
+	defer func() { _ = said.Close() }() // the process has its own copy
 	h.process.Stderr, h.process.SysProcAttr = said, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := h.process.StdoutPipe()
 	if err != nil {
@@ -175,7 +175,7 @@ func (h *computer) up(flags ...string) {
 			close(ready)
 		}
 		_, _ = io.Copy(io.Discard, lines) // until it ends
-		_ = process.Wait()                // how is told by what it said
+		_ = process.Wait()                // its output reports how it ended
 		close(ended)
 	}()
 	if err := <-started; err != nil {
@@ -191,7 +191,7 @@ func (h *computer) up(flags ...string) {
 	}
 }
 
-// says is what a plane has said since it was started.
+// says is the output of a plane since its start.
 func (h *computer) says() string {
 	h.t.Helper()
 	b, err := os.ReadFile(h.said)
@@ -202,7 +202,7 @@ func (h *computer) says() string {
 }
 
 func (h *computer) end(p *exec.Cmd, ended <-chan struct{}) {
-	_ = p.Process.Kill() // it may have gone
+	_ = p.Process.Kill() // it may have exited
 	<-ended
 }
 

@@ -68,7 +68,7 @@ func sample(f fleet) {
 }
 
 // TestMachinesAreUpdatedInPlace changes workers and control plane while the sample
-// extension is registered: each keeps its machines, and no other comes.
+// extension is registered: each keeps its machines, and no other is created.
 func TestMachinesAreUpdatedInPlace(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -106,7 +106,8 @@ func TestMachinesAreUpdatedInPlace(t *testing.T) {
 	})
 }
 
-// updated says why the machines are not all as they should be, and still the same.
+// updated returns an error unless the machines are all as they should be, and still
+// the same.
 func (f fleet) updated(name string, of func(*clusterv1.Machine) bool, version string, uids []string) error {
 	if diff := cmp.Diff(uids, f.uids(name, every)); diff != "" {
 		f.Fatalf("Machines (-before +now):\n%s", diff)

@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// kubectl stands in for kubectl on machines that have none, with what the pages of
-// the book use of it. The program of the tests is it when it is called so.
+// kubectl replaces kubectl on machines without it, as far as the pages of the book
+// use it. The test binary acts as kubectl when it is called by that name.
 type kubectl struct {
 	context.Context
 	client.Client
@@ -89,7 +89,7 @@ func (k kubectl) named() (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// did says what was done to an object.
+// did prints what was done to an object.
 func (k kubectl) did(u *unstructured.Unstructured, what string) {
 	_, _ = fmt.Fprintf(k.out, "%s.%s/%s %s\n", strings.ToLower(u.GetKind()), u.GroupVersionKind().Group, u.GetName(), what)
 }

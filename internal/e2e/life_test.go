@@ -209,7 +209,7 @@ func (f fleet) machine(name string) *clusterv1.Machine {
 	return m
 }
 
-// nodesAre says what is wrong with the Nodes of a workload cluster.
+// nodesAre returns what is wrong with the Nodes of a workload cluster.
 func (f fleet) nodesAre(name, version string, count int) error {
 	nodes, err := f.nodes(name)
 	if err != nil {
@@ -231,8 +231,8 @@ func (f fleet) nodesAre(name, version string, count int) error {
 	return errors.Join(wrong...)
 }
 
-// says reports how a condition of an object differs from a status and a part
-// of the message. The object is read again.
+// says returns an error if a condition of an object differs from a status and a
+// part of the message. The object is read again.
 func (f fleet) says(obj client.Object, conditionType, status, message string, name ...string) error {
 	if len(name) > 0 {
 		obj.SetNamespace(f.Namespace)

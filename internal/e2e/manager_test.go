@@ -40,7 +40,7 @@ import (
 )
 
 // TestAManagerNeedsNoMoreThanItsRole has one half of the controllers run as a
-// service account beside a plane that runs the other half.
+// service account next to a plane that runs the other half.
 func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 	testenv.OwnPlanes(t, 1)
 	for name, tc := range map[string]struct{ manager, plane string }{
@@ -76,8 +76,8 @@ func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 	}
 }
 
-// TestAManagerConvertsForItsAPIServer has definitions that nobody converts, as
-// those of another API server are at first.
+// TestAManagerConvertsForItsAPIServer has definitions without conversion, as those
+// of another API server are at first.
 func TestAManagerConvertsForItsAPIServer(t *testing.T) {
 	testenv.OwnPlanes(t, 1)
 	f := planeOf(t, "local")
@@ -136,9 +136,9 @@ func planeOf(t *testing.T, providers string) fleet {
 	return fleet{t, env}
 }
 
-// TestAManagerWithoutCoreAsksExtensions has control planes looked after by a
-// manager that asks no extension what it can do: it learns that from the
-// ExtensionConfigs, and needs no more than its role for it.
+// TestAManagerWithoutCoreAsksExtensions has control planes managed by a manager
+// that discovers no extensions: it reads their handlers from the ExtensionConfigs,
+// and needs no further rights than its role for it.
 func TestAManagerWithoutCoreAsksExtensions(t *testing.T) {
 	testenv.OwnPlanes(t, 1)
 	f := planeOf(t, "core,local")
@@ -158,8 +158,8 @@ func TestAManagerWithoutCoreAsksExtensions(t *testing.T) {
 	}
 }
 
-// metricsAreForReaders asks for metrics and profiles as nobody, as somebody and
-// as who may read them.
+// metricsAreForReaders requests metrics and profiles anonymously, as a user without
+// rights and as one that may read them.
 func (f fleet) metricsAreForReaders(metrics, profiles, somebody string) {
 	f.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
@@ -190,8 +190,8 @@ func (f fleet) metricsAreForReaders(metrics, profiles, somebody string) {
 	}
 }
 
-// account makes a service account that has one role and nothing else, and
-// returns a token of it.
+// account creates a service account that has one role and nothing else, and returns
+// a token of it.
 func (f fleet) account(name, role string) string {
 	f.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
@@ -211,8 +211,8 @@ func (f fleet) account(name, role string) string {
 	return token.Status.Token
 }
 
-// takesTurns lets an account have Leases in its namespace, which is where a manager
-// has its own.
+// takesTurns allows an account to have Leases in its namespace, which is where a
+// manager has its own.
 func (f fleet) takesTurns(account *corev1.ServiceAccount) {
 	f.Helper()
 	meta := metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}

@@ -29,10 +29,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// TestManagersRunAsPods has a plane that runs nothing of Cluster API run what generate
-// manager prints, of the image that make image makes: two Pods, of which one leads and
-// is killed, with webhooks and conversion that are reached through their Service. In
-// all that they are refused nothing, and there is much that they may not.
+// TestManagersRunAsPods has a plane that runs nothing of Cluster API run the output
+// of generate manager, with the image that make image builds: two Pods, of which
+// one leads and is killed, with webhooks and conversion that are reached through
+// their Service. In all that they are refused nothing, and many other requests are
+// not allowed to them.
 func TestManagersRunAsPods(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -145,7 +146,7 @@ func (f fleet) trusts(authorities int) {
 	})
 }
 
-// mayNot asks what the account of the managers may do that it is not for.
+// mayNot checks that the account of the managers has no other rights.
 func (f fleet) mayNot() {
 	f.Helper()
 	set, err := kubernetes.NewForConfig(f.Config)

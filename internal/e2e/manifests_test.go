@@ -42,10 +42,10 @@ import (
 // managers is where the manifests of the test put the manager.
 const managers = "managers"
 
-// TestManagersRunByTheirManifests has an API server that knows nothing of Capstan take
-// what generate manager prints, and then two managers run as the Deployment says: as
-// its ServiceAccount, with its arguments, asked by its probes and by its Services. The
-// first one leads, and is killed.
+// TestManagersRunByTheirManifests applies the output of generate manager to an API
+// server without Capstan, and then two managers run as the Deployment defines: as
+// its ServiceAccount, with its arguments, called by its probes and through its
+// Services. The first one leads, and is killed.
 func TestManagersRunByTheirManifests(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -74,7 +74,7 @@ func TestManagersRunByTheirManifests(t *testing.T) {
 	d.replicas = d.replicas[1:]
 	d.endpoints()
 	f.refuses()
-	f.take(objects) // again, as an upgrade does: whom the API server trusts is not theirs
+	f.take(objects) // again, as an upgrade does: the authority that the API server trusts is not in them
 	f.refuses()
 	modify(f, "c-workers", &clusterv1.MachineDeployment{}, func(m *clusterv1.MachineDeployment) { m.Spec.Replicas = new(int32(3)) })
 	d.leads(second)
@@ -127,8 +127,7 @@ func (f fleet) take(objects []*unstructured.Unstructured) {
 	}
 }
 
-// refuses sees that webhooks answer: they name a Service, and let nobody through who
-// does not ask them.
+// refuses checks that webhooks answer: they name a Service, and fail closed.
 func (f fleet) refuses() {
 	f.Helper()
 	for range 20 { // of both replicas
@@ -145,8 +144,9 @@ func (f fleet) refuses() {
 	f.must(f.Client.Get(f.Context(), f.key("c"), old)) // converted by a replica
 }
 
-// deployed plays what a cluster has beside its API server: the controllers and the
-// kubelet that make Pods of a Deployment, and lead its Services to them.
+// deployed simulates what a cluster has in addition to its API server: the
+// controllers and the kubelet that create Pods of a Deployment, and route its
+// Services to them.
 type deployed struct {
 	fleet
 	appsv1.Deployment
@@ -176,7 +176,7 @@ func (d *deployed) start() *replica {
 		r.at[port.Name] = testenv.FreeAddress(d.T)
 		host, free, _ := strings.Cut(r.at[port.Name], ":")
 		if port.Name == "metrics" {
-			host = "0.0.0.0" // where others are asked who they are
+			host = "0.0.0.0" // where clients are authenticated
 		}
 		for i, arg := range args {
 			args[i] = strings.Replace(arg, fmt.Sprintf("-address=:%d", port.ContainerPort), "-address="+host+":"+free, 1)
@@ -186,7 +186,7 @@ func (d *deployed) start() *replica {
 	for _, v := range container.Env {
 		env = append(env, v.Name+"="+v.Value)
 	}
-	// A Pod has a file that says so.
+	// The namespace, which a Pod would read from a file.
 	r.process = testenv.Manager(d.T, env, r.log, append(args, "--leader-election-namespace="+d.Deployment.Namespace)...)
 	d.Cleanup(func() {
 		if d.Failed() {
@@ -201,7 +201,7 @@ func (d *deployed) start() *replica {
 	return r
 }
 
-// probe asks a process as a kubelet asks a container.
+// probe probes a process as a kubelet probes a container.
 func (r *replica) probe(probe *corev1.Probe) error {
 	resp, err := http.Get("http://" + r.at[probe.HTTPGet.Port.StrVal] + probe.HTTPGet.Path)
 	if err != nil {
@@ -258,14 +258,14 @@ func (d *deployed) leads(r *replica) {
 	})
 }
 
-// reads asks a replica for metrics.
+// reads reads the metrics of a replica.
 func (d *deployed) reads(r *replica, masters int) {
 	d.Helper()
 	d.must(d.masters(r, masters))
 }
 
-// masters is how a replica does not say that it leads, asked by whom the role of the
-// manifests lets read metrics.
+// masters returns an error unless the metrics of a replica, read with the role of
+// the manifests, show the desired number of leaders.
 func (d *deployed) masters(r *replica, want int) error {
 	token, err := d.reader()
 	if err != nil {
@@ -318,8 +318,8 @@ func (d *deployed) reader() (string, error) {
 	return token.Status.Token, nil
 }
 
-// hurryRotation puts the next authority of the webhooks beside the one that signs, as
-// though that had been done the day before yesterday, and returns the former.
+// hurryRotation adds the next authority of the webhooks to the one that signs, as
+// if that had been done the day before yesterday, and returns the former.
 func (d *deployed) hurryRotation() *x509.Certificate {
 	d.Helper()
 	next, err := certs.NewCA(certs.ECDSAP256, "capstan-webhooks", time.Now().Add(-48*time.Hour), certs.CAValidity)

@@ -39,7 +39,7 @@ type farm struct {
 
 const farmGroup = "infrastructure.example.com"
 
-// newFarm defines the provider's kinds and has it run until the test ends.
+// newFarm defines the provider's kinds and runs it until the test ends.
 func newFarm(f fleet) {
 	f.Helper()
 	for _, kind := range []string{"FarmCluster", "FarmClusterTemplate", "FarmMachine", "FarmMachineTemplate"} {
@@ -70,7 +70,7 @@ func newFarm(f fleet) {
 	})
 }
 
-// work looks at each object once.
+// work reconciles each object once.
 func (p farm) work(ctx context.Context) error {
 	for kind, do := range map[string]func(context.Context, *unstructured.Unstructured) (map[string]any, error){"FarmCluster": p.cluster, "FarmMachine": p.machine} {
 		list := &unstructured.UnstructuredList{}
@@ -282,7 +282,7 @@ spec:
     workers: {machineDeployments: [{class: worker, name: blue, replicas: 1}]}
 `
 
-// write makes the objects of a document.
+// write creates the objects of a document.
 func (f fleet) write(doc, name string) {
 	f.Helper()
 	objects, err := template.Objects([]byte(strings.ReplaceAll(doc, "NAME", name)))
@@ -298,9 +298,9 @@ func (f fleet) write(doc, name string) {
 	}
 }
 
-// TestProvidersOfTheOlderContract has infrastructure, bootstrap data and control
-// plane come from providers that know only v1beta1 of the contract: a cluster comes
-// up, is scaled, upgraded and deleted, as its users of v1beta1 write it.
+// TestProvidersOfTheOlderContract uses providers of infrastructure, bootstrap data
+// and control plane that support only v1beta1 of the contract: a cluster is
+// created, scaled, upgraded and deleted, as its users of v1beta1 write it.
 func TestProvidersOfTheOlderContract(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -368,7 +368,7 @@ func (f fleet) upFromClass(name string) error {
 	return f.settled(name)
 }
 
-// has says what a cluster lacks that is to have so many Machines.
+// has returns what a cluster lacks that should have so many Machines.
 func (f fleet) has(name string, machines int) error {
 	if n := len(f.uids(name, every)); n != machines {
 		return fmt.Errorf("%d Machines, want %d", n, machines)
@@ -376,7 +376,7 @@ func (f fleet) has(name string, machines int) error {
 	return f.settled(name)
 }
 
-// runs says which Machines have another version, or what the cluster lacks.
+// runs returns which Machines have another version, or what the cluster lacks.
 func (f fleet) runs(name string, of func(*clusterv1.Machine) bool, version string) error {
 	machines, err := f.machines(name)
 	if err != nil {

@@ -45,8 +45,9 @@ spec:
   volumes: [{name: data, emptyDir: {}}, {name: tmp, emptyDir: {}}]
 `
 
-// TestAPlaneRunsInAPod has a Pod of a plane run the image of capstan: as no root, with
-// nothing to write to but volumes, it runs a plane that brings up a cluster.
+// TestAPlaneRunsInAPod has a Pod of a plane run the image of capstan: as a user
+// other than root, with only volumes to write to, it runs a plane that creates a
+// cluster.
 func TestAPlaneRunsInAPod(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 2)
@@ -78,7 +79,7 @@ func TestAPlaneRunsInAPod(t *testing.T) {
 	}
 }
 
-// podBecomes waits for what the status of a Pod says.
+// podBecomes waits for a status of a Pod.
 func (f fleet) podBecomes(name string, is func(*corev1.Pod) bool) {
 	f.Helper()
 	f.eventually(func() error {

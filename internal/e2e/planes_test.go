@@ -30,7 +30,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// store is an etcd that wants certificates, and what has been created in it.
+// store is an etcd that requires certificates, and counts what was created in it.
 type store struct {
 	*testing.T
 	keys   pki.Folder
@@ -83,7 +83,8 @@ func (s *store) stop() {
 	}
 }
 
-// count counts for ever how many Machines were created. A watch of etcd goes on after etcd was away.
+// count counts forever how many Machines were created. A watch of etcd continues
+// after an outage of etcd.
 func (s *store) count() {
 	s.Helper()
 	pair, err := tls.LoadX509KeyPair(s.keys.Cert("admin"), s.keys.Key("admin"))
@@ -101,7 +102,7 @@ func (s *store) count() {
 		s.Fatal(err)
 	}
 	ended := make(chan struct{})
-	s.Cleanup(func() { _ = c.Close(); <-ended }) // nothing is asked of it any more
+	s.Cleanup(func() { _ = c.Close(); <-ended }) // no calls use it any longer
 	events := c.Watch(s.Context(), "/registry/", clientv3.WithPrefix(), clientv3.WithFilterDelete())
 	go func() {
 		defer close(ended)
@@ -113,8 +114,9 @@ func (s *store) count() {
 	}()
 }
 
-// note counts a Machine when it is created. What was made for one that then was not,
-// because the plane was lost, has no host and is deleted again; see keeps.
+// note counts a Machine when it is created. An object that was created for a
+// Machine which then was not created, because the plane was lost, has no Machine and
+// is deleted again; see keeps.
 func (s *store) note(e *clientv3.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +125,7 @@ func (s *store) note(e *clientv3.Event) {
 	}
 }
 
-// has wants so many Machines to have been created, ever.
+// has checks that so many Machines have been created, ever.
 func (s *store) has(want int) {
 	s.Helper()
 	testenv.Eventually(s.T, func() error { // the watch may be behind
@@ -146,7 +148,7 @@ type sharing struct {
 	cloud string // the folder that it is kept in
 }
 
-// newSharing starts them one after the other, on hosts that begin with a.
+// newSharing starts them one after the other, on hosts that start with a.
 func newSharing(t *testing.T, more ...string) *sharing {
 	t.Helper()
 	s := &sharing{hosts: newHosts(t, append([]string{"a"}, more...)...), cloud: t.TempDir()}
@@ -175,7 +177,7 @@ func (s *sharing) at(name string) fleet {
 	return fleet{s.T, env}
 }
 
-// sees waits until the plane of a host knows these, who leads first, those that
+// sees waits until the plane of a host lists these, the leader first, those that
 // were lost in parentheses. It returns since when the first of them leads.
 func (s *sharing) sees(asked string, want ...string) (since time.Time) {
 	s.Helper()
@@ -218,14 +220,15 @@ func (s *sharing) sees(asked string, want ...string) (since time.Time) {
 	return since
 }
 
-// failover is how long nobody may lead after the plane that led was lost.
+// failover is how long there may be no leader after the loss of the leader.
 const failover = 15 * time.Second
 
-// moves loses the plane that leads, waits until the plane of a host sees these, and
-// wants the first of them to have led soon enough. What counts is the time that the
-// new leader has put in the store, against the moment just before the loss: all hosts
-// of the test have one clock, and when the test looks, which on a busy machine is
-// late, does not count. It is a wall time for all that: make hosts runs apart.
+// moves loses the leader, waits until the plane of a host lists these, and checks
+// that the first of them has become leader soon enough. What counts is the time
+// that the new leader has put in the store, against the moment just before the
+// loss: all hosts of the test have one clock, and when the test checks, which on a
+// busy machine is late, does not count. It is still a wall time: make hosts runs
+// apart.
 func (s *sharing) moves(lose func(), asked string, want ...string) {
 	s.Helper()
 	before := time.Now()
@@ -237,9 +240,9 @@ func (s *sharing) moves(lose func(), asked string, want ...string) {
 	}
 }
 
-// made wants the simulated cloud, which all hosts share, to have made so many machines
-// for a cluster, ever: it counts them for their addresses, also those that are gone.
-// As all of these are there, none was made twice and none replaced.
+// made checks that the simulated cloud, which all hosts share, has created so many
+// machines for a cluster, ever: it counts them for their addresses, also those that
+// are deleted. As all of these exist, none was created twice and none replaced.
 func (s *sharing) made(name string, want int) {
 	s.Helper()
 	testenv.Eventually(s.T, func() error {
@@ -270,7 +273,7 @@ func (s *sharing) made(name string, want int) {
 	})
 }
 
-// scale asks for more workers, and waits until the first of them is there.
+// scale requests more workers, and waits until the first of them exists.
 func (f fleet) scale(name string, workers, first int) {
 	f.Helper()
 	modify(f, name+"-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(workers)) })
@@ -287,7 +290,8 @@ func (f fleet) atLeast(name string, machines int) {
 	})
 }
 
-// keeps wants the machines that there were, after a cluster is all that was asked.
+// keeps checks that the earlier machines still exist after a cluster has reached
+// its desired state.
 func (f fleet) keeps(name string, before []string) {
 	f.Helper()
 	f.becomes(name)
@@ -297,7 +301,7 @@ func (f fleet) keeps(name string, before []string) {
 			f.Errorf("Machine %s was replaced; there are %v", uid, after)
 		}
 	}
-	f.eventually(func() error { // what a plane that was killed has begun is swept
+	f.eventually(func() error { // what a killed plane has started is cleaned up
 		var all infrav1.LocalMachineList
 		if err := f.list(name, &all); err != nil || len(all.Items) != len(after) {
 			return fmt.Errorf("%d LocalMachines for %d Machines, %w", len(all.Items), len(after), err)
@@ -306,9 +310,9 @@ func (f fleet) keeps(name string, before []string) {
 	})
 }
 
-// TestPlanesOnThreeHostsLoseOneAfterTheOther has a cluster come up and grow while
-// the plane that leads is killed, stopped for a while, and cut off: each time another
-// one leads in less than 15 s and goes on, and no machine is made twice or replaced.
+// TestPlanesOnThreeHostsLoseOneAfterTheOther creates and scales a cluster while the
+// leader is killed, stopped for a while, and cut off: each time another one leads
+// in less than 15 s and continues, and no machine is created twice or replaced.
 func TestPlanesOnThreeHostsLoseOneAfterTheOther(t *testing.T) {
 	testenv.OwnPlanes(t, 3)
 	s := newSharing(t, "b", "c")
@@ -355,8 +359,8 @@ func TestPlanesOnThreeHostsLoseOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestPlanesOutliveTheirStore stops etcd for an instant, and for so long that who
-// leads cannot be sure of it.
+// TestPlanesOutliveTheirStore stops etcd for an instant, and for so long that the
+// leader cannot be sure of its role.
 func TestPlanesOutliveTheirStore(t *testing.T) {
 	testenv.OwnPlanes(t, 3)
 	s := newSharing(t, "b", "c")
@@ -388,8 +392,9 @@ func TestPlanesOutliveTheirStore(t *testing.T) {
 	}
 }
 
-// TestABackupOfPlanesWithAStoreGoesOnByItself saves what two planes share, by the one
-// that does not lead and while a cluster grows, and has a plane of its own go on.
+// TestABackupOfPlanesWithAStoreGoesOnByItself saves what two planes share, by the
+// one that does not lead and while a cluster grows, and continues in a plane with
+// an embedded store.
 func TestABackupOfPlanesWithAStoreGoesOnByItself(t *testing.T) {
 	testenv.OwnPlanes(t, 3)
 	s := newSharing(t, "b")

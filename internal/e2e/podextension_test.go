@@ -64,8 +64,9 @@ spec:
   settings: {hold: BeforeClusterCreate, retryAfterSeconds: "1"}
 `
 
-// TestAnExtensionInAPodSteersACluster: the plane finds its handlers through its
-// Service, asks them before it makes a cluster, waits as they say, and goes on.
+// TestAnExtensionInAPodSteersACluster: the plane discovers its handlers through its
+// Service, calls them before it creates a cluster, waits as they answer, and
+// continues.
 func TestAnExtensionInAPodSteersACluster(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)

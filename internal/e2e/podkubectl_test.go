@@ -40,7 +40,7 @@ type boxLab struct {
 
 const boxImage = "example.com/toolbox:v1"
 
-// newBoxLab skips a test where there is no kubectl or no sandbox.
+// newBoxLab skips a test where kubectl is missing or sandboxes cannot run.
 func newBoxLab(t *testing.T) *boxLab {
 	t.Helper()
 	needSandboxes(t)
@@ -90,7 +90,7 @@ func toolbox(t *testing.T) string {
 	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
 }
 
-// create makes objects.
+// create creates objects.
 func (b *boxLab) create(text string) {
 	b.Helper()
 	objects, err := template.Objects([]byte(strings.ReplaceAll(text, "IMAGE", boxImage)))
@@ -145,11 +145,11 @@ func (b *boxLab) kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// klogs are lines by which kubectl tells of its own streams, such as of one that has
-// ended before it was read.
+// klogs are lines in which kubectl reports about its own streams, such as of one
+// that has ended before it was read.
 var klogs = regexp.MustCompile(`(?m)^[EWI]\d{4} .*\n`)
 
-// does runs kubectl, and returns all that it says and its exit code.
+// does runs kubectl, and returns all its output and its exit code.
 func (b *boxLab) does(args ...string) (string, int) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*testenv.Limit(commandTimeout))
@@ -286,7 +286,7 @@ func (b *boxLab) execs(t *testing.T) {
 	b.interrupted(t)
 }
 
-// terminals asks for one from within one.
+// terminals requests a terminal from within one.
 func (b *boxLab) terminals(t *testing.T) {
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Logf("no terminal is tried: %v", err)
@@ -385,7 +385,7 @@ spec:
 		t.Fatal(out)
 	}
 	for _, args := range [][]string{nil, {"--since", "1h"}, {"--tail", "1"}, {"--tail", "0"}, {"--previous"}} {
-		testenv.Eventually(t, func() error { // it may have said half
+		testenv.Eventually(t, func() error { // it may have written half
 			want, failed := b.does(append([]string{"logs", "-l", "app=provider", "--tail=-1"}, args...)...)
 			cmd := exec.CommandContext(t.Context(), testenv.Binary(t), append([]string{"logs", "provider", "box"}, args...)...)
 			cmd.Env = b.kubectl(t.Context()).Env
@@ -413,7 +413,7 @@ func (b *boxLab) attaches(t *testing.T) {
 	if err := one.Start(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, func() error { // whoever comes late has missed what was said
+	testenv.Eventually(t, func() error { // a late client has missed earlier output
 		if _, err := io.WriteString(in, "hello\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -422,14 +422,14 @@ func (b *boxLab) attaches(t *testing.T) {
 		}
 		return nil
 	})
-	// Its container listens on when this client has said all.
+	// Its container continues to listen after this client has sent everything.
 	if err := errors.Join(in.Close(), one.Wait()); err != nil || strings.Contains(out.String(), "all heard") {
 		t.Errorf("its end: %v, %q", err, out.String())
 	}
 	if log, _ := b.does("logs", "box", "-c", "listener"); !strings.Contains(log, "heard hello\n") || strings.Contains(log, "all heard") {
 		t.Errorf("its log is %q", log)
 	}
-	// A container without stdin hears nobody, and is heard.
+	// A container without stdin receives nothing, and is heard.
 	ctx, cancel := context.WithCancel(t.Context())
 	var heard said
 	deaf := b.kubectl(ctx, "attach", "box", "-c", "counter")
@@ -465,8 +465,8 @@ func (b *boxLab) attaches(t *testing.T) {
 	}
 }
 
-// forwarded starts a port-forward, and returns where the ports lie here, and what it
-// says.
+// forwarded starts a port-forward, and returns the local addresses of the ports,
+// and its output.
 func (b *boxLab) forwarded(t *testing.T, to string, ports ...string) ([]string, *said) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -499,13 +499,13 @@ func (b *boxLab) forwarded(t *testing.T, to string, ports ...string) ([]string, 
 	return where, &out
 }
 
-// echoes sends bytes, and says whether they come back.
+// echoes sends bytes, and reports whether they come back.
 func echoes(address string, size int) error {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // all came back
+	defer func() { _ = c.Close() }() // all data came back
 	sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	failed := make(chan error, 1)
 	go func() {
@@ -523,7 +523,7 @@ func (b *boxLab) forwards(t *testing.T) {
 	for to, ports := range map[string]struct{ echo, none string }{"pod/box": {"7000", "6666"}, "service/front": {"70", "81"}} {
 		at, out := b.forwarded(t, to, ports.echo, ports.none)
 		var all sync.WaitGroup
-		for range 8 { // at once
+		for range 8 { // in parallel
 			all.Go(func() {
 				if err := echoes(at[0], 1<<18); err != nil {
 					t.Errorf("%s: %v", to, err)

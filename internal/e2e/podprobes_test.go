@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// probed is a Pod whose probes ask for the states of the toolbox, and its Service. %[1]s
-// is its name, and the others how each probe asks.
+// probed is a Pod whose probes read the states of the toolbox, and its Service.
+// %[1]s is its name, and the others the handler of each probe.
 const probed = `
 apiVersion: v1
 kind: Pod
@@ -37,9 +37,9 @@ metadata: {name: %[1]s, namespace: default}
 spec: {selector: {app: %[1]s}, ports: [{port: 7000}]}
 `
 
-// TestProbesDecideWhatAPodOfAPlaneIs: each kind of probe says when a container has
-// started, when its Pod is behind its Service, and when it is killed, by the signal of
-// its image, and started again.
+// TestProbesDecideWhatAPodOfAPlaneIs: each kind of probe decides when a container
+// has started, when its Pod is behind its Service, and when it is killed, by the
+// signal of its image, and started again.
 func TestProbesDecideWhatAPodOfAPlaneIs(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -51,7 +51,7 @@ func TestProbesDecideWhatAPodOfAPlaneIs(t *testing.T) {
 	}
 	kinds := map[string]func(state string, port int) string{
 		"http":  path("HTTP", 8080),
-		"https": path("HTTPS", 8443), // whose certificate nobody vouches for
+		"https": path("HTTPS", 8443), // whose certificate is not trusted
 		"tcp":   func(_ string, port int) string { return fmt.Sprintf("tcpSocket: {port: %d}", port) },
 		"grpc":  func(state string, _ int) string { return fmt.Sprintf("grpc: {port: 9000, service: %s}", state) },
 		"command": func(state string, _ int) string {
@@ -76,7 +76,7 @@ func TestProbesDecideWhatAPodOfAPlaneIs(t *testing.T) {
 	b.is("never", "killed and started again", func(p *corev1.Pod, c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
 }
 
-// lives has a Pod go through all that its probes can say.
+// lives takes a Pod through all results of its probes.
 func (b *boxLab) lives(pod string) {
 	b.Helper()
 	b.runs(pod)
@@ -86,7 +86,7 @@ func (b *boxLab) lives(pod string) {
 	b.box(pod, "write", "/state/startup")
 	b.is(pod, "started", func(_ *corev1.Pod, c corev1.ContainerStatus) bool { return *c.Started && !c.Ready })
 	b.behind(pod, false)
-	for range 2 { // it comes, goes, and comes back
+	for range 2 { // it becomes ready, not ready, and ready again
 		b.box(pod, "write", "/state/ready")
 		b.behind(pod, true)
 		b.box(pod, "remove", "/state/ready")
@@ -103,7 +103,7 @@ func (b *boxLab) lives(pod string) {
 		last := c.LastTerminationState.Terminated
 		return last != nil && last.ExitCode == 0 && last.Message == "ended by user defined signal 1"
 	})
-	testenv.Eventually(b, func() error { // it may be killed once more before that
+	testenv.Eventually(b, func() error { // it may be killed again before that
 		out, code := b.does("exec", pod, "--", "toolbox", "write", "/state/live")
 		if code != 0 {
 			return fmt.Errorf("got %d, %q", code, out)
@@ -147,8 +147,8 @@ func (b *boxLab) happens(pod, reason, note string) {
 	})
 }
 
-// behind waits until a Pod is behind the Service of its name and ready there, or is not,
-// as its own condition says.
+// behind waits until a Pod is behind the Service of its name and ready there, or is
+// not, and its own condition is the same.
 func (b *boxLab) behind(pod string, want bool) {
 	b.Helper()
 	testenv.Eventually(b, func() error {

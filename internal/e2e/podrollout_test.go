@@ -28,9 +28,9 @@ spec:
       containers: [{name: c, image: IMAGE, readinessProbe: {tcpSocket: {port: 7000}, periodSeconds: 1}}]
 `
 
-// TestDeploymentsRollForwardAndBack: an update has a new Pod ready before an old one
-// goes; one that never is ready is told of at its deadline, leaves the old Pods as they
-// are, and can be undone.
+// TestDeploymentsRollForwardAndBack: an update has a new Pod ready before an old
+// one is deleted; one that never is ready is reported at its deadline, does not
+// change the old Pods, and can be undone.
 func TestDeploymentsRollForwardAndBack(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -76,7 +76,7 @@ func TestDeploymentsRollForwardAndBack(t *testing.T) {
 	}
 }
 
-// rolls runs kubectl, which has to end well.
+// rolls runs kubectl, which must succeed.
 func (b *boxLab) rolls(args ...string) {
 	b.Helper()
 	if out, code := b.does(args...); code != 0 {
@@ -100,8 +100,8 @@ func (b *boxLab) pods(selector string) (names []string) {
 	return names
 }
 
-// leastAvailable watches a Deployment from now on. What it returns ends that, and says
-// how few Pods were available.
+// leastAvailable watches a Deployment from now on. The returned function ends that,
+// and returns how few Pods were available.
 func (b *boxLab) leastAvailable(name string) (end func() int32) {
 	b.Helper()
 	w, err := b.typed.AppsV1().Deployments("default").Watch(b.Context(), metav1.SingleObject(metav1.ObjectMeta{Name: name}))

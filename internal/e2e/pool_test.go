@@ -30,8 +30,8 @@ func (f fleet) scalePool(name string, to int32) {
 	f.poolTells(name)
 }
 
-// poolTells waits until the infrastructure of a pool has told of all machines,
-// and of no other.
+// poolTells waits until the infrastructure of a pool has reported all machines, and
+// no other.
 func (f fleet) poolTells(name string) {
 	f.Helper()
 	f.eventually(func() error {
@@ -71,7 +71,8 @@ func TestAPoolIsScaledByPreference(t *testing.T) {
 	if !slices.Contains(f.uids("c", worker), first) {
 		t.Errorf("the first Machine, %s, has gone", first)
 	}
-	// Two that shall go first: by an annotation, and because its Node is not ready.
+	// Two that must be deleted first: by an annotation, and because its Node is not
+	// ready.
 	others := slices.DeleteFunc(f.uids("c", worker), func(uid string) bool { return uid == first })
 	_, marked, _ := strings.Cut(others[10], " ")
 	_, sick, _ := strings.Cut(others[20], " ")
@@ -106,7 +107,7 @@ func TestAnotherTemplateOfAPoolIsRolledOutBySurge(t *testing.T) {
 		p.Spec.Template.Simulated.VM.StartupMilliseconds = new(int32(100))
 	})
 	f.eventually(func() error {
-		// A Machine outlives the machine that it stands for by a moment.
+		// A Machine outlives the machine that it represents by a moment.
 		machines := &infrav1.LocalMachineList{}
 		f.must(f.Client.List(f.Context(), machines, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.MachinePoolNameLabel}))
 		if n := len(machines.Items); n > 4 {

@@ -37,7 +37,7 @@ var published = map[string]struct{ version, namespace, prefix, image, says strin
 		"manager elect true level 2 insecure true arguments []\nuser 65532 group 65532 groups [] <nil>\n"},
 }
 
-// asked are objects of kinds of both that their webhooks are asked about.
+// asked are objects of kinds of both for which their webhooks are called.
 const asked = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: AWSCluster
@@ -55,10 +55,11 @@ metadata: {name: %[1]s, namespace: default}
 spec: {flavor: small, sshKeyName: key, image: {id: 0d63af4c-3b78-4b8b-b4c4-3c1c0ac0a2b2}, identityRef: {type: Secret, name: cloud-config, cloudName: openstack}, ports: [{description: first}]}
 `
 
-// TestAPlaneRunsReleasesOfOthers: AWS and OpenStack are installed from their releases in
-// one plane, unchanged but for their images, in whose place there is a program that
-// takes their arguments and answers their webhooks. They become Available, are asked
-// about objects and for other versions of them, and go again.
+// TestAPlaneRunsReleasesOfOthers: AWS and OpenStack are installed from their
+// releases in one plane, unchanged except for their images, which are replaced by a
+// program that takes their arguments and answers their webhooks. They become
+// Available, admit objects and convert them to other versions, and are deleted
+// again.
 func TestAPlaneRunsReleasesOfOthers(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -110,7 +111,7 @@ type releases struct {
 	dir string // of a repository and a configuration
 }
 
-// publish makes the repository.
+// publish creates the repository.
 func (r releases) publish() {
 	r.Helper()
 	config := "providers:\n"
@@ -140,8 +141,8 @@ func (r releases) supply(plane, name string) {
 
 func (r releases) config() string { return filepath.Join(r.dir, "clusterctl.yaml") }
 
-// run runs a command of capstan with the variables that the releases ask for, and
-// returns all that it says.
+// run runs a command of capstan with the variables that the releases require, and
+// returns all its output.
 func (r releases) run(args ...string) string {
 	r.Helper()
 	out, err := r.try(args...)
@@ -159,8 +160,8 @@ func (r releases) try(args ...string) (string, error) {
 	return string(out), err
 }
 
-// available says whether a provider's Deployment is as clusterctl wants it, and its
-// program was run as the release says.
+// available returns an error unless a provider's Deployment is as clusterctl
+// requires it, and its program was run as the release defines.
 func (r releases) available(name string, rootless bool) {
 	r.Helper()
 	about := published[name]
@@ -180,7 +181,8 @@ func (r releases) available(name string, rootless bool) {
 	}
 }
 
-// trusted waits until all that wants the authority of a provider's Certificate has it.
+// trusted waits until all objects into which the authority of a provider's
+// Certificate is injected have it.
 func (r releases) trusted(name string) {
 	r.Helper()
 	about := published[name]
@@ -205,8 +207,8 @@ func (r releases) trusted(name string) {
 	}
 }
 
-// answered creates objects that webhooks are asked about, and reads one at a version
-// at which it is not kept.
+// answered creates objects for which webhooks are called, and reads one at a
+// version at which it is not stored.
 func (r releases) answered() {
 	r.Helper()
 	create := func(name string, check func(*unstructured.Unstructured, error) error) {
@@ -309,7 +311,7 @@ func (r releases) provided() map[string][]*unstructured.Unstructured {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		err := r.Client.List(r.Context(), list, client.HasLabels{clusterctlv1.ClusterctlLabel, "cluster.x-k8s.io/provider"})
-		if meta.IsNoMatchError(err) { // it has just gone
+		if meta.IsNoMatchError(err) { // it has just been deleted
 			continue
 		}
 		r.must(client.IgnoreNotFound(err))

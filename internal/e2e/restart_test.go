@@ -102,14 +102,14 @@ func TestACrashOnTheWayUpCostsNothing(t *testing.T) {
 				t.Errorf("Machine %s was replaced; there are %v", uid, after)
 			}
 		}
-		// A Cluster may say from before the crash that all is well, a moment before
-		// its machines answer again.
+		// A Cluster may report from before the crash that it is healthy, a moment
+		// before its machines answer again.
 		f.eventually(func() error { return f.nodesAre(name, "v1.36.3", 5) })
 	}
 }
 
-// quiet returns everything once nothing has changed for longer than status
-// writes are put off, by one controller after the other.
+// quiet returns everything once nothing has changed for longer than status writes
+// are delayed, by one controller after the other.
 func (f fleet) quiet() map[string]map[string]any {
 	f.Helper()
 	const length = 2 * time.Second
@@ -126,8 +126,8 @@ func (f fleet) quiet() map[string]map[string]any {
 	return last
 }
 
-// atRest says what the controllers still have to do. Each of them must have
-// looked at every object of its kind, and be connected to the clusters.
+// atRest returns what the controllers still have to do. Each of them must have
+// reconciled every object of its kind, and be connected to the clusters.
 func (p *ownPlane) atRest(f fleet, clusters []string, objects map[string]map[string]any) error {
 	m, err := scrape(p.metrics)
 	if err != nil {

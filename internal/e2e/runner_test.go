@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// served is what a provider's release installs: a Deployment whose image nobody can
-// pull, a Service before it, and a webhook whose certificate the plane makes.
+// served is what a provider's release installs: a Deployment whose image cannot be
+// pulled, a Service before it, and a webhook whose certificate the plane issues.
 const served = `
 apiVersion: cert-manager.io/v1
 kind: Issuer
@@ -87,7 +87,8 @@ func programImage(t *testing.T, name, program string) string {
 	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
 }
 
-// needSandboxes skips a test where no sandbox can run, and tells how they run here.
+// needSandboxes skips a test where no sandbox can run, and returns how they run
+// here.
 func needSandboxes(t *testing.T) pods.Report {
 	t.Helper()
 	r := pods.Check(t.Context(), t.TempDir())
@@ -107,7 +108,7 @@ func importImage(t *testing.T, dir, archive string) {
 
 // TestAPlaneRunsAProvider: its Pod becomes Available, is answered by the API server
 // and called by it through its Service, shows its log, keeps serving while a newer
-// one crashes, and goes.
+// one crashes, and is deleted.
 func TestAPlaneRunsAProvider(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)

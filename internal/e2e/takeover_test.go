@@ -40,9 +40,9 @@ var (
 	planes    = controlplanev1.GroupVersion().Group
 )
 
-// TestWhoMayOnlyEditClustersTakesNothing tries, from the account of a user who
-// may edit the Clusters of one namespace and nothing else, to have another's
-// things labelled, owned and deleted.
+// TestWhoMayOnlyEditClustersTakesNothing tries, from the account of a user who may
+// edit the Clusters of one namespace and nothing else, to have objects of another
+// user labeled, owned and deleted.
 func TestWhoMayOnlyEditClustersTakesNothing(t *testing.T) {
 	f := newFleet(t)
 	f.create("prod", shape{workers: 1})
@@ -109,8 +109,8 @@ func TestWhoMayOnlyEditClustersTakesNothing(t *testing.T) {
 	f.remove("prod")
 }
 
-// TestWhoMayOnlyEditMachinesTakesNothing does the same with Machines, and with
-// what makes them.
+// TestWhoMayOnlyEditMachinesTakesNothing does the same with Machines, and with the
+// objects that create them.
 func TestWhoMayOnlyEditMachinesTakesNothing(t *testing.T) {
 	f := newFleet(t)
 	f.create("prod", shape{workers: 1})
@@ -181,8 +181,8 @@ func (f fleet) mayEdit(resources ...string) client.Client {
 	return c
 }
 
-// standing tells of all whose name begins so which object it is, whose, and how
-// labelled.
+// standing returns the identity, the owners and the labels of all objects whose
+// name has one of these prefixes.
 func (f fleet) standing(names ...string) map[string]any {
 	f.Helper()
 	out := map[string]any{}
@@ -196,8 +196,8 @@ func (f fleet) standing(names ...string) map[string]any {
 	return out
 }
 
-// globe defines a kind of cluster scope that says it follows the contract,
-// makes an object of it, and returns its group.
+// globe defines a kind of cluster scope that declares the contract, creates an
+// object of it, and returns its group.
 func (f fleet) globe() string {
 	f.Helper()
 	group := f.Namespace + ".example.com"

@@ -92,7 +92,7 @@ func (f fleet) apply(documents string) {
 	}
 }
 
-// reconciled says why a Cluster is not what its topology says.
+// reconciled returns why a Cluster is not in the state of its topology.
 func (f fleet) reconciled(name string) error {
 	return f.says(&clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition, "True", "", name)
 }
@@ -121,8 +121,8 @@ func TestAClusterIsMadeFromAClassAndGoes(t *testing.T) {
 	}
 }
 
-// followsItsClass has Cluster c come up when its class does, among others, and
-// follow it.
+// followsItsClass checks that Cluster c is created when its class exists, among
+// others, and follows it.
 func (f fleet) followsItsClass(classes fleet) {
 	f.Helper()
 	f.eventually(func() error {
@@ -169,7 +169,8 @@ func (f fleet) followsItsClass(classes fleet) {
 	}
 }
 
-// goesAlone has Cluster c be deleted, with all that was made of its class.
+// goesAlone checks that Cluster c is deleted, with all that was created from its
+// class.
 func (f fleet) goesAlone() {
 	f.Helper()
 	cluster := &clusterv1.Cluster{}

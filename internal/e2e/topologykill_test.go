@@ -71,7 +71,7 @@ func some(all map[string]moment, one string) []string {
 	return []string{one}
 }
 
-// when does something, and returns as soon as a moment has come for a cluster.
+// when calls do, and returns as soon as a moment has come for a cluster.
 func (f fleet) when(m moment, cluster string, do func()) {
 	f.Helper()
 	c, err := client.NewWithWatch(f.Config, client.Options{Scheme: f.Client.Scheme()})
@@ -91,7 +91,7 @@ func (f fleet) when(m moment, cluster string, do func()) {
 	f.Fatalf("the moment has not come for Cluster %s: %v", cluster, context.Cause(ctx))
 }
 
-// parts counts what a topology has made for a cluster.
+// parts counts what a topology has created for a cluster.
 func (f fleet) parts(cluster string) map[string]int {
 	f.Helper()
 	all := map[string]int{}
@@ -125,7 +125,7 @@ func TestATopologySurvivesKills(t *testing.T) {
 		t.Helper()
 		f.becomes(name)
 		f.eventually(func() error { return f.reconciled(name) })
-		f.eventually(func() error { // what is used no more goes at last
+		f.eventually(func() error { // what is no longer used is deleted at last
 			if d := cmp.Diff(want, f.parts(name)); d != "" {
 				return fmt.Errorf("killed after %s (-want +made):\n%s", what, d)
 			}
@@ -152,7 +152,7 @@ func TestATopologySurvivesKills(t *testing.T) {
 	}
 }
 
-// unmarked says which marks of an upgrade a Cluster still has.
+// unmarked returns which marks of an upgrade a Cluster still has.
 func (f fleet) unmarked(name string) error {
 	c := &clusterv1.Cluster{}
 	if err := f.Client.Get(f.Context(), f.key(name), c); err != nil {

@@ -57,7 +57,8 @@ func TestModesOfFilesDoNotDependOnTheUmask(t *testing.T) {
 				return nil // deleted meanwhile
 			}
 			files++
-			// What a Pod or an image says how to make: a folder above keeps others out.
+			// The modes of these come from a Pod or an image: a folder above keeps
+			// others out.
 			for _, theirs := range []string{"pods/volumes/*/*", "images/roots/*"} {
 				if is, err := filepath.Match(filepath.Join(b.dir, theirs), path); err != nil || is {
 					return cmp.Or(err, fs.SkipDir)

@@ -58,8 +58,8 @@ func (f fleet) provide() {
 	}
 }
 
-// asBefore makes of a definition what it was before there was v1beta2, unless it
-// was none of upstream's.
+// asBefore restores a definition to its state before v1beta2 existed, unless it was
+// none of upstream's.
 func asBefore(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == "v1beta2" })
 	if len(crd.Spec.Versions) == 0 || crd.Spec.Group == "infrastructure.capstan.dev" {
@@ -97,7 +97,7 @@ func (f fleet) restore(file string, change func(*unstructured.Unstructured)) {
 		owners[obj] = obj.GetOwnerReferences()
 		fields[obj], _, err = unstructured.NestedFieldCopy(obj.Object, "metadata", "managedFields")
 		f.must(err)
-		obj.SetOwnerReferences(nil) // of those that are not there yet nobody knows the UID
+		obj.SetOwnerReferences(nil) // the UIDs of owners that do not exist yet are not known
 		status := obj.Object["status"]
 		f.eventually(func() error { return f.Client.Create(f.Context(), obj) }) // when its kind is served
 		if status != nil {
@@ -148,10 +148,9 @@ func (f fleet) migrated() error {
 	return errors.Join(errs...)
 }
 
-// identities tell of objects what changes when one is made anew, given away or
-// asked for something else. Owners are told without the version that they have in
-// the reference, which is brought up to date, and labels without that of the
-// Cluster, which templates get.
+// identities returns of objects what changes when one is created again, or gets
+// another owner or spec. Owners have no version of the reference, which is updated,
+// and labels no name of the Cluster, which templates get.
 func (f fleet) identities(kinds ...schema.GroupVersionKind) map[string]string {
 	f.Helper()
 	out := map[string]string{}
@@ -170,7 +169,7 @@ func (f fleet) identities(kinds ...schema.GroupVersionKind) map[string]string {
 			delete(labels, clusterv1.ClusterNameLabel)
 			generation := o.GetGeneration()
 			if _, ok := labels[clusterv1.MachineControlPlaneLabel]; ok {
-				generation = 0 // gates that are new come in place
+				generation = 0 // new gates are set in place
 			}
 			out[kind.Kind+" "+o.GetName()] = fmt.Sprint(o.GetUID(), " generation ", generation, " deleted ", o.GetDeletionTimestamp(), " labels ", labels, " owners ", owners)
 		}
@@ -228,8 +227,8 @@ func kept(version string) []schema.GroupVersionKind {
 		gvks("v1beta1", "infrastructure/FooCluster", "infrastructure/FooMachine", "infrastructure/FooMachineTemplate")...)
 }
 
-// TestAnInstallationOfUpstreamIsTakenOver has the manager come where upstream's
-// 1.10 was: nothing is replaced, and nothing is left at the old version.
+// TestAnInstallationOfUpstreamIsTakenOver installs the manager in place of
+// upstream's 1.10: nothing is replaced, and nothing is left at the old version.
 func TestAnInstallationOfUpstreamIsTakenOver(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -243,7 +242,7 @@ func TestAnInstallationOfUpstreamIsTakenOver(t *testing.T) {
 			t.Errorf("objects at %s (-before +after):\n%s", version, diff)
 		}
 	}
-	// What upstream's manager had put on its Machines and ours does not goes.
+	// What upstream's manager has set on its Machines and ours does not is removed.
 	machines := &clusterv1.MachineList{}
 	f.must(f.Client.List(t.Context(), machines))
 	for _, m := range machines.Items {

@@ -20,7 +20,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 )
 
-// old is a client that knows nothing but v1beta1.
+// old is a client that supports only v1beta1.
 type old struct {
 	fleet
 	dynamic.Interface
@@ -55,8 +55,8 @@ func (o old) one(resource string, selected metav1.ListOptions) (*unstructured.Un
 	return &list.Items[0], nil
 }
 
-// TestClientsOfV1beta1SeeAClusterThatLives reads a cluster as providers and tools do
-// that know no other version, and wait for what is said there.
+// TestClientsOfV1beta1SeeAClusterThatLives reads a cluster as providers and tools
+// do that support no other version, and wait for its v1beta1 status.
 func TestClientsOfV1beta1SeeAClusterThatLives(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -135,9 +135,9 @@ func TestClientsOfV1beta1SeeAClusterThatLives(t *testing.T) {
 	}
 }
 
-// TestAWriteOfV1beta1ReplacesNoMachine changes labels of what machines are made from,
-// and of the control plane what its machines take over as they are. The rest is
-// stored anew as well, in the form that v1beta1 gives it.
+// TestAWriteOfV1beta1ReplacesNoMachine changes labels in the templates of machines,
+// and in the control plane the fields that its machines copy unchanged. The rest is
+// written again as well, in the form that v1beta1 gives it.
 func TestAWriteOfV1beta1ReplacesNoMachine(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -24,8 +24,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// witness stands between managers and the API server and takes note of what they ask,
-// as "verb resource.group/subresource", and of what they are refused.
+// witness is a proxy between managers and the API server that records what they
+// request, as "verb resource.group/subresource", and what they are refused.
 type witness struct {
 	*httptest.Server
 	fleet fleet
@@ -53,7 +53,7 @@ func newWitness(f fleet) *witness {
 				return err
 			}
 			w.note(right(asked.Verb, asked.APIGroup, asked.Resource, asked.Subresource), resp.StatusCode == http.StatusForbidden)
-			if asked.Verb == "patch" && resp.StatusCode == http.StatusCreated { // what is applied is made, for which one needs both rights
+			if asked.Verb == "patch" && resp.StatusCode == http.StatusCreated { // what is applied is created, which requires both rights
 				w.note(right("create", asked.APIGroup, asked.Resource, asked.Subresource), false)
 			}
 			return nil
@@ -90,7 +90,7 @@ func right(verb, group, resource, subresource string) string {
 }
 
 // compare fails the test when managers were refused something, and when they have
-// rights that they have not used, unless unused says why.
+// rights that they have not used, unless unused explains them.
 func (w *witness) compare(objects []*unstructured.Unstructured) {
 	w.fleet.Helper()
 	w.mu.Lock()
@@ -135,8 +135,8 @@ func (w *witness) granted(objects []*unstructured.Unstructured) map[string]strin
 	return all
 }
 
-// unused says of rights, by a regular expression for all of each, what they are for
-// where no story of the test needs them.
+// unused explains rights, by a regular expression for all of each, which no story
+// of the test needs.
 var unused = map[string]string{
 	`get .*`:  "who lists may get as well; what is read past the cache is got",
 	`list .*`: "what fills a cache is listed where the API server cannot begin a watch with it",

@@ -133,8 +133,8 @@ func (f fleet) convertsExamples() {
 	}
 }
 
-// example is the provider to copy, as its author publishes it, and the configuration of
-// who installs it.
+// example is the provider to copy, as its author publishes it, and the
+// configuration of the user who installs it.
 type example struct{ dir, config string }
 
 // packExample returns both releases, which the Makefile built, with a configuration.
@@ -173,7 +173,7 @@ func (x example) provide(f fleet, dir, version string) {
 	x.run(f, "init", "--infrastructure", "example:"+version, "--wait-providers")
 }
 
-// yard is where the machines of a cluster stand of which the provider keeps records:
+// yard simulates the machines of a cluster of which the provider keeps records:
 // what boots them with their bootstrap data is no part of the provider.
 type yard struct {
 	*testing.T

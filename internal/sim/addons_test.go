@@ -71,7 +71,7 @@ func label(t *testing.T, w *story, cluster, value string) {
 	})
 }
 
-// tellAddons tells what is applied.
+// tellAddons writes what is applied.
 func tellAddons(w *story) {
 	for _, obj := range w.objects("ClusterResourceSet") {
 		set := obj.(*addonsv1.ClusterResourceSet)
@@ -90,7 +90,7 @@ func tellAddons(w *story) {
 	}
 }
 
-// there tells whether an object is in a workload cluster.
+// there writes whether an object is in a workload cluster.
 func there(w *story, cluster string, obj client.Object) {
 	w.t.Helper()
 	c, err := w.clusters.Client(w.t.Context(), client.ObjectKey{Namespace: "default", Name: cluster})

@@ -27,10 +27,11 @@ type answers struct {
 	kinds sync.Map // of a *sync.Map from question to *answer, by schema.GroupVersionResource
 
 	mu      sync.Mutex // guards changed
-	changed []string   // answers that somebody has changed whom they were lent
+	changed []string   // shared answers that a reader has changed
 }
 
-// answer is one of them, and what is lent of it once somebody asks for no copy.
+// answer is a cached answer, and the shared copy once a reader requests it without
+// a deep copy.
 type answer struct {
 	of   runtime.Object // shares parts with stored objects
 	lent func() runtime.Object
@@ -61,7 +62,7 @@ type question struct {
 	what string
 }
 
-// remember answers from memory.
+// remember makes reads use the cache.
 func (a *answers) remember(funcs interceptor.Funcs) interceptor.Funcs {
 	funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		o := (&client.GetOptions{}).ApplyOptions(opts)
@@ -78,7 +79,7 @@ func (a *answers) remember(funcs interceptor.Funcs) interceptor.Funcs {
 	return funcs
 }
 
-// ask fills obj with the answer that is known, or reads it.
+// ask fills obj with the cached answer, or reads it.
 func (a *answers) ask(c client.Client, obj runtime.Object, what string, lend bool, read func(runtime.Object) error) error {
 	kind, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil {
@@ -86,7 +87,7 @@ func (a *answers) ask(c client.Client, obj runtime.Object, what string, lend boo
 	}
 	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	// What is read while somebody writes goes where nobody looks any more.
+	// What is read during a write goes into a map that is no longer used.
 	kept, _ := a.kinds.LoadOrStore(resource, &sync.Map{})
 	known, q := kept.(*sync.Map), question{reflect.TypeOf(obj), what}
 	found, ok := known.Load(q)
@@ -103,14 +104,14 @@ func (a *answers) ask(c client.Client, obj runtime.Object, what string, lend boo
 	return nil
 }
 
-// forget drops what was read of a kind, once it was written.
+// forget evicts the answers of a kind after a write.
 func (a *answers) forget(resource schema.GroupVersionResource) {
 	if kept, ok := a.kinds.LoadAndDelete(resource); ok {
 		a.compare(resource, kept.(*sync.Map))
 	}
 }
 
-// compare notes what was lent and is not any more as it was.
+// compare records what was shared and has changed since.
 func (a *answers) compare(resource schema.GroupVersionResource, kept *sync.Map) {
 	kept.Range(func(key, value any) bool {
 		if one := value.(*answer); one.out.Load() && !reflect.DeepEqual(one.lent(), one.of) {
@@ -122,7 +123,7 @@ func (a *answers) compare(resource schema.GroupVersionResource, kept *sync.Map) 
 	})
 }
 
-// spoiled are the answers that somebody has changed whom they were lent.
+// spoiled are the shared answers that a reader has changed.
 func (a *answers) spoiled() []string {
 	a.kinds.Range(func(key, kept any) bool {
 		a.compare(key.(schema.GroupVersionResource), kept.(*sync.Map))

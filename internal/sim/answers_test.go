@@ -80,8 +80,8 @@ func TestReadersSeeWhatWasWrittenAndNotWhatOthersChanged(t *testing.T) {
 	}
 }
 
-// TestWhatIsSharedMustNotBeChanged, and whoever changes it is found out: when it is
-// written, or at the end.
+// TestWhatIsSharedMustNotBeChanged checks that a change of a shared answer is
+// found: at the next write, or at the end.
 func TestWhatIsSharedMustNotBeChanged(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]bool{"at the end": false, "at a write": true} {

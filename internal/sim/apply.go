@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// schemaTypes knows how the kinds that are installed are merged: as their
-// definitions say, so that managedFields name items of lists by their keys.
+// schemaTypes merges the installed kinds as their definitions declare, so that
+// managedFields name items of lists by their keys.
 var schemaTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	crds, err := definitions()
 	if err != nil {
@@ -51,7 +51,7 @@ var schemaTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	return converter{of, managedfields.NewDeducedTypeConverter(), known}, err
 })
 
-// converter goes by the definition of a kind, and guesses if it has none.
+// converter uses the definition of a kind, and guesses if it has none.
 type converter struct {
 	managedfields.TypeConverter
 	others managedfields.TypeConverter

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// hour is when a certificate is valid from and to, and is to be renewed.
+// hour formats the times of a certificate: valid from, valid to, renewal.
 func hour(t *metav1.Time) string {
 	if t == nil {
 		return "never"
@@ -25,7 +25,7 @@ func hour(t *metav1.Time) string {
 	return t.UTC().Format("01-02T15")
 }
 
-// certificates writes what Certificates and their issuers say of themselves.
+// certificates writes the statuses of Certificates and their issuers.
 func certificates(w *story) {
 	for _, kind := range []string{"Issuer", "ClusterIssuer"} {
 		for _, obj := range w.objects(kind) {
@@ -53,8 +53,8 @@ func selfSigned(name string) *certmanagerv1.Issuer {
 	return i
 }
 
-// serving is the Certificate of a webhook, as providers have it; its key is one that
-// takes no time to make.
+// serving is the Certificate of a webhook, as providers have it; its key takes no
+// time to generate.
 func serving(name, issuer string) *certmanagerv1.Certificate {
 	c := &certmanagerv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	c.Spec.SecretName, c.Spec.IssuerRef.Name = name, issuer

@@ -22,10 +22,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/chaos"
 )
 
-// TestAFleetOutlivesChaos lets things go wrong with a fleet at random for half an
-// hour, or ten minutes by default.
-// Whatever the seed: no machine is replaced that is healthy, no member of etcd is
-// taken away that the quorum needs, and afterwards all is as it was.
+// TestAFleetOutlivesChaos injects faults into a fleet at random for half an hour,
+// or ten minutes by default. For every seed: no healthy machine is replaced, no
+// member of etcd is removed that the quorum needs, and afterwards everything is as
+// it was.
 func TestAFleetOutlivesChaos(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 1) {
@@ -40,7 +40,7 @@ func TestAFleetOutlivesChaos(t *testing.T) {
 type chaotic struct {
 	*story
 	options chaos.Options
-	seen    map[string]machineSeen // by name, when the world was at rest last
+	seen    map[string]machineSeen // by name, when the simulation was last in steady state
 	lost    map[string]bool        // machines without a disk
 	gone    int                    // machines that were replaced
 }
@@ -49,7 +49,7 @@ type chaotic struct {
 type machineSeen struct {
 	cluster      string
 	controlPlane bool
-	well         bool // it has come up, and nothing is wrong with it
+	well         bool // it has become ready, and nothing is wrong with it
 }
 
 func newChaos(t *testing.T, seed uint64) *chaotic {
@@ -71,7 +71,7 @@ func newChaos(t *testing.T, seed uint64) *chaotic {
 	}}
 }
 
-// outlive goes through the chaos and an hour of peace.
+// outlive runs the chaos and an hour without faults.
 func (c *chaotic) outlive(t *testing.T) {
 	var fleet []chaos.Cluster
 	for _, name := range []string{"big", "small"} {
@@ -140,8 +140,8 @@ func (c *chaotic) do(s chaos.Step) {
 	c.must(c.Mgmt.Patch(c.t.Context(), obj, client.MergeFrom(before)))
 }
 
-// pass lets time pass, and looks whenever the world is at rest. That something
-// fails meanwhile is the point.
+// pass lets time pass, and checks whenever the simulation is in steady state.
+// Failures in between are expected.
 func (c *chaotic) pass(d time.Duration) {
 	c.t.Helper()
 	err := c.Until(c.t.Context(), d, func() bool { c.look(); return false })
@@ -150,7 +150,7 @@ func (c *chaotic) pass(d time.Duration) {
 	}
 }
 
-// look compares the Machines with what they were like before.
+// look compares the Machines with their earlier state.
 func (c *chaotic) look() {
 	c.t.Helper()
 	now := map[string]machineSeen{}
@@ -184,7 +184,7 @@ func (c *chaotic) look() {
 }
 
 // quorum checks that most members of an etcd are those of machines that can run,
-// once a machine has been taken away. Nobody knows while it does not answer.
+// after a machine was removed. It cannot be checked while etcd does not answer.
 func (c *chaotic) quorum(cluster string) {
 	c.t.Helper()
 	var nodes []string

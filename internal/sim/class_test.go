@@ -55,7 +55,7 @@ func (d *definer) CallExtension(_ context.Context, _ any, _ metav1.Object, _ str
 	return yaml.Unmarshal([]byte("variables: "+d.variables), response)
 }
 
-// tellClass tells of the class, and which templates it owns.
+// tellClass writes the class, and which templates it owns.
 func tellClass(w *story) {
 	for _, obj := range w.objects(clusterv1.ClusterClassKind) {
 		c := obj.(*clusterv1.ClusterClass)
@@ -113,7 +113,7 @@ func TestAClassWaitsForItsTemplateAndItsExtension(t *testing.T) {
 	if after := fmt.Sprint(w.Requests()); after != before {
 		t.Errorf("writes at rest: %s, before %s", after, before)
 	}
-	if x.asked > asked+1 { // which the client of extensions remembers
+	if x.asked > asked+1 { // the client of extensions caches it
 		t.Errorf("asked %d times at rest", x.asked-asked)
 	}
 

@@ -10,9 +10,9 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// Clock is the time of a world. It stands still until the world moves it on to
-// where something is due. Functions that wait for it are never called: when it
-// moves, the world looks at everything anyway, in its own order.
+// Clock is the time of a World, which advances it to when something is due; else it
+// stands still. Functions that wait for it are never called: when the time
+// advances, everything is reconciled anyway, in a fixed order.
 type Clock struct {
 	*testclock.FakeClock
 
@@ -20,7 +20,7 @@ type Clock struct {
 	timers map[*timer]time.Time
 }
 
-// NewClock makes a clock that shows a time.
+// NewClock creates a clock that shows a time.
 func NewClock(start time.Time) *Clock {
 	return &Clock{FakeClock: testclock.NewFakeClock(start), timers: map[*timer]time.Time{}}
 }
@@ -32,7 +32,7 @@ func (c *Clock) AfterFunc(d time.Duration, _ func()) clock.Timer {
 	return t
 }
 
-// due returns when somebody waits for it next; zero if nobody does.
+// due returns the time of the next timer; zero if there is none.
 func (c *Clock) due() (first time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,10 +54,10 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// timer only tells the clock when it is due.
+// timer only registers with the clock when it is due.
 type timer struct{ clock *Clock }
 
-// C implements clock.Timer. Nothing ever comes.
+// C implements clock.Timer. It never receives anything.
 func (t *timer) C() <-chan time.Time { return nil }
 
 // Stop implements clock.Timer.

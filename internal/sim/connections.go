@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
-// connections reaches workload clusters directly, without caches: what it reads
-// is what there is. Each use is a probe.
+// connections reaches workload clusters directly, without caches: it reads the
+// current state. Each use is a probe.
 type connections struct {
 	mgmt client.Client
 	// handler returns what listens on an address in this process, or nil.
@@ -78,8 +78,8 @@ func (c *connections) connect(ctx context.Context, cluster client.ObjectKey) (*c
 	if err != nil {
 		return conn, err
 	}
-	// The server's certificate counts by the time of the world, of which
-	// crypto/tls knows nothing. That of the client is checked all the same.
+	// The server's certificate is valid by the clock of the simulation, which
+	// crypto/tls does not use. That of the client is checked anyway.
 	cfg.Insecure, cfg.CAData = true, nil
 	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
 	if conn.web, err = c.httpClient(cfg); err != nil {
@@ -92,8 +92,8 @@ func (c *connections) connect(ctx context.Context, cluster client.ObjectKey) (*c
 	return conn, err
 }
 
-// httpClient calls a cluster without TLS and frames of HTTP where it can: a world asks
-// each cluster several times per reconcile.
+// httpClient calls a cluster without TLS and frames of HTTP where it can: a World
+// calls each cluster several times per reconcile.
 func (c *connections) httpClient(cfg *rest.Config) (*http.Client, error) {
 	network, err := rest.TransportFor(cfg)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *connections) Health(cluster client.ObjectKey) workload.Health {
 	return c.probe(context.Background(), cluster).health
 }
 
-// probe finds out whether a cluster answers.
+// probe checks whether a cluster answers.
 func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *connection {
 	conn, err := c.connect(ctx, cluster)
 	if c.cut {
@@ -193,8 +193,8 @@ func (c *connection) ready(ctx context.Context) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// Source implements workload.Clusters. Nobody is woken here: every round
-// reconciles everything.
+// Source implements workload.Clusters. It triggers nothing: every round reconciles
+// everything.
 func (c *connections) Source(client.Object, workload.ToRequests) source.Source { return nil }
 
 // AwaitKinds implements workload.Clusters.

@@ -23,7 +23,7 @@ import (
 
 const controlPlane = "demo-control-plane"
 
-// says writes conditions of the control plane.
+// says writes conditions of the control plane to the story.
 func says(t *testing.T, w *story, types ...string) {
 	t.Helper()
 	kcp := get(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{})
@@ -33,10 +33,11 @@ func says(t *testing.T, w *story, types ...string) {
 	}
 }
 
-// transportText is what gRPC says of a member that does not answer, in words of its own.
+// transportText is gRPC's message about a member that does not answer, whose
+// wording is not ours.
 var transportText = regexp.MustCompile(`etcd of cluster .*`)
 
-// members writes who the members of etcd are.
+// members writes the names of the etcd members.
 func members(t *testing.T, w *story) {
 	t.Helper()
 	secret := get(t, w, certs.SecretName("demo", certs.Etcd), &corev1.Secret{})
@@ -54,8 +55,8 @@ func members(t *testing.T, w *story) {
 	}
 }
 
-// condemn does to a machine what a MachineHealthCheck does to one that it wants
-// replaced.
+// condemn sets the conditions that a MachineHealthCheck sets on a machine that must
+// be replaced.
 func condemn(t *testing.T, w *story, name string) {
 	t.Helper()
 	w.Tell("# a health check wants %s replaced", name)
@@ -68,7 +69,7 @@ func condemn(t *testing.T, w *story, name string) {
 	w.Run()
 }
 
-// fault makes something go wrong with a machine that exists.
+// fault sets the faults of an existing machine.
 func fault(t *testing.T, w *story, name string, faults ...infrav1.MachineFault) {
 	t.Helper()
 	what := "mend machine " + name
@@ -256,8 +257,8 @@ func TestRemediationIsRetried(t *testing.T) {
 	w.Golden("remediation-is-retried.txt")
 }
 
-// TestMachinesAreReplacedBeforeTheirCertificatesEnd shows that nobody has to say
-// when that is: it is read from what the API servers show.
+// TestMachinesAreReplacedBeforeTheirCertificatesEnd shows that the time need not be
+// configured: it is read from the certificates of the API servers.
 func TestMachinesAreReplacedBeforeTheirCertificatesEnd(t *testing.T) {
 	t.Parallel()
 	w := New(t)

@@ -22,14 +22,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 )
 
-// askExtensions makes the client by which the controllers ask extensions.
+// askExtensions creates the client with which the controllers call extensions.
 func askExtensions(o Options) (controllers.Extensions, error) {
 	known := catalog.Default()
 	registry := extensions.NewRegistry(known)
 	if o.Updates != nil {
 		return controllers.Extensions{Catalog: known, Registry: registry, Client: asked{o.Updates}, Updates: updates.Extensions{Hooks: o.Updates}}, nil
 	}
-	registry.Expect() // nobody: those that are there already are known from their status
+	registry.Expect() // no others: existing ones are known from their status
 	for _, obj := range o.Objects {
 		if config, is := obj.(*runtimev1.ExtensionConfig); is {
 			if err := registry.Set(config); err != nil {
@@ -50,8 +50,8 @@ func askExtensions(o Options) (controllers.Extensions, error) {
 // called is a server of extensions that is called without a network.
 type called struct{ http.Handler }
 
-// slow is a server that says how long it takes to answer. That time passes for
-// nobody: who may not wait so long gets no answer.
+// slow is a server that declares how long it takes to answer. That time does not
+// advance the clock: a caller with a shorter timeout gets no answer.
 type slow interface {
 	Takes(path string) time.Duration
 }
@@ -83,7 +83,8 @@ func (c called) Probe(ctx context.Context, e transport.Endpoint, path string, bo
 // Forget implements extensions.Poster.
 func (called) Forget(transport.Endpoint) {}
 
-// asked are what a test gives in place of extensions. None is discovered.
+// asked are the hooks that a test provides in place of extensions. None is
+// discovered.
 type asked struct{ updates.Hooks }
 
 // Source implements topology.Extensions.

@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// newExtension makes the server of one, as an author does. Nothing listens.
+// newExtension creates the server of an extension, as an author does. Nothing
+// listens.
 func newExtension(t testing.TB) *server.Server {
 	t.Helper()
 	s, err := server.New(server.Options{})
@@ -38,8 +39,8 @@ func register(t *testing.T, w *story, name string) {
 	w.must(w.Mgmt.Create(t.Context(), config))
 }
 
-// TestAClassIsMadeReadyByAnExtensionsServer goes by discovery, registration and
-// the client that a manager has.
+// TestAClassIsMadeReadyByAnExtensionsServer uses discovery, registration and the
+// client of a manager.
 func TestAClassIsMadeReadyByAnExtensionsServer(t *testing.T) {
 	t.Parallel()
 	x, asked := newExtension(t), 0

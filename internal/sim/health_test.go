@@ -33,7 +33,7 @@ func workersHealth() *clusterv1.MachineHealthCheck {
 	return check
 }
 
-// watchOver adds a MachineHealthCheck to the world.
+// watchOver adds a MachineHealthCheck to the simulation.
 func watchOver(t *testing.T, w *story, check *clusterv1.MachineHealthCheck) {
 	t.Helper()
 	w.Tell("# add MachineHealthCheck %s", check.Name)
@@ -41,8 +41,8 @@ func watchOver(t *testing.T, w *story, check *clusterv1.MachineHealthCheck) {
 	w.Run()
 }
 
-// health writes what health checks say, of themselves and of Machines, and what
-// owners say of remediation.
+// health writes the statuses of health checks, the health of Machines, and what
+// owners report about remediation.
 func health(t *testing.T, w *story) {
 	t.Helper()
 	for _, obj := range w.objects("MachineHealthCheck") {
@@ -98,7 +98,7 @@ func TestWhenTooManyWorkersAreUnhealthyNoneIsReplaced(t *testing.T) {
 	watchOver(t, w, check)
 	for _, name := range []string{"demo-workers-1-1", "demo-workers-1-2", "demo-workers-1-3"} {
 		fault(t, w, name, infrav1.MachineFaultNodeNotReady)
-		w.RunFor(time.Minute) // the limit counts who is on the way, not only who is past its time
+		w.RunFor(time.Minute) // the limit counts Machines that are about to fail, not only those past their timeout
 	}
 	w.RunFor(10 * time.Minute)
 	health(t, w)

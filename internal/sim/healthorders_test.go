@@ -13,8 +13,8 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// oneIsReplaced makes a world in which a check has found two workers unhealthy:
-// one is on its way out, held by a hook, and the other has to wait for that.
+// oneIsReplaced creates a World in which a check has found two workers unhealthy:
+// one is being deleted, held by a hook, and the other has to wait for that.
 func oneIsReplaced(t *testing.T) *story {
 	t.Helper()
 	w := New(t)
@@ -34,7 +34,8 @@ func oneIsReplaced(t *testing.T) *story {
 	return w
 }
 
-// letGo lets the worker that is being replaced go, so that the other one could.
+// letGo releases the worker that is being replaced, so that the other one could
+// follow.
 func letGo(t *testing.T, w *story) {
 	t.Helper()
 	for _, obj := range w.objects("Machine") {
@@ -84,8 +85,8 @@ func TestACheckThatReportsLeavesTheWordOfOthersAlone(t *testing.T) {
 	w.Golden("a-report-leaves-the-word-of-others-alone.txt")
 }
 
-// TestAPausedCheckReplacesNothing pauses a check after its verdict: once it goes
-// on, it has to find out again.
+// TestAPausedCheckReplacesNothing pauses a check after it has found an unhealthy
+// Machine: when it continues, it has to check again.
 func TestAPausedCheckReplacesNothing(t *testing.T) {
 	t.Parallel()
 	w := oneIsReplaced(t)

@@ -42,10 +42,10 @@ func newUpdater() *updater {
 	return &updater{takes: 10 * time.Second, can: mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"files"}}, begun: map[string]time.Time{}, has: map[string]string{}, changed: map[string]int{}}
 }
 
-// as lets a world ask it.
+// as sets the extension of a World.
 func (x *updater) as(o *Options) { o.Updates = x }
 
-// withUpdater makes a world with such an extension.
+// withUpdater creates a World with such an extension.
 func withUpdater(t testing.TB) (*story, *updater) {
 	t.Helper()
 	x := newUpdater()
@@ -116,14 +116,14 @@ func filesTemplate(t *testing.T, w *story, name string, files int) *bootstrapv1.
 	return next
 }
 
-// newFiles lets the workers use such a template.
+// newFiles switches the workers to such a template.
 func newFiles(t *testing.T, w *story, name string, files int) {
 	t.Helper()
 	w.must(w.Mgmt.Create(t.Context(), filesTemplate(t, w, name, files)))
 	use(t, w, name)
 }
 
-// use lets the workers use a template of bootstrap configs.
+// use switches the workers to a template of bootstrap configs.
 func use(t *testing.T, w *story, name string) {
 	t.Helper()
 	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "use KubeadmConfigTemplate "+name, func(d *clusterv1.MachineDeployment) {
@@ -131,7 +131,7 @@ func use(t *testing.T, w *story, name string) {
 	})
 }
 
-// pace lets workers be unavailable, or more than wanted.
+// pace sets how many workers may be unavailable, or more than desired.
 func pace(t *testing.T, w *story, surge, unavailable int32) {
 	t.Helper()
 	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, fmt.Sprintf("roll out with %d surplus and %d unavailable", surge, unavailable), func(d *clusterv1.MachineDeployment) {
@@ -140,7 +140,7 @@ func pace(t *testing.T, w *story, surge, unavailable int32) {
 	})
 }
 
-// workers tell of the MachineDeployment and its Machines.
+// workers writes the status of the MachineDeployment and its Machines.
 func workers(t *testing.T, w *story) {
 	t.Helper()
 	md := get(t, w, "demo-workers", &clusterv1.MachineDeployment{})
@@ -198,7 +198,7 @@ func TestNothingIsLostWhenTheProcessDiesInAnUpdateOfAControlPlane(t *testing.T) 
 		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
 		k.Spec.KubeadmConfigSpec.Files = append(k.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: "/etc/audit.yaml", Content: "rules: []"})
 	})
-	w = dies(w, lives{writes: onceEach}, x.as, func(w *story) bool { // until the second is begun: the next goes as the last
+	w = dies(w, lives{writes: onceEach}, x.as, func(w *story) bool { // until the second has started: the next goes as the last
 		return inplace.Pending(get(t, w, controlPlane+"-2", &clusterv1.Machine{}))
 	})
 	w.RunFor(time.Minute)
@@ -373,7 +373,8 @@ func TestWorkersAreScaledAndTheClusterIsPausedWhileTheyAreUpdated(t *testing.T) 
 }
 
 // TestWhatATemplateHadGoesAfterAMove changes workers in place after their objects
-// were brought to another management cluster, where nobody knows who wrote what.
+// were moved to another management cluster, where no managedFields record the
+// writers.
 func TestWhatATemplateHadGoesAfterAMove(t *testing.T) {
 	t.Parallel()
 	w, x := withUpdater(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// tellPool writes how the pool of a cluster looks.
+// tellPool writes the state of a cluster's pool to the story.
 func tellPool(t *testing.T, w *story, name string) {
 	t.Helper()
 	mp, pool := get(t, w, name, &clusterv1.MachinePool{}), get(t, w, name, &infrav1.LocalMachinePool{})

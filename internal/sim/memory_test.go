@@ -28,8 +28,8 @@ type wire struct {
 	sync.Mutex
 	writes int    // that were done so far
 	last   string // the kind of the last, as in "patch metadata.finalizers of Machine at source"
-	// breaks says whether the answer to a write gets lost, after which nothing works any
-	// more, or, if it is for once, the next request.
+	// breaks reports whether the answer to a write gets lost, after which nothing
+	// works any longer, or, with once, the next request.
 	breaks func(write int) bool
 	once   bool
 	broken bool
@@ -155,7 +155,8 @@ func newMemory(name string, objects ...*unstructured.Unstructured) *memory {
 
 func (m *memory) String() string { return m.name }
 
-// fork is a management cluster that goes on from here. What is stored never changes.
+// fork is a management cluster that continues from here. What is stored never
+// changes.
 func (m *memory) fork() *memory {
 	f := *m
 	f.objects = maps.Clone(m.objects)
@@ -294,8 +295,8 @@ func (m *memory) Delete(_ context.Context, obj *unstructured.Unstructured) error
 	return nil
 }
 
-// drop forgets an object. What it owns would be collected as garbage, which takes
-// machines along: nothing may be left of that.
+// drop removes an object. What it owns would be garbage-collected, which deletes
+// machines too: nothing of that may be left.
 func (m *memory) drop(obj *unstructured.Unstructured) {
 	delete(m.objects, keyOf(obj.GetKind(), obj.GetNamespace(), obj.GetName()))
 	for _, other := range m.objects {

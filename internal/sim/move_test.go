@@ -29,8 +29,9 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// movable is a world with a plain cluster, one of a class, and what moves besides: a
-// ClusterResourceSet that selects one, a health check, an address and its claim.
+// movable is a World with a plain cluster, one of a class, and other objects that
+// move: a ClusterResourceSet that selects one, a health check, an address and its
+// claim.
 func movable(t *testing.T) *story {
 	t.Helper()
 	w := New(t)
@@ -136,8 +137,8 @@ func (m *moving) fork() *moving {
 	return f
 }
 
-// run moves, as a process of its own. It returns the moments between its writes: a
-// process that dies leaves one of them.
+// run moves, as a separate process. It returns the moments between its writes: a
+// process that crashes leaves one of them.
 func (m *moving) run(rollback bool) (moments []*moving, err error) {
 	m.wire.after = func() {
 		m.activeOnce()
@@ -154,8 +155,8 @@ func (m *moving) move(rollback bool) error {
 	})
 }
 
-// activeOnce looks at both sides after each write: a cluster that is at both is paused at
-// both, and nobody looks after a copy of what the source still has.
+// activeOnce checks both sides after each write: a cluster that is at both is
+// paused at both, and no controller reconciles a copy of what the source still has.
 func (m *moving) activeOnce() {
 	for _, kind := range []string{clusterv1.ClusterKind, clusterv1.ClusterClassKind} {
 		item := plan.Item{Kind: plan.Kind{GroupVersionKind: clusterv1.GroupVersion().WithKind(kind)}}
@@ -178,11 +179,12 @@ func (i instant) After(d time.Duration) <-chan time.Time {
 	return done
 }
 
-// byUID are the UIDs of objects of a world, and of those that were made in memory.
+// byUID matches the UIDs of objects of a World, and of those that were created in
+// memory.
 var byUID = regexp.MustCompile(`\b(uid|source|target)-[0-9]+\b`)
 
-// contents are what a move has to keep, by name: everything but what a server gives,
-// with owners by name.
+// contents are what a move must keep, by name: everything except what a server
+// sets, with owners by name.
 func contents(m *memory, kinds map[string]bool) map[string]string {
 	names := map[types.UID]string{}
 	for key, obj := range m.objects {
@@ -217,7 +219,8 @@ type kept struct {
 	before map[string]string
 }
 
-// is fails unless one side has every object as it was, once, and the other has none.
+// is fails unless one side has every object unchanged, once, and the other has
+// none.
 func (k kept) is(what string, m *moving, has, hasNot *memory) {
 	m.t.Helper()
 	if diff := cmp.Diff(k.before, contents(has, k.kinds)); diff != "" {
@@ -252,8 +255,8 @@ func foreign() (objects, defined []*unstructured.Unstructured) {
 	return objects, defined
 }
 
-// newMoving is two management clusters, one with everything. All tests start from the
-// same moment, which the first of them makes.
+// newMoving is two management clusters, one with everything. All tests start from
+// the same moment, which the first of them creates.
 func newMoving(t *testing.T) (*moving, kept) {
 	t.Helper()
 	madeMoving.Do(func() {
@@ -277,17 +280,17 @@ func newMoving(t *testing.T) (*moving, kept) {
 	return m, firstKept
 }
 
-// What newMoving makes once. It does not change: tests get forks.
+// What newMoving creates once. It does not change: tests get forks.
 var (
 	madeMoving  sync.Once
 	firstMoving *moving
 	firstKept   kept
 )
 
-// TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack has a move die between any two of its
-// writes. Whoever moves again, or rolls back, has every object on one side, once, as
-// it was; and no cluster is ever looked after by both. So it is with who dies while
-// rolling back.
+// TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack crashes a move between any two of
+// its writes. Another move, or a rollback, leaves every object on one side, once,
+// as it was; and no cluster is ever reconciled by both. The same holds after a
+// crash of a rollback.
 func TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 	t.Parallel()
 	begin, kept := newMoving(t)
@@ -306,7 +309,7 @@ func TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 			t.Fatalf("%s, moved again: %v", what, err)
 		}
 		kept.is(what+", moved again", on, on.target, on.source)
-		if i%(1+len(chosen)/4) == 0 { // of four moments, die while rolling back as well
+		if i%(1+len(chosen)/4) == 0 { // at four moments, crash the rollback as well
 			kept.diesRollingBack(what, back.fork())
 		}
 		if err := back.move(true); err == nil {
@@ -317,12 +320,13 @@ func TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 	}
 }
 
-// diesRollingBack rolls back by a process that dies, and again by one that does not.
+// diesRollingBack rolls back by a process that crashes, and again by one that does
+// not.
 func (k kept) diesRollingBack(what string, m *moving) {
 	m.t.Helper()
 	moments, err := m.run(true)
 	if err != nil {
-		return // there is nothing to roll back, as a caller finds out
+		return // there is nothing to roll back, as a caller checks
 	}
 	for _, n := range chosenWrites(writesBefore(moments[:len(moments)-1])) {
 		what, at := fmt.Sprintf("%s, and after write %d of rolling back", what, n+1), moments[n]
@@ -334,7 +338,7 @@ func (k kept) diesRollingBack(what string, m *moving) {
 }
 
 // TestAMoveWhoseAnswersAreLostIsEnded loses the answers to writes of a move, and of
-// one that is rolled back, and cuts some off for good.
+// one that is rolled back, and cuts some off permanently.
 func TestAMoveWhoseAnswersAreLostIsEnded(t *testing.T) {
 	t.Parallel()
 	begin, kept := newMoving(t)

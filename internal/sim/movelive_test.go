@@ -29,11 +29,12 @@ type planes struct {
 	t     *testing.T
 	dice  *rand.Rand
 	sides [2]*story
-	// made is how many Machines and hosts the controllers of both have made.
+	// made is how many Machines and infrastructure machines the controllers of both
+	// have created.
 	made int
 }
 
-// newPlanes makes two, the first with a cluster.
+// newPlanes creates two, the first with a cluster.
 func newPlanes(t *testing.T, seed uint64) *planes {
 	t.Helper()
 	w := New(t)
@@ -75,19 +76,20 @@ func (p *planes) creations() (n int) {
 	return n
 }
 
-// work has the controllers of both sides do what there is to be done now.
+// work lets the controllers of both sides reconcile everything that is due.
 func (p *planes) work() {
 	p.t.Helper()
 	for _, w := range p.sides {
-		// What fails in the middle of a move is tried again; at its end nothing may.
+		// What fails in the middle of a move is retried; at its end nothing may.
 		if err := w.World.Run(p.t.Context()); errors.Is(err, errRestless) {
 			p.t.Fatalf("%v:\n%s", err, w.Story())
 		}
 	}
 }
 
-// activeOnce looks at both sides: what is at both has a copy that nobody looks after,
-// and an original that is paused, unless the copy is about to be taken back.
+// activeOnce checks both sides: what is at both has a copy that no controller
+// reconciles, and an original that is paused, unless the copy is about to be
+// removed again.
 func (p *planes) activeOnce(when string) {
 	p.t.Helper()
 	item := plan.Item{Kind: plan.Kind{GroupVersionKind: clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind)}}
@@ -106,7 +108,7 @@ func (p *planes) activeOnce(when string) {
 	}
 }
 
-// move is a process that moves, or rolls back, and dies after so many writes; 0 is
+// move is a process that moves, or rolls back, and crashes after dies writes; 0 is
 // never. The controllers work after some of its writes, and while it waits.
 func (p *planes) move(from, to *story, rollback bool, dies int) error {
 	wire := &wire{breaks: func(write int) bool { return write == dies }}
@@ -123,7 +125,7 @@ func (p *planes) move(from, to *story, rollback bool, dies int) error {
 	})
 }
 
-// working is a clock on which controllers work while somebody waits.
+// working is a clock on which controllers work during waits.
 type working struct {
 	*Clock
 	work func()
@@ -134,8 +136,8 @@ func (w working) After(d time.Duration) <-chan time.Time {
 	return instant{w.Clock}.After(d)
 }
 
-// nodes are those of the cluster, as who looks after it reaches them: a machine that
-// was made again has another one.
+// nodes are those of the cluster, as its management cluster reaches them: a machine
+// that was created again has another one.
 func (p *planes) nodes(w *story) map[string]types.UID {
 	p.t.Helper()
 	c, err := w.clusters.Client(p.t.Context(), client.ObjectKey{Namespace: "default", Name: "plain"})
@@ -149,7 +151,8 @@ func (p *planes) nodes(w *story) map[string]types.UID {
 	return all
 }
 
-// rests checks that one side has the cluster as it was, and the other nothing of it.
+// rests checks that one side has the cluster unchanged, and the other nothing of
+// it.
 func (p *planes) rests(what string, has, hasNot *story, before map[string]types.UID) {
 	p.t.Helper()
 	for _, w := range p.sides {
@@ -171,9 +174,9 @@ func (p *planes) rests(what string, has, hasNot *story, before map[string]types.
 	}
 }
 
-// TestAMoveBetweenPlanesThatWorkLosesNothing moves a cluster there and back, while the
-// controllers of both sides work, by processes that die at writes that a seed chooses
-// and are taken up or rolled back as it chooses.
+// TestAMoveBetweenPlanesThatWorkLosesNothing moves a cluster there and back, while
+// the controllers of both sides work, by processes that crash at writes that a seed
+// chooses and are resumed or rolled back as it chooses.
 func TestAMoveBetweenPlanesThatWorkLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 2) {
@@ -203,11 +206,11 @@ func TestAMoveBetweenPlanesThatWorkLosesNothing(t *testing.T) {
 						died++
 						p.work()
 						from.RunFor(time.Duration(p.dice.IntN(60)) * time.Second)
-						// Who has begun to roll back has to go on with it.
+						// A rollback that has started must be continued.
 						rollback = rollback || p.dice.IntN(3) == 0
 					case strings.Contains(err.Error(), "go on with --rollback"):
 						rollback = true
-					case strings.Contains(err.Error(), "to roll back"): // it died before it began, or at the end
+					case strings.Contains(err.Error(), "to roll back"): // it crashed before it started, or at the end
 						rollback = false
 					default:
 						t.Fatalf("trip %d, process %d: %v", trip+1, process, err)

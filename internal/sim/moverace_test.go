@@ -42,7 +42,7 @@ func TestAMoveReadsAgainWhatChangesAtTheTarget(t *testing.T) {
 	begin, kept := newMoving(t)
 	others := unrelated(kept, begin)
 	for name, tc := range map[string]struct {
-		there bool // before the move begins
+		there bool // before the move starts
 		uses  func(m *moving, obj *unstructured.Unstructured)
 	}{
 		"created": {uses: func(m *moving, obj *unstructured.Unstructured) { m.target.put(obj.DeepCopy()) }},

@@ -32,7 +32,7 @@ func (l limited) Allowed(_ context.Context, verb string, kind schema.GroupResour
 	return verb != "*" && verb+" "+kind.String() != l.denied, nil
 }
 
-// change edits what a management cluster has, as anybody may.
+// change edits an object of a management cluster, as any client may.
 func (m *memory) change(kind, name string, how func(*unstructured.Unstructured)) {
 	obj := m.objects[keyOf(kind, "default", name)].DeepCopy()
 	how(obj)
@@ -53,7 +53,8 @@ func inventoried(version string) *unstructured.Unstructured {
 	return obj
 }
 
-// TestAMoveThatWouldEndInItsMiddleDoesNotBegin tells what is wrong, and writes nothing.
+// TestAMoveThatWouldEndInItsMiddleDoesNotBegin reports what is wrong, and writes
+// nothing.
 func TestAMoveThatWouldEndInItsMiddleDoesNotBegin(t *testing.T) {
 	t.Parallel()
 	begin, _ := newMoving(t)
@@ -98,7 +99,8 @@ func TestAMoveThatWouldEndInItsMiddleDoesNotBegin(t *testing.T) {
 	}
 }
 
-// TestTheSecondWhoMovesIsRefusedByName has one stop in the middle, and another one come.
+// TestTheSecondWhoMovesIsRefusedByName stops one move in the middle, and starts
+// another one.
 func TestTheSecondWhoMovesIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	begin, kept := newMoving(t)
@@ -202,8 +204,8 @@ func TestWhatWasThereIsPutBack(t *testing.T) {
 	kept.is("rolled back", m, m.source, m.target)
 }
 
-// TestADirectoryHoldsWhatMoves writes files, as upstream's clusterctl does, and makes
-// the objects from them elsewhere.
+// TestADirectoryHoldsWhatMoves writes files, as upstream's clusterctl does, and
+// creates the objects from them in another management cluster.
 func TestADirectoryHoldsWhatMoves(t *testing.T) {
 	t.Parallel()
 	begin, kept := newMoving(t)
@@ -232,8 +234,8 @@ func TestADirectoryHoldsWhatMoves(t *testing.T) {
 	}
 }
 
-// TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack makes objects from a directory, by
-// processes that die between any two writes.
+// TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack creates objects from a
+// directory, by processes that crash between any two writes.
 func TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 	t.Parallel()
 	begin, kept := newMoving(t)
@@ -266,7 +268,8 @@ func TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 		kept.is(what+", restored again", on, on.target, on.source)
 		switch err := restore(back, true); {
 		case n == 0 && err != nil && strings.Contains(err.Error(), "there is nothing to roll back"):
-			// It had made the namespace alone, in which it would note what it does.
+			// It had created only the namespace, in which it would record its
+			// progress.
 			made := slices.Sorted(maps.Keys(back.target.objects))
 			if space := keyOf("Namespace", "", "default"); len(made) != len(begin.target.objects)+1 || !slices.Contains(made, space) {
 				t.Fatalf("%s: there are %v", what, made)
@@ -286,8 +289,8 @@ func TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 	}
 }
 
-// TestASecondRestoreIsRefused by the name of who restores, and so is one of other
-// objects.
+// TestASecondRestoreIsRefused with the name of the user who restores, and so is a
+// restore of other objects.
 func TestASecondRestoreIsRefused(t *testing.T) {
 	t.Parallel()
 	begin, _ := newMoving(t)

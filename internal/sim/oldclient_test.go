@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// TestAnOldClientLooksOn reads the statuses of a cluster at v1beta1 when it has come
-// up, when it has been upgraded, and while a hook holds its deletion.
+// TestAnOldClientLooksOn reads the statuses of a cluster at v1beta1 when it has
+// become ready, when it has been upgraded, and while a hook holds its deletion.
 func TestAnOldClientLooksOn(t *testing.T) {
 	t.Parallel()
 	const hook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/inventory"
@@ -46,7 +46,8 @@ func TestAnOldClientLooksOn(t *testing.T) {
 	w.Golden("an-old-client-looks-on.txt")
 }
 
-// TestOldClientsCanBeLeftUntold turns off what is told for them alone.
+// TestOldClientsCanBeLeftUntold turns off the status fields that are only for old
+// clients.
 func TestOldClientsCanBeLeftUntold(t *testing.T) {
 	t.Parallel()
 	w := newWith(t, func(o *Options) { o.Features.Off = []string{features.DeprecatedV1Beta1Status} })
@@ -62,7 +63,7 @@ func TestOldClientsCanBeLeftUntold(t *testing.T) {
 	}
 }
 
-// asOld tells what a client of v1beta1 reads: flags and counters, and Ready with
+// asOld writes what a client of v1beta1 reads: flags and counters, and Ready with
 // the conditions that are not True.
 func asOld(w *story, old *conversion.Converter) {
 	w.t.Helper()

@@ -56,7 +56,7 @@ func createPlainPool(t *testing.T, w *story, replicas int32, with ...func(*clust
 	return plainPool{w, t, nodes}
 }
 
-// reports has the provider say which machines there are.
+// reports sets the machines that the provider reports.
 func (p plainPool) reports(replicas int, ids ...string) {
 	p.t.Helper()
 	fleet := &unstructured.Unstructured{}
@@ -76,7 +76,7 @@ func (p plainPool) reports(replicas int, ids ...string) {
 	})
 }
 
-// joins makes the Node of a machine, or changes whether it is ready.
+// joins creates the Node of a machine, or changes whether it is ready.
 func (p plainPool) joins(id string, ready corev1.ConditionStatus) {
 	p.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + id}}
@@ -93,7 +93,7 @@ func (p plainPool) joins(id string, ready corev1.ConditionStatus) {
 	p.must(p.nodes.Status().Patch(p.t.Context(), node, client.MergeFrom(before)))
 }
 
-// tell writes how the pool and its Nodes are.
+// tell writes the status of the pool and its Nodes.
 func (p plainPool) tell() {
 	p.t.Helper()
 	mp := get(p.t, p.story, "pool", &clusterv1.MachinePool{})

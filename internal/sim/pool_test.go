@@ -36,7 +36,7 @@ func createPool(t *testing.T, w *story, cluster, name string, replicas int32) {
 	w.Run()
 }
 
-// endPool writes how a pool looks.
+// endPool writes the final state of a pool.
 func endPool(t *testing.T, w *story, name string) {
 	t.Helper()
 	p := get(t, w, name, &clusterv1.MachinePool{})

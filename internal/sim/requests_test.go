@@ -12,10 +12,10 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl"
 )
 
-// TestWritesOfACluster holds what a cluster costs the API server, so that a
-// request that was saved does not come back. Time stands still while somebody
-// has something to do, so a status that only informs is written when all is
-// done. The users' own requests are counted too.
+// TestWritesOfACluster records what a cluster costs the API server, so that a
+// request that was saved does not come back. Time stands still while a controller
+// has something to do, so a status that only informs is written when all is done.
+// The users' own requests are counted too.
 func TestWritesOfACluster(t *testing.T) {
 	w := newDebounced(t, time.Second/2)
 	tell := requests(w)
@@ -54,7 +54,7 @@ func TestWritesOfAnUpdateInPlace(t *testing.T) {
 	w.Golden("writes-of-an-update-in-place.txt")
 }
 
-// requests returns what tells of the requests since it was called last.
+// requests returns a function that writes the requests since its last call.
 func requests(w *story) func() {
 	before := w.Requests()
 	return func() {

@@ -84,8 +84,8 @@ func copied(of map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// encoded returns what makes the JSON fields of a stored object without
-// managedFields.
+// encoded returns a function that returns the JSON fields of a stored object
+// without managedFields.
 func encoded(gvk schema.GroupVersionKind, obj client.Object) func() map[string]any {
 	return func() map[string]any {
 		of, err := encode(obj)

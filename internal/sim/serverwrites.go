@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// firstVersion is that of a new object. A client that requires another one, "1"
-// say, requires that there is no object.
+// firstVersion is that of a new object. A client that requires another one, such as
+// "1", requires that the object does not exist.
 const firstVersion = "2"
 
 // Create implements client.Writer.

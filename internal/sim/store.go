@@ -35,7 +35,7 @@ type store struct {
 	client.WithWatch // server, with all that this store adds
 	server           *apiServer
 	clock            *Clock
-	kinds            []schema.GroupVersionKind // that can be stored, but for definitions
+	kinds            []schema.GroupVersionKind // that can be stored, except definitions
 	writes           int
 	taken            map[string]bool // names and UIDs of what was there from the start
 	made             int
@@ -72,7 +72,7 @@ var definitionRecords = sync.OnceValues(func() (all []*record, err error) {
 	return all, err
 })
 
-// newStore makes a store of the kinds that are installed, with Secrets and
+// newStore creates a store of the kinds that are installed, with Secrets and
 // ConfigMaps, and with objects that were in another one.
 func newStore(c *Clock, objects []client.Object) (*store, error) {
 	scheme, err := controllers.Scheme()
@@ -187,7 +187,7 @@ func (s *store) count(what string) {
 	s.by[s.acts+": "+what]++
 }
 
-// begin gives an object what a server gives to a new one.
+// begin sets on an object what a server sets on a new one.
 func (s *store) begin(obj metav1.Object) {
 	uid := ""
 	for uid == "" || s.taken[uid] {
@@ -209,7 +209,8 @@ func (s *store) all(kinds ...schema.GroupVersionKind) (all []client.Object) {
 	return all
 }
 
-// collect deletes objects whose owners have all gone, as the garbage collector does.
+// collect deletes objects whose owners are all deleted, as the garbage collector
+// does.
 func (s *store) collect(ctx context.Context) error {
 	var all []*record
 	alive := map[types.UID]bool{}
@@ -231,7 +232,7 @@ func (s *store) collect(ctx context.Context) error {
 	return nil
 }
 
-// name makes a name with a counter in place of random letters.
+// name creates a name with a counter in place of random letters.
 func (s *store) name(prefix string) string {
 	prefix = strings.TrimSuffix(prefix, "-") + "-"
 	for {

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// create puts the objects of a cluster into the world, as users do.
+// create adds the objects of a cluster to the simulation, as users do.
 func create(t *testing.T, w *story, name string, controlPlane, workers int32) {
 	t.Helper()
 	createFrom(t, w, template.Local(), name, controlPlane, workers)
@@ -54,7 +54,8 @@ func get[T client.Object](t *testing.T, w *story, name string, obj T) T {
 	return obj
 }
 
-// change edits an object as a user does, and lets the world come to rest.
+// change edits an object as a user does, and lets the simulation reach steady
+// state.
 func change[T client.Object](t *testing.T, w *story, name string, obj T, what string, how func(T)) {
 	t.Helper()
 	w.Tell("# %s", what)
@@ -73,7 +74,7 @@ func edit[T client.Object](t *testing.T, w *story, name string, obj T, how func(
 	}
 }
 
-// end writes how the world looks: the cluster and its machines.
+// end writes the final state of the simulation: the cluster and its machines.
 func end(t *testing.T, w *story) {
 	t.Helper()
 	w.Tell("# at rest")
@@ -198,7 +199,7 @@ func TestAClusterIsDeleted(t *testing.T) {
 	w.Golden("a-cluster-is-deleted.txt")
 }
 
-// left writes what there is still.
+// left writes the objects that still exist.
 func left(w *story) {
 	w.Tell("# left")
 	all, err := w.Objects(w.t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// templates are what the class of the stories is made from.
+// templates are those from which the class of the stories is built.
 const templates = `
 apiVersion: infrastructure.capstan.dev/v1beta2
 kind: LocalClusterTemplate
@@ -82,7 +82,7 @@ spec:
     workers: {machineDeployments: [{class: worker, name: blue, replicas: 1}]}
 `
 
-// create makes objects of a document, as a user does.
+// create creates the objects of a document, as a user does.
 func (s *story) create(doc string) {
 	s.t.Helper()
 	s.createIn("default", doc)
@@ -98,8 +98,8 @@ func (s *story) createIn(namespace, doc string) {
 	}
 }
 
-// topology writes what a class makes of a Cluster: what the Cluster says of it, its
-// parts by name, with what each is made from.
+// topology writes the result of a class for a Cluster: the Cluster's condition, its
+// parts by name, with the source of each.
 func topologyOf(t *testing.T, w *story) {
 	t.Helper()
 	c := get(t, w, "demo", &clusterv1.Cluster{})

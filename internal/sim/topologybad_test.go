@@ -23,7 +23,7 @@ import (
 )
 
 // patcher is an extension that patches, validates and defines variables, as long as
-// its test has it answer.
+// its test lets it answer.
 type patcher struct {
 	*server.Server
 	down      bool
@@ -72,7 +72,7 @@ func (x *patcher) Takes(string) time.Duration {
 type brokenThing struct {
 	make func(*testing.T, *story, *patcher)
 	want string // of TopologyReconciled: reason and message
-	goes bool   // the workers of demo are changed all the same
+	goes bool   // the workers of demo are changed anyway
 }
 
 var brokenThings = map[string]brokenThing{
@@ -204,8 +204,8 @@ func setVariable(t *testing.T, w *story, cluster, name, value string) {
 	})
 }
 
-// TestASlowExtensionHoldsUpNothingElse: what it has answered holds, what it has to
-// be asked anew waits and is asked for again, and the rest goes on.
+// TestASlowExtensionHoldsUpNothingElse: its earlier answers stay valid, a new
+// question waits and is retried, and the rest continues.
 func TestASlowExtensionHoldsUpNothingElse(t *testing.T) {
 	t.Parallel()
 	x := newPatcher(t)

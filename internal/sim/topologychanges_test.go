@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// comeUp makes the Cluster of the stories, and waits for it.
+// comeUp creates the Cluster of the stories, and waits for it.
 func comeUp(t *testing.T, w *story) {
 	t.Helper()
 	w.Tell("# a Cluster of it")
@@ -27,8 +27,9 @@ func comeUp(t *testing.T, w *story) {
 	topologyOf(t, w)
 }
 
-// TestAVariableReachesTheMachinesThatItIsFor: the template of the workers is made
-// anew, the reference moves, the workers are replaced, and the old template goes.
+// TestAVariableReachesTheMachinesThatItIsFor: the template of the workers is
+// rotated, the reference moves, the workers are replaced, and the old template is
+// deleted.
 func TestAVariableReachesTheMachinesThatItIsFor(t *testing.T) {
 	t.Parallel()
 	w := newTopology(t, func(*Options) {})
@@ -91,9 +92,9 @@ func TestAClusterChangesItsClass(t *testing.T) {
 	w.Golden("a-cluster-changes-its-class.txt")
 }
 
-// TestAClassOfAnotherNamespace serves a Cluster to its end: what is made lies where
-// the Cluster does, and is made from templates that lie where the class does, also
-// if there are others of the same names beside the Cluster.
+// TestAClassOfAnotherNamespace serves a Cluster until its deletion: its objects are
+// created in the namespace of the Cluster, from templates in the namespace of the
+// class, also if there are others of the same names next to the Cluster.
 func TestAClassOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWith(t, func(*Options) {})
@@ -244,7 +245,7 @@ func TestRequestsOfATopology(t *testing.T) {
 	w.Golden("requests-of-a-topology.txt")
 }
 
-// requestsBy returns what tells of the requests since it was called last, by
+// requestsBy returns a function that writes the requests since its last call, by
 // controller.
 func requestsBy(w *story) func() {
 	before := maps.Clone(w.store.by)

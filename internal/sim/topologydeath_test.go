@@ -18,10 +18,10 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// topology is the controller that makes what a class says.
+// topology is the controller that creates the objects of a class.
 const topology = "topology"
 
-// made lists what a topology has made, by kind and name.
+// made lists what a topology has created, by kind and name.
 func made(w *story) (all []string) {
 	w.t.Helper()
 	for _, kind := range []string{"LocalCluster", "KubeadmControlPlane", "LocalMachineTemplate", "KubeadmConfigTemplate", "MachineDeployment", "MachineHealthCheck"} {
@@ -34,8 +34,8 @@ func made(w *story) (all []string) {
 	return all
 }
 
-// finished reports whether the topology is as wanted, and so are the machines: so
-// many, all of a version.
+// finished reports whether the topology is in its desired state, and so are the
+// machines: so many, all of a version.
 func finished(t *testing.T, w *story, machines int, version string) bool {
 	t.Helper()
 	c := get(t, w, "demo", &clusterv1.Cluster{})
@@ -57,8 +57,8 @@ func distinct(calls []string) (all []string) {
 	return all
 }
 
-// TestNothingIsLostWhenTheProcessDiesInACreation compares what is made, and which
-// hooks are called, with a creation in which nobody dies.
+// TestNothingIsLostWhenTheProcessDiesInACreation compares what is created, and
+// which hooks are called, with a creation without a crash.
 func TestNothingIsLostWhenTheProcessDiesInACreation(t *testing.T) {
 	t.Parallel()
 	calm, heard := withObserver(t)
@@ -85,8 +85,8 @@ func TestNothingIsLostWhenTheProcessDiesInACreation(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostWhenTheProcessDiesInAnUpgrade goes over three minors, or over one
-// where processes die more often, with every hook blocking once.
+// TestNothingIsLostWhenTheProcessDiesInAnUpgrade goes over three minors, or over
+// one where processes crash more often, with every hook blocking once.
 func TestNothingIsLostWhenTheProcessDiesInAnUpgrade(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

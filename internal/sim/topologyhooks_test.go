@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/extension/server"
 )
 
-// observer is an extension that writes down which hooks are called, and decides how
-// long each holds a Cluster up.
+// observer is an extension that records which hooks are called, and decides how
+// long each blocks a Cluster.
 type observer struct {
 	*server.Server
 	tell  func(format string, args ...any)
@@ -28,7 +28,7 @@ type observer struct {
 	calls []string
 }
 
-// newObserver answers all hooks that tell of a Cluster's life, and holds nobody up.
+// newObserver answers all hooks of a Cluster's lifecycle, and blocks nothing.
 func newObserver(t testing.TB) *observer {
 	t.Helper()
 	x := &observer{Server: newExtension(t), tell: func(string, ...any) {}, hold: func(string) int32 { return 0 }}
@@ -58,7 +58,7 @@ func newObserver(t testing.TB) *observer {
 	return x
 }
 
-// as lets a world ask it.
+// as sets the extension of a World.
 func (x *observer) as(o *Options) { o.Extension = x }
 
 // observe registers a handler that does so.
@@ -79,7 +79,7 @@ func observe[Req, Resp any](x *observer, hook func(*Req, *Resp), about func(*Req
 	})
 }
 
-// between says what an upgrade is from, to, and by.
+// between describes the versions and the steps of an upgrade.
 func between(from, to string, plane, workers []hooksv1.UpgradeStepInfo) string {
 	text := to
 	if from != "" {
@@ -113,7 +113,7 @@ func once(seconds int32) func(string) int32 {
 	}
 }
 
-// withObserver makes a world with a class and such an extension.
+// withObserver creates a World with a class and such an extension.
 func withObserver(t *testing.T) (*story, *observer) {
 	t.Helper()
 	x := newObserver(t)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sim lets the real controllers run an in-memory world to rest, in
-// virtual time, and writes down what happens as a story that a reviewer reads.
+// Package sim lets the real controllers run on cluster state in memory until steady
+// state, in virtual time, and records what happens as a story that a reviewer
+// reads.
 //
 // The management cluster is an API server in memory; every reconciler is called for
 // every object, in a fixed order, until a round changes nothing. There are no
-// informers and no queues, hence no races. Then time goes on to when the next
+// informers and no queues, hence no races. Then time advances to when the next
 // object is due. Owners are garbage-collected as Kubernetes does; CRD validation
-// and admission are not imitated: the server tests show those.
+// and admission are not simulated: the server tests show those.
 package sim
 
 import (
@@ -43,32 +44,32 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
-// maxRounds is how long a world may take to come to rest; a change rarely
-// needs more than twenty rounds.
+// maxRounds is how many rounds a World may take to reach steady state; a change
+// rarely needs more than twenty.
 const maxRounds = 300
 
 var errRestless = fmt.Errorf("the world did not come to rest in %d rounds", maxRounds)
 
-// Options is what a world is made of. Clock is required.
+// Options define a World. Clock is required.
 type Options struct {
 	Clock *Clock
-	// Backends go by the same clock. They stay the caller's to close.
+	// Backends use the same clock. The caller must close them.
 	Backends host.Backends
 	// Objects were in another store, and are in this one from the start. So many
-	// bootstrap tokens were made meanwhile; no two are the same.
+	// bootstrap tokens were created meanwhile; no two are the same.
 	Objects []client.Object
 	Tokens  int
-	// StatusDebounce is how long a status that only informs may wait to be
-	// written with the next; zero writes each at once.
+	// StatusDebounce is how long a status that only informs may wait to be written
+	// with the next; zero writes each immediately.
 	StatusDebounce time.Duration
-	// Extension answers the calls of runtime extensions, whatever URL their
-	// ExtensionConfigs have; by default none answers.
+	// Extension answers the calls of runtime extensions, for any URL in their
+	// ExtensionConfigs; by default none answers.
 	Extension http.Handler
-	// Updates are asked in place of extensions, if they are given.
+	// Updates are called in place of extensions, if they are given.
 	Updates updates.Hooks
-	// Features are those that controllers look at; all of them run.
+	// Features are those that controllers check; all of them run.
 	Features features.Gates
-	// Log receives what the controllers say; the zero value drops it.
+	// Log receives the logs of the controllers; the zero value drops them.
 	Log logr.Logger
 }
 
@@ -77,7 +78,7 @@ type Options struct {
 type World struct {
 	Mgmt   client.WithWatch
 	Clock  *Clock
-	Tokens int // made so far
+	Tokens int // created so far
 
 	store       *store
 	clusters    *connections
@@ -93,7 +94,7 @@ type entry struct {
 	step controller.Stepped
 }
 
-// NewWorld makes a world in which all controllers run.
+// NewWorld creates a World in which all controllers run.
 func NewWorld(o Options) (*World, error) {
 	s, err := newStore(o.Clock, o.Objects)
 	if err != nil {
@@ -141,32 +142,32 @@ func handlerOf(backends host.Backends) func(string) http.Handler {
 	return func(string) http.Handler { return nil }
 }
 
-// Objects are all that there are, but for definitions: another world can begin
-// with them.
+// Objects are all that exist, except definitions: another World can start with
+// them.
 func (w *World) Objects(context.Context) ([]client.Object, error) {
 	return w.store.all(w.store.kinds...), nil
 }
 
-// Requests counts the writes that were asked for so far, by verb and kind, as in
+// Requests counts the writes that were requested so far, by verb and kind, as in
 // "patch status of Machine".
 func (w *World) Requests() map[string]int { return maps.Clone(w.store.sent) }
 
-// Run lets every controller work until nothing changes any more, while time
+// Run lets every controller work until nothing changes any longer, while time
 // stands still. What fails then is an error.
 func (w *World) Run(ctx context.Context) error {
 	failing, _, err := w.rest(ctx)
 	return errors.Join(err, failing)
 }
 
-// RunFor lets so much time pass. What fails meanwhile is tried again; what fails
-// at the end is an error.
+// RunFor lets so much time pass. What fails meanwhile is retried; what fails at the
+// end is an error.
 func (w *World) RunFor(ctx context.Context, d time.Duration) error {
 	_, err := w.pass(ctx, d, func() bool { return false })
 	return err
 }
 
-// Until lets time pass until something is so, which is looked at whenever the
-// world is at rest. That it has not become so within the limit is an error.
+// Until lets time pass until is returns true; it is called whenever steady state is
+// reached. It returns an error if that does not happen within the limit.
 func (w *World) Until(ctx context.Context, limit time.Duration, is func() bool) error {
 	reached, err := w.pass(ctx, limit, is)
 	if err == nil && !reached {
@@ -192,7 +193,7 @@ func (w *World) pass(ctx context.Context, d time.Duration, enough func() bool) (
 	}
 }
 
-// rest lets the world come to rest. It returns what still fails then, and when
+// rest runs rounds until steady state. It returns what still fails then, and when
 // something is due next; zero if nothing is.
 func (w *World) rest(ctx context.Context) (failing error, next time.Time, err error) {
 	ctx = ctrl.LoggerInto(ctx, w.log)
@@ -233,10 +234,10 @@ func (w *World) Tell(format string, args ...any) {
 	fmt.Fprintf(&w.story, format+"\n", args...)
 }
 
-// Story is what was told: events, and what Tell added.
+// Story is the recorded text: events, and what Tell added.
 func (w *World) Story() string { return w.story.String() }
 
-// Eventf implements events.EventRecorder: events are what the story tells.
+// Eventf implements events.EventRecorder: events are the lines of the story.
 func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", regarding), "*v1beta2.")
 	name := "?"

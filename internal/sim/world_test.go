@@ -34,17 +34,17 @@ type story struct {
 	machines host.Backends
 }
 
-// New makes a world in which all of Capstan's controllers run on simulated
-// machines, and write each status at once.
+// New creates a World in which all of Capstan's controllers run on simulated
+// machines, and write each status immediately.
 func New(t testing.TB) *story { return newDebounced(t, 0) }
 
-// newDebounced makes one in which a status that only informs waits.
+// newDebounced creates one in which a status that only informs waits.
 func newDebounced(t testing.TB, debounce time.Duration) *story {
 	t.Helper()
 	return newWith(t, func(o *Options) { o.StatusDebounce = debounce })
 }
 
-// newWith makes one with other options.
+// newWith creates one with other options.
 func newWith(t testing.TB, change func(*Options)) *story {
 	t.Helper()
 	clock := NewClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
@@ -62,7 +62,7 @@ func newWith(t testing.TB, change func(*Options)) *story {
 	return begin(t, o)
 }
 
-// fork makes a world with objects of another one, on the same machines.
+// fork creates a World with objects of another one, on the same machines.
 func fork(t testing.TB, machines host.Backends, clock *Clock, objects []client.Object) *story {
 	t.Helper()
 	return begin(t, Options{Clock: clock, Backends: machines, Objects: objects})
@@ -91,7 +91,7 @@ func (s *story) leave() {
 	s.Mgmt, s.store, s.clusters, s.controllers = nil, nil, nil, nil
 }
 
-// must ends the test if the world is not well.
+// must ends the test if the simulation fails.
 func (s *story) must(err error) {
 	s.t.Helper()
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *story) must(err error) {
 	}
 }
 
-// Run lets the world come to rest.
+// Run lets the simulation reach steady state.
 func (s *story) Run() {
 	s.t.Helper()
 	s.must(s.World.Run(s.t.Context()))
@@ -111,7 +111,7 @@ func (s *story) decode(text []byte, into any) {
 	s.must(json.Unmarshal(text, into))
 }
 
-// RunFor lets time pass, and tells of it.
+// RunFor lets time pass, and adds it to the story.
 func (s *story) RunFor(d time.Duration) {
 	s.t.Helper()
 	s.Tell("# %s pass", d)

@@ -38,8 +38,8 @@ func TestAReconcileWritesItsObjectAtMostTwice(t *testing.T) {
 	}
 }
 
-// watchOwnWrites tells how often each reconcile wrote its object, and counts all
-// such writes.
+// watchOwnWrites calls tell with the number of writes of each reconcile to its
+// object, and counts all such writes.
 func watchOwnWrites(w *story, tell func(controller string, key client.ObjectKey, spec, status int)) *int {
 	var kind string
 	var of client.ObjectKey

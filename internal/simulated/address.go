@@ -18,8 +18,8 @@ import (
 // probes is how many addresses are tried for a new cluster.
 const probes = 64
 
-// place is an address held for a cluster. While nobody listens on it,
-// connections are refused, and no other process gets it.
+// place is an address reserved for a cluster. While nothing listens on it,
+// connections are refused, and no other process can bind it.
 type place struct {
 	addr netip.AddrPort
 	host string // how clients name it
@@ -32,8 +32,8 @@ func (p *place) endpoint() clusterv1.APIEndpoint {
 	return clusterv1.APIEndpoint{Host: p.host, Port: int32(p.addr.Port())}
 }
 
-// place finds an address: the one the cluster has had, the one it wants, or a
-// free one.
+// place chooses an address: the one that the cluster had, the one that is
+// requested, or a free one.
 func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	if r.Address.IsValid() {
 		if !loopback.Allowed(r.Address) { // kept by a version that gave any address

@@ -27,39 +27,41 @@ import (
 
 // Options is what a Backend needs.
 type Options struct {
-	// Dir is where everything is kept, for all backends of this host. It is made
+	// Dir is where everything is kept, for all backends of this host. It is created
 	// if it is missing, and holds the clusters' private keys.
 	Dir string
 	// Links is a folder of this backend alone, with a link to each cluster that it
-	// runs. State that lies in it, from earlier, moves to Dir. "" means none.
+	// runs. State of earlier versions that is stored in it moves to Dir. "" means
+	// none.
 	Links string
-	// Holder says to other backends, and to users, whose this one is.
+	// Holder describes the owner of this backend to other backends and to users.
 	Holder string
 	// Clock is the real one if nil.
 	Clock clock.WithDelayedExecution
-	// Log is for what has no other way out; the zero value drops it.
+	// Log is for errors that cannot be returned; the zero value drops them.
 	Log logr.Logger
-	// Stepped says that nobody waits for the clock to go on: an API server that
-	// hangs refuses instead, or a call to it would never end.
+	// Stepped means that no caller waits for the clock to advance: an API server
+	// that hangs refuses instead, since a call to it would never end.
 	Stepped bool
-	// Unsynced says that nothing need outlive the host: nothing waits for the disk.
+	// Unsynced means that nothing must outlive the host: no write waits for the
+	// disk.
 	Unsynced bool
 	// Random gives numbers from 0 up to 1 for jitter; math/rand if nil.
 	Random func() float64
 }
 
-// clusterSpec is what a simulated cluster is wanted to be.
+// clusterSpec is the desired state of a simulated cluster.
 type clusterSpec struct {
 	Namespace, Name string
 	UID             types.UID // its identity
 	Object          types.NamespacedName
-	Owner           types.UID // of Object; "" if it is not known
-	// Made says that it was made before: it is not made another time.
+	Owner           types.UID // of Object; "" if unknown
+	// Made means that it was created before: it is not created another time.
 	Made bool
-	// Known says that only one that was kept under this name is opened.
+	// Known means that only a cluster that was kept under this name is opened.
 	Known bool
-	// Endpoint is where it is wanted; zero leaves the choice to the backend.
-	// It cannot change later.
+	// Endpoint is the requested endpoint; zero leaves the choice to the backend. It
+	// cannot change later.
 	Endpoint clusterv1.APIEndpoint
 	Faults   []infrav1.ClusterFault
 }
@@ -69,18 +71,18 @@ func (c clusterSpec) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 }
 
-// machineSpec is what a simulated machine is wanted to be.
+// machineSpec is the desired state of a simulated machine.
 type machineSpec struct {
 	Namespace, Name string
-	UID             types.UID // of the object for which it was made
+	UID             types.UID // of the object for which it was created
 	Cluster         string    // the name of its Cluster, in the same namespace
-	ClusterUID      types.UID `json:"-"` // its identity; "" if it is not known
-	ProviderID      string    // by which it is known
+	ClusterUID      types.UID `json:"-"` // its identity; "" if unknown
+	ProviderID      string    // which identifies it
 	FailureDomain   string
 	Version         string // of Kubernetes on its image; that of the control plane if empty
 
-	// Provisioned says that it has run its bootstrap data once: it is not
-	// started another time.
+	// Provisioned means that it has run its bootstrap data once: it is not started
+	// another time.
 	Provisioned     bool
 	BootstrapData   []byte
 	BootstrapFormat string // cloud-config if empty
@@ -112,7 +114,7 @@ type Backend struct {
 	mu       sync.Mutex // guards all below
 	clusters map[types.NamespacedName]*cluster
 	byUID    map[types.UID]*cluster
-	asked    map[types.NamespacedName]map[types.NamespacedName]bool // machines, of clusters that do not run; true are those that look again
+	asked    map[types.NamespacedName]map[types.NamespacedName]bool // machines of clusters that do not run; true for those that must be retried
 	busy     map[string]bool                                        // identities and names of clusters that are opened or closed now
 	settled  sync.Cond                                              // when one is not busy any more
 	closed   bool
@@ -172,7 +174,7 @@ func (b *Backend) Close() error {
 	return errors.Join(append(errs, b.listeners.Close())...)
 }
 
-// ensureCluster makes the cluster's address, and gives it. Nothing listens
+// ensureCluster reserves the cluster's address, and returns it. Nothing listens
 // there until a machine has run kubeadm init.
 func (b *Backend) ensureCluster(want clusterSpec) (clusterv1.APIEndpoint, error) {
 	c, err := b.openCluster(want)
@@ -186,7 +188,7 @@ func (b *Backend) ensureCluster(want clusterSpec) (clusterv1.APIEndpoint, error)
 	return endpoint, nil
 }
 
-// resumeCluster opens a cluster that was made, and leaves it as it is.
+// resumeCluster opens an existing cluster, and does not change it.
 func (b *Backend) resumeCluster(want clusterSpec) error {
 	want.Made = true
 	if _, err := b.openCluster(want); err != nil {
@@ -195,8 +197,8 @@ func (b *Backend) resumeCluster(want clusterSpec) error {
 	return nil
 }
 
-// deleteCluster stops the cluster and forgets it with all its machines. It is
-// fine if there is none.
+// deleteCluster stops the cluster and deletes it with all its machines. It returns
+// nil if the cluster does not exist.
 func (b *Backend) deleteCluster(which clusterSpec) error {
 	if which.UID == "" {
 		return errors.New("delete a simulated cluster: its identity is needed")
@@ -207,8 +209,8 @@ func (b *Backend) deleteCluster(which clusterSpec) error {
 	return nil
 }
 
-// releaseCluster stops the cluster here, and leaves what is kept of it to
-// whoever takes it up.
+// releaseCluster stops the cluster here, and leaves its stored state to the backend
+// that resumes it.
 func (b *Backend) releaseCluster(which clusterSpec) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,9 +226,9 @@ func (b *Backend) releaseCluster(which clusterSpec) error {
 	return nil
 }
 
-// ensureMachine starts the machine, or finds it started, and tells how far it
-// is. It goes as far as it can without waiting for time to pass; what happens
-// later is told by MachineChanges.
+// ensureMachine starts the machine, or finds it started, and returns its status. It
+// proceeds as far as it can without waiting for time to pass; MachineChanges
+// reports what happens later.
 func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 	if want.Namespace == "" || want.Name == "" || want.UID == "" {
 		return MachineStatus{}, errors.New("ensure a simulated machine: namespace, name and UID are needed")
@@ -245,9 +247,9 @@ func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 	return s, nil
 }
 
-// deleteMachine stops the machine and forgets it: its static pods vanish, its
-// etcd member dies and stays a member, and its Node stays and is not ready. It
-// is fine if there is no such machine here.
+// deleteMachine stops and deletes the machine: its static pods vanish, its etcd
+// member stops and stays a member, and its Node stays and is not ready. It returns
+// nil if this host has no such machine.
 func (b *Backend) deleteMachine(which machineSpec) error {
 	c, err := b.cluster(which)
 	if errors.Is(err, host.ErrNoCluster) || errors.Is(err, host.ErrNotHere) {

@@ -32,7 +32,7 @@ func TestNothingListensBeforeInit(t *testing.T) {
 	if s.Stage != Bootstrapping || !s.Running || !strings.Contains(s.Message, "connection refused") {
 		t.Errorf("got a worker at %+v, want it to wait for the API server", s)
 	}
-	// Once there is one, it goes on by itself.
+	// Once there is one, it continues.
 	events := l.b.MachineChanges(t.Context())
 	l.mustRun("cp-1", l.initData())
 	l.token(goodID, nil)
@@ -102,7 +102,7 @@ func (l *lab) readyPods() []string {
 	return out
 }
 
-// members asks etcd as KubeadmControlPlane does.
+// members lists the etcd members as KubeadmControlPlane does.
 func (l *lab) members(node string) ([]string, error) {
 	l.t.Helper()
 	c, err := (&etcd.Dialer{}).Connect(context.Background(), etcd.Target{Cluster: "ns/prod", Config: l.config(), CA: l.pki[certs.Etcd], Nodes: []string{node}})
@@ -211,7 +211,7 @@ func TestTheLastAPIServerTakesTheClusterWithIt(t *testing.T) {
 	if _, err := net.Dial("tcp", l.server()); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v, want the connection refused", err)
 	}
-	// A new kubeadm init begins from nothing.
+	// A new kubeadm init starts from nothing.
 	l.mustRun("cp-2", l.initData())
 	nodes, err := l.client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(nodes.Items) != 1 || nodes.Items[0].Name != "cp-2" {
@@ -230,7 +230,7 @@ func TestEverythingSurvivesARestart(t *testing.T) {
 	before, place := l.versions(), l.endpoint
 	l.restart()
 	for _, m := range machines {
-		m.BootstrapData = nil // nobody needs it any more
+		m.BootstrapData = nil // no longer needed
 		if s := l.ensure(m); !s.Done() || s.NodeName != m.Name {
 			t.Errorf("machine %s is at %+v after the restart", m.Name, s)
 		}
@@ -314,7 +314,7 @@ func TestCloseWaitsForThoseWhoTellOfEvents(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	events := l.b.MachineChanges(t.Context())
-	l.controlPlane(1) // nobody reads of it
+	l.controlPlane(1) // the events are not read
 	if err := l.b.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BenchmarkIdleClusters brings up 500 clusters of one control plane machine
-// and one worker, and reports what they hold when nobody talks to them.
+// BenchmarkIdleClusters starts 500 clusters of one control plane machine and one
+// worker, and reports what they hold when no client talks to them.
 func BenchmarkIdleClusters(b *testing.B) {
 	const clusters = 500
 	for b.Loop() {
@@ -54,7 +54,7 @@ func (l *lab) bringUp(i int) {
 	}
 }
 
-// directToken makes a token without a client, whose connections would count.
+// directToken creates a token without a client, whose connections would count.
 func (l *lab) directToken() {
 	l.t.Helper()
 	s := &corev1.Secret{
@@ -78,7 +78,7 @@ func heap() uint64 {
 }
 
 // BenchmarkRestart opens 100 clusters of one control plane machine and one worker
-// that another process has run, as many at once as reconcilers do.
+// that another process has run, as many at a time as reconcilers do.
 func BenchmarkRestart(b *testing.B) {
 	const clusters, workers = 100, 10
 	l := newLab(b)

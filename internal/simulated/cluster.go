@@ -37,9 +37,9 @@ type cluster struct {
 	dir   string
 	place *place
 	held  *statedir.Held
-	owner types.UID // of the object that it is run for; "" if it is not known
+	owner types.UID // of the object for which it runs; "" if unknown
 
-	// What requests to the API server look at, without the lock.
+	// What requests to the API server read without the lock.
 	answer  atomic.Int32 // an apiserver.Fault
 	skew    atomic.Int64 // how far the clock of the API server is ahead
 	version atomic.Value // string
@@ -48,21 +48,21 @@ type cluster struct {
 	mu        sync.Mutex // guards all below
 	record    record
 	kept      record // as it is in its file
-	loose     bool   // that file may not outlive a loss of power
+	loose     bool   // that file may not survive a loss of power
 	server    *apiserver.Server
 	journal   *journal.File
 	work      *workloads.Controllers // nil until it has been founded
 	listening bool
-	machines  []*machine // in the order in which they came
+	machines  []*machine // in the order in which they were created
 	closed    bool
 }
 
-// of reports whether the cluster is run for an object, as far as is known.
+// of reports whether the cluster runs for an object, as far as is known.
 func (c *cluster) of(which clusterSpec) bool {
 	return which.Owner == "" || c.owner == "" || which.Owner == c.owner
 }
 
-// newCluster opens what is kept of a cluster, or begins one of which nothing is.
+// newCluster opens the stored state of a cluster, or starts one that has none.
 func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
 	c := &cluster{b: b, key: r.key(), uid: r.UID, dir: b.clusterDir(r.UID), place: p, record: r, kept: kept}
 	c.record.Host = p.host
@@ -81,8 +81,8 @@ func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
 	return c, nil
 }
 
-// open makes the API server with its objects, and puts the cluster's keys to
-// work if it has them.
+// open creates the API server with its objects, and configures it with the
+// cluster's keys if it has them.
 func (c *cluster) open() error {
 	if c.record.Founder != "" {
 		if err := mustExist(filepath.Join(c.dir, journalFile)); err != nil {
@@ -125,7 +125,7 @@ func (c *cluster) open() error {
 	return nil
 }
 
-// ensure takes up what is wanted, and gives the endpoint.
+// ensure applies the desired state, and returns the endpoint.
 func (c *cluster) ensure(want clusterSpec) (clusterv1.APIEndpoint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,8 +171,8 @@ func (c *cluster) sync() error {
 	return c.journal.Sync()
 }
 
-// syncSoon gives what has a journal synced a moment after it was written to: many
-// writes come together.
+// syncSoon returns a function that syncs a journal a moment after a write to it:
+// many writes come together.
 func (c *cluster) syncSoon(j *journal.File) func() {
 	return func() {
 		time.AfterFunc(syncAfter, recovery.Func(c.b.ctx, func() {
@@ -183,7 +183,7 @@ func (c *cluster) syncSoon(j *journal.File) func() {
 	}
 }
 
-// startWork begins what runs beside the API server.
+// startWork starts the controllers that run next to the API server.
 func (c *cluster) startWork() {
 	c.work = workloads.Start(workloads.Options{
 		Store: c.server.Store(), Clock: c.b.clock, Log: c.b.log, CA: c.record.PKI.CA, Inline: c.b.stepped,
@@ -240,9 +240,9 @@ func sameEtcd(a, b etcd.State) bool {
 	return true
 }
 
-// settle lets every machine go as far as it can, since what one does may be
-// what another waits for, and tells of those whose status changed; but not of
-// the one whose caller gets it as an answer. At its end everything is kept.
+// settle lets every machine proceed as far as it can, since what one does may be
+// what another waits for, and reports those whose status changed, except for the
+// one whose caller gets it as a result. At its end everything is kept.
 func (c *cluster) settle(except types.UID) error {
 	var errs []error
 	for again := true; again; {
@@ -260,7 +260,7 @@ func (c *cluster) settle(except types.UID) error {
 		}
 	}
 	if c.work != nil {
-		c.work.Wake() // where nobody waits for the clock, this is how its time goes on
+		c.work.Wake() // where no caller waits for the clock, this advances their time
 	}
 	for _, m := range c.machines {
 		if s := m.status(); !s.equal(m.told) {
@@ -281,7 +281,8 @@ func (c *cluster) settle(except types.UID) error {
 	return errors.Join(errs...)
 }
 
-// refresh makes the API server answer, or not, as its machines let it.
+// refresh sets how the API server answers, or that it does not, from the state of
+// its machines.
 func (c *cluster) refresh() error {
 	var started, serving []*machine
 	for _, m := range c.machines {
@@ -296,7 +297,7 @@ func (c *cluster) refresh() error {
 	if len(serving) == 0 || c.quorum() != nil {
 		answer |= apiserver.Hang
 	}
-	if c.b.stepped { // where nobody waits for time to pass
+	if c.b.stepped { // where no caller waits for time to pass
 		if answer &^= apiserver.Slow; answer.Has(apiserver.Hang) {
 			answer = apiserver.Refuse
 		}
@@ -332,7 +333,7 @@ func (c *cluster) stopListening() {
 	c.listening = false
 }
 
-// answers says whether a client would get an answer now, and why not.
+// answers returns nil if a client would get an answer now, else the reason.
 func (c *cluster) answers() error {
 	at := "https://" + c.place.addr.String()
 	switch {
@@ -344,13 +345,12 @@ func (c *cluster) answers() error {
 	return nil
 }
 
-// serves says whether the machine's API server works.
+// serves reports whether the machine's API server works.
 func (c *cluster) serves(m *machine) bool {
 	return m.did(stepAPIServer) && c.runs(m, "kube-apiserver")
 }
 
-// etcdRuns says whether the machine's etcd does; where etcd is elsewhere it
-// always does.
+// etcdRuns reports whether the machine's etcd runs; an external etcd always does.
 func (c *cluster) etcdRuns(m *machine) bool {
 	e := c.members.Load()
 	if e == nil {
@@ -367,7 +367,7 @@ func (c *cluster) quorum() error {
 	return nil
 }
 
-// etcdChanged is told by the etcd cluster of what clients changed in it.
+// etcdChanged is called by the etcd cluster after clients changed it.
 func (c *cluster) etcdChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
-// damages are what can happen to a file. nil is a file that is gone.
+// damages are what can happen to a file. nil is a file that does not exist.
 var damages = map[string]func([]byte) []byte{
 	"gone":              func([]byte) []byte { return nil },
 	"empty":             func([]byte) []byte { return []byte{} },
@@ -72,7 +72,7 @@ func tellsAndDeletes(t *testing.T, b *Backend, c clusterSpec, worker machineSpec
 	t.Helper()
 	_, err := b.ensureCluster(c)
 	founder := machineSpec{Namespace: "ns", Name: "cp-1", UID: "uid-cp-1", Cluster: "prod", Provisioned: true}
-	if how == "gone" && strings.HasPrefix(name, machinePrefix) { // the cluster is well; which machine it is about knows the machine
+	if how == "gone" && strings.HasPrefix(name, machinePrefix) { // the cluster is intact; only the machine's file records its machine
 		if err != nil {
 			t.Errorf("%s %s: %v", name, how, err)
 		}
@@ -125,14 +125,14 @@ func TestFilesOfEarlierVersionsAreRead(t *testing.T) {
 	}
 	l.start()
 	l.node("cp-1")
-	l.token("ffffff", nil) // the first write makes the journal a new one
+	l.token("ffffff", nil) // the first write replaces the journal
 	l.restart()
 	l.node("cp-1")
 	l.mustRun("w-1", l.workerData())
 }
 
 // TestAFolderThatIsReadSlowlyHoldsUpNobodyElse reads the journal of a cluster from
-// a pipe that nobody has written to yet.
+// a pipe that has no data yet.
 func TestAFolderThatIsReadSlowlyHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

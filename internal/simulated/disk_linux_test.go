@@ -41,7 +41,7 @@ func TestAFullDiskIsToldAndCostsNothing(t *testing.T) {
 	if err := l.b.Close(); err != nil && !errors.Is(err, unix.ENOSPC) { // the counter of machines was not kept
 		t.Fatal(err)
 	}
-	l.start() // what there is runs all the same
+	l.start() // what exists runs anyway
 	for _, m := range machines {
 		if s := l.ensure(m); !s.Done() {
 			t.Errorf("machine %s is at %+v", m.Name, s)

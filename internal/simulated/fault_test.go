@@ -133,7 +133,7 @@ func TestANodeGoesNotReadyAndComesBack(t *testing.T) {
 	}
 }
 
-// hangs says whether the API server takes a request and does not answer it.
+// hangs reports whether the API server accepts a request and does not answer it.
 func (l *lab) hangs() bool {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -13,18 +13,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 )
 
-// clockSkew is by how much the clock of an API server is wrong. It is longer
-// than a token lasts, and than new certificates are valid before they are made.
+// clockSkew is how far the clock of an API server is ahead. It is longer than the
+// lifetime of a token, and than new certificates are valid before their creation.
 const clockSkew = time.Hour
 
 func (c *cluster) has(f infrav1.ClusterFault) bool { return slices.Contains(c.record.Faults, f) }
 
-// off says whether nothing runs on the machine: it has no power, or nothing to
+// off reports whether nothing runs on the machine: it has no power, or nothing to
 // start from.
 func (m *machine) off() bool { return m.Lost || m.has(infrav1.MachineFaultPoweredOff) }
 
-// ailing is how the API server fails its clients by the cluster's faults, and by a
-// full etcd; its clock follows them too. Called with the lock.
+// ailing returns the API server's fault that follows from the cluster's faults and
+// from a full etcd; its clock follows them too. Called with the lock.
 func (c *cluster) ailing() (answer apiserver.Fault) {
 	for fault, way := range map[infrav1.ClusterFault]apiserver.Fault{
 		infrav1.ClusterFaultAPIServerRefuses: apiserver.Refuse,

@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// fail makes these go wrong with the cluster, and no others.
+// fail sets these faults of the cluster, and no others.
 func (l *lab) fail(faults ...infrav1.ClusterFault) {
 	l.t.Helper()
 	l.cluster.Faults = faults

@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
-// What lies where below the folder of a cluster:
+// The files below the folder of a cluster:
 //
 //	cluster.json         a record
 //	objects.jsonl        the API server's journal
@@ -39,7 +39,7 @@ const (
 	formatVersion = 1
 )
 
-// record is what is kept of a cluster, besides its objects and machines. It
+// record is what is kept of a cluster, in addition to its objects and machines. It
 // holds private keys.
 type record struct {
 	Version   int                    `json:"version,omitempty"`
@@ -50,7 +50,7 @@ type record struct {
 	Host      string                 `json:"host,omitempty"` // how clients name the address, if not by it
 	Faults    []infrav1.ClusterFault `json:"faults,omitempty"`
 	Machines  int                    `json:"machines"`          // how many there ever were
-	Founder   types.UID              `json:"founder,omitempty"` // the machine whose kubeadm init made it
+	Founder   types.UID              `json:"founder,omitempty"` // the machine whose kubeadm init created it
 	External  bool                   `json:"externalEtcd,omitempty"`
 	PKI       bootstrap.PKI          `json:"pki"`
 	Serving   certs.Pair             `json:"serving,omitzero"` // what its address shows
@@ -109,13 +109,13 @@ func machineFile(uid types.UID) string {
 	return machinePrefix + statedir.FileName(string(uid)) + ".json"
 }
 
-// lost is why a cluster cannot be opened again, whatever is tried.
+// lost is why a cluster can never be opened again.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }
 
-// damaged says what there is to do about a file. It leaves out what a parser
-// would quote: it may be a key.
+// damaged adds the remedy to an error about a file. It omits what a parser would
+// quote: it may be a key.
 func damaged(err error) error {
 	return lost{fmt.Errorf("%w: put a copy of the file back, or delete the Cluster to give it up", err)}
 }
@@ -159,8 +159,8 @@ func sweep(dir string) error {
 	return nil
 }
 
-// writeJSON replaces a file in one step; nobody else may read it. With sync what
-// replaces it is on the disk before: whenever power is lost, one of the two is there.
+// writeJSON replaces a file in one step; no other user may read it. With sync the
+// replacement is on the disk first: whenever power is lost, one of the two exists.
 func writeJSON(name string, from any, sync bool) error {
 	data, err := json.Marshal(from)
 	if err != nil {
@@ -188,7 +188,7 @@ func removeFile(name string) error {
 	return nil
 }
 
-// mustExist is an error if a file that others belong to is gone.
+// mustExist returns an error if a file that others belong to does not exist.
 func mustExist(name string) error {
 	_, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -41,7 +41,7 @@ func (l *lab) through(node string) *rest.Config {
 	return cfg
 }
 
-// nodesThrough asks an API server for its Nodes.
+// nodesThrough lists the Nodes of an API server.
 func nodesThrough(t *testing.T, cfg *rest.Config) (int, error) {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(cfg)
@@ -93,7 +93,7 @@ func TestTheAPIServerOfAMachineAnswersThroughItsPod(t *testing.T) {
 
 func TestEachMachineHasACertificateForAYear(t *testing.T) {
 	t.Parallel()
-	const later = 4 * time.Minute // a certificate is valid five minutes before it is made, for clients go by another clock
+	const later = 4 * time.Minute // a certificate is valid five minutes before its creation, because clients use another clock
 	clock := testclock.NewFakeClock(time.Now().Truncate(time.Second))
 	l := newLabWith(t, clock)
 	shown := func(node string) *x509.Certificate {
@@ -103,7 +103,7 @@ func TestEachMachineHasACertificateForAYear(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		link := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // looked at, not trusted
+		link := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // inspected, not trusted
 		if err := link.HandshakeContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestTheAddressShowsOneCertificateAndKeepsItsKeyToItself(t *testing.T) {
 	l := newLab(t)
 	shown := func() *x509.Certificate {
 		t.Helper()
-		conn, err := tls.Dial("tcp", l.server(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // looked at, not trusted
+		conn, err := tls.Dial("tcp", l.server(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // inspected, not trusted
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestOnlyThePortOfTheAPIServerAnswers(t *testing.T) {
 		}
 		conn, err := podforward.Open(t.Context(), l.config(), pod, port)
 		if err == nil {
-			err = tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}).HandshakeContext(t.Context()) // who answers, not whether to trust it
+			err = tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}).HandshakeContext(t.Context()) // reads which server answers, not whether to trust it
 			_ = conn.Close()
 		}
 		if answers != (err == nil) {

@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
 )
 
-// found makes the cluster that of a machine's kubeadm init, with its keys. A
+// found assigns the cluster to the machine that ran kubeadm init, with its keys. A
 // control plane of which no machine is left starts a new cluster: like a real one
 // it has lost everything.
 func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
@@ -51,7 +51,7 @@ func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
 	return c.note()
 }
 
-// reset forgets the objects, keys and members of an earlier control plane.
+// reset discards the objects, keys and members of an earlier control plane.
 func (c *cluster) reset() error {
 	c.stopListening()
 	c.server.Close()
@@ -74,7 +74,7 @@ func (c *cluster) reset() error {
 func (c *cluster) trust() error {
 	pki := c.record.PKI
 	cert, err := loaded(c.record.Serving)
-	if cert.Leaf == nil || cert.Leaf.VerifyHostname(c.place.host) != nil { // behind the endpoint nobody renews anything
+	if cert.Leaf == nil || cert.Leaf.VerifyHostname(c.place.host) != nil { // certificates behind the endpoint are never renewed
 		cert, c.record.Serving, err = c.serving(c.b.clock.Now(), certs.CAValidity, nil)
 	}
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *cluster) trust() error {
 	return nil
 }
 
-// serving makes a certificate for API servers, or for that of one machine. Called
+// serving issues a certificate for API servers, or for that of one machine. Called
 // with the lock.
 func (c *cluster) serving(from time.Time, validity time.Duration, of *machine) (tls.Certificate, certs.Pair, error) {
 	leaf := certs.Leaf{
@@ -122,7 +122,7 @@ func (c *cluster) serving(from time.Time, validity time.Duration, of *machine) (
 	return cert, pair, err
 }
 
-// loaded makes a certificate ready for use; there may be none.
+// loaded parses a certificate for use; the pair may be empty.
 func loaded(pair certs.Pair) (tls.Certificate, error) {
 	if !pair.HasKey() {
 		return tls.Certificate{}, nil
@@ -134,17 +134,17 @@ func loaded(pair certs.Pair) (tls.Certificate, error) {
 	return cert, nil
 }
 
-// certificate is that of the API server of a machine: kubeadm made it there, and
-// nobody renews it but kubeadm. Called with the lock.
+// certificate is the serving certificate of a machine's API server: kubeadm created
+// it there, and only kubeadm renews it. Called with the lock.
 func (c *cluster) certificate(m *machine) (tls.Certificate, error) {
 	if m.certificate.Leaf != nil {
 		return m.certificate, nil
 	}
 	cert, err := loaded(m.Serving)
 	if cert.Leaf == nil {
-		from, validity := c.b.clock.Now(), certs.CAValidity // of a machine that was made when nobody looked
+		from, validity := c.b.clock.Now(), certs.CAValidity // of a machine that was created while no client connected
 		if !m.CertificatesEnd.IsZero() {
-			validity = certs.LeafValidity // whatever it was: nobody asks for its beginning
+			validity = certs.LeafValidity // the actual validity does not matter: no client reads its start
 			from = m.CertificatesEnd.Add(-validity)
 		}
 		cert, m.Serving, err = c.serving(from, validity, m)
@@ -160,10 +160,10 @@ func (c *cluster) certificate(m *machine) (tls.Certificate, error) {
 	return cert, err
 }
 
-// portForward serves the ports that anybody forwards to: those of an etcd, and of
+// portForward serves the ports that clients forward to: those of an etcd, and of
 // the API server of a machine.
 func (c *cluster) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
-	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = stream.Close() })) // the client is gone
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = stream.Close() })) // the client has disconnected
 	defer stop()
 	member, isEtcd := strings.CutPrefix(pod, "etcd-")
 	node, isAPIServer := strings.CutPrefix(pod, "kube-apiserver-")

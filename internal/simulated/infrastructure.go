@@ -16,13 +16,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
 
-// providerIDScheme begins the provider ID of simulated machines.
+// providerIDScheme is the start of the provider ID of simulated machines.
 const providerIDScheme = "simulated://"
 
 var _ host.Backend = (*Backend)(nil)
 
-// CheckEndpoint implements host.Backend. There is no choice but of the
-// addresses that clusters get anyway: all others may be somebody else's.
+// CheckEndpoint implements host.Backend. Only the addresses that clusters get
+// anyway can be chosen: all others may belong to another program.
 func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	_, err := addressOf(at)
 	return err
@@ -91,8 +91,8 @@ func (b *Backend) machineOf(want host.Machine) machineSpec {
 	return m
 }
 
-// MachineChanges implements host.Backend. Each caller gets all names; a
-// machine that changes again before its name was read comes once.
+// MachineChanges implements host.Backend. Each caller receives all names; a machine
+// that changes again before its name was read is sent once.
 func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
 	return b.machines.Subscribe(ctx)
 }
@@ -110,7 +110,7 @@ func (b *Backend) Offer(infrav1.LocalMachineSpec) host.Offer {
 	}
 }
 
-// doing says in words what a machine waits for.
+// doing describes what a machine waits for.
 var doing = map[Stage]string{
 	Booting:           "the machine to boot",
 	Bootstrapping:     "kubeadm to read its configuration and to find the cluster",
@@ -119,7 +119,7 @@ var doing = map[Stage]string{
 	RegisteringNode:   "the kubelet to register the Node",
 }
 
-// told is the status as it is told outside.
+// told converts the status to the one that backends report.
 func (s MachineStatus) told() host.MachineStatus {
 	out := host.MachineStatus{Stage: host.Bootstrapping, Message: doing[s.Stage], Addresses: s.Addresses, ProviderID: s.ProviderID}
 	switch s.Stage {

@@ -27,7 +27,7 @@ var (
 // errUnchanged ends a modification that would change nothing.
 var errUnchanged = errors.New("nothing to change")
 
-// syncPods makes the machine's static pods what its processes are.
+// syncPods writes the machine's static pods from the state of its processes.
 func (c *cluster) syncPods(m *machine) error {
 	components := c.components(m)
 	if len(components) == 0 {
@@ -36,7 +36,7 @@ func (c *cluster) syncPods(m *machine) error {
 	store, now := c.server.Store(), c.b.clock.Now()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}}
 	if err := store.Load(node); apierrors.IsNotFound(err) {
-		return nil // somebody deleted it, and its pods with it
+		return nil // a client deleted it, and its pods with it
 	} else if err != nil {
 		return &broken{err}
 	}
@@ -65,9 +65,9 @@ func (c *cluster) syncPods(m *machine) error {
 	return nil
 }
 
-// upgrade gives a machine that runs the software of its version, as an extension
-// does that updates it in place: its kubelet says so, and its static pods are made
-// anew.
+// upgrade gives a running machine the software of its version, as an extension does
+// that updates it in place: its kubelet reports the version, and its static pods
+// are created again.
 func (c *cluster) upgrade(m *machine) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}}
 	if m.Role.controlPlane() { // kubeadm upgrade renews certificates
@@ -89,10 +89,10 @@ func (c *cluster) upgrade(m *machine) error {
 	for _, component := range c.components(m) {
 		errs = append(errs, c.server.Store().Remove(podResource, metav1.NamespaceSystem, component+"-"+m.NodeName))
 	}
-	return errors.Join(errs...) // what comes next makes them anew
+	return errors.Join(errs...) // the next syncPods creates them again
 }
 
-// runs says whether a component of the machine works.
+// runs reports whether a component of the machine works.
 func (c *cluster) runs(m *machine, component string) bool {
 	switch component {
 	case "etcd":
@@ -103,7 +103,7 @@ func (c *cluster) runs(m *machine, component string) bool {
 	return !m.off()
 }
 
-// syncFaults makes what has started on a machine follow its faults.
+// syncFaults applies a machine's faults to what has started on it.
 func (c *cluster) syncFaults(m *machine) error {
 	if m.did(stepEtcd) {
 		c.syncEtcd(m)
@@ -123,7 +123,7 @@ func (c *cluster) syncFaults(m *machine) error {
 	return errors.Join(append(errs, c.syncPods(m))...)
 }
 
-// syncEtcd makes the etcd member of a machine follow its faults.
+// syncEtcd applies a machine's faults to its etcd member.
 func (c *cluster) syncEtcd(m *machine) {
 	if e := c.members.Load(); e != nil {
 		e.SetRunning(m.NodeName, !m.has(infrav1.MachineFaultEtcdUnhealthy) && !m.off())
@@ -146,8 +146,8 @@ func (c *cluster) setReady(name string, status corev1.ConditionStatus) error {
 	return nil
 }
 
-// bury leaves what a machine leaves that is gone: a dead etcd member and a
-// Node that nobody speaks for.
+// bury leaves what remains of a deleted machine: an etcd member that has stopped,
+// and a Node without a kubelet.
 func (c *cluster) bury(m *machine) error {
 	if m.NodeName == "" {
 		return nil
@@ -165,8 +165,8 @@ func (c *cluster) bury(m *machine) error {
 	return errors.Join(errs...)
 }
 
-// mourn does what is seen of a machine whose host is lost: nobody speaks for its
-// Node any more, and its etcd member is dead.
+// mourn shows the effects of a machine whose host is lost: its Node has no kubelet
+// any longer, and its etcd member has stopped.
 func (c *cluster) mourn(lost machineSpec) error {
 	nodes, err := c.server.Store().All(nodeResource, "", nil)
 	if err != nil {

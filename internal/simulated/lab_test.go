@@ -178,7 +178,7 @@ func (l *lab) ensure(m machineSpec) MachineStatus {
 	return s
 }
 
-// mustRun ensures a machine that has to come up at once.
+// mustRun ensures a machine that must run immediately.
 func (l *lab) mustRun(name string, data []byte) machineSpec {
 	l.t.Helper()
 	m := l.machine(name, data)
@@ -188,7 +188,7 @@ func (l *lab) mustRun(name string, data []byte) machineSpec {
 	return m
 }
 
-// controlPlane starts machines cp-1, cp-2, … and makes a token for joining.
+// controlPlane starts machines cp-1, cp-2, … and creates a token for joining.
 func (l *lab) controlPlane(n int) []machineSpec {
 	l.t.Helper()
 	out := []machineSpec{l.mustRun("cp-1", l.initData())}
@@ -199,7 +199,7 @@ func (l *lab) controlPlane(n int) []machineSpec {
 	return out
 }
 
-// token makes a bootstrap token as the KubeadmConfig controller does.
+// token creates a bootstrap token as the KubeadmConfig controller does.
 func (l *lab) token(id string, change func(map[string][]byte)) {
 	l.t.Helper()
 	s := &corev1.Secret{
@@ -260,8 +260,8 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// atRest waits until the cluster's controllers have brought up a Pod of kube-proxy
-// on each Node.
+// atRest waits until the cluster's controllers have started a Pod of kube-proxy on
+// each Node.
 func (l *lab) atRest() {
 	l.t.Helper()
 	c := l.client()

@@ -26,11 +26,11 @@ import (
 // Stage is what a machine is at.
 type Stage string
 
-// The stages. Which of them a machine goes through, and in which order,
-// depends on what its user data asks for.
+// The stages. Which of them a machine goes through, and in which order, depends on
+// its user data.
 const (
-	Booting           Stage = "Booting"           // the virtual machine comes up
-	Bootstrapping     Stage = "Bootstrapping"     // kubeadm looks at its configuration, and finds the cluster
+	Booting           Stage = "Booting"           // the virtual machine starts
+	Bootstrapping     Stage = "Bootstrapping"     // kubeadm reads its configuration, and finds the cluster
 	StartingEtcd      Stage = "StartingEtcd"      // the machine's etcd starts, and becomes a member
 	StartingAPIServer Stage = "StartingAPIServer" // the machine's API server starts
 	RegisteringNode   Stage = "RegisteringNode"   // the kubelet starts and registers
@@ -40,10 +40,10 @@ const (
 
 // MachineStatus is how far a machine is.
 type MachineStatus struct {
-	// Running says that the virtual machine has come up.
+	// Running means that the virtual machine has started.
 	Running bool
 	Stage   Stage
-	// Message says what a stage waits for, or why kubeadm failed; else empty.
+	// Message is what a stage waits for, or why kubeadm failed; else empty.
 	Message    string
 	Addresses  clusterv1.MachineAddresses
 	NodeName   string // empty until kubeadm's configuration has been read
@@ -100,25 +100,26 @@ type machine struct {
 	Address string    `json:"address"`
 	Role    role      `json:"role,omitempty"`
 	Steps   int       `json:"steps"`             // how many it has done
-	Due     time.Time `json:"due,omitzero"`      // when the next is done, once it has begun
+	Due     time.Time `json:"due,omitzero"`      // when the next is done, once it has started
 	Until   time.Time `json:"until,omitzero"`    // when it gives up waiting
 	Waiting string    `json:"waiting,omitempty"` // for what
 	Failure string    `json:"failure,omitempty"` // why it never will
 	Lost    bool      `json:"lost,omitempty"`    // its disk is
-	// Set when kubeadm's configuration has been read, and the Node made.
+	// Set when kubeadm's configuration has been read, and the Node created.
 	NodeName       string `json:"nodeName,omitempty"`
 	NodeProviderID string `json:"nodeProviderID,omitempty"`
-	// When the certificates end that kubeadm made here; only of a control plane.
+	// When the certificates expire that kubeadm created here; only of a control
+	// plane.
 	CertificatesEnd time.Time `json:"certificatesEnd,omitzero"`
 	// Where its API server listens, if that is not where kubeadm has it.
 	Port int32 `json:"port,omitempty"`
 
-	// Of its API server, once somebody has seen it; and the same, ready for use.
+	// Of its API server, once a client has seen it; and the same, ready for use.
 	Serving     certs.Pair `json:"serving,omitzero"`
 	certificate tls.Certificate
 
 	run   *bootstrap.Run
-	dirty bool // there is more to keep than is on disk
+	dirty bool // some state is not on disk yet
 	timer clock.Timer
 	told  MachineStatus
 }
@@ -181,7 +182,7 @@ func machineAddress(n int) string {
 	return fmt.Sprintf("10.%d.%d.%d", 64+(n/254/256)%64, (n/254)%256, n%254+1)
 }
 
-// ensureMachine takes up what is wanted.
+// ensureMachine applies the desired state.
 func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +211,7 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 	return m.status(), err
 }
 
-// update takes up what can change on a machine that exists.
+// update applies the changes that are possible on an existing machine.
 func (c *cluster) update(m *machine, want machineSpec) error {
 	another := want.Version != "" && want.Version != m.Version && m.did(stepNode)
 	if slices.Equal(m.Faults, want.Faults) && !another {
@@ -227,8 +228,8 @@ func (c *cluster) update(m *machine, want machineSpec) error {
 	return c.syncFaults(m)
 }
 
-// known finds the machine of an object, by its provider ID: the one that it was
-// given, or the one that its Node has.
+// known finds the machine of an object by its provider ID: its own, or that of its
+// Node.
 func (c *cluster) known(want machineSpec) *machine {
 	for _, m := range c.machines {
 		if m.ProviderID == want.ProviderID || m.Name == want.Name && m.NodeProviderID == want.ProviderID {
@@ -263,7 +264,7 @@ func (c *cluster) deleteMachine(which machineSpec) error {
 }
 
 func (c *cluster) keepMachine(m *machine) error {
-	err := c.sync() // what the machine has done comes before that it has
+	err := c.sync() // what the machine did must be on disk before the record of it
 	if err == nil {
 		err = c.noteMachine(m, !c.b.unsynced)
 	}
@@ -273,7 +274,7 @@ func (c *cluster) keepMachine(m *machine) error {
 	return err
 }
 
-// noteMachine writes a machine down; without sync it has to be kept soon.
+// noteMachine writes the record of a machine; without sync it must be synced soon.
 func (c *cluster) noteMachine(m *machine, sync bool) error {
 	if err := writeJSON(filepath.Join(c.dir, machineFile(m.UID)), m, sync); err != nil {
 		return fmt.Errorf("keep the machine: %w", err)
@@ -281,7 +282,7 @@ func (c *cluster) noteMachine(m *machine, sync bool) error {
 	return nil
 }
 
-// wake comes from a timer.
+// wake is called by a timer.
 func (c *cluster) wake(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,6 +297,6 @@ func (c *cluster) wake(uid types.UID) {
 func (c *cluster) wakeAt(m *machine, at time.Time) {
 	m.sleep()
 	uid := m.UID
-	// In a goroutine of its own: a clock may call this from within itself.
+	// In a separate goroutine: a clock may call this synchronously.
 	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), recovery.Func(c.b.ctx, func() { c.b.waking.Start(func() { c.wake(uid) }) }))
 }

@@ -34,8 +34,8 @@ func (l *lab) plane(name string) *Backend {
 	return b
 }
 
-// moved is a machine as its object tells of it where it was moved to: with another
-// UID, without a status or bootstrap data.
+// moved is a machine as its object describes it after a move: with another UID,
+// without a status or bootstrap data.
 func moved(m machineSpec) machineSpec {
 	m.UID, m.BootstrapData, m.Provisioned = "moved-"+m.UID, nil, true
 	return m
@@ -56,7 +56,7 @@ func TestAClusterMovesFromOneBackendToAnotherAndBack(t *testing.T) {
 		if _, err := other.ensureMachine(moved(machines[0])); err == nil {
 			t.Fatal("a machine of it is run by two")
 		}
-		l.node("w-1") // the source serves as long as it has it
+		l.node("w-1") // the source serves as long as it holds it
 		if err := source.releaseCluster(l.cluster); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestAClusterMovesFromOneBackendToAnotherAndBack(t *testing.T) {
 		if err := other.resumeCluster(l.cluster); err != nil {
 			t.Fatal(err)
 		}
-		for range machines { // all are looked at anew
+		for range machines { // all are reconciled again
 			<-changes
 		}
 		l.b = other
@@ -174,14 +174,14 @@ func TestAKilledBackendLosesWhatItHeldToWhoWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.node("cp-1")
-	again := l.plane("the source") // comes back
+	again := l.plane("the source") // starts again
 	if err := again.resumeCluster(l.cluster); !isHeld(err) {
 		t.Errorf("resumed by who had it before: %v", err)
 	}
 	if err := again.deleteCluster(l.cluster); err != nil {
 		t.Error(err)
 	}
-	l.node("cp-1") // that was not his any more
+	l.node("cp-1") // which no longer belonged to it
 }
 
 func TestOneThatAnotherWaitsForIsLeftToIt(t *testing.T) {
@@ -272,7 +272,7 @@ func TestAnIdentityIsOfOneClusterAndAProviderIDOfOneMachine(t *testing.T) {
 		t.Error(err)
 	}
 	l.node("cp-1")
-	// A copy on disk is none of what it says.
+	// A copy on disk is not the cluster that it describes.
 	if err := l.b.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestStateOfALaterVersionIsLeftAsItIs(t *testing.T) {
 func TestAnAddressStaysWithItsClusterWhoeverRuns(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	if err := l.b.releaseCluster(l.cluster); err != nil { // nobody holds the address now
+	if err := l.b.releaseCluster(l.cluster); err != nil { // releases the address
 		t.Fatal(err)
 	}
 	other := l.plane("another")

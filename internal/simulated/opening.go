@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
-// cluster finds that of a machine, and opens it if it has not been yet. The
-// machine is told of when it can be.
+// cluster finds the cluster of a machine, and opens it if it is not open yet.
+// MachineChanges sends the machine when the cluster is available.
 func (b *Backend) cluster(of machineSpec) (*cluster, error) {
 	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Cluster}
 	b.mu.Lock()
@@ -36,8 +36,8 @@ func (b *Backend) cluster(of machineSpec) (*cluster, error) {
 	return b.openCluster(clusterSpec{Namespace: key.Namespace, Name: key.Name, UID: of.ClusterUID, Made: true, Known: true})
 }
 
-// ask notes who is told when the cluster of a machine runs; again, if it could
-// not be opened, too. Called with the lock.
+// ask registers a machine to be sent by MachineChanges when its cluster runs; with
+// again, also if the cluster could not be opened. Called with the lock.
 func (b *Backend) ask(of machineSpec, again bool) {
 	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Cluster}
 	if b.asked[key] == nil {
@@ -46,9 +46,9 @@ func (b *Backend) ask(of machineSpec, again bool) {
 	b.asked[key][of.Key()] = again
 }
 
-// opens reports whether somebody is about to open the cluster of a machine, or to
-// close it. The machine is told of when that is done: machines of other clusters
-// do not wait behind it.
+// opens reports whether another call is opening or closing the cluster of a
+// machine. MachineChanges sends the machine when that is done: machines of other
+// clusters do not wait behind it.
 func (b *Backend) opens(of machineSpec) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,9 +59,9 @@ func (b *Backend) opens(of machineSpec) bool {
 	return is
 }
 
-// alone waits until nobody opens or closes a cluster of this identity or name, and
-// keeps others from it until done: what is slow goes on without the lock. Called
-// with the lock.
+// alone waits until no other call opens or closes a cluster of this identity or
+// name, and blocks such calls until done is called: slow work continues without the
+// lock. Called with the lock.
 func (b *Backend) alone(which clusterSpec) (done func()) {
 	for {
 		names := []string{string(which.UID)}
@@ -95,7 +95,7 @@ func (b *Backend) unlocked(do func() error) error {
 	return do()
 }
 
-// openCluster finds the cluster, or what is kept of it, or makes a new one.
+// openCluster finds the cluster or its stored state, or creates a new one.
 func (b *Backend) openCluster(want clusterSpec) (c *cluster, err error) {
 	if want.Namespace == "" || want.Name == "" || want.UID == "" {
 		return nil, errors.New("namespace, name and identity are needed")
@@ -113,7 +113,8 @@ func (b *Backend) openCluster(want clusterSpec) (c *cluster, err error) {
 		c.owner = cmp.Or(want.Owner, c.owner)
 		return c, nil
 	}
-	// One of the same name is from an earlier life: nobody asked for its end.
+	// Another of the same name is left from an earlier object: its deletion was
+	// never requested.
 	if other := b.clusters[want.Key()]; other != nil {
 		if err := b.release(other); err != nil {
 			return nil, err
@@ -150,8 +151,8 @@ func (b *Backend) take(want clusterSpec) (*cluster, error) {
 	return c, nil
 }
 
-// elsewhere is why a cluster cannot be taken up. One that somebody else runs is
-// told of when it is free.
+// elsewhere explains why a cluster cannot be opened. One that another process runs
+// is reported when it is free.
 func (b *Backend) elsewhere(want clusterSpec, err error) error {
 	if errors.Is(err, statedir.ErrNone) {
 		return fmt.Errorf("%w: there is no %s", host.ErrNotHere, b.clusterDir(want.UID))
@@ -168,8 +169,8 @@ func (b *Backend) elsewhere(want clusterSpec, err error) error {
 	return &host.HeldError{Holder: held.Holder}
 }
 
-// load reads what is kept of a cluster that is held, or begins one of which
-// nothing is.
+// load reads the stored state of a cluster that is held, or starts one that has
+// none.
 func (b *Backend) load(want clusterSpec, held *statedir.Held) (*cluster, error) {
 	kept, err := readRecord(b.clusterDir(want.UID), want)
 	if err != nil {
@@ -179,7 +180,7 @@ func (b *Backend) load(want clusterSpec, held *statedir.Held) (*cluster, error) 
 		return nil, err
 	}
 	if want.Known && kept.key() != want.Key() {
-		return nil, host.ErrNoCluster // until its LocalCluster says so
+		return nil, host.ErrNoCluster // until its LocalCluster reports it
 	}
 	r := kept
 	r.Namespace, r.Name = want.Namespace, want.Name // which differ if it was moved
@@ -199,15 +200,15 @@ func (b *Backend) load(want clusterSpec, held *statedir.Held) (*cluster, error) 
 	return c, nil
 }
 
-// release stops a cluster and lets go of it. Called with the lock.
+// release stops a cluster and releases its folder. Called with the lock.
 func (b *Backend) release(c *cluster) error {
 	delete(b.clusters, c.key)
 	delete(b.byUID, c.uid)
 	return b.unlocked(func() error { return errors.Join(c.close(), c.held.Release()) })
 }
 
-// drop forgets a cluster, whether it has been opened or not. One that others run,
-// wait for, or have run and not released is theirs.
+// drop deletes a cluster, whether it has been opened or not. One that another
+// process runs, waits for, or has run and not released belongs to that process.
 func (b *Backend) drop(which clusterSpec) error {
 	uid := which.UID
 	b.mu.Lock()
@@ -237,7 +238,7 @@ func (b *Backend) drop(which clusterSpec) error {
 	return b.unlocked(func() error { return b.dropIdle(uid) })
 }
 
-// dropIdle forgets a cluster that does not run here.
+// dropIdle deletes a cluster that does not run here.
 func (b *Backend) dropIdle(uid types.UID) error {
 	held, err := b.dir.Take(string(uid), false)
 	if errors.Is(err, statedir.ErrNone) {

@@ -78,8 +78,8 @@ func (p *panickingClock) Now() time.Time {
 	return p.RealClock.Now()
 }
 
-// TestBackendWorksAfterAnyPanic lets each call of the clock panic, on the way of a
-// machine: no lock stays held, and another machine starts.
+// TestBackendWorksAfterAnyPanic lets each call of the clock panic during the start
+// of a machine: no lock stays held, and another machine starts.
 func TestBackendWorksAfterAnyPanic(t *testing.T) {
 	t.Parallel()
 	for at := int64(1); ; at++ {

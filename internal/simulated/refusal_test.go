@@ -27,7 +27,7 @@ func with(files []bootstrapv1.File, path string, content []byte) []bootstrapv1.F
 	return append(without(files, path), bootstrapv1.File{Path: path, Content: string(content)})
 }
 
-// slug makes a sentence the name of a machine.
+// slug converts a sentence to the name of a machine.
 func slug(sentence string) string {
 	return "m-" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {

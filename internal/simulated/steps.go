@@ -37,15 +37,15 @@ type waiting struct {
 func (w *waiting) Error() string { return w.err.Error() }
 func (w *waiting) Unwrap() error { return w.err }
 
-// broken is an error of the simulation itself, which says nothing of what the
-// machine was asked to do: the step is tried again when somebody asks.
+// broken is an error of the simulation itself, which is no result of the machine's
+// user data: the step is retried at the next call.
 type broken struct{ err error }
 
 func (b *broken) Error() string { return b.err.Error() }
 func (b *broken) Unwrap() error { return b.err }
 
-// advance lets a machine do the steps that are due, and tells whether it got
-// further.
+// advance lets a machine do the steps that are due, and reports whether it
+// proceeded.
 func (c *cluster) advance(m *machine) (moved bool, err error) {
 	for !m.finished() {
 		if m.off() || m.next() == stepBoot && (m.has(infrav1.MachineFaultNeverBoots) || c.has(infrav1.ClusterFaultMachinesNeverBoot)) {
@@ -86,8 +86,8 @@ func (c *cluster) advance(m *machine) (moved bool, err error) {
 		}
 		err = c.refresh()
 		if step == stepKubeadm {
-			// What was found good must not be looked at again after a restart,
-			// when traces of the machine itself may stand in its way. All later
+			// What has passed kubeadm's checks must not be checked again after a
+			// restart, when traces of the machine itself may fail them. All later
 			// steps can be done twice.
 			err = errors.Join(err, c.note(), c.noteMachine(m, false))
 		}
@@ -98,7 +98,8 @@ func (c *cluster) advance(m *machine) (moved bool, err error) {
 	return moved, nil
 }
 
-// patient notes what a machine waits for, and says whether it goes on to.
+// patient records what a machine waits for, and reports whether it continues to
+// wait.
 func (c *cluster) patient(m *machine, w *waiting, now time.Time) bool {
 	if m.Until.IsZero() {
 		m.Until = now.Add(w.limit)
@@ -217,11 +218,11 @@ func (c *cluster) join(m *machine) error {
 	return nil
 }
 
-// startEtcd makes the machine's etcd a member.
+// startEtcd adds the machine's etcd as a member.
 func (c *cluster) startEtcd(m *machine) error {
 	e := c.members.Load()
 	if e == nil {
-		return nil // it is elsewhere
+		return nil // it is external
 	}
 	peer, client := bootstrap.PeerURL(m.Address), bootstrap.ClientURL(m.Address)
 	if m.Role == founder {
@@ -250,7 +251,7 @@ func (c *cluster) startAPIServer(m *machine) error {
 			return err
 		}
 	}
-	// The step counts as done from here on: its pods say so.
+	// The step counts as done from here on: its pods report it.
 	m.Steps++
 	defer func() { m.Steps-- }()
 	return c.syncPods(m)
@@ -310,7 +311,7 @@ func (c *cluster) clusterConfig() (*kubeadm.Documents, error) {
 // components are the static pods of a machine whose processes have started.
 func (c *cluster) components(m *machine) []string {
 	if !m.did(stepNode) {
-		return nil // there is no kubelet that could report them
+		return nil // no kubelet could report them yet
 	}
 	all := bootstrap.Components(c.record.External)
 	return slices.DeleteFunc(all, func(component string) bool {

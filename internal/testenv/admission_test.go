@@ -163,7 +163,7 @@ func TestOnlyWarningsThatHelpReachTheUser(t *testing.T) {
 	}
 }
 
-// heard is a client with the warnings that it is given.
+// heard is a client with the warnings that it receives.
 func heard(t *testing.T, env *testenv.Env) (client.Client, *warnings) {
 	t.Helper()
 	cfg, said := rest.CopyConfig(env.Config), &warnings{}
@@ -175,7 +175,7 @@ func heard(t *testing.T, env *testenv.Env) (client.Client, *warnings) {
 	return c, said
 }
 
-// warnings are those of the calls made so far.
+// warnings are those of the calls so far.
 type warnings struct{ texts []string }
 
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }

@@ -23,7 +23,7 @@ import (
 )
 
 // manifold is a Certificate with fields that Capstan does not act on, and with some
-// that cert-manager does not know either.
+// that cert-manager does not have either.
 const manifold = `
 apiVersion: cert-manager.io/v1
 kind: Certificate
@@ -50,7 +50,7 @@ func TestFieldsOfCertificatesThatAreNotHonouredAreKept(t *testing.T) {
 	obj := &unstructured.Unstructured{}
 	raw, err := yaml.YAMLToJSON([]byte(manifold))
 	if err == nil {
-		err = obj.UnmarshalJSON(raw) // which tells integers from other numbers
+		err = obj.UnmarshalJSON(raw) // which distinguishes integers from other numbers
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +81,8 @@ func TestFieldsOfCertificatesThatAreNotHonouredAreKept(t *testing.T) {
 }
 
 // TestDefinitionsOfCertManagersOwnAreLeftAlone has a plane started without
-// certificates, then with them, and then once more after cert-manager's definition
-// was put in the place of ours.
+// certificates, then with them, and then again after cert-manager's definition has
+// replaced ours.
 func TestDefinitionsOfCertManagersOwnAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)

@@ -36,7 +36,7 @@ spec:
 	managed = core + "kind: Cluster\nmetadata: {name: some}\nspec: {topology: {classRef: {name: class}, version: 1.34.1}}\n"
 )
 
-// newClass makes a class, which is ready when this returns.
+// newClass creates a class, which is ready when this returns.
 func newClass(t *testing.T, env *testenv.Env) *unstructured.Unstructured {
 	t.Helper()
 	for _, text := range []string{hosts, host, controls, someClass} {
@@ -114,8 +114,8 @@ func TestClassesThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// TestAClassTellsWhatIsWrongUntilItIsPutRight: nothing but the watch of its
-// template wakes it.
+// TestAClassTellsWhatIsWrongUntilItIsPutRight: only the watch of its template
+// triggers the reconcile.
 func TestAClassTellsWhatIsWrongUntilItIsPutRight(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)

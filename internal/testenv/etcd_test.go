@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// The etcd of one plane serves as the external one of another: they do not see
-// each other's objects, because their prefixes differ.
+// The etcd of one plane is the external one of another: they do not see each
+// other's objects, because their prefixes differ.
 func TestPlanesShareAnEtcdByPrefix(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 2)
@@ -105,7 +105,7 @@ func TestAnExternalEtcdIsReachedByTLS(t *testing.T) {
 	}
 }
 
-// startEtcd runs an etcd that wants certificates from its clients.
+// startEtcd runs an etcd that requires certificates from its clients.
 func startEtcd(t *testing.T, dir string, keys pki.Folder) string {
 	t.Helper()
 	cfg := embed.NewConfig()

@@ -29,7 +29,8 @@ const (
 	// itself stays in sight.
 	logLines       = 50
 	conditionLines = 80
-	// reportTimeout is how long a plane that may be the fault is asked for objects.
+	// reportTimeout is the timeout for reading objects from a plane that may be the
+	// fault.
 	reportTimeout = 10 * time.Second
 )
 

@@ -29,7 +29,7 @@ func Kind(group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// Define installs a Kind until the test ends. Objects of it can be made a moment
+// Define installs a Kind until the test ends. Objects of it can be created a moment
 // later.
 func (e *Env) Define(t testing.TB, kind *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()

@@ -2,8 +2,8 @@
 
 package testenv_test
 
-// defaultExchanges make one of each built-in kind that people write, with little
-// said: the rest is filled by the server.
+// defaultExchanges create one of each built-in kind that users write, with few
+// fields: the server sets the rest.
 var defaultExchanges = []exchange{
 	{name: "default a Deployment", method: "POST", path: "/apis/apps/v1/namespaces/like/deployments?dryRun=All", contentType: yamled, body: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: 'x:1', ports: [{containerPort: 80}], livenessProbe: {httpGet: {port: 80}}, readinessProbe: {exec: {command: [ls]}}, env: [{name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}], resources: {limits: {cpu: 100m}}, lifecycle: {preStop: {httpGet: {port: 80}}}}], initContainers: [{name: i, image: 'x'}], volumes: [{name: a}, {name: b, secret: {secretName: s}}, {name: c, configMap: {name: m}}, {name: d, hostPath: {path: /x}}, {name: e, downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}, {name: f, projected: {sources: [{serviceAccountToken: {path: t}}]}}], serviceAccountName: s}}}}`},
 	{name: "default a Deployment that is recreated", method: "POST", path: "/apis/apps/v1/namespaces/like/deployments?dryRun=All", contentType: yamled, body: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 0, strategy: {type: Recreate}, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {hostNetwork: true, containers: [{name: c, image: 'x@sha256:0000000000000000000000000000000000000000000000000000000000000000', ports: [{containerPort: 80}]}]}}}}`},

@@ -25,7 +25,7 @@ var everywhere = []difference{
 	{regexp.MustCompile(`^\.body\.items\[\d+\]\.metadata\.managedFields$`), "nobody manages the fields of what all clusters have alike"},
 }
 
-// exchanges are made in this order.
+// exchanges are sent in this order.
 var exchanges = []exchange{
 	{name: "create a namespace", method: "POST", path: "/api/v1/namespaces", body: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"like"}}`},
 	{name: "discover the core", method: "GET", path: "/api/v1"},
@@ -55,7 +55,8 @@ var exchanges = []exchange{
 	{name: "discover the core at once", method: "GET", path: "/api", accept: aggregated},
 	{name: "discover all at once", method: "GET", path: "/apis", accept: aggregated},
 
-	// Roles that every cluster has: internal/simulated/apiserver/born/objects.jsonl.
+	// Default roles of every cluster:
+	// internal/simulated/apiserver/born/objects.jsonl.
 	{name: "list roles", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterroles" + born},
 	{name: "list bindings", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings" + born},
 	{name: "list roles of namespaces", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/roles" + born},

@@ -26,11 +26,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// exchange is one request that a simulated cluster and an API server answer
-// alike, but for what differs: a path in the answer, and why it is another.
+// exchange is one request that a simulated cluster and an API server answer alike,
+// except for what differs: a path in the answer, and the reason.
 type exchange struct {
 	name, method, path, contentType, accept, body string
-	until                                         int // a code that comes only after a while
+	until                                         int // a code that is returned only after a while
 	differs                                       map[string]string
 }
 
@@ -41,9 +41,9 @@ type difference struct {
 }
 
 // TestASimulatedClusterAnswersAsAnAPIServerDoes sends the same requests to the
-// management plane's API server and to that of a simulated cluster, one after
-// the other, and compares each answer. Names that are made up, versions and
-// times are not compared.
+// management plane's API server and to that of a simulated cluster, one after the
+// other, and compares each answer. Generated names, versions and times are not
+// compared.
 func TestASimulatedClusterAnswersAsAnAPIServerDoes(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -114,8 +114,8 @@ func simulatedCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL, BearerToken: "abcdef.0123456789abcdef", QPS: -1}
 }
 
-// ask sends the request, and gives the answer with its code and kind. What it
-// continues is the answer before it.
+// ask sends the request, and returns the answer with its code and kind. It
+// continues the list of the answer before it.
 func (x exchange) ask(t *testing.T, cfg *rest.Config, before map[string]any) map[string]any {
 	t.Helper()
 	hc, err := rest.HTTPClientFor(cfg)
@@ -166,7 +166,7 @@ func decoded(raw []byte) any {
 	return docs
 }
 
-// continued puts into a request what the answer before it said: {continue}, the
+// continued inserts values of the answer before it into a request: {continue}, the
 // token of a list, or {version}, that of an object or a list.
 func continued(text string, before map[string]any) string {
 	body, _ := before["body"].(map[string]any)
@@ -174,7 +174,7 @@ func continued(text string, before map[string]any) string {
 	return strings.NewReplacer("{continue}", fmt.Sprint(meta["continue"]), "{version}", fmt.Sprint(meta["resourceVersion"]), "{uid}", fmt.Sprint(meta["uid"])).Replace(text)
 }
 
-// unlike are the fields that hold a made up name, a version or a time.
+// unlike are the fields that hold a generated name, a version or a time.
 var unlike = []string{"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime", "continue", "storageVersionHash", "selfLink"}
 
 var madeUp = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|gen-[a-z0-9]{5}|current: [0-9]+|127.0.0.1:[0-9]+|^[0-9]+m?s$`)
@@ -220,9 +220,9 @@ func normalColumns(v any) any {
 	return v
 }
 
-// normalManagers sorts the managers of an object by name. A server sorts them
-// by the second in which each wrote, and by name within one: which of two that
-// follow each other is first says when the requests came, not who answers.
+// normalManagers sorts the managers of an object by name. A server sorts them by
+// the second in which each wrote, and by name within one: the order of two
+// consecutive ones depends on the time of the requests, not on the server.
 func normalManagers(v any) any {
 	list, ok := v.([]any)
 	if !ok {

@@ -76,7 +76,7 @@ type kindAt struct {
 	old, new dynamic.ResourceInterface
 }
 
-// try repeats what another write came between: the plane's own controllers know
+// try repeats what conflicts with another write: the plane's own controllers handle
 // deletions.
 func (k kindAt) try(do func() (*unstructured.Unstructured, error)) (obj *unstructured.Unstructured) {
 	k.Helper()
@@ -110,13 +110,13 @@ func (k kindAt) apply(c dynamic.ResourceInterface, manager string, obj *unstruct
 	})
 }
 
-// TestEveryKindIsWrittenAtItsOldVersions goes through all that clients do. What says
-// the same again, in whichever way and at whichever version, is no change.
+// TestEveryKindIsWrittenAtItsOldVersions goes through all that clients do. A
+// repeated write of the same content, in any form and at any version, is no change.
 func TestEveryKindIsWrittenAtItsOldVersions(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
-	startOn(t, dir, "--providers=local") // whose kinds have no old version: nobody else writes
+	startOn(t, dir, "--providers=local") // whose kinds have no old version: there are no other writers
 	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -252,8 +252,8 @@ func removed(k kindAt) {
 	})
 }
 
-// TestAnObjectThatNoNewSchemaAllowsIsRefused: the error names the field to who sends
-// it, and nothing is stored of it.
+// TestAnObjectThatNoNewSchemaAllowsIsRefused: the error names the field to the
+// client, and nothing of the object is stored.
 func TestAnObjectThatNoNewSchemaAllowsIsRefused(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)

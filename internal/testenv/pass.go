@@ -40,7 +40,7 @@ const (
 // entered maps the name of each running top-level test to its pass.
 var entered sync.Map
 
-// OwnPlanes declares that a test runs up to n planes of its own at the same time, and
+// OwnPlanes declares that a test runs up to n separate planes at the same time, and
 // waits until the machine has room for them. A test calls it first, before it does
 // anything else. The room is released when the test ends.
 func OwnPlanes(t testing.TB, n int) {

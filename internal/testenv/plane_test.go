@@ -35,7 +35,7 @@ func startOn(t *testing.T, dir string, flags ...string) *testenv.Process {
 	return p
 }
 
-// startFails starts a plane on dir and returns why it did not come up.
+// startFails starts a plane on dir and returns why it did not start.
 func startFails(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	p, err := testenv.Up(t, append([]string{"--data-dir=" + dir, anyPort}, flags...)...)
@@ -106,7 +106,7 @@ func TestNothingIsLostByAStopOrACrash(t *testing.T) {
 	}
 }
 
-// stack begins the trace of a goroutine; its name alone stands in messages too.
+// stack is the start of a goroutine's trace; its name alone is in messages too.
 var stack = regexp.MustCompile(`goroutine [0-9]+ \[`)
 
 func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
@@ -244,7 +244,8 @@ func TestAPlaneSaysWhyItCannotStart(t *testing.T) {
 	}
 }
 
-// damage lets a plane write its data and then overwrites the middle of a file.
+// damage runs a plane until it has written its data and then overwrites the middle
+// of a file.
 func damage(t *testing.T, dir, pattern string) {
 	t.Helper()
 	p := startOn(t, dir)

@@ -78,7 +78,7 @@ func (f *fleet) client(name string) (client.Client, *kubernetes.Clientset) {
 	return env.Client, c
 }
 
-// members are the names of the planes that one of them knows, who leads first.
+// members are the names of the planes that one of them lists, the leader first.
 func (f *fleet) members(ctx context.Context, asked string) (names []string, err error) {
 	_, c := f.client(asked)
 	b, err := c.RESTClient().Get().AbsPath("/capstan/members").DoRaw(ctx)
@@ -112,7 +112,7 @@ func (f *fleet) knows(asked string, want ...string) {
 	})
 }
 
-// status wants "capstan status" at one plane to show all three, and who leads.
+// status checks that "capstan status" at one plane shows all three, and the leader.
 func (f *fleet) status(asked, leads string) {
 	f.Helper()
 	out, err := exec.CommandContext(f.Context(), testenv.Binary(f), "status", "--data-dir="+f.dirs[asked]).Output()
@@ -129,10 +129,10 @@ func (f *fleet) status(asked, leads string) {
 	}
 }
 
-const burst = 25 // more than a plane makes before it is killed
+const burst = 25 // more than a plane creates before it is killed
 
-// deploy makes what the controllers of a plane turn into something else: Certificates
-// into Secrets, and Deployments into ReplicaSets and Pods.
+// deploy creates what the controllers of a plane turn into other objects:
+// Certificates into Secrets, and Deployments into ReplicaSets and Pods.
 func (f *fleet) deploy(c client.Client) {
 	f.Helper()
 	issuer := &certmanagerv1.Issuer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own"}}
@@ -231,7 +231,7 @@ func TestPlanesShareAStore(t *testing.T) {
 	kept(t, f.dirs["c"], "after-all")
 }
 
-// complete waits until all of a burst is there, and wants each once.
+// complete waits until all of a burst exists, and checks that each exists once.
 func (f *fleet) complete(c client.Client, issued *issued) {
 	f.Helper()
 	testenv.Eventually(f, func() error {

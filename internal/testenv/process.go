@@ -17,8 +17,8 @@ import (
 // between.
 const ServiceEndpoints = "capstan.dev/test-endpoints"
 
-// Foreign starts an API server that knows nothing of Capstan, until the test ends. It
-// asks webhooks of Services whose endpoints are annotated.
+// Foreign starts an API server without Capstan, until the test ends. It calls
+// webhooks of Services whose endpoints are annotated.
 func Foreign(t testing.TB) *Env {
 	t.Helper()
 	startsPlanes(t)
@@ -38,9 +38,9 @@ func Foreign(t testing.TB) *Env {
 	return env
 }
 
-// Manager starts capstan-manager with nothing but the given environment, and does not
-// wait until it is ready. What it logs goes to log. The test kills it at its end if it
-// has not ended it.
+// Manager starts capstan-manager with only the given environment, and does not wait
+// until it is ready. Its logs go to log. The test kills it at its end if it has not
+// ended it.
 func Manager(t testing.TB, env []string, log io.Writer, flags ...string) *Process {
 	t.Helper()
 	p, err := process.Run(Program(t, "capstan-manager"), env, log, flags...)
@@ -52,7 +52,7 @@ func Manager(t testing.TB, env []string, log io.Writer, flags ...string) *Proces
 }
 
 // ownMachines keeps the simulated machines of a plane in its data directory, unless
-// a flag says otherwise: those of a user are not for tests.
+// a flag sets another: those of a user are not for tests.
 func ownMachines(flags []string) (more []string) {
 	for _, f := range flags {
 		switch name, value, _ := strings.Cut(f, "="); name {

@@ -63,8 +63,8 @@ func released(t *testing.T, archive string) map[string][]byte {
 	}
 }
 
-// variables gives every variable of a template without a default a value that may
-// stand where it does.
+// variables returns a valid value for every variable of a template without a
+// default.
 func variables(name string) (string, bool) {
 	switch {
 	case strings.HasSuffix(name, "_COUNT"), strings.HasSuffix(name, "_SIZE"):
@@ -89,8 +89,8 @@ func variables(name string) (string, bool) {
 	return "dummy", true
 }
 
-// objectsOf are those of a template in a namespace. Their Clusters are paused: what
-// controllers would change in them is not what is looked at.
+// objectsOf are those of a template in a namespace. Their Clusters are paused: the
+// test is not about what controllers would change in them.
 func objectsOf(t *testing.T, files map[string][]byte, name, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	o := clusterctl.GenerateOptions{
@@ -134,8 +134,8 @@ var applies = map[string]func(context.Context, dynamic.ResourceInterface, *unstr
 	"by the client": kubectlApply,
 }
 
-// kubectlApply does what kubectl does with a custom resource: a patch from what was
-// applied last, what is to be applied and what is there.
+// kubectlApply does what kubectl does with a custom resource: a patch from the last
+// applied, the new and the live object.
 func kubectlApply(ctx context.Context, c dynamic.ResourceInterface, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied, err := json.Marshal(obj)
 	if err != nil {
@@ -167,8 +167,8 @@ func kubectlApply(ctx context.Context, c dynamic.ResourceInterface, obj *unstruc
 	return c.Patch(ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-client-side-apply"})
 }
 
-// TestTemplatesOfProvidersAreAppliedTwice: whoever applies the same again changes
-// nothing, in whichever form the API shows what was applied.
+// TestTemplatesOfProvidersAreAppliedTwice: another apply of the same objects
+// changes nothing, in any form in which the API returns what was applied.
 func TestTemplatesOfProvidersAreAppliedTwice(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -241,7 +241,7 @@ func appliedTwice(t *testing.T, env *testenv.Env, objs []*unstructured.Unstructu
 		return all.Resource(m.Resource), nil
 	}
 	for _, obj := range objs {
-		testenv.Eventually(t, func() error { // definitions may have just been made, and classes not been looked at
+		testenv.Eventually(t, func() error { // definitions may be new, and classes not reconciled yet
 			c, err := of(obj)
 			if err == nil {
 				_, err = apply(t.Context(), c, obj)

@@ -48,7 +48,7 @@ func TestKindsOfOthersDoNotDelayTheCollectorAtAStart(t *testing.T) {
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	// A machine that is busy enough may be late by itself, but not each time.
+	// A machine that is busy enough may be late without a fault, but not each time.
 	for starts := 1; ; starts++ {
 		if err := os.Remove(datadir.Dir(dir).Log()); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestSocketsOfAKilledPlaneAreSwept(t *testing.T) {
 	}
 }
 
-// synced waits until the garbage collector has said that it knows all kinds.
+// synced waits until the garbage collector has logged that it has all kinds.
 func synced(t *testing.T, dir string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {

@@ -184,7 +184,7 @@ func TestServiceAccountsHaveTokensThatWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, func() error { // the controller makes it
+	testenv.Eventually(t, func() error { // the controller creates it
 		_, err := clients.CoreV1().ServiceAccounts(env.Namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err
 	})

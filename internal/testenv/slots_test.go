@@ -48,7 +48,7 @@ func TestSlotsHoldsOtherTestsBack(t *testing.T) {
 // freeSlots counts the slots that no test holds.
 func freeSlots(t *testing.T, count int) (free int) {
 	t.Helper()
-	held, err := slots(0, count) // makes the folder
+	held, err := slots(0, count) // creates the folder
 	if err != nil || len(held) != 0 {
 		t.Fatalf("%d slots, %v, want none", len(held), err)
 	}

@@ -66,9 +66,9 @@ type Env struct {
 	Namespace string
 }
 
-// waitingTests is how many tests may wait for planes of their own at the same time. Tests
-// that wait must not use up -parallel: the subtests of a test that has planes need it, and
-// the planes are released only after them.
+// waitingTests is how many tests may wait for separate planes at the same time.
+// Tests that wait must not use up -parallel: the subtests of a test that has planes
+// need it, and the planes are released only after them.
 const waitingTests = 1000
 
 // Main runs the tests of a package and stops the plane that they started. Tests wait for a

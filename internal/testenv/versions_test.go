@@ -200,7 +200,7 @@ func TestFieldsAreOwnedAcrossVersions(t *testing.T) {
 	}
 }
 
-// reviews and conversions in memory are what a plane says that it has made.
+// converted returns the conversions that a plane reports, in reviews and in memory.
 func converted(t *testing.T, metrics string) (reviews, inMemory int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+metrics+"/metrics", nil)
@@ -281,7 +281,7 @@ func TestOnlyWhoUsesAnOldVersionPaysForIt(t *testing.T) {
 }
 
 // TestManagedFieldsSurviveAConverterThatIsAway has a definition name a converter
-// that nobody answers for, in the middle of writes.
+// that does not exist, in the middle of writes.
 func TestManagedFieldsSurviveAConverterThatIsAway(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -336,7 +336,7 @@ func TestManagedFieldsSurviveAConverterThatIsAway(t *testing.T) {
 }
 
 // TestEveryKindIsReadAtItsOldVersions goes through the whole of an API server: the
-// schema of the old version must have each field that a conversion makes.
+// schema of the old version must have each field that a conversion sets.
 func TestEveryKindIsReadAtItsOldVersions(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)

@@ -26,7 +26,7 @@ const (
 	// long that takes a core of 2 GHz without instructions for SHA-256.
 	calibrationBytes = 4 << 20
 	calibrationTime  = 25 * time.Millisecond
-	// maxSlowdown bounds what a machine that is out of memory can make tests wait.
+	// maxSlowdown bounds how much a machine that is out of memory can delay tests.
 	maxSlowdown = 20
 )
 

@@ -26,9 +26,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// TestWebhooksAnswerBeforeDefinitionsAreWritten has somebody who is asked of
-// every change of a definition look whether the plane's webhooks answer: what a
-// definition says of its versions may need them.
+// TestWebhooksAnswerBeforeDefinitionsAreWritten registers a webhook for
+// definitions, which checks at each change whether the plane's webhooks answer: the
+// versions in a definition may need them.
 func TestWebhooksAnswerBeforeDefinitionsAreWritten(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -60,8 +60,8 @@ func TestWebhooksAnswerBeforeDefinitionsAreWritten(t *testing.T) {
 	}
 }
 
-// TestWebhooksOfAProviderThatNoLongerRunsAreTakenAway starts a plane that ran
-// all providers with one of them: nobody is left to admit the others' objects.
+// TestWebhooksOfAProviderThatNoLongerRunsAreTakenAway starts a plane that ran all
+// providers with one of them: no webhook is left to admit the others' objects.
 func TestWebhooksOfAProviderThatNoLongerRunsAreTakenAway(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
@@ -112,8 +112,8 @@ func definition(t *testing.T, c client.Client) *unstructured.Unstructured {
 	return crd
 }
 
-// askOfDefinitions has the API server ask for leave to change a definition, and
-// gives what look said each time.
+// askOfDefinitions has the API server call a webhook before it changes a
+// definition, and returns the results of look.
 func askOfDefinitions(t *testing.T, c client.Client, look func(context.Context) error) <-chan error {
 	t.Helper()
 	looks := make(chan error, 100)
@@ -148,8 +148,8 @@ func askOfDefinitions(t *testing.T, c client.Client, look func(context.Context) 
 	return looks
 }
 
-// answers says whether a webhook shows a certificate that the API server
-// believes, and speaks, before ctx ends: who asked waits no longer than that.
+// answers returns an error unless a webhook shows a certificate that the API server
+// trusts, and answers, before ctx ends: the caller waits no longer than that.
 func answers(ctx context.Context, hook admissionregistrationv1.WebhookClientConfig) error {
 	pool := x509.NewCertPool()
 	u, err := url.Parse(*hook.URL)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversions is what the tests of all conversions share: properties
-// that each of them has, whatever the objects, and golden pairs.
+// Package conversions is what the tests of all conversions share: properties that
+// each of them has, for all objects, and golden pairs.
 package conversions
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 // rounds is how many objects of each kind a property is tried on. The peer test
-// tries many more; here a fault shall show in a second.
+// tries many more; here a fault must show in a second.
 const rounds = 50
 
 // Lookup finds one version for each group.
@@ -32,10 +32,9 @@ func Lookup(gk schema.GroupKind) (string, error) {
 	return schema.GroupVersion{Group: gk.Group, Version: "v1beta2"}.String(), nil
 }
 
-// HubComesBack holds what the annotation is for: an old client that reads
-// an object and writes it back changes nothing of what it cannot see. settle
-// makes of an object one that a hub may hold and that keeps clear of what is
-// lost on purpose.
+// HubComesBack checks the purpose of the annotation: an old client that reads an
+// object and writes it back changes nothing of what it cannot see. settle changes
+// an object to one that a hub may hold and that avoids what is lost on purpose.
 func HubComesBack(t *testing.T, kinds []rules.Kind, settle func(kind string, hub map[string]any)) {
 	for _, k := range kinds {
 		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
@@ -65,8 +64,8 @@ func HubComesBack(t *testing.T, kinds []rules.Kind, settle func(kind string, hub
 	}
 }
 
-// OldSourceStays also looks for a panic in whatever clients may send,
-// and for annotations that go where nobody expects them.
+// OldSourceStays also checks for a panic with anything that clients may send, and
+// for annotations in unexpected places.
 func OldSourceStays(t *testing.T, kinds []rules.Kind) {
 	for _, k := range kinds {
 		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
@@ -75,7 +74,7 @@ func OldSourceStays(t *testing.T, kinds []rules.Kind) {
 				old := decoded(t, fuzzed.New(seed).Object(reflect.TypeOf(k.NewOld()).Elem(), k.Old), k.NewOld())
 				other := decoded(t, fuzzed.New(seed+rounds).Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub), k.NewHub())
 				if shown, err := k.Down(other, Lookup); err == nil && seed%2 == 0 {
-					// The annotation of quite another object, as somebody copied it.
+					// The annotation of a different object, as a user may copy it.
 					old.(metav1.Object).SetAnnotations(shown.(metav1.Object).GetAnnotations())
 				}
 				before := old.DeepCopyObject()
@@ -97,9 +96,9 @@ func OldSourceStays(t *testing.T, kinds []rules.Kind) {
 	}
 }
 
-// BareObjects converts objects that have nothing but their kind: field
-// management prunes them to what a manager owns, at times to nothing. The answer
-// must have metadata, or a server-side apply fails.
+// BareObjects converts objects that have only their kind: field management prunes
+// them to what a manager owns, at times to nothing. The answer must have metadata,
+// or a server-side apply fails.
 func BareObjects(t *testing.T, kinds []rules.Kind) {
 	for _, k := range kinds {
 		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
@@ -121,10 +120,10 @@ func BareObjects(t *testing.T, kinds []rules.Kind) {
 	}
 }
 
-// Golden keeps for each kind what a hub with every field set looks like at
-// the older version, in testdata, and demands that it comes back from there. A
-// change of such a file is a change of the wire. UPDATE_GOLDEN=1 writes them.
-// hubs is the folder of the golden objects of the hub.
+// Golden keeps for each kind the form of a hub with every field set at the older
+// version, in testdata, and checks that it converts back from there. A change of
+// such a file is a change of the wire format. UPDATE_GOLDEN=1 writes them. hubs is
+// the folder of the golden objects of the hub.
 func Golden(t *testing.T, kinds []rules.Kind, hubs string) {
 	for _, k := range kinds {
 		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {

@@ -28,8 +28,8 @@ func TestAnApplyIsForetold(t *testing.T) {
 	run(t, o)
 }
 
-// busy is a server where others write just before a writer does: they take
-// managedFields away before an apply, and annotate before these are written anew.
+// busy is a server where others write just before a writer does: they remove
+// managedFields before an apply, and annotate before these are recorded again.
 type busy struct {
 	differ.Server
 	requests int
@@ -62,7 +62,7 @@ func TestWhoWritesInBetweenOnlyInterrupts(t *testing.T) {
 	run(t, o)
 }
 
-// options are those of a short run, or of what the environment asks for.
+// options are those of a short run, or those in the environment.
 func options(t *testing.T, steps int) differ.Options {
 	t.Helper()
 	o := differ.Options{Namespace: "default", Seed: 1, Steps: steps, Owner: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "11111111-1111-1111-1111-111111111111"}}

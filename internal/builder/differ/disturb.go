@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// disturb does as others do to the object: nothing, or one or two things. It
-// says what.
+// disturb changes the object as other writers do: not at all, or once or twice. It
+// returns what it did.
 func (l *life) disturb(ctx context.Context) string {
 	did := []string{"undisturbed"}
 	for n := pick(l.r, 0, 0, 1, 1, 2); n > 0; n-- {

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// Knots is the name of the CRD of a kind made of everything that makes
-// server-side apply difficult. No webhook serves it; v1 is stored.
+// Knots is the name of the CRD of a kind with everything that makes server-side
+// apply difficult. No webhook serves it; v1 is stored.
 const Knots = "knots.differ.capstan.dev"
 
 const knotSchema = `{"type":"object","properties":{
@@ -91,7 +91,7 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return out, nil
 }
 
-// Wanted is what a topology wants of an object of one of its kinds.
+// Wanted is the desired state of a topology for an object of one of its kinds.
 func Wanted(kind string) map[string]any { return runtime.DeepCopyJSON(topologyKinds[kind].base) }
 
 // subjects are all kinds, the invented one first. owner is the owner reference
@@ -142,8 +142,8 @@ func below(path string, edits map[string][]any) map[string][]any {
 	return out
 }
 
-// edits reads lines of a path and the values, separated by two blanks, that
-// may stand there; - stands for none.
+// edits reads lines of a path and the values, separated by two blanks, that it may
+// have; - means none.
 func edits(lines string) map[string][]any {
 	out := map[string][]any{}
 	for line := range strings.Lines(strings.TrimSpace(lines)) {

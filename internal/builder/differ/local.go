@@ -30,7 +30,7 @@ type Local struct {
 	version int
 }
 
-// NewLocal makes a Local that serves some kinds.
+// NewLocal creates a Local that serves some kinds.
 func NewLocal(crds []*apiextensionsv1.CustomResourceDefinition) (*Local, error) {
 	l := &Local{kinds: map[string]*localKind{}, objects: map[string]*unstructured.Unstructured{}}
 	for _, crd := range crds {
@@ -94,7 +94,7 @@ type call struct {
 	stored *unstructured.Unstructured // nil if it is not there
 }
 
-// next is the object that a write asks for, in any version, not yet admitted.
+// next is the object that a write requests, in any version, not yet admitted.
 func (c *call) next(r Request) (runtime.Object, int, error) {
 	manager := c.query.Get("fieldManager")
 	if manager == "" {
@@ -156,7 +156,7 @@ func (c *call) apply(manager string) (runtime.Object, int, error) {
 	}
 }
 
-// admit brings an object to the form that is stored, or refuses it.
+// admit converts an object to the form that is stored, or refuses it.
 func (c *call) admit(next runtime.Object) (*unstructured.Unstructured, error) {
 	hub, err := c.kind.ConvertToVersion(next, c.kind.hub.GroupVersion())
 	if err != nil {

@@ -76,11 +76,11 @@ func (k *localKind) store(crd *apiextensionsv1.CustomResourceDefinition, v apiex
 	return err
 }
 
-// Convert makes localKind a converter, with the two functions below.
+// Convert implements a converter, with the two functions below.
 func (k *localKind) Convert(_, _, _ any) error { return nil }
 
-// ConvertToVersion changes nothing but the version: to drop nulls here, in the
-// middle of a merge, would lose items of maps, as it does not in a server.
+// ConvertToVersion changes only the version: to drop nulls here, in the middle of a
+// merge, would lose items of maps, as it does not in a server.
 func (k *localKind) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
 	out := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(in.(*unstructured.Unstructured).Object)}
 	gvk := k.hub
@@ -96,19 +96,19 @@ func (k *localKind) ConvertFieldLabel(_ schema.GroupVersionKind, label, value st
 	return label, value, nil
 }
 
-// Default makes localKind a defaulter.
+// Default implements a defaulter.
 func (k *localKind) Default(o runtime.Object) {
 	defaulting.Default(o.(*unstructured.Unstructured).Object, k.structural)
 }
 
-// New makes localKind a creater.
+// New implements a creater.
 func (k *localKind) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
 	return u, nil
 }
 
-// coerce prunes what a schema does not know, but for metadata.
+// coerce prunes fields that a schema does not have, except metadata.
 func (k *localKind) coerce(u *unstructured.Unstructured) {
 	meta := u.Object["metadata"]
 	pruning.Prune(u.Object, k.structural, true)

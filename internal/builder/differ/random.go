@@ -13,7 +13,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// source makes random intents for one kind and changes them.
+// source generates random intents for one kind and changes them.
 type source interface {
 	make(r *rand.Rand) map[string]any
 	change(r *rand.Rand, from map[string]any) map[string]any
@@ -39,7 +39,7 @@ type byEdits struct {
 	edits map[string][]any
 }
 
-// gone stands for no value.
+// gone represents no value.
 type gone struct{}
 
 func (b byEdits) make(*rand.Rand) map[string]any { return runtime.DeepCopyJSON(b.base) }
@@ -73,7 +73,7 @@ func put(m map[string]any, path []string, value any) {
 	m[last] = runtime.DeepCopyJSONValue(value)
 }
 
-// bySchema makes anything that a schema of a spec allows, and some things that
+// bySchema generates anything that a schema of a spec allows, and some values that
 // it does not.
 type bySchema struct{ spec map[string]any }
 
@@ -161,7 +161,7 @@ func generateList(r *rand.Rand, s map[string]any, depth int) any {
 		if v == nil && s["x-kubernetes-list-type"] != nil && r.IntN(30) > 0 {
 			continue
 		}
-		name, _ := json.Marshal(v) // made of what encodes
+		name, _ := json.Marshal(v) // it consists of what encodes
 		if keys, ok := s["x-kubernetes-list-map-keys"].([]any); ok {
 			item, _ := v.(map[string]any)
 			if item == nil {

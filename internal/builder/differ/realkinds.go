@@ -2,8 +2,8 @@
 
 package differ
 
-// realKind is a kind of a topology: an intent such as a topology has, and what
-// may stand at some paths instead.
+// realKind is a kind of a topology: an intent such as a topology has, and other
+// values for some of its paths.
 type realKind struct {
 	base  map[string]any
 	edits map[string][]any

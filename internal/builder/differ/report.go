@@ -32,7 +32,7 @@ func (r *Report) fault(name string, e example) {
 	e.live, e.after = maps.Clone(e.live), maps.Clone(e.after)
 	delete(e.live, "status")
 	delete(e.after, "status")
-	text, _ := json.Marshal([]any{e.wanted, e.live}) // both came from JSON
+	text, _ := json.Marshal([]any{e.wanted, e.live}) // both were decoded from JSON
 	e.count, e.size = r.faults[name].count+1, len(text)
 	if have, ok := r.faults[name]; ok && have.size <= e.size {
 		have.count = e.count

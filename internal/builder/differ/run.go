@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
 )
 
-// Options say what lives where.
+// Options define a run.
 type Options struct {
 	Server    Server
 	Webhooks  bool // the server has webhooks for all kinds but the invented one
@@ -23,18 +23,18 @@ type Options struct {
 	Steps     int
 }
 
-// Manager is the manager whose applies are foretold.
+// Manager is the manager whose applies are predicted.
 const Manager = "capi-topology"
 
 const (
-	// An object lives for so many steps: long enough for several managers to
-	// have a share in it.
+	// An object exists for so many steps: long enough for several managers to own
+	// parts of it.
 	stepsOfALife = 40
 	// A random intent may be refused; after so many none of the kind is accepted.
 	attempts = 20
 )
 
-// Run lets objects live, one after the other, half of them of the invented kind.
+// Run tests objects one after the other, half of them of the invented kind.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	all, err := subjects(o.Owner)
 	if err != nil {

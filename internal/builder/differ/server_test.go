@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestAnApplyToAServerIsForetold says that the server in this process is none
-// of our imagination: a real one, with its webhooks and CEL rules, agrees.
+// TestAnApplyToAServerIsForetold shows that the server in this process is
+// realistic: a real one, with its webhooks and CEL rules, agrees.
 func TestAnApplyToAServerIsForetold(t *testing.T) {
 	env := testenv.Start(t)
 	crds, err := differ.CRDs()

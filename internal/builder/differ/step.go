@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
 )
 
-// try is one apply of an intent, and what was said of it before.
+// try is one apply of an intent, and the prediction before it.
 type try struct {
 	version int
 	wanted  map[string]any
@@ -29,8 +29,8 @@ func (t try) example(note any) example {
 	return example{wanted: t.wanted, live: t.live, after: t.after, note: fmt.Sprintf("%s; %v", t.did, note)}
 }
 
-// step has others interfere, changes the intent or not, says what an apply will
-// do, and applies.
+// step lets others interfere, changes the intent or not, predicts what an apply
+// will do, and applies.
 func (l *life) step(ctx context.Context) error {
 	t := try{did: l.disturb(ctx)}
 	next := l.wanted
@@ -57,7 +57,7 @@ func (l *life) step(ctx context.Context) error {
 		l.report.fault(l.sub.kind+": a live object is not read", t.example(t.verdict.Problem))
 		return nil
 	}
-	sent["metadata"].(map[string]any)["resourceVersion"] = resourceVersion(t.live) // refused if anybody wrote in between
+	sent["metadata"].(map[string]any)["resourceVersion"] = resourceVersion(t.live) // refused after another write in between
 	answer, code, err := l.apply(ctx, t.version, sent)
 	switch {
 	case err != nil:
@@ -84,15 +84,15 @@ func (l *life) step(ctx context.Context) error {
 	return nil
 }
 
-// interrupted notes that somebody wrote since the object was read, such as the
-// controllers of the server when they see that it is paused.
+// interrupted records that another client wrote since the object was read, such as
+// the controllers of the server when they see that it is paused.
 func (l *life) interrupted() {
 	l.seen = nil
 	l.report.Counts["interrupted"]++
 }
 
-// judge says what an apply will do. Of managedFields that were lost it writes ours
-// anew first, as a writer does; it is not ok if somebody wrote before.
+// judge predicts what an apply will do. If managedFields were lost it first records
+// ours again, as a writer does; it is not ok if another client wrote before.
 func (l *life) judge(ctx context.Context, t *try) (ok bool, err error) {
 	if t.verdict = t.in.Against(t.live, l.settled); t.verdict.Reason != intent.FieldsLost {
 		return true, nil
@@ -119,9 +119,9 @@ func (l *life) apply(ctx context.Context, version int, body map[string]any) (map
 	return l.send(ctx, version, Request{Method: http.MethodPatch, Type: asApply, Query: "force=true&fieldManager=" + Manager, Body: body})
 }
 
-// compare holds a verdict against what the apply did. A write that changes no
-// field of ours is none that we miss: it moves times in managedFields, or drops
-// what others had stored and nobody can read.
+// compare compares a prediction with what the apply did. A write that changes no
+// field of ours does not count: it moves times in managedFields, or drops what
+// others had stored and no client can read.
 func (l *life) compare(t try) {
 	l.report.Steps++
 	wrote := resourceVersion(t.after) != resourceVersion(t.live)
@@ -141,8 +141,8 @@ func (l *life) compare(t try) {
 	l.remains(t)
 }
 
-// foretell holds what was said of the outcome of an apply against the outcome,
-// where webhooks left it alone.
+// foretell compares the predicted result of an apply with the result, where
+// webhooks did not change it.
 func (l *life) foretell(t try) {
 	foretold, err := t.in.After(t.live, t.verdict)
 	if err != nil {
@@ -161,12 +161,12 @@ func (l *life) foretell(t try) {
 	}
 }
 
-// ours reports whether fields of the intent differ, or who owns them.
+// ours reports whether fields of the intent, or their owners, differ.
 func ours(in *intent.Intent, before, after map[string]any) bool {
 	return in.Against(before, nil).Reason != in.Against(after, nil).Reason || !reflect.DeepEqual(before["spec"], after["spec"])
 }
 
-// remains looks at what is said of fields that the intent lets go.
+// remains checks the prediction for fields that are no longer in the intent.
 func (l *life) remains(t try) {
 	if t.verdict.Removed == nil || t.verdict.Removed.Empty() {
 		return
@@ -184,8 +184,8 @@ func (l *life) remains(t try) {
 	l.report.Counts[fmt.Sprintf("let go, and all gone: %t", len(remains) == 0)]++
 }
 
-// settle applies once more what does not look applied, as a writer does, and
-// remembers the answer: after that it must look applied.
+// settle applies again what does not look applied, as a writer does, and keeps the
+// answer: after that it must look applied.
 func (l *life) settle(ctx context.Context, t try, sent map[string]any) error {
 	l.settled = nil
 	if t.in.Against(t.after, nil).Changed() {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fuzzed makes up objects of any API type as clients may send them:
-// every field there, absent, empty, zero or null, lists with duplicates,
-// durations with fractions, references that nobody can parse. It makes JSON
-// rather than values, as encoding a value loses the difference between nothing
-// and empty.
+// Package fuzzed generates objects of any API type as clients may send them: every
+// field present, absent, empty, zero or null, lists with duplicates, durations with
+// fractions, references that cannot be parsed. It generates JSON rather than
+// values, as encoding a value loses the difference between nothing and empty.
 package fuzzed
 
 import (
@@ -27,7 +26,7 @@ import (
 // longer than all that is done with it.
 const depth = 2
 
-// Maker makes up objects from a seed, the same ones each time.
+// Maker generates objects from a seed, the same ones each time.
 type Maker struct {
 	random *rand.Rand
 	path   []string
@@ -40,10 +39,11 @@ func New(seed uint64) *Maker {
 	return &Maker{random: rand.New(rand.NewPCG(seed, seed)), hit: map[string]bool{}, inside: map[reflect.Type]int{}}
 }
 
-// Hit says which fields were set so far, by paths such as spec.bootstrap.configRef.
+// Hit returns the fields that were set so far, by paths such as
+// spec.bootstrap.configRef.
 func (m *Maker) Hit() map[string]bool { return m.hit }
 
-// Object makes an object of a type, with the fields that every object has.
+// Object generates an object of a type, with the fields that every object has.
 func (m *Maker) Object(typ reflect.Type, gvk schema.GroupVersionKind) map[string]any {
 	obj, _ := m.structure(typ).(map[string]any)
 	obj["apiVersion"], obj["kind"] = gvk.GroupVersion().String(), gvk.Kind
@@ -157,7 +157,7 @@ func (m *Maker) field(typ reflect.Type, name string, obj map[string]any) {
 	}
 	absent := 3
 	if name == "spec" || name == "status" {
-		absent = 20 // without these there is nothing to look at
+		absent = 20 // without these there is nothing to check
 	}
 	if m.inside[within] >= depth || m.one(absent) {
 		return

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smalldisk gives a test a file system of its own that is soon full.
+// Package smalldisk gives a test a separate file system that is soon full.
 package smalldisk
 
 import (
@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownMounts marks the process that a test runs itself in again, where what it
-// mounts is nobody else's.
+// ownMounts marks the process in which a test runs itself again, with private
+// mounts.
 const ownMounts = "CAPSTAN_TEST_OWN_MOUNTS"
 
-// Mount mounts a file system of this size and returns its folder. It returns ""
-// in the process in which the test is not to be played: that one plays it in
-// another, with mounts of its own.
+// Mount mounts a file system of this size and returns its folder. It returns "" in
+// the process that must not run the test: that one runs it in another, with private
+// mounts.
 func Mount(t *testing.T, megabytes int) string {
 	t.Helper()
 	if os.Getenv(ownMounts) == "" {

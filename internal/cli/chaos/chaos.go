@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chaos holds the command that makes things go wrong at random with
-// simulated clusters.
+// Package chaos holds the command that injects faults into simulated clusters at
+// random.
 package chaos
 
 import (
@@ -156,8 +156,8 @@ func (o *options) run(ctx context.Context, env *command.Env) error {
 	return errors.Join(err, file.Close())
 }
 
-// header says what is to be done: what an earlier run did, or what the flags ask
-// for with what there is.
+// header describes the run: the same as an earlier run, or what the flags request
+// for the existing clusters.
 func (o *options) header(ctx context.Context, env *command.Env, r *runner, mgmt command.Mgmt) (header, error) {
 	h := header{Plane: mgmt.Config.Host, Began: env.Now().UTC()}
 	if o.repeat != "" {
@@ -183,7 +183,7 @@ func (o *options) header(ctx context.Context, env *command.Env, r *runner, mgmt 
 	return h, err
 }
 
-// create makes the file of a run.
+// create creates the file of a run.
 func (o *options) create(env *command.Env, h header) (*record, error) {
 	name := o.record
 	if name == "" {

@@ -59,7 +59,7 @@ func newLab(t *testing.T, funcs interceptor.Funcs) *lab {
 	return l
 }
 
-// begin makes the record of a run.
+// begin creates the record of a run.
 func (l *lab) begin(seed uint64, last time.Duration) []chaos.Step {
 	l.Helper()
 	found, err := l.find(l.Context(), "ns", nil)
@@ -194,7 +194,7 @@ func TestStepsThatCannotBeDoneAreWrittenDown(t *testing.T) {
 			if obj.GetName() == "demo" {
 				return errors.New("the webhook says no")
 			}
-			if conflicts--; conflicts >= 0 { // somebody else was faster
+			if conflicts--; conflicts >= 0 { // another client was faster
 				other := obj.DeepCopyObject().(client.Object)
 				other.SetResourceVersion("")
 				other.SetAnnotations(map[string]string{"theirs": fmt.Sprint(conflicts)})

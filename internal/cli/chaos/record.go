@@ -31,7 +31,7 @@ func (h header) machines() (n int) {
 	return n
 }
 
-// entry is any other line: a step, and what came of it.
+// entry is any other line: a step, and its result.
 type entry struct {
 	Time time.Time `json:"time"`
 	chaos.Step

@@ -129,8 +129,8 @@ type run struct {
 // done is the outcome of a step that was done.
 const done = "done"
 
-// follow does what was planned, and takes everything back at the end, however it
-// comes to that.
+// follow executes the plan, and reverts everything at the end, for any cause of the
+// end.
 func (r *run) follow(ctx context.Context, plan []chaos.Step) error {
 	if n, err := r.takeBack(ctx); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (r *run) do(ctx context.Context, s chaos.Step) error {
 	return err
 }
 
-// change does something to an object as it is now. It is done again if somebody
-// else changes it meanwhile, for a list of faults is written as a whole.
+// change changes the latest version of an object. It is repeated if another client
+// changes the object meanwhile, because a list of faults is written as a whole.
 func (r *runner) change(ctx context.Context, obj client.Object, how func() error) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := r.mgmt.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -219,7 +219,8 @@ func kindOf(obj client.Object) string {
 	return chaos.LocalMachine
 }
 
-// event tells of a fault on its object. It is no failure if it cannot be told.
+// event records a fault as an Event of its object. It is no failure if that is not
+// possible.
 func (r *runner) event(ctx context.Context, obj client.Object, reason, note string) {
 	err := r.mgmt.Create(ctx, &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), GenerateName: obj.GetName() + "-"},
@@ -284,7 +285,7 @@ func (r *runner) insist(ctx context.Context) (n int, err error) {
 	}
 }
 
-// sleep lets time pass, or says why it was not to.
+// sleep lets time pass, or returns why it was interrupted.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

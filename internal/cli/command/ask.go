@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// ErrNotAgreed says that somebody who was asked did not say yes.
+// ErrNotAgreed means that the user did not answer yes.
 var ErrNotAgreed = errors.New("nothing was changed")
 
-// Ask asks a question, and returns nil if the answer is yes, and ErrNotAgreed if it is
-// another one. The error is io.EOF if nobody is there to answer.
+// Ask asks a question, and returns nil if the answer is yes, and ErrNotAgreed if it
+// is another one. The error is io.EOF if there is no user to answer.
 func (e *Env) Ask(ctx context.Context, question string) error {
 	e.Say("%s [y/N]", question)
 	type line struct {
@@ -22,7 +22,7 @@ func (e *Env) Ask(ctx context.Context, question string) error {
 		err  error
 	}
 	answers := make(chan line, 1)
-	go func() { // who never answers holds it until the program ends
+	go func() { // without an answer it blocks until the program ends
 		text, err := bufio.NewReader(io.LimitReader(e.In, 100)).ReadString('\n')
 		answers <- line{text, err}
 	}()
@@ -40,8 +40,8 @@ func (e *Env) Ask(ctx context.Context, question string) error {
 	}
 }
 
-// Confirm says what is about to happen, and asks whether to go on. Who runs it in a
-// script has to say so beforehand: that nobody is there is misuse.
+// Confirm prints what is about to happen, and asks whether to continue. Scripts
+// must confirm with a flag: without a user to answer it is misuse.
 func (e *Env) Confirm(ctx context.Context, what string) error {
 	err := e.Ask(ctx, what+" Go on?")
 	if errors.Is(err, io.EOF) {
@@ -50,8 +50,8 @@ func (e *Env) Confirm(ctx context.Context, what string) error {
 	return err
 }
 
-// AskIfPossible is Ask where somebody sits at a terminal, and yes elsewhere: scripts go
-// on as they did before there was a question.
+// AskIfPossible is Ask with a user at a terminal, and yes otherwise: scripts
+// continue as they did before the question was added.
 func (e *Env) AskIfPossible(ctx context.Context, question string) error {
 	if !e.Interactive {
 		return nil

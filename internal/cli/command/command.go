@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// Env is what a command may touch besides its flags.
+// Env is what a command may access in addition to its flags.
 type Env struct {
 	// Name is what the program was called as: capstan or clusterctl.
 	Name     string
@@ -32,11 +32,11 @@ type Env struct {
 	Out, Err io.Writer
 	// LookupEnv reads the environment.
 	LookupEnv func(string) (string, bool)
-	// Now tells the time.
+	// Now returns the time.
 	Now func() time.Time
-	// Terminal says that Out is one, so that colours are welcome.
+	// Terminal means that Out is one, so that colors can be used.
 	Terminal bool
-	// Interactive says that somebody sits at In, and can be asked.
+	// Interactive means that In is a terminal with a user who can be asked.
 	Interactive bool
 	// Size is how many columns and lines it has; nil, or 0, where that is not known.
 	Size func() (columns, lines int)
@@ -79,17 +79,16 @@ func marshal(v any, format string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// DefaultDataDir is where the plane keeps everything unless --data-dir says
-// otherwise; empty when the environment names no home.
+// DefaultDataDir is where the plane keeps everything unless --data-dir is set;
+// empty when the environment names no home.
 func (e *Env) DefaultDataDir() string { return e.userData("capstan") }
 
-// DefaultSimulatedDir is where the simulated machines of all planes of a user
-// are kept, unless --simulated-dir says otherwise; empty when the environment
-// names no home.
+// DefaultSimulatedDir is where the simulated machines of all planes of a user are
+// kept, unless --simulated-dir is set; empty when the environment names no home.
 func (e *Env) DefaultSimulatedDir() string { return e.userData("capstan-simulated") }
 
 // DefaultContainersDir is where container machines and node images are kept, unless
-// --containers-dir says otherwise; empty when the environment names no home.
+// --containers-dir is set; empty when the environment names no home.
 func (e *Env) DefaultContainersDir() string { return e.userData("capstan-containers") }
 
 func (e *Env) userData(name string) string {
@@ -98,20 +97,20 @@ func (e *Env) userData(name string) string {
 	}
 	home := e.Getenv("HOME")
 	if home == "" {
-		return "" // up says that --data-dir is needed
+		return "" // up reports that --data-dir is needed
 	}
 	return filepath.Join(home, ".local", "share", name)
 }
 
-// UsageError makes the program print a hint and exit with status 2.
+// UsageError causes the program to print a hint and exit with status 2.
 type UsageError struct{ cause error }
 
 func (e UsageError) Error() string { return e.cause.Error() }
 
-// Unwrap lets errors.Is see the cause.
+// Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.cause }
 
-// StatusError makes the program exit with a status of its own.
+// StatusError causes the program to exit with its Status.
 type StatusError struct {
 	Status int
 	Cause  error
@@ -119,7 +118,7 @@ type StatusError struct {
 
 func (e StatusError) Error() string { return e.Cause.Error() }
 
-// Unwrap lets errors.Is see the cause.
+// Unwrap returns the cause.
 func (e StatusError) Unwrap() error { return e.Cause }
 
 // Interrupted is the cause of a context that a signal has ended.
@@ -145,7 +144,7 @@ func Interruptible(parent context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// Misuse says that a command line is wrong, and why.
+// Misuse returns the error for a wrong command line.
 func Misuse(cause error) error { return UsageError{cause} }
 
 // NoArgs refuses arguments as misuse.
@@ -156,9 +155,9 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// RefuseEmpty refuses flags that are given without a value, as an unset variable
-// of a shell gives them: they would mean the default, which nobody asked for.
-// With names, it looks at those alone.
+// RefuseEmpty refuses flags that are given without a value, as an unset variable of
+// a shell gives them: they would mean the default, which the user did not request.
+// With names, it checks only those.
 func RefuseEmpty(flags *pflag.FlagSet, names ...string) error {
 	var empty []string
 	flags.Visit(func(f *pflag.Flag) {

@@ -47,8 +47,8 @@ func (f *MgmtFlags) CompleteNames(env *Env, resource string, most int) cobra.Com
 	}
 }
 
-// CompleteFlags makes a command and all below it offer namespaces and contexts for
-// the flags that choose a management cluster and a namespace in it.
+// CompleteFlags lets a command and all below it complete namespaces and contexts
+// for the flags that choose a management cluster and a namespace in it.
 func CompleteFlags(cmd *cobra.Command, env *Env) {
 	for _, child := range cmd.Commands() {
 		CompleteFlags(child, env)
@@ -66,7 +66,7 @@ func CompleteFlags(cmd *cobra.Command, env *Env) {
 		return &MgmtFlags{kubeconfig: value("kubeconfig"), context: value("kubeconfig-context"), DataDir: value("data-dir"), flags: cmd.Flags()}
 	}
 	for _, name := range []string{"namespace", "target-namespace"} {
-		// What a command completes by itself stays.
+		// A command's own completion stays.
 		if cmd.Flags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 				return chosen().Names(cmd.Context(), env, corev1.SchemeGroupVersion.WithResource("namespaces"), ""), cobra.ShellCompDirectiveNoFileComp

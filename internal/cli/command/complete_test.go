@@ -56,7 +56,7 @@ func TestAShellIsOfferedWhatThereIs(t *testing.T) {
 			root.AddCommand(cmd)
 			CompleteFlags(root, env)
 			root.SetOut(&out)
-			root.SetErr(&talk) // cobra tells there what it was asked for
+			root.SetErr(&talk) // cobra prints there what it completes
 			root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, tc.args...))
 			if err := root.Execute(); err != nil {
 				t.Fatal(err)

@@ -42,8 +42,8 @@ func (e *Env) AddGlobal(root *cobra.Command) {
 	})
 }
 
-// Config is what the user's file and environment say: the file of --config, or
-// the one that lies where clusterctl looks for it, or none. It is read once.
+// Config is the user's configuration from file and environment: the file of
+// --config, or the one where clusterctl expects it, or none. It is read once.
 func (e *Env) Config() (*config.Config, error) {
 	if e.global.config != nil {
 		return e.global.config, nil
@@ -59,8 +59,8 @@ func (e *Env) Config() (*config.Config, error) {
 	return c, nil
 }
 
-// LogLevel is what -v asks for, and otherwise the environment or the
-// configuration, whose faults are for those to report who need it.
+// LogLevel is the value of -v, and otherwise that of the environment or the
+// configuration, whose errors are reported by the commands that need it.
 func (e *Env) LogLevel() (int, error) {
 	if e.global.flags.Changed("verbosity") {
 		return e.global.verbosity, nil
@@ -79,7 +79,7 @@ func (e *Env) LogLevel() (int, error) {
 	return level, nil
 }
 
-// fetch downloads a configuration. As upstream's, it may come over http.
+// fetch downloads a configuration. As upstream's, it may be served over http.
 func (e *Env) fetch(url string) ([]byte, error) {
 	return repository.Read(e.global.context(), url, nil, repository.Options{Variable: e.LookupEnv, PlainHTTP: true})
 }

@@ -39,8 +39,8 @@ func (f *MgmtFlags) Add(cmd *cobra.Command, env *Env) {
 	f.flags = fl
 }
 
-// Repeat is what the user said of the management cluster, for a command line
-// that is to mean the same one: " --data-dir /tmp/a", or nothing.
+// Repeat returns the flags with which the user chose the management cluster, for a
+// command line that must use the same one: " --data-dir /tmp/a", or nothing.
 func (f *MgmtFlags) Repeat() string {
 	var out strings.Builder
 	for _, flag := range [][2]string{{"kubeconfig", f.kubeconfig}, {"kubeconfig-context", f.context}, {"data-dir", f.DataDir}} {
@@ -60,12 +60,12 @@ type Mgmt struct {
 	chosen, remedy string
 }
 
-// String names the management cluster and who chose it.
+// String names the management cluster and how it was chosen.
 func (m Mgmt) String() string { return m.chosen }
 
-// Load reads the kubeconfig that the flags and the environment choose. What is
-// said on the command line wins over the environment, and the environment over
-// the plane that is there by default.
+// Load reads the kubeconfig that the flags and the environment choose. The command
+// line takes precedence over the environment, and the environment over the default
+// plane.
 func (f *MgmtFlags) Load(env *Env) (Mgmt, error) {
 	m, err := f.choose(env)
 	return m.warn(env), err
@@ -87,7 +87,7 @@ func (m Mgmt) warn(env *Env) Mgmt {
 	return m
 }
 
-// warnings tells each warning of an API server once.
+// warnings prints each warning of an API server once.
 type warnings struct {
 	env  *Env
 	mu   sync.Mutex // guards told
@@ -120,7 +120,7 @@ func (f *MgmtFlags) choose(env *Env) (Mgmt, error) {
 	return f.plane()
 }
 
-// elsewhere is what to do about a management cluster that may be any.
+// elsewhere is the remedy for a management cluster that may be any.
 const elsewhere = "is it running? Another is chosen with --kubeconfig or --data-dir; `capstan up` starts one here"
 
 // plane is the management cluster of the data directory.
@@ -139,8 +139,8 @@ func (f *MgmtFlags) plane() (Mgmt, error) {
 	return f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, from, "does its plane run? "+up+" starts it")
 }
 
-// both is for a user who names two: they must be the same management cluster, or
-// a command might change the one that was not meant.
+// both is for a user who names two: they must be the same management cluster, or a
+// command might change the wrong one.
 func (f *MgmtFlags) both() (Mgmt, error) {
 	byDir, err := f.plane()
 	if err != nil {
@@ -159,9 +159,9 @@ func (f *MgmtFlags) both() (Mgmt, error) {
 	return byFile, nil
 }
 
-// load reads the kubeconfig that rules name; from and remedy are for people.
-// There is no way out to the cluster of a pod, as clientcmd has it: what is
-// named and not there is an error.
+// load reads the kubeconfig that rules name; from and remedy are for people. There
+// is no fallback to the cluster of a pod, as clientcmd has it: a named file that
+// does not exist is an error.
 func (f *MgmtFlags) load(rules clientcmd.ClientConfigLoadingRules, from, remedy string) (Mgmt, error) {
 	bad := func(err error) (Mgmt, error) {
 		return Mgmt{}, fmt.Errorf("read kubeconfig of the management cluster: %s: %w", from, err)

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// program is the name by which texts speak of this program.
+// program is the name of this program in texts.
 const program = "capstan"
 
-// commandLine is what stands before that name where a command line is shown: a
-// quote, a line of its own, or a colon. A path or a word of a sentence is none.
+// commandLine matches what precedes that name where a command line is shown: a
+// quote, the start of a line, or a colon. A path or a word of a sentence is none.
 var commandLine = regexp.MustCompile("(?m)([`\"]|: |^  )" + program + " ")
 
 // inName writes the command lines of a text with the name that the program was
@@ -26,8 +26,8 @@ func (e *Env) inName(text string) string {
 	return commandLine.ReplaceAllString(text, "${1}"+strings.ReplaceAll(e.Name, "$", "$$")+" ")
 }
 
-// NameInHelp makes the help of cmd, and of all commands below it, speak of the
-// program by the name that it was called by.
+// NameInHelp replaces the name of the program in the help of cmd, and of all
+// commands below it, by the name that it was called by.
 func (e *Env) NameInHelp(cmd *cobra.Command) {
 	cmd.Long, cmd.Example = e.inName(cmd.Long), e.inName(cmd.Example)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = e.inName(f.Usage) })

@@ -44,8 +44,8 @@ func (f *MgmtFlags) Connect(env *Env, namespace *string) (*clusterctl.Client, Mg
 	return c, m, err
 }
 
-// Tell tells what happens, and how long after its first call. The text may have lines
-// of its own, which stay behind the time.
+// Tell returns a function that prints what happens, and how long after the call of
+// Tell. Further lines of the text are indented below the first.
 func (e *Env) Tell() func(text string) {
 	started := e.Now()
 	return func(text string) {
@@ -59,7 +59,7 @@ func (e *Env) Progress() func(clusterctl.Event) {
 	return func(event clusterctl.Event) { tell(event.Text) }
 }
 
-// ExactlyOneName asks for the name of a cluster.
+// ExactlyOneName requires the name of a cluster.
 func ExactlyOneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return Misuse(fmt.Errorf("the name of one cluster is needed: %s", cmd.UseLine()))

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// OutputFlag adds -o with the formats that a command knows.
+// OutputFlag adds -o with the formats that a command supports.
 func OutputFlag(cmd *cobra.Command, output *string, otherwise string, formats ...string) {
 	usage := oneOf(formats)
 	if otherwise != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/repository"
 )
 
-// goProxy is what GOPROXY is for go's own commands unless it is set. The build asks
-// go and links the answer in; without it, GitHub's API lists the versions.
+// goProxy is what GOPROXY is for go's own commands unless it is set. The build
+// reads it from go and links it in; without it, GitHub's API lists the versions.
 var goProxy string
 
 // Sources are the configuration, and how the repositories of providers are reached.
@@ -23,7 +23,7 @@ func (e *Env) Sources() (*config.Config, repository.Options, error) {
 	return c, o, err
 }
 
-// Repositories says how the repositories of providers are reached.
+// Repositories returns how the repositories of providers are reached.
 func (e *Env) Repositories() (repository.Options, error) {
 	c, err := e.Config()
 	if err != nil {

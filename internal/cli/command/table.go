@@ -10,13 +10,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// maxCell bounds what is shown of one value; -o json has it whole.
+// maxCell bounds what is shown of one value; -o json shows all of it.
 const maxCell = 512
 
 // Table writes rows to stdout in columns without borders.
 type Table struct{ w *tabwriter.Writer }
 
-// Table begins a table. Without a header there is none.
+// Table starts a table. The header is optional.
 func (e *Env) Table(header ...string) *Table {
 	t := &Table{tabwriter.NewWriter(e.Out, 0, 0, 3, ' ', 0)}
 	if len(header) > 0 {
@@ -25,7 +25,7 @@ func (e *Env) Table(header ...string) *Table {
 	return t
 }
 
-// Row adds a row. Each cell stays one line of its column, whatever it holds.
+// Row adds a row. Each cell stays one line of its column, for any content.
 func (t *Table) Row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = plaintext.Line(cell, maxCell)

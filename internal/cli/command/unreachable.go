@@ -10,9 +10,9 @@ import (
 	"net/http"
 )
 
-// UnreachableError says that the management cluster does not answer, or that
-// somebody else does at its address. It is all that a user needs to know: what
-// was to be asked makes no difference.
+// UnreachableError means that the management cluster does not answer, or that
+// another server does at its address. It is all that a user needs: the failed
+// request makes no difference.
 type UnreachableError struct {
 	mgmt  Mgmt
 	cause error
@@ -22,7 +22,7 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("management cluster %s does not answer: %v: %s", e.mgmt, e.cause, e.mgmt.remedy)
 }
 
-// Unwrap lets errors.Is see the cause.
+// Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.cause }
 
 // roundTripper is a function that is a transport.
@@ -31,7 +31,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// explainUnreachable makes a connection that cannot be made an UnreachableError.
+// explainUnreachable converts the error of a failed connection to an
+// UnreachableError.
 func (m Mgmt) explainUnreachable(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(req)

@@ -20,12 +20,12 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// gitHub is a server that stands for GitHub, its API, and a Go module proxy, on which
-// every repository has a release v1.2.0 and a tag v1.3.0.
+// gitHub is a fake of GitHub, its API, and a Go module proxy, on which every
+// repository has a release v1.2.0 and a tag v1.3.0.
 type gitHub struct {
 	*httptest.Server
 	mu        sync.Mutex
-	downloads []string // that were asked for since they were taken
+	downloads []string // requests since they were last taken
 }
 
 func newGitHub(t *testing.T) *gitHub {
@@ -77,7 +77,7 @@ func run(t *testing.T, home string, environment []string, args ...string) (stdou
 	cmd := exec.CommandContext(t.Context(), testenv.Binary(t), args...)
 	cmd.Env = append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, environment...)
 	cmd.Stdout, cmd.Stderr = &out, &talk
-	_ = cmd.Run() // what it says tells
+	_ = cmd.Run() // its output is the result
 	return out.String(), talk.String()
 }
 

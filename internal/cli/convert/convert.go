@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// versions that can be asked for, the newest first.
+// versions are the supported versions, the newest first.
 var versions = []string{"v1beta2", "v1beta1"}
 
 // New returns the command convert.

@@ -63,8 +63,8 @@ func (f filter) check(in *tree.Input) error {
 	return nil
 }
 
-// match reports whether the conditions of o are asked for, and whether only
-// those that need attention are.
+// match reports whether the conditions of o are shown, and whether only those that
+// need attention are.
 func (f filter) match(o *tree.Object) (show, attention bool) {
 	for _, selector := range []string{selectorOf(o), strings.ToLower(o.Kind), "all"} {
 		if attention, ok := f[selector]; ok {
@@ -74,7 +74,7 @@ func (f filter) match(o *tree.Object) (show, attention bool) {
 	return false, false
 }
 
-// chosen are the conditions of o that are asked for.
+// chosen are the conditions of o that are shown.
 func (f filter) chosen(o *tree.Object) (out []metav1.Condition) {
 	show, attention := f.match(o)
 	for i := range o.Conditions {
@@ -85,8 +85,8 @@ func (f filter) chosen(o *tree.Object) (out []metav1.Condition) {
 	return out
 }
 
-// alone reports whether o cannot share a row: nobody could tell whose the
-// conditions below it are.
+// alone reports whether o cannot share a row: else the owner of the conditions
+// below it would be unclear.
 func (f filter) alone(o *tree.Object) bool { return len(f.chosen(o)) > 0 }
 
 // selectorOf is the selector of one object.

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
-// style says how a tree is shown.
+// style defines how a tree is shown.
 type style struct {
 	now   time.Time
 	color bool
@@ -35,8 +35,8 @@ func render(w io.Writer, root *tree.Node, s style) error {
 	return t.write(w, s.within, s.color)
 }
 
-// node adds the rows of n and of what is below it. first and rest are what
-// stands before the name in its first and in all later lines.
+// node adds the rows of n and of what is below it. first and rest are the prefixes
+// of the name in its first and in all later lines.
 func (t *table) node(n *tree.Node, first, rest string, s style) {
 	name := n.Title
 	if n.Role != "" {
@@ -74,9 +74,9 @@ func (t *table) node(n *tree.Node, first, rest string, s style) {
 	}
 }
 
-// further are what kinds tell by that have neither Available nor Ready, and what a
-// Cluster tells beside: it may be available while its topology is on its way. One that
-// needs attention goes before one that does not.
+// further are the conditions that summarize kinds without Available and Ready, and
+// an additional one of Cluster: it may be available while its topology is not
+// reconciled yet. One that needs attention goes before one that does not.
 var further = []string{
 	clusterv1.MachineHealthCheckRemediationAllowedCondition, clusterv1.MachineHealthCheckSoundCondition,
 	clusterv1.ClusterClassVariablesReadyCondition, clusterv1.ClusterClassRefVersionsUpToDateCondition, clusterv1.ClusterTopologyReconciledCondition,
@@ -138,7 +138,7 @@ func telling(o *tree.Object) *metav1.Condition {
 	return c
 }
 
-// condition fills in what a condition says.
+// condition fills in the fields of a condition.
 func (r *row) condition(c *metav1.Condition, now time.Time) {
 	r[statusColumn], r[reasonColumn] = string(c.Status), c.Reason
 	if !c.LastTransitionTime.IsZero() {

@@ -129,7 +129,7 @@ func TestTreeFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestWriteTreeOfAClass shows what a Cluster is made from, and how far that is.
+// TestWriteTreeOfAClass shows the source of a Cluster, and its progress.
 func TestWriteTreeOfAClass(t *testing.T) {
 	t.Parallel()
 	variables := func(status metav1.ConditionStatus, message string) metav1.Condition {
@@ -270,7 +270,7 @@ func TestAFilterRefusesBlanks(t *testing.T) {
 }
 
 func TestConditionsOfWhatIsNotThereAreMisuse(t *testing.T) {
-	tests := map[string]string{ // to what the error says
+	tests := map[string]string{ // to the text of the error
 		"":                             "",
 		"all+":                         "",
 		"machine,MachineSet+":          "",

@@ -40,23 +40,23 @@ const gap = 2
 const (
 	// leastMessage is how wide the messages are at least, on however narrow a terminal.
 	leastMessage = 24
-	// leastName is how wide the names are at least: that of a Cluster, and what stands
-	// before the names below it.
+	// leastName is how wide the names are at least: that of a Cluster, and the
+	// prefix of the names below it.
 	leastName = 24
 )
 
-// optional are the columns that are left out where there is no room, in this order.
-// Conditions and -o yaml have what they show.
+// optional are the columns that are omitted if the terminal is too narrow, in this
+// order. Conditions and -o yaml have what they show.
 var optional = []int{upToDateColumn, sinceColumn, versionColumn, reasonColumn, availableColumn, readyColumn, replicasColumn}
 
 // table is a table without borders.
 type table struct {
 	rows  []row
-	below []string // what stands before the name in further lines of each
+	below []string // the prefix of the name in further lines of each
 }
 
-// add adds a row. All of it but the message is one line, and nothing in it can
-// command the terminal, whoever wrote it.
+// add adds a row. All of it except the message is one line, and escaped so that no
+// text from objects can control the terminal.
 func (t *table) add(r row, below string) {
 	for i := range r {
 		if i != messageColumn {
@@ -154,8 +154,8 @@ func runeWidth(r rune) int {
 }
 
 // wrap breaks a message into lines of at most most columns, at blanks where there
-// are any. What continues an item of a list stands below its text. With 0 only the
-// lines that are there are told apart.
+// are any. The continuation of a list item is indented to its text. With 0 only the
+// existing lines are split.
 func wrap(message string, most int) (lines []string) {
 	for line := range strings.SplitSeq(message, "\n") {
 		text := strings.TrimLeft(line, " ")
@@ -164,7 +164,7 @@ func wrap(message string, most int) (lines []string) {
 			indent += "  "
 		}
 		if most > 0 && len(indent) > most/2 {
-			indent = "" // a message that somebody else wrote may be nothing but blanks
+			indent = "" // a message of another controller may consist only of blanks
 		}
 		for most > 0 && textWidth(line) > most {
 			at := breakAt(line, most, len(indent))
@@ -199,7 +199,7 @@ func breakAt(line string, most, first int) int {
 	return fits
 }
 
-// paint colours a status by what it says.
+// paint colors a status by its value.
 func paint(cell string, color bool) string {
 	code := 0
 	switch {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor holds the command that tells what this host lacks.
+// Package doctor holds the command that reports what this host lacks.
 package doctor
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// Checks look at this host.
+// Checks are the checks of this host.
 type Checks struct {
 	Machines func(context.Context) []containers.Problem
 	Pods     func(ctx context.Context, dataDir string) pods.Report
@@ -48,7 +48,7 @@ run; a warning is about what they do without.`,
 // subject is what a host may be able to run.
 type subject struct {
 	name     string // as an error names it
-	able     string // the sentence that says that it can
+	able     string // the sentence that reports that it can
 	problems []problem
 }
 

@@ -138,7 +138,7 @@ func (o *options) cells(env *command.Env, e *corev1.Event) []string {
 	return cells
 }
 
-// lines shows Events one by one.
+// lines prints Events one at a time.
 type lines struct {
 	env  *command.Env
 	o    options
@@ -156,7 +156,7 @@ func (l *lines) show(e *corev1.Event) error {
 		}
 		return l.env.PrintObject(e, l.o.output)
 	}
-	// What is to come is not known, so the columns have widths that most fit in.
+	// Later Events are not known, so the columns have widths that most fit in.
 	format := "%-14s %-8s %-28s %-50s %s"
 	cells := l.o.cells(l.env, e)
 	if l.o.allNamespaces {

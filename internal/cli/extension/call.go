@@ -138,8 +138,8 @@ func runCall(ctx context.Context, env *command.Env, o callOptions, hook catalog.
 	return comment(env, handler.Name, response)
 }
 
-// call asks one handler, in the version that it answers, and returns what it
-// says, in the version of the request.
+// call calls one handler, in the version that it answers, and returns its answer,
+// in the version of the request.
 func (t *target) call(ctx context.Context, hook catalog.Descriptor, of catalog.GroupVersionHook, handler runtimev1.ExtensionHandler, request runtime.Object) (hooksv1.ResponseObject, error) {
 	what := "call " + handler.Name
 	if withSettings, ok := request.(hooksv1.RequestObject); ok {
@@ -175,7 +175,7 @@ func (t *target) call(ctx context.Context, hook catalog.Descriptor, of catalog.G
 	return newer, catalog.Default().ConvertResponse(response, newer)
 }
 
-// comment says what an answer means, and is an error for Failure.
+// comment explains an answer, and returns an error for Failure.
 func comment(env *command.Env, handler string, response hooksv1.ResponseObject) error {
 	if response.GetStatus() == hooksv1.ResponseStatusFailure {
 		return fmt.Errorf("%s answered Failure: %s", handler, cmp.Or(response.GetMessage(), "it gives no reason"))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extension holds the commands for runtime extensions: for operators,
-// who register them and look at how they do, and for authors, who call and
-// test their own.
+// Package extension holds the commands for runtime extensions: for operators, who
+// register them and check their state, and for authors, who call and test their
+// own.
 package extension
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// kind is what clients forget of an ExtensionConfig that they read.
+// kind is the kind that clients omit from an ExtensionConfig that they read.
 var kind = runtimev1.GroupVersion().WithKind("ExtensionConfig")
 
 // New returns the command extension with all commands below it.
@@ -47,7 +47,7 @@ them. docs/book/extensions.md takes you from nothing to a first one.`,
 type mgmt struct {
 	chosen command.Mgmt
 	client client.Client
-	// raw asks the API server for what is not an object.
+	// raw requests paths of the API server that are not objects.
 	raw rest.Interface
 }
 
@@ -81,7 +81,7 @@ func connect(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
 	return &mgmt{chosen: m, client: c, raw: raw}, nil
 }
 
-// rawClient asks an API server for what is not an object.
+// rawClient creates a client for paths of an API server that are not objects.
 func rawClient(cfg *rest.Config, scheme *runtime.Scheme) (rest.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
@@ -111,8 +111,7 @@ func (m *mgmt) configs(ctx context.Context) ([]runtimev1.ExtensionConfig, error)
 	return list.Items, nil
 }
 
-// explain adds what to do about a management cluster that does not know
-// ExtensionConfigs.
+// explain adds the remedy if a management cluster does not serve ExtensionConfigs.
 func explain(err error) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w (is this a Capstan management cluster? see `capstan status`)", err)
@@ -120,7 +119,7 @@ func explain(err error) error {
 	return err
 }
 
-// oneName asks for exactly one argument.
+// oneName requires exactly one argument.
 func oneName(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {

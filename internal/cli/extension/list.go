@@ -24,13 +24,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// statsPath is where an API server of ours tells how handlers do.
+// statsPath is where Capstan's API server reports the statistics of handlers.
 const statsPath = "/capstan/v1/extensions"
 
 // discoveryRow is the hook of the first row of each extension.
 var discoveryRow = hookText(runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion().String(), Hook: "Discovery"})
 
-// maxErrorWidth is how much of an error the table shows; -o json has it whole.
+// maxErrorWidth is how much of an error the table shows; -o json shows all of it.
 const maxErrorWidth = 120
 
 // extensionInfo is one ExtensionConfig as list -o json prints it: a contract.
@@ -41,7 +41,7 @@ type extensionInfo struct {
 	Message    string            `json:"message,omitempty"`
 	Settings   map[string]string `json:"settings,omitempty"`
 	Handlers   []handlerInfo     `json:"handlers"`
-	// Discovery is absent when nobody there counts.
+	// Discovery is absent when calls are not counted there.
 	Discovery *callInfo `json:"discovery,omitempty"`
 }
 
@@ -53,11 +53,11 @@ type handlerInfo struct {
 	Deprecated     string `json:"deprecated,omitempty"`
 	TimeoutSeconds int32  `json:"timeoutSeconds"`
 	FailurePolicy  string `json:"failurePolicy"`
-	// Calls is absent when nobody there counts.
+	// Calls is absent when calls are not counted there.
 	Calls *callInfo `json:"calls,omitempty"`
 }
 
-// callInfo tells how the calls of a handler went since the controllers started.
+// callInfo reports the calls of a handler since the controllers started.
 type callInfo struct {
 	Total         uint64    `json:"total"`
 	Failed        uint64    `json:"failed"`
@@ -140,8 +140,8 @@ func runList(ctx context.Context, env *command.Env, o listOptions, names []strin
 // config.
 type callKey struct{ handler, config string }
 
-// calls asks the API server how the calls of each handler went; unknown says
-// why it does not tell.
+// calls reads the statistics of each handler's calls from the API server; unknown
+// is why they are not available.
 func (m *mgmt) calls(ctx context.Context) (calls map[callKey]*callInfo, unknown string, err error) {
 	body, err := m.raw.Get().AbsPath(statsPath).MaxRetries(0).DoRaw(ctx)
 	switch {
@@ -203,14 +203,14 @@ func writeList(env *command.Env, list []extensionInfo) error {
 	return t.Flush()
 }
 
-// problem is why the extension is not discovered, without what the row says
-// already.
+// problem is why the extension is not discovered, without what is already in the
+// row.
 func (e *extensionInfo) problem() string {
 	return strings.TrimPrefix(e.Message, "discover the handlers of ExtensionConfig "+e.Name+": ")
 }
 
-// columns are the last five of the table. What is wrong now goes before the
-// error of a call.
+// columns are the last five of the table. A current problem takes precedence over
+// the error of a call.
 func (c *callInfo) columns(now time.Time, problem string) []string {
 	if c == nil {
 		return []string{"-", "-", "-", "-", cmp.Or(plaintext.Line(problem, maxErrorWidth), "-")}

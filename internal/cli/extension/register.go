@@ -69,7 +69,7 @@ that exists: repeat the flags that shall stay.`,
 	return cmd
 }
 
-// config is the ExtensionConfig that the flags ask for.
+// config is the ExtensionConfig that the flags define.
 func (o registerOptions) config(name string) (*runtimev1.ExtensionConfig, error) {
 	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func runRegister(ctx context.Context, env *command.Env, o registerOptions, confi
 	return writeHandlers(env, config.Status.Handlers)
 }
 
-// done says what registering did to an ExtensionConfig.
+// done describes the effect of a registration on an ExtensionConfig.
 func done(before, after int64) string {
 	switch before {
 	case 0:
@@ -156,24 +156,24 @@ func done(before, after int64) string {
 	return "changed"
 }
 
-// registeredAt is the annotation that says when an extension was registered
-// last. It changes with each registration, which makes the controller ask the
-// extension again also if nothing else is new: its handlers may be.
+// registeredAt is the annotation with the time of the last registration of an
+// extension. It changes with each registration, so that the controller discovers
+// the extension again also if nothing else is new: its handlers may be.
 const registeredAt = "capstan.dev/registered-at"
 
 const (
-	// lookPeriod is how often the wait looks.
+	// lookPeriod is how often the wait checks.
 	lookPeriod = 100 * time.Millisecond
 
-	// settleTime is how long handlers that were known before may still be
-	// replaced. Nothing tells that an extension was asked again if its answer
-	// is the same; asking takes milliseconds.
+	// settleTime is how long handlers that were known before may still be replaced.
+	// Nothing reports that an extension was called again if its answer is the same;
+	// the call takes milliseconds.
 	settleTime = time.Second
 )
 
-// apply creates the ExtensionConfig, or makes the one there is like it, and
-// leaves in config what the API server made of it. before is the generation
-// that it had, 0 for a new one.
+// apply creates the ExtensionConfig, or updates the existing one, and sets config
+// to the result from the API server. before is the previous generation, 0 for a new
+// one.
 func (m *mgmt) apply(ctx context.Context, config *runtimev1.ExtensionConfig) (before int64, err error) {
 	want := config.DeepCopy()
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -209,7 +209,7 @@ func (m *mgmt) apply(ctx context.Context, config *runtimev1.ExtensionConfig) (be
 }
 
 // waitDiscovered follows an ExtensionConfig until its present generation is
-// discovered, and tells progress why it is not yet.
+// discovered, and reports to progress why it is not yet.
 func (m *mgmt) waitDiscovered(ctx context.Context, config *runtimev1.ExtensionConfig, known bool, progress func(string)) (*runtimev1.ExtensionConfig, error) {
 	if metav1.HasAnnotation(config.ObjectMeta, clusterv1.PausedAnnotation) {
 		return nil, fmt.Errorf("ExtensionConfig %s is paused: remove its annotation %s", config.Name, clusterv1.PausedAnnotation)

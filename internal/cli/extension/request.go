@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// maxRequest bounds what is read as a request; the API server takes no larger
-// objects to make one of.
+// maxRequest bounds the size of a request; the API server accepts no larger objects
+// in one.
 const maxRequest = 20 << 20
 
 // readRequest reads the request of a hook from a file, or from standard input
@@ -128,8 +128,8 @@ func onlyDocument(data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("it has %d documents: one request is sent at a time", len(found))
 }
 
-// versionOf finds the version of the hook that a request is for. What it
-// leaves out is as the newest version has it.
+// versionOf finds the version of the hook that a request is for. Omitted parts are
+// those of the newest version.
 func versionOf(is metav1.TypeMeta, hook catalog.Descriptor) (catalog.Descriptor, error) {
 	version, kind := hook.Request.ToAPIVersionAndKind()
 	if is.Kind != "" && is.Kind != kind {

@@ -47,8 +47,8 @@ func hookText(h runtimev1.GroupVersionHook) string {
 	return h.Hook + "/" + version
 }
 
-// deprecation says what is known of the end of the version of a handler's
-// hook; empty for one that stays.
+// deprecation describes the deprecation of the version of a handler's hook; empty
+// for one that stays.
 func deprecation(h runtimev1.ExtensionHandler) string {
 	return strings.Join(extensions.Deprecated(catalog.Default(), []runtimev1.ExtensionHandler{h}), "")
 }

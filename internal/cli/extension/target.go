@@ -27,11 +27,11 @@ import (
 	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// anonymous stands for the ExtensionConfig that an extension given by its URL
-// does not have.
+// anonymous is the name of the missing ExtensionConfig for an extension that is
+// given by its URL.
 const anonymous = "extension"
 
-// targetFlags say which extension to talk to, and how, besides its URL or the
+// targetFlags choose the extension to call, and how, in addition to its URL or the
 // name of its ExtensionConfig.
 type targetFlags struct {
 	mgmt            command.MgmtFlags
@@ -124,12 +124,12 @@ func (t *target) url() string {
 	return strings.TrimSuffix("https://"+t.endpoint.Host()+"/"+strings.TrimPrefix(s.Path, "/"), "/")
 }
 
-// finder finds where a Service is: at the one address given, or where the
-// management cluster says.
+// finder resolves a Service: to the one given address, or as the management cluster
+// resolves it.
 type finder struct {
 	address string
 	cluster transport.Resolver
-	// found says that the management cluster knew.
+	// found means that the management cluster resolved it.
 	found bool
 }
 
@@ -142,7 +142,7 @@ func (f *finder) Resolve(ctx context.Context, namespace, name string, port int32
 	return address, err
 }
 
-// discover asks the extension for its handlers. An ExtensionConfig has them in
+// discover returns the handlers of the extension. An ExtensionConfig has them in
 // its status.
 func (t *target) discover(ctx context.Context) ([]runtimev1.ExtensionHandler, error) {
 	if len(t.config.Status.Handlers) > 0 {
@@ -151,7 +151,7 @@ func (t *target) discover(ctx context.Context) ([]runtimev1.ExtensionHandler, er
 	return t.ask(ctx)
 }
 
-// ask is discovery.
+// ask calls discovery.
 func (t *target) ask(ctx context.Context) ([]runtimev1.ExtensionHandler, error) {
 	d, err := catalog.Default().Lookup(hooksv1.Discovery)
 	if err != nil {
@@ -182,7 +182,7 @@ type post struct {
 	timeout    time.Duration
 }
 
-// post makes a call and reads the answer into its response.
+// post sends a request and decodes the answer into its response.
 func (t *target) post(ctx context.Context, p post) error {
 	body, err := json.Marshal(p.request)
 	if err != nil {
@@ -200,7 +200,7 @@ func (t *target) post(ctx context.Context, p post) error {
 	return nil
 }
 
-// advice says what to do about a Service that is not reached from here.
+// advice returns the remedy for a Service that is not reached from here.
 func (t *target) advice(err error) string {
 	failed, ok := errors.AsType[*transport.Error](err)
 	if !ok || !t.services.found || (failed.Reason != transport.Connection && failed.Reason != transport.Timeout) {

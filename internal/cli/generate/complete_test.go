@@ -46,7 +46,7 @@ func TestAShellIsOfferedFlavorsOfTheProviderThatIsChosen(t *testing.T) {
 			env.AddGlobal(root)
 			root.AddCommand(New(env))
 			root.SetOut(&out)
-			root.SetErr(&talk) // cobra tells there what it was asked for
+			root.SetErr(&talk) // cobra prints there what it completes
 			root.SetArgs(append(append([]string{cobra.ShellCompNoDescRequestCmd, "generate", "cluster", "demo", "--config", filepath.Join(dir, "c.yaml")}, tc.args...), "--flavor", ""))
 			if err := root.Execute(); err != nil {
 				t.Fatal(err)

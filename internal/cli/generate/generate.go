@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package generate holds the commands that print objects made from templates.
+// Package generate holds the commands that print objects from templates.
 package generate
 
 import (
@@ -25,7 +25,7 @@ func New(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// output is where the result goes.
+// output is the destination of the result.
 type output struct{ file string }
 
 func (o *output) add(cmd *cobra.Command) {

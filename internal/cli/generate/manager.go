@@ -114,7 +114,7 @@ func (o *managerOptions) read(cmd *cobra.Command) (map[string]any, error) {
 		}
 	}
 	if _, given := values["createNamespace"]; !given {
-		values["createNamespace"] = true // nobody else makes it
+		values["createNamespace"] = true // nothing else creates it
 	}
 	if err := o.check(); err != nil {
 		return nil, command.Misuse(err)

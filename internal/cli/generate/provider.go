@@ -126,7 +126,7 @@ func named(cmd *cobra.Command) (kind clusterctlv1.ProviderType, name, version st
 	return kind, name, version, nil
 }
 
-// describe says what a provider is, as clusterctl does.
+// describe describes a provider, as clusterctl does.
 func describe(c *components.Components, file string) []byte {
 	var out strings.Builder
 	at := c.Provider.URL

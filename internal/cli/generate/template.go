@@ -23,8 +23,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// defaultKubernetesVersion is what new clusters run when nothing is said: the
-// version that this Capstan is built with.
+// defaultKubernetesVersion is the default for new clusters: the version that this
+// Capstan is built with.
 const defaultKubernetesVersion = "v1.36.3"
 
 // unlessSet are the values of variables that neither the command line nor the
@@ -33,21 +33,21 @@ var unlessSet = map[string]string{
 	"KUBERNETES_VERSION": defaultKubernetesVersion, "CONTROL_PLANE_MACHINE_COUNT": "1", "WORKER_MACHINE_COUNT": "0",
 }
 
-// said are the variables that the command line gives otherwise: by a flag, or by
-// what is always known.
+// said are the variables that the command line sets in another way: by a flag, or
+// by what is always known.
 var said = map[string]string{
 	"CLUSTER_NAME": "", "NAMESPACE": "", "KUBERNETES_VERSION": "kubernetes-version",
 	"CONTROL_PLANE_MACHINE_COUNT": "control-plane-machine-count", "WORKER_MACHINE_COUNT": "worker-machine-count",
 }
 
-// lookTimeout is how long the management cluster is waited for that may have a
-// class, or tell its providers: without an answer it is taken to have none.
+// lookTimeout is how long to wait for a management cluster that may have a class,
+// or report its providers: without an answer it is taken to have none.
 const lookTimeout = 5 * time.Second
 
-// Template is the flags that say which template of a cluster to fill, and with what.
+// Template is the flags that choose the template of a cluster, and its values.
 type Template struct {
-	// Namespace of the cluster; whoever connects to a management cluster puts that of
-	// the kubeconfig here if none is given.
+	// Namespace of the cluster; code that connects to a management cluster sets
+	// that of the kubeconfig here if none is given.
 	Namespace string
 
 	version, flavor, infrastructure             string
@@ -77,8 +77,8 @@ func (t *Template) Add(cmd *cobra.Command, env *command.Env) {
 	fl.StringToStringVar(&t.vars, "var", nil, "value of a variable of the template, as NAME=VALUE; may be repeated; wins over the environment")
 }
 
-// flavors are those of the provider that is chosen, as many as can be told without a
-// download; what cannot be read is nothing to complete.
+// flavors are those of the chosen provider, as far as they are known without a
+// download; what cannot be read is not completed.
 func (t *Template) flavors(ctx context.Context, env *command.Env) []string {
 	name, version, err := nameAndVersion("--infrastructure", t.infrastructure)
 	if err != nil {
@@ -136,8 +136,8 @@ func (t *Template) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// Options gathers what the library needs. connect is called only if the management
-// cluster is asked for something.
+// Options gathers the input of the library. connect is called only if the
+// management cluster is needed.
 func (t *Template) Options(cmd *cobra.Command, env *command.Env, name string, connect func() (*clusterctl.Client, error)) (clusterctl.GenerateOptions, error) {
 	if err := t.check(cmd); err != nil {
 		return clusterctl.GenerateOptions{}, err
@@ -234,8 +234,8 @@ func (f *finder) find(ctx context.Context) (doc []byte, class func(name string) 
 	}, err
 }
 
-// management connects to the management cluster. Who only generates need not have one,
-// unless he names it.
+// management connects to the management cluster. A user who only generates need not
+// have one, unless the command line names it.
 func (f *finder) management() (*clusterctl.Client, error) {
 	if !f.asked {
 		f.asked = true
@@ -271,7 +271,7 @@ func (f *finder) release(ctx context.Context) (clusterctl.Release, error) {
 	if err != nil {
 		return clusterctl.Release{}, err
 	}
-	if version == "" && !strings.HasPrefix(p.URL, config.EmbeddedScheme+":") { // this program has one version of its own
+	if version == "" && !strings.HasPrefix(p.URL, config.EmbeddedScheme+":") { // this program embeds a single version
 		version = installed.DefaultVersion(name, clusterctlv1.InfrastructureProviderType)
 	}
 	return open(ctx, p, version, f.repositories)
@@ -309,8 +309,8 @@ func (f *finder) installed(ctx context.Context, c *clusterctl.Client) (inventory
 	return all, err
 }
 
-// class reads the class that a template names, from where its file lies, unless the
-// management cluster has it: somebody may have made it his own.
+// class reads the class that a template names, from the location of its file,
+// unless the management cluster has it: a user may have changed it.
 func (f *finder) class(ctx context.Context, key client.ObjectKey, read func(name string) ([]byte, error)) ([]byte, error) {
 	c, err := f.management()
 	if err != nil {
@@ -331,8 +331,8 @@ func (f *finder) class(ctx context.Context, key client.ObjectKey, read func(name
 	return doc, readErr
 }
 
-// beside reads the file of a class beside that of a template. One that a server does
-// not give away may be there all the same.
+// beside reads the file of a class from the folder of a template. One that a server
+// refuses may exist anyway.
 func (f *finder) beside(ctx context.Context, name string) ([]byte, error) {
 	at := repository.Beside(f.from, template.ClassFile(name))
 	if at == "" {

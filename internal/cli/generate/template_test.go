@@ -94,7 +94,7 @@ func TestTheProviderIsThatOfTheManagementCluster(t *testing.T) {
 		connect        error // no management cluster
 		refuse         error // of one that is there
 		explicit       bool
-		want           string // begin of the template, or in it
+		want           string // start of the template, or in it
 		said, err      string
 	}{
 		"none that is there":                     {connect: none, want: ours},

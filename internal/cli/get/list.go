@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// maxCell bounds what is shown of one value; -o json has it whole.
+// maxCell bounds what is shown of one value; -o json shows all of it.
 const maxCell = 512
 
 // resource is a kind of objects that can be listed.
@@ -91,7 +91,7 @@ func newList(env *command.Env, r resource) *cobra.Command {
 	return cmd
 }
 
-// list prints what there is of a resource, or what has one of names.
+// list prints all objects of a resource, or those with one of names.
 func list(ctx context.Context, env *command.Env, r resource, o listOptions, names []string) error {
 	p, err := o.print.printer(o.allNamespaces)
 	if err != nil {
@@ -184,8 +184,8 @@ func show(env *command.Env, o listOptions, p printer, answers ...json.RawMessage
 	return p.PrintObj(all, env.Out)
 }
 
-// tableOf reads a table. What controllers or strangers wrote in its cells cannot
-// command the terminal.
+// tableOf reads a table, and escapes the texts of other writers in its cells, which
+// could control the terminal.
 func tableOf(answer json.RawMessage) (*metav1.Table, error) {
 	table := &metav1.Table{}
 	if err := json.Unmarshal(answer, table); err != nil || table.Kind != "Table" {
@@ -201,7 +201,7 @@ func tableOf(answer json.RawMessage) (*metav1.Table, error) {
 				row.Cells[c] = int64(v)
 			}
 		}
-		// The printer reads the names and labels of objects that it knows the type of.
+		// The printer reads the names and labels of objects whose type it has.
 		meta := &metav1.PartialObjectMetadata{}
 		if err := json.Unmarshal(row.Object.Raw, meta); err == nil {
 			row.Object.Object = meta
@@ -216,7 +216,7 @@ var accept = map[bool]string{
 	false: "application/json",
 }
 
-// request asks for all objects of a resource, or the one with a name.
+// request requests all objects of a resource, or the one with a name.
 func request(c rest.Interface, r resource, o listOptions, name string, table bool) *rest.Request {
 	gv := clusterv1.GroupVersion()
 	path := []string{"/apis", gv.Group, gv.Version}

@@ -22,8 +22,8 @@ import (
 const lockTimeout = 10 * time.Second
 
 // merge adds the current context of a kubeconfig to the one at path, under a name
-// for all that belongs to it, and makes it the current one if use is set. It returns
-// the address of another cluster that had the name.
+// for all that belongs to it, and sets it as the current one if use is set. It
+// returns the address of another cluster that had the name.
 func merge(ctx context.Context, path, name string, data []byte, use bool) (replaced string, err error) {
 	added, err := clientcmd.Load(data)
 	if err != nil {
@@ -73,7 +73,7 @@ func merge(ctx context.Context, path, name string, data []byte, use bool) (repla
 }
 
 // lock takes the lock that kubectl and others take before they change a kubeconfig:
-// a file beside it that only one can create.
+// a file next to it that only one can create.
 func lock(ctx context.Context, path string) (unlock func() error, err error) {
 	name := path + ".lock"
 	deadline := time.Now().Add(lockTimeout)
@@ -87,7 +87,7 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 		case time.Now().After(deadline):
 			return nil, fmt.Errorf("another program changes it: if none does, remove %s", name)
 		}
-		select { // nothing tells when a file is gone
+		select { // no event reports that a file is removed
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return nil, ctx.Err()

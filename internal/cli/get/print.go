@@ -41,7 +41,7 @@ func (f *printFlags) add(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
-// printer prints objects, or tables that the API server made of them.
+// printer prints objects, or tables from the API server.
 type printer struct {
 	printers.ResourcePrinter
 	asTable bool

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// pause is before a watch that has ended begins again.
+// pause is the delay before a watch that has ended starts again.
 const pause = time.Second
 
 // watching prints the objects of a resource, and each again when it changes.
@@ -33,9 +33,9 @@ type watching struct {
 	p   printer
 }
 
-// run ends with its context, or when the management cluster is gone.
+// run ends with its context, or when the management cluster is not reachable.
 func (w *watching) run(ctx context.Context) error {
-	// It keeps the widths of the columns, so that what comes later stands below.
+	// It keeps the widths of the columns, so that later rows align.
 	out := printers.GetNewTabWriter(w.env.Out)
 	for {
 		answer, err := ask(ctx, w.c, w.r, w.o, "", w.p.asTable)
@@ -55,8 +55,8 @@ func (w *watching) run(ctx context.Context) error {
 	}
 }
 
-// list prints all that there is, each by itself as kubectl does, and returns the
-// version from which it is to be followed.
+// list prints all existing objects, each separately as kubectl does, and returns
+// the version from which to watch.
 func (w *watching) list(answer json.RawMessage, out io.Writer) (version string, err error) {
 	var all struct {
 		Metadata metav1.ListMeta   `json:"metadata"`
@@ -99,7 +99,7 @@ func (w *watching) print(answer json.RawMessage, out io.Writer) error {
 }
 
 // follow prints what changes after a version, until the API server ends the watch;
-// it returns the version from which to go on.
+// it returns the version from which to continue.
 func (w *watching) follow(ctx context.Context, version string, out io.Writer) (string, error) {
 	req := request(w.c, w.r, w.o, "", w.p.asTable).Param("watch", "true").Param("resourceVersion", version).Param("allowWatchBookmarks", "true")
 	body, err := req.Stream(ctx)
@@ -113,7 +113,7 @@ func (w *watching) follow(ctx context.Context, version string, out io.Writer) (s
 			if ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); !ended || ctx.Err() != nil {
 				return version, err
 			}
-			select { // it ends now and then, and goes on from here
+			select { // a watch ends now and then, and continues from here
 			case <-time.After(pause):
 			case <-ctx.Done():
 			}
@@ -121,7 +121,7 @@ func (w *watching) follow(ctx context.Context, version string, out io.Writer) (s
 		}
 		if e.Type == string(watch.Error) {
 			status := &metav1.Status{Code: http.StatusInternalServerError}
-			_ = json.Unmarshal(e.Object.Raw, status) // an unreadable one is that all the same
+			_ = json.Unmarshal(e.Object.Raw, status) // an unreadable status is an internal error anyway
 			return version, apierrors.FromObject(status)
 		}
 		if to := versionOf(e.Object.Raw); to != "" {

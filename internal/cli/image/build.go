@@ -26,8 +26,8 @@ type buildOptions struct {
 	version, source, suite, mirror, network string
 }
 
-// The limits of downloads: a mirror that is unwell for a quarter of a minute does no
-// harm, and one that sends nothing for a minute will not.
+// The limits of downloads: a mirror that fails for a quarter of a minute does no
+// harm, and one that sends nothing for a minute is not waited for.
 const (
 	attempts = 5
 	pause    = time.Second
@@ -99,7 +99,7 @@ func (o *options) runBuild(ctx context.Context) error {
 	return nil
 }
 
-// source is where the parts come from.
+// source is the source of the parts.
 func (o *options) source(progress func(string)) (nodeimages.Source, error) {
 	switch o.build.source {
 	case "modules":

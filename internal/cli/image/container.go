@@ -71,7 +71,7 @@ func (o *options) runPull(ctx context.Context, names []string) error {
 	return nil
 }
 
-// progress says a line for each tenth of a layer, which a log can hold as well.
+// progress prints a line for each tenth of a layer, which also suits a log.
 func (o *options) progress() func(ociimages.Progress) {
 	var mu sync.Mutex
 	told := map[string]int64{}

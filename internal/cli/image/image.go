@@ -137,7 +137,7 @@ func (o *options) export(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is gone if all went well
+	defer func() { _ = os.Remove(f.Name()) }() // it is already removed after a success
 	if err := errors.Join(i.Export(ctx, f, format), f.Sync(), f.Close()); err != nil {
 		return err
 	}

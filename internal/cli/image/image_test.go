@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// lab is a store with one image, v1.36.3, and the archive that it came from.
+// lab is a store with one image, v1.36.3, and the archive of it.
 type lab struct {
 	*testing.T
 	dir, archive, id string

@@ -113,7 +113,7 @@ func (i listed) inUse() string {
 	return fmt.Sprintf("%d machines", len(i.Users))
 }
 
-// nodes lists node images; those that are damaged are an error of their own.
+// nodes lists node images; damaged ones are returned as a separate error.
 func (o *options) nodes(ctx context.Context) (all []listed, damaged, err error) {
 	s, err := o.open()
 	if err != nil {

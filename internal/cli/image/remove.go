@@ -50,7 +50,7 @@ func (o *options) remove(ctx context.Context, names []string) error {
 	return errors.Join(errs...)
 }
 
-// removeOne removes the image of a name, whatever kind it is of.
+// removeOne removes the image of a name, of either kind.
 func removeOne(ctx context.Context, nodes *nodeimages.Store, containers *ociimages.Store, name string) error {
 	_, err := containers.Find(name)
 	if errors.As(err, new(*ociimages.MissingError)) && (!strings.ContainsAny(name, "/:") || strings.HasPrefix(name, "sha256:")) {

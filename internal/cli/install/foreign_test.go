@@ -133,7 +133,7 @@ func (c *cluster) configure(t *testing.T, certManager, more string) {
 	c.write(t, "c.yaml", text+fmt.Sprintf("cert-manager: {url: %q, version: %s, timeout: 3m%s}\n", c.dir+"/cert-manager/v1.21.1/cert-manager.yaml", certManager, more))
 }
 
-// run runs a command line, and returns what it says.
+// run runs a command line, and returns its output.
 func (c *cluster) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.program, append(args, "--kubeconfig", c.Kubeconfig, "--config", filepath.Join(c.dir, "c.yaml"))...)
 	cmd.Env = []string{"HOME=" + c.dir, "PATH=" + os.Getenv("PATH")}
@@ -178,8 +178,8 @@ func (c *cluster) webhook(t *testing.T) *httptest.Server {
 	return server
 }
 
-// comeUp plays the nodes: once the registration of cert-manager's webhook names its
-// Service, it is made to lead to the server.
+// comeUp simulates the nodes: once the registration of cert-manager's webhook names
+// its Service, the Service is routed to the server.
 func (c *cluster) comeUp(t *testing.T, server *httptest.Server, before func()) {
 	t.Helper()
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -270,15 +270,16 @@ func (c *cluster) version(t *testing.T) string {
 	return obj.GetAnnotations()["cert-manager.clusterctl.cluster.x-k8s.io/version"]
 }
 
-// TestRealProvidersAreInstalledOnAnyCluster installs the real releases of two providers,
-// whose Certificates cert-manager is needed for, on an API server that knows nothing.
+// TestRealProvidersAreInstalledOnAnyCluster installs the real releases of two
+// providers, whose Certificates require cert-manager, on an API server without
+// Cluster API.
 func TestRealProvidersAreInstalledOnAnyCluster(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
 	c := newCluster(t)
 	server := c.webhook(t)
 
-	// Nothing is written before it is known who honours Certificates.
+	// Nothing is written before it is known which controller issues Certificates.
 	c.refused(t, `no matches for kind "Certificate"`, "init", "--infrastructure", "aws", "--skip-cert-manager")
 	c.configure(t, "v1.20.0", ", externallyProvisioned: true")
 	c.refused(t, "the configuration says that others install it", "init", "--infrastructure", "aws")

@@ -83,7 +83,7 @@ func flags() (names []string) {
 	return names
 }
 
-// waiting are the flags that say whether to wait for providers.
+// waiting are the flags that choose whether to wait for providers.
 type waiting struct {
 	wait    bool
 	seconds int

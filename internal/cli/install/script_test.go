@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // TestScripts runs every script of testdata/script with the real program and a
-// plane that they share. What one installs has a name of its own.
+// plane that they share. What one installs has a separate name.
 func TestScripts(t *testing.T) {
 	program := testenv.Binary(t)
 	testscript.Run(t, testscript.Params{
@@ -103,7 +103,7 @@ func object(ts *testscript.TestScript, args []string) *unstructured.Unstructured
 	return obj
 }
 
-// field is what lies at a path of names with / between them.
+// field is the value at a path of names with / between them.
 func field(v any, path string) string {
 	for name := range strings.SplitSeq(path, "/") {
 		m, _ := v.(map[string]any)

@@ -21,17 +21,17 @@ import (
 
 // console shows what is written to the console of a container, without what looks
 // like a secret. Its folder has the newer part in one file and the older one in
-// another, which the newer becomes when it is full.
+// another; a newer file that is full replaces the older one.
 type console struct {
 	env    *command.Env
 	folder string
-	part   string // a line of which there is no end yet
+	part   string // an incomplete line
 }
 
 func (c *console) newer() string { return filepath.Join(c.folder, "console.log") }
 
-// show prints what is kept and, if that is to be followed, what comes to it until
-// ctx ends or the container is removed.
+// show prints what is kept and, with follow, what is added until ctx ends or the
+// container is removed.
 func (c *console) show(ctx context.Context, follow bool) error {
 	newer, err := open(c.newer()) // first: what becomes the older one now is not read twice
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *console) show(ctx context.Context, follow bool) error {
 	}
 }
 
-// next is where the console is written now, when f has been read to its end: another
-// file if f is full, nil if the container is gone.
+// next is the file to which the console is written now, when f has been read to its
+// end: another file if f is full, nil if the container is removed.
 func (c *console) next(f *file) (*file, error) {
 	now, err := open(c.newer())
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *console) next(f *file) (*file, error) {
 	return now, errors.Join(c.print(f), f.Close()) // it had the rest of f before
 }
 
-// print shows the whole lines of what has come to a file.
+// print prints the complete lines that were added to a file.
 func (c *console) print(f *file) error {
 	for f.File != nil {
 		line, err := f.lines.ReadString('\n')
@@ -102,7 +102,7 @@ func (c *console) print(f *file) error {
 	return nil
 }
 
-// end shows what there is of the last line.
+// end shows the incomplete last line.
 func (c *console) end() {
 	if c.part != "" {
 		c.env.Print("%s", strings.TrimRight(outcome.Mask(c.part), "\r\n"))

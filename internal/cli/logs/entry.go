@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// entry is what a program logged at once: a line, and those that continue it.
+// entry is one log entry of a program: a line, and those that continue it.
 type entry struct {
-	Time    time.Time         `json:"time,omitzero"` // zero if it does not say
+	Time    time.Time         `json:"time,omitzero"` // zero if it has none
 	Level   string            `json:"level,omitempty"`
 	Source  string            `json:"source,omitempty"`
 	Message string            `json:"message"`
@@ -25,14 +25,14 @@ var klogHeader = regexp.MustCompile(`^([IWEF])(\d{4} \d{2}:\d{2}:\d{2}\.\d{6})\s
 // levels are the names of the letters of klog.
 var levels = map[string]string{"I": "info", "W": "warning", "E": "error", "F": "fatal"}
 
-// begins reports whether a line begins an entry. What klog did not write does so,
+// begins reports whether a line starts an entry. One that klog did not write does,
 // unless it is indented as the further lines of a value are.
 func begins(line string) bool {
 	return !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, " ")
 }
 
-// parse reads an entry. klog tells no year: it is the one in which the entry is not
-// later than now.
+// parse reads an entry. klog writes no year: it is the one in which the entry is
+// not later than now.
 func parse(text string, now time.Time) entry {
 	e := entry{Message: text, text: text}
 	m := klogHeader.FindStringSubmatch(text)
@@ -75,7 +75,7 @@ func values(rest string) map[string]string {
 			block, more, _ := strings.Cut(after[2:], "\n >")
 			out[key], rest = strings.TrimPrefix(strings.ReplaceAll(block, "\n\t", "\n"), "\t"), more
 		case strings.HasPrefix(after, "{"), strings.HasPrefix(after, "["):
-			// What is structured has blanks of its own: it goes on to the next key.
+			// A structured value has blanks itself: it continues to the next key.
 			end := len(after)
 			if at := nextKey.FindStringIndex(after); at != nil {
 				end = at[0]
@@ -87,7 +87,7 @@ func values(rest string) map[string]string {
 	}
 }
 
-// nextKey begins the pair that follows one which is not quoted.
+// nextKey is the start of the pair that follows one which is not quoted.
 var nextKey = regexp.MustCompile(` [A-Za-z][A-Za-z0-9]*=`)
 
 // of reports whether an entry is about a cluster, NAMESPACE/NAME.

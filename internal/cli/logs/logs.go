@@ -128,14 +128,14 @@ type selection struct {
 	passed  bool    // the end was reached
 }
 
-// look is how often a file is looked at for more: nothing portable tells when a file
-// grows, and to ask costs next to nothing.
+// look is how often a file is checked for more: nothing portable reports when a
+// file grows, and a check costs next to nothing.
 const look = 200 * time.Millisecond
 
-// all shows a log, and what comes to it if that is to be followed.
+// all shows a log, and what is added to it with --follow.
 func (s *selection) all(ctx context.Context, f *os.File) error {
 	lines := bufio.NewReader(f)
-	var text, part strings.Builder // an entry, and a line of which there is no end yet
+	var text, part strings.Builder // an entry, and an incomplete line
 	for {
 		line, err := lines.ReadString('\n')
 		part.WriteString(line)
@@ -153,8 +153,8 @@ func (s *selection) all(ctx context.Context, f *os.File) error {
 		if !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read the log: %w", err)
 		}
-		// What is at the end is whole but for lines that may still come: they do so
-		// at once.
+		// What is at the end is complete except for lines that may still follow:
+		// they do so immediately.
 		if !s.o.follow {
 			text.WriteString(part.String())
 		}
@@ -181,7 +181,7 @@ func (s *selection) all(ctx context.Context, f *os.File) error {
 	}
 }
 
-// restarted goes to the beginning of a file that was cut short.
+// restarted seeks to the start of a file that was truncated.
 func (s *selection) restarted(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -195,12 +195,12 @@ func (s *selection) restarted(f *os.File) (bool, error) {
 	return true, err
 }
 
-// add takes an entry, which is shown at once if the end was reached or all are.
+// add adds an entry, which is shown immediately if the end was reached or all are.
 func (s *selection) add(text string) error {
 	e := parse(strings.TrimSuffix(text, "\n"), s.env.Now())
 	at := e.Time
 	if at.IsZero() {
-		at = s.before // what tells no time came after what did
+		at = s.before // an entry without a time follows the one before it
 	}
 	s.before = at
 	if s.cluster != "" && !e.of(s.cluster) || !s.from.IsZero() && at.Before(s.from) {

@@ -145,7 +145,7 @@ func connect(env *command.Env, o options, mgmt command.Mgmt, side string) (move.
 	return move.Connect(mgmt.Config, mgmt.String())
 }
 
-// hiding passes on the warnings that a user wants to see.
+// hiding forwards the warnings that a user wants to see.
 type hiding struct {
 	rest.WarningHandlerWithContext
 	which string
@@ -159,7 +159,7 @@ func (h hiding) HandleWarningHeaderWithContext(ctx context.Context, code int, ag
 	h.WarningHandlerWithContext.HandleWarningHeaderWithContext(ctx, code, agent, text)
 }
 
-// whoAmI is what the journal says of who moves.
+// whoAmI is the name in the journal for the user who moves.
 func whoAmI(env *command.Env) string {
 	name := env.Getenv("USER")
 	if u, err := user.Current(); err == nil {
@@ -169,8 +169,8 @@ func whoAmI(env *command.Env) string {
 	return fmt.Sprintf("%s on %s, process %d", cmp.Or(name, "somebody"), cmp.Or(host, "some host"), os.Getpid())
 }
 
-// isGone reports whether a process of this host that moved before has ended. Of other
-// hosts nothing is known.
+// isGone reports whether a process of this host that moved before has ended.
+// Processes of other hosts are not known.
 func isGone(by string) bool {
 	host, _ := os.Hostname()
 	_, rest, ok := strings.Cut(by, " on "+host+", process ")

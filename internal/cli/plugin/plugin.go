@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plugin runs programs on PATH as commands, as kubectl does: the program
-// capstan-foo-bar is the command "capstan foo bar". What is built in comes first.
+// capstan-foo-bar is the command "capstan foo bar". Built-in commands take
+// precedence.
 package plugin
 
 import (
@@ -21,9 +22,9 @@ type Plugin struct {
 	args []string
 }
 
-// Find looks on PATH for the program of a command line: that which takes most of
-// its words as a name. Flags before the name are the business of commands that
-// are built in. Programs that were written for clusterctl serve as well.
+// Find searches PATH for the program of a command line: the one with most of its
+// words as a name. Flags before the name belong to built-in commands. Programs that
+// were written for clusterctl are found as well.
 func Find(env *command.Env, args []string) (Plugin, bool) {
 	words := args
 	if i := slices.IndexFunc(args, endsName); i >= 0 {
@@ -41,13 +42,13 @@ func Find(env *command.Env, args []string) (Plugin, bool) {
 	return Plugin{}, false
 }
 
-// endsName says that a word is no part of the name of a program.
+// endsName reports whether a word cannot be part of the name of a program.
 func endsName(word string) bool {
 	return word == "" || strings.HasPrefix(word, "-") || strings.ContainsAny(word, " /"+string(filepath.Separator))
 }
 
 // look finds an executable file in the folders of path. A folder that depends on
-// where the user stands is passed over: what lies there is anybody's.
+// the working directory is skipped: any user may have written its files.
 func look(path, name string) string {
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, name)
@@ -61,8 +62,8 @@ func look(path, name string) string {
 	return ""
 }
 
-// Exec lets the program take the place of this one, so that its exit status and
-// what signals do to it are its own. It returns only an error.
+// Exec replaces this program by the plugin, so that its exit status and its
+// handling of signals are the plugin's. It returns only an error.
 func (p Plugin) Exec() error {
 	err := syscall.Exec(p.path, append([]string{p.path}, p.args...), os.Environ())
 	return fmt.Errorf("run plugin %s: %w: is it a program for this machine, or a script that begins with #!?", p.path, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// Output is the form that a user wants: text, json or junit.
+// Output is the output format: text, json or junit.
 type Output struct{ format string }
 
 var formats = []string{"text", "json", "junit"}
@@ -26,9 +26,9 @@ func (o *Output) Add(cmd *cobra.Command) { command.OutputFlag(cmd, &o.format, "t
 // Check refuses a form that is none of those.
 func (o *Output) Check() error { return command.CheckOutput(o.format, formats...) }
 
-// Run writes the lines of a suite while it runs, on stdout if text is wanted,
-// and then its report in the form that is. The error says that name does not
-// keep its contract, or why that is not known.
+// Run writes the lines of a suite while it runs, on stdout for text output, and
+// then its report in the requested format. The error means that name does not keep
+// its contract, or why that is not known.
 func (o *Output) Run(env *command.Env, name string, suite func(progress func(conformance.Result)) conformance.Report) error {
 	l := &lines{write: env.Say}
 	if o.format == "text" || o.format == "" {
@@ -63,7 +63,7 @@ func (o *Output) Run(env *command.Env, name string, suite func(progress func(con
 	return nil
 }
 
-// List prints what a suite looks at.
+// List prints the checks of a suite.
 func (o *Output) List(env *command.Env, checks []conformance.Check) error {
 	if o.format != "text" && o.format != "" {
 		return env.PrintObject(checks, "json")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report writes what a conformance suite finds out: lines for people
-// while it runs, and documents for programs.
+// Package report writes the results of a conformance suite: lines for people while
+// it runs, and documents for programs.
 package report
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/capstan-dev/capstan/conformance"
 )
 
-// lines writes what a suite finds out, one line for each check, and under it
-// what is wrong. Results of one check come one after the other, one for each
-// handler or kind.
+// lines writes the results of a suite, one line for each check, and under it what
+// is wrong. Results of one check arrive one after the other, one for each handler
+// or kind.
 type lines struct {
 	write   func(format string, args ...any)
 	results []conformance.Result // of one check
 
-	// A check that everything else relies on makes a page of skips for one
-	// reason: the first is written, the others are counted.
+	// A check that everything else relies on causes a page of skips for one reason:
+	// the first is written, the others are counted.
 	why  string // of the skip before
 	more int
 }
@@ -46,7 +46,7 @@ func (c *lines) flush() {
 	c.count()
 	c.why = why
 	for _, line := range text {
-		c.write("%s", strings.ReplaceAll(line, "\n", "\n      ")) // what a server says looks like no check
+		c.write("%s", strings.ReplaceAll(line, "\n", "\n      ")) // the message of a server must not look like a check
 	}
 }
 
@@ -63,8 +63,8 @@ func (c *lines) count() {
 	c.more = 0
 }
 
-// summarise puts the results of one check in lines. If it was skipped as a
-// whole, it says why.
+// summarise summarizes the results of one check in lines. If it was skipped as a
+// whole, it returns the reason.
 func summarise(results []conformance.Result) (lines []string, skipped string) {
 	var passed, failed, advised []conformance.Result
 	for _, r := range results {
@@ -103,7 +103,7 @@ func problems(title string, results []conformance.Result) []string {
 	return append(lines, distinct(results, "      remedy: ", func(r conformance.Result) string { return r.Remedy })...)
 }
 
-// ratio says which handlers or kinds some results are of, or how many of all.
+// ratio names the handlers or kinds of some results, or how many of all.
 func ratio(some, all []conformance.Result) string {
 	what := "handlers"
 	if all[0].Kind != "" {

@@ -13,9 +13,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// complete offers objects of the kinds that are allowed, as KIND/NAME, while there
-// are fewer arguments than most. Who has typed a kind, in any form that is taken, is
-// offered the names of that one, under the form that he typed.
+// complete completes objects of the allowed kinds, as KIND/NAME, while there are
+// fewer arguments than most. After a kind, in any accepted form, it completes the
+// names of that kind, with the form that the user typed.
 func (t *target) complete(env *command.Env, most int, allowed []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {

@@ -65,7 +65,7 @@ func TestAShellIsOfferedObjectsOfTheKindsThatACommandTakes(t *testing.T) {
 			upgrade.AddCommand(NewUpgradeCluster(env))
 			root.AddCommand(New(env), Alpha(env), NewScale(env), upgrade)
 			root.SetOut(&out)
-			root.SetErr(&talk) // cobra tells there what it was asked for
+			root.SetErr(&talk) // cobra prints there what it completes
 			root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, tc.args...))
 			if err := root.Execute(); err != nil {
 				t.Fatal(err)

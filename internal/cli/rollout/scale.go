@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// waiting are the flags of a command that can wait for what it has asked for.
+// waiting are the flags of a command that can wait for its result.
 type waiting struct {
 	wait    bool
 	timeout time.Duration
@@ -25,7 +25,7 @@ func (w *waiting) add(cmd *cobra.Command, byDefault bool) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 30*time.Minute, "how long to wait")
 }
 
-// follow waits if that is asked for, and tells what is awaited.
+// follow waits if that was requested, and prints what is awaited.
 func (w *waiting) follow(ctx context.Context, env *command.Env, until func(context.Context, func(string)) error) error {
 	if !w.wait {
 		return nil

@@ -20,7 +20,7 @@ type upgradeOptions struct {
 	dryRun  bool
 }
 
-// NewUpgradeCluster returns the command cluster, which lies below upgrade.
+// NewUpgradeCluster returns the command cluster, a subcommand of upgrade.
 func NewUpgradeCluster(env *command.Env) *cobra.Command {
 	var o upgradeOptions
 	cmd := &cobra.Command{
@@ -101,7 +101,7 @@ func (o *upgradeOptions) goesOn(env *command.Env, err error) error {
 	return err
 }
 
-// rehearse lets the API server say whether it would take the steps.
+// rehearse checks with the API server whether it would accept the steps.
 func (o *upgradeOptions) rehearse(ctx context.Context, env *command.Env, c *rollout.Client, steps []rollout.Step) error {
 	for _, s := range steps {
 		if err := c.Apply(ctx, s, true); err != nil {

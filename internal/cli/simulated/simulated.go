@@ -119,7 +119,7 @@ func (o *options) list() error {
 	return t.Flush()
 }
 
-// remove gives up the clusters of these names, or all that nobody will ask for.
+// remove gives up the clusters of these names, or all that are abandoned.
 func (o *options) remove(ctx context.Context, names []string) error {
 	all, err := o.read()
 	if err != nil {
@@ -155,7 +155,7 @@ func (o *options) remove(ctx context.Context, names []string) error {
 	return errors.Join(errs...)
 }
 
-// choose finds what is asked for by name; without names what nobody will ask for.
+// choose finds the clusters of these names; without names the abandoned ones.
 func choose(all []kept, names []string) (chosen []kept, err error) {
 	for _, k := range all {
 		if len(names) == 0 && !k.Running && abandoned(k.UsedBy) {
@@ -182,7 +182,8 @@ func choose(all []kept, names []string) (chosen []kept, err error) {
 	return chosen, nil
 }
 
-// abandoned reports whether whoever used it last has released it, or is gone.
+// abandoned reports whether the last user of a cluster has released it, or no
+// longer exists.
 func abandoned(by string) bool {
 	if by == "" {
 		return true

@@ -16,7 +16,8 @@ import (
 )
 
 // lab is a folder with clusters: one that runs, one of a plane that is stopped, one
-// of a plane that is gone, one that was released, and one whose record is damaged.
+// of a plane that is deleted, one that was released, and one whose record is
+// damaged.
 type lab struct {
 	*testing.T
 	dir      string

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome tells what became of a machine's bootstrap data by what the
-// machine left behind. All of that is written by the machine, which is not trusted;
-// and the bootstrap data is secret, so none of it is told.
+// Package outcome reports the result of a machine's bootstrap data from the files
+// that the machine left behind. All of that is written by the machine, which is not
+// trusted; and the bootstrap data is secret, so none of it is reported.
 package outcome
 
 import (
@@ -16,11 +16,11 @@ import (
 	"unicode"
 )
 
-// Where a machine tells.
+// The files in which a machine reports its result.
 const (
-	// Sentinel is there when the bootstrap data has run to its end.
+	// Sentinel exists when the bootstrap data has run to its end.
 	Sentinel = "/run/cluster-api/bootstrap-success.complete"
-	// Result is written by cloud-init when it has nothing more to do.
+	// Result is written by cloud-init when it has finished.
 	Result = "/run/cloud-init/result.json"
 	// Status is how far cloud-init is.
 	Status = "/run/cloud-init/status.json"
@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	// maxLines and maxBytes are how much is told of why a machine failed.
+	// maxLines and maxBytes limit the report of why a machine failed.
 	maxLines = 12
 	maxBytes = 2000
 	// least is how long a word must be to be taken for a secret: shorter ones are
@@ -37,8 +37,8 @@ const (
 	least = 5
 )
 
-// Failure says why bootstrap data failed: what cloud-init counts as errors, and the
-// last lines that commands wrote. Words that are in the data are left out.
+// Failure describes why bootstrap data failed: what cloud-init counts as errors,
+// and the last lines that commands wrote. Words that are in the data are omitted.
 func Failure(result, output, data []byte) string {
 	hide := secrets(data)
 	message := "cloud-init ended without " + Sentinel
@@ -50,8 +50,7 @@ func Failure(result, output, data []byte) string {
 	return bounded(message + lastLines(output, hide))
 }
 
-// Late says that bootstrap data has not ended in the time that it has, and what it
-// was at.
+// Late reports that bootstrap data has timed out, and its last stage.
 func Late(had time.Duration, status, output, data []byte) string {
 	message := fmt.Sprintf("the bootstrap data has run for %s without making %s", had, Sentinel)
 	var s struct {
@@ -65,8 +64,8 @@ func Late(had time.Duration, status, output, data []byte) string {
 	return bounded(message + lastLines(output, secrets(data)))
 }
 
-// stage is what cloud-init calls one, such as modules-final. Whoever wrote it is not
-// trusted.
+// stage is the name of a stage of cloud-init, such as modules-final. Its writer is
+// not trusted.
 var stage = regexp.MustCompile(`^[a-z]{1,12}(-[a-z]{1,12})?$`)
 
 // lastLines are what commands wrote last.
@@ -122,16 +121,16 @@ func printable(r rune) rune {
 var (
 	// word is what data and messages are split into.
 	word = regexp.MustCompile(`[^\s"'` + "`" + `=,;:()\[\]{}<>|&]+`)
-	// harmless are words that say where a machine is at, and are in data of all
-	// machines.
+	// harmless are words that describe the stage of a machine, and are in data of
+	// all machines.
 	harmless = regexp.MustCompile(`^(/(run|etc|var/lib|usr|opt)/[-a-z./]+|[0-9]{1,3}(\.[0-9]{1,3}){3}|v1\.[0-9]+\.[0-9]+|[0-9]{1,5}|kubeadm|kubelet|kubernetes|kubectl|containerd|systemctl|systemd|cloud-init|cluster|control-plane|node|join|init|token|error|failed|config|runcmd|bootcmd|write_files|apiVersion|kind|--?[a-z-]+)$`)
-	// token is one that kubeadm makes, wherever it comes from.
+	// token is one that kubeadm generates, for any origin of it.
 	token = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	// long is what only keys and certificates are.
 	long = regexp.MustCompile(`[A-Za-z0-9+/=_-]{40,}`)
 )
 
-// hidden stands for what is not told.
+// hidden replaces what is not reported.
 const hidden = "[...]"
 
 // secrets returns what leaves out of a text what is in the data.
@@ -161,13 +160,13 @@ func secrets(data []byte) func(string) string {
 	}
 }
 
-// Mask leaves out of a text what looks like a token or a key.
+// Mask replaces what looks like a token or a key in a text.
 func Mask(text string) string {
 	return long.ReplaceAllString(token.ReplaceAllString(text, hidden), hidden)
 }
 
-// Waiting says what a machine is at that runs its data since a time, and may for so
-// long.
+// Waiting describes the stage of a machine that runs its data since a time, and its
+// timeout.
 func Waiting(name string, since time.Time, patience time.Duration) string {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	return fmt.Sprintf("cloud-init to run the bootstrap data, since %s and until %s at most; \"capstan logs machine %s\" shows its console", at(since), at(since.Add(patience)), name)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package renewal says how the Kubernetes in a machine becomes that of another node
+// Package renewal replaces the Kubernetes in a machine by that of another node
 // image while the machine runs: what is sent to it, and what is run there.
 package renewal
 
@@ -16,10 +16,10 @@ import (
 	"path"
 )
 
-// Dir is where all of it lies in a machine, for as long as it takes.
+// Dir is where all files of a renewal are in a machine, for as long as it takes.
 const Dir = "/var/lib/capstan/renewal"
 
-// lock is held in a machine by whoever is at it.
+// lock is held in a machine by a running renewal.
 const lock = "/run/capstan-renewal.lock"
 
 //go:embed receive.sh
@@ -31,20 +31,20 @@ var renew string
 // Receive is the command that takes what Send writes.
 func Receive() []string { return []string{"/bin/sh", "-c", receive, "receive", Dir, lock} }
 
-// Renew is the command that does it. All of it may be done again, also after it was
-// interrupted anywhere. It may say that kubeadm must leave out checks, by their names
-// and separated by commas.
+// Renew is the command that does it. All of it may be repeated, also after an
+// interruption anywhere. ignore are the names of checks that kubeadm must skip,
+// separated by commas.
 func Renew(ignore string) []string {
 	return []string{"/bin/sh", "-c", renew, "renew", Dir, lock, ignore}
 }
 
-// Image is what there is of a node image.
+// Image is an unpacked node image.
 type Image struct {
-	Node string // what makes a Debian a node: the topmost layer of its root
+	Node string // the topmost layer of its root, with the parts of a node
 	Var  string // the template of /var
 }
 
-// store is what containerd keeps of images: their contents, and what it knows of
+// store is what containerd keeps of images: their contents, and its metadata of
 // them. What it has unpacked is left out, which is three quarters.
 var store = []string{"lib/containerd/io.containerd.content.v1.content", "lib/containerd/io.containerd.metadata.v1.bolt"}
 

@@ -74,7 +74,7 @@ func TestWhatDiffersIsSent(t *testing.T) {
 		"store/io.containerd.content.v1.content/blobs/sha256/a": "blob",
 		"store/io.containerd.metadata.v1.bolt/meta.db":          "meta",
 		"node/usr/local/bin/kubelet":                            "new kubelet",
-		"node/usr/local/bin/runc":                               "runc", // may be run by others no more
+		"node/usr/local/bin/runc":                               "runc", // other users may no longer run it
 		"node/etc/new.conf":                                     "new",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -151,7 +151,7 @@ func renewed(t *testing.T, root string) (ran []string, output string, err error)
 		t.Fatalf("%v: %s", readErr, out)
 	}
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "containerd ") && !strings.HasSuffix(line, " version\n") { // of which nobody knows how often
+		if !strings.HasPrefix(line, "containerd ") && !strings.HasSuffix(line, " version\n") { // whose number varies
 			ran = append(ran, strings.TrimSpace(line))
 		}
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seed says what files a machine begins with: its bootstrap data as the seed
-// of cloud-init's datasource NoCloud, and what this host and this machine need of
-// Kubernetes, so that bootstrap data need not know about either.
+// Package seed lists the files with which a machine starts: its bootstrap data as
+// the seed of cloud-init's datasource NoCloud, and what this host and this machine
+// need of Kubernetes, so that bootstrap data can be independent of both.
 package seed
 
 import (
@@ -18,12 +18,12 @@ import (
 
 // Host is what machines of a host share.
 type Host struct {
-	// CgroupV1 says that the host has no unified hierarchy of control groups.
+	// CgroupV1 means that the host has no unified hierarchy of control groups.
 	CgroupV1 bool
 	// MaxOpenFiles is how many files a process may have open at most.
 	MaxOpenFiles uint64
-	// LowersOOMScores says that processes may be spared when memory runs out, which
-	// takes CAP_SYS_RESOURCE.
+	// LowersOOMScores means that processes may be spared when memory runs out,
+	// which requires CAP_SYS_RESOURCE.
 	LowersOOMScores bool
 	// ResolvConf is the host's resolv.conf.
 	ResolvConf string
@@ -31,9 +31,9 @@ type Host struct {
 	MemInfo string
 }
 
-// Machine is what tells a machine from others.
+// Machine is what distinguishes a machine from others.
 type Machine struct {
-	Instance      string // by which cloud-init tells that it is a new machine
+	Instance      string // by which cloud-init recognizes a new machine
 	Name          string
 	ProviderID    string
 	FailureDomain string // "" is none
@@ -43,13 +43,13 @@ type Machine struct {
 	Memory        int64  // bytes, 0 is all of the host's
 }
 
-// File is one that a machine begins with.
+// File is one with which a machine starts.
 type File struct {
 	Data []byte
 	Mode os.FileMode
 }
 
-// openFiles is what kubelet asks for by itself.
+// openFiles is what kubelet requests by default.
 const openFiles = 1_000_000
 
 // Root are the files of its root file system that are the machine's own, by path.
@@ -110,9 +110,9 @@ conntrack:
   min: 0
 `
 
-// kubeadm stands before the real one in the path: bootstrap data calls it by name.
-// It tells it what this host lacks and, where nobody has, how kube-proxy is to be
-// configured. kubeadm has drop-ins for neither.
+// kubeadm is found before the real one in the path: bootstrap data calls it by
+// name. It passes to the real one what this host lacks and, where the configuration
+// has none, how kube-proxy must be configured. kubeadm has drop-ins for neither.
 func kubeadm(h Host) string {
 	const script = `#!/bin/sh
 # Runs kubeadm as machines of this host need it.
@@ -198,7 +198,8 @@ func NoCloud(m Machine, data []byte) (map[string]File, error) {
 // Shadows are files of /proc that a machine sees otherwise than the host.
 func Shadows(h Host, m Machine) map[string][]byte {
 	shadows := map[string][]byte{
-		// kubelet insists on these, and writes none that it finds as it wants it.
+		// kubelet insists on these, and does not write those with the desired
+		// value.
 		"/proc/sys/vm/overcommit_memory":  []byte("1\n"),
 		"/proc/sys/kernel/panic":          []byte("10\n"),
 		"/proc/sys/kernel/panic_on_oops":  []byte("1\n"),
@@ -246,7 +247,7 @@ func write(dir, name string, f File) error {
 			mode = 0o700
 		}
 		if err := os.Mkdir(at, mode); err == nil {
-			err = os.Chmod(at, mode) // whatever the umask is
+			err = os.Chmod(at, mode) // independent of the umask
 			if err != nil {
 				return err
 			}

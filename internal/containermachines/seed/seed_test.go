@@ -53,8 +53,8 @@ func TestWhatTheHostLacksIsToldToTheMachine(t *testing.T) {
 	}
 }
 
-// TestKubeadmIsToldWhatBootstrapDataDoesNotKnow runs the script, with a kubeadm that
-// says how it was called.
+// TestKubeadmIsToldWhatBootstrapDataDoesNotKnow runs the script, with a kubeadm
+// that prints its arguments.
 func TestKubeadmIsToldWhatBootstrapDataDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -125,7 +125,7 @@ func machinesOutliveThePlane(t *testing.T, c *cluster) {
 func machineReboots(t *testing.T, c *cluster) {
 	pods := c.web(t, "reboot", 2)
 	c.reboot(t, pods[0].node)
-	testenv.Within(t, changing, func() error { // what the API server knows of its Pods is from before for a while
+	testenv.Within(t, changing, func() error { // for a while the API server's Pods are from before
 		out, err := c.try(t.Context(), "", "get", "pod", pods[0].name, "--namespace", "reboot", "--output", "jsonpath={.status.containerStatuses[0].restartCount}")
 		if err == nil && out != "1" {
 			err = fmt.Errorf("the Pod was restarted %s times, want once", out)
@@ -149,7 +149,8 @@ func controlPlaneReboots(t *testing.T, c *cluster) {
 	c.reachEachOther(t, "rebooted", pods)
 }
 
-// reboot has a machine reboot by itself, and waits until its node is ready again.
+// reboot makes a machine reboot from inside, and waits until its node is ready
+// again.
 func (c *cluster) reboot(t *testing.T, node string) {
 	t.Helper()
 	was, supervisors := c.first(t, node), c.supervisors(t)
@@ -226,7 +227,7 @@ func poolIsScaled(t *testing.T, c *cluster) {
 	c.ready(t, c.version)
 }
 
-// poolHas waits until the pool says that so many of its machines are ready.
+// poolHas waits until the pool reports that so many of its machines are ready.
 func (c *cluster) poolHas(t *testing.T, want int) {
 	t.Helper()
 	testenv.Within(t, changing, func() error {
@@ -255,7 +256,7 @@ func killedMachineIsReplaced(t *testing.T, c *cluster) {
 	c.reachEachOther(t, "killed", pods)
 }
 
-// replaced kills a machine, and waits until another one is in its place and runs what
+// replaced kills a machine, and waits until another one replaces it and runs what
 // it ran.
 func (c *cluster) replaced(t *testing.T, victim, namespace string, workers int) []pod {
 	t.Helper()

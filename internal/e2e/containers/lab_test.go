@@ -24,16 +24,17 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 const (
-	// creating is how long a cluster may take to come, on a host that has other work.
+	// creating is how long the creation of a cluster may take, on a host that has
+	// other work.
 	creating = 10 * time.Minute
-	// changing is for one change of a cluster: a machine that reboots, or another
-	// one in its place, after the 40 seconds that Kubernetes waits for a node.
+	// changing is for one change of a cluster: a machine that reboots, or its
+	// replacement, after the 40 seconds that Kubernetes waits for a node.
 	changing = 5 * time.Minute
 )
 
 // lab is a host with a plane.
 type lab struct {
-	t                 *testing.T // the whole test, which the plane lives as long as
+	t                 *testing.T // the whole test; the plane ends with it
 	program           string
 	plane, containers string
 	version, dns      string // of Kubernetes, and of CoreDNS in its node image
@@ -147,7 +148,7 @@ func (l *lab) mgmt(t *testing.T, input string, args ...string) string {
 	return out
 }
 
-// shape is what a cluster is made as.
+// shape defines how a cluster is created.
 type shape struct {
 	flavor, version       string
 	controlPlane, workers int
@@ -160,7 +161,7 @@ type cluster struct {
 	machines         int
 }
 
-// create makes a cluster, and returns when its nodes are ready.
+// create creates a cluster, and returns when its nodes are ready.
 func (l *lab) create(t *testing.T, name string, s shape) *cluster {
 	t.Helper()
 	l.run(t, "create", "cluster", name, "--flavor", s.flavor, "--kubernetes-version", s.version, "--timeout", creating.String(),

@@ -87,7 +87,7 @@ func (l *lab) groups(t *testing.T) (all []string) {
 	of := strings.TrimSpace(string(identity))
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {
-			return nil // another's that has just gone
+			return nil // another's that has just been deleted
 		}
 		if strings.Contains(filepath.Dir(path), of) {
 			all = append(all, "group "+path)
@@ -116,7 +116,7 @@ func (l *lab) files(t *testing.T) (all []string) {
 	return all
 }
 
-// leavesNothing deletes a cluster, the last of the lab, and looks at the host.
+// leavesNothing deletes a cluster, the last of the lab, and checks the host.
 func (c *cluster) leavesNothing(t *testing.T, before []string) {
 	t.Helper()
 	if now := c.left(t); len(now) < len(before)+3*c.machines {

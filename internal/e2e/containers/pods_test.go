@@ -31,7 +31,7 @@ const userland = `
       - {name: tmp, emptyDir: {}}
 `
 
-// web is a Pod on each worker that says its name, and a Service before them.
+// web is a Pod on each worker that returns its name, and a Service before them.
 const web = `apiVersion: v1
 kind: Service
 metadata: {name: web}
@@ -69,8 +69,8 @@ func (c *cluster) web(t *testing.T, namespace string, workers int) []pod {
 	return c.webPods(t, namespace, workers)
 }
 
-// webPods waits until all are ready. Those of a node that has gone are known to the
-// API server for a while, and are none.
+// webPods waits until all are ready. Those of a deleted node are still in the API
+// server for a while, and do not count.
 func (c *cluster) webPods(t *testing.T, namespace string, workers int) (all []pod) {
 	t.Helper()
 	testenv.Within(t, changing, func() error {
@@ -104,7 +104,7 @@ func (c *cluster) fetch(t *testing.T, namespace string, from pod, url string) (s
 }
 
 // reachEachOther checks that each Pod is reached from each by its address, and that
-// the Service leads to all of them by its name.
+// the Service routes to all of them by its name.
 func (c *cluster) reachEachOther(t *testing.T, namespace string, pods []pod) {
 	t.Helper()
 	for _, from := range pods {
@@ -195,7 +195,7 @@ func (c *cluster) count(t *testing.T) {
 	c.counts(t, 0)
 }
 
-// counted is how far it has come.
+// counted is the current count.
 func (c *cluster) counted(t *testing.T) (int, error) {
 	out, err := c.try(t.Context(), "", "get", "configmap", "counter", "--namespace", counting, "--output", "jsonpath={.data.count}")
 	if err != nil {

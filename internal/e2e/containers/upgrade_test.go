@@ -38,9 +38,9 @@ func toUpgrade(t *testing.T, l *lab, name string) *cluster {
 	return c
 }
 
-// rollout asks for a version, and lets no machine come before another goes: a sixth
-// machine may have no inotify instances left, of which many hosts allow 128. No
-// registry is near, so CoreDNS has to become that of the new node image.
+// rollout sets a version, and allows no new machine before another is deleted: a
+// sixth machine may have no inotify instances left, of which many hosts allow 128.
+// No registry is near, so CoreDNS must be that of the new node image.
 const rollout = `{"spec": {"topology": {
 	"version": %q,
 	"variables": [{"name": "controlPlaneMaxSurge", "value": 0}, {"name": "dnsImageTag", "value": %q}],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package buildinfo tells which version of a program this is. It is what the Go
-// linker recorded: nothing has to be stamped, and nothing can be stamped wrongly.
+// Package buildinfo reports the version of a program. It reads what the Go linker
+// recorded: nothing has to be stamped, and nothing can be stamped wrongly.
 package buildinfo
 
 import (
@@ -23,7 +23,7 @@ type Info struct {
 	Contract   string `json:"contract"`
 	Go         string `json:"go"`
 	Platform   string `json:"platform"`
-	// Clusterctl says the same in the form that clusterctl has.
+	// Clusterctl has the same in the form of clusterctl.
 	Clusterctl Clusterctl `json:"clusterctl"`
 }
 
@@ -69,7 +69,8 @@ func of(info *debug.BuildInfo) Info {
 		state = "dirty"
 	}
 	for _, m := range info.Deps {
-		// The program that links no API server still speaks to one of this minor.
+		// The program that links no API server still uses the API of one of this
+		// minor.
 		if m.Path == "k8s.io/kubernetes" || m.Path == "k8s.io/client-go" && v.Kubernetes == "" {
 			v.Kubernetes = strings.Replace(m.Version, "v0.", "v1.", 1)
 		}

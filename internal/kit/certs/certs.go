@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certs makes and reads the certificates of a workload cluster: its
-// certificate authorities, certificates signed by them, and the service
-// account key pair, in PEM and as Secrets.
+// Package certs creates and reads the certificates of a workload cluster: its
+// certificate authorities, certificates signed by them, and the service account key
+// pair, in PEM and as Secrets.
 //
 // No error of this package contains a key, nor any part of a Secret's data.
 package certs
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Purpose says what a pair is for, and is the suffix of its Secret's name.
+// Purpose is the use of a pair, and the suffix of its Secret's name.
 type Purpose string
 
 // The purposes of certificates and keys of a cluster.
@@ -32,7 +32,7 @@ const (
 	Kubeconfig          Purpose = "kubeconfig"            // an admin kubeconfig; see package kubeconfig
 )
 
-// How long certificates are valid unless someone asks otherwise.
+// The validity of certificates unless the caller requests another.
 const (
 	CAValidity   = 10 * 365 * 24 * time.Hour
 	LeafValidity = 365 * 24 * time.Hour
@@ -53,13 +53,14 @@ func IsOf(cluster, secret string) bool {
 	})
 }
 
-// Pair is a certificate and its key in PEM. For ServiceAccount, Cert is the
-// public key. Key is empty where someone else keeps it: an external CA.
+// Pair is a certificate and its key in PEM. For ServiceAccount, Cert is the public
+// key. Key is empty where it is stored outside the management cluster: an external
+// CA.
 type Pair struct {
 	Cert, Key []byte
 }
 
-// HasKey reports whether the key is known, so that the pair can sign.
+// HasKey reports whether the pair has its key, so that it can sign.
 func (p Pair) HasKey() bool { return len(p.Key) > 0 }
 
 // String keeps keys out of logs.
@@ -68,7 +69,7 @@ func (p Pair) String() string { return "certificate pair" }
 // GoString keeps keys out of logs.
 func (p Pair) GoString() string { return "certs.Pair{…}" }
 
-// Errors that say what is wrong with a pair.
+// Errors for pairs that are not usable.
 var (
 	ErrNotPEM   = errors.New("it holds no PEM block of the expected kind")
 	ErrTooLarge = fmt.Errorf("it is larger than %d KiB", maxPEM>>10)
@@ -156,9 +157,9 @@ func parseKeyBlock(block *pem.Block) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// Check reports whether the pair is usable for its purpose: certificate and
-// key parse and belong together, and an authority is one. A missing key is
-// fine: whoever needs it finds out by HasKey.
+// Check reports whether the pair is usable for its purpose: certificate and key
+// parse and belong together, and an authority is one. A missing key is no error:
+// callers that need it check HasKey.
 func (p Pair) Check(purpose Purpose) error {
 	if field, err := p.check(purpose); err != nil {
 		return fmt.Errorf("%s: %w", field, err)
@@ -166,7 +167,7 @@ func (p Pair) Check(purpose Purpose) error {
 	return nil
 }
 
-// check also says which of the Secret's keys is to blame.
+// check also returns the key of the Secret that the error concerns.
 func (p Pair) check(purpose Purpose) (field string, err error) {
 	public, err := p.public(purpose)
 	if err != nil {

@@ -32,8 +32,8 @@ const (
 	RSA4096   Algorithm = "RSA-4096"
 )
 
-// Chosen is the algorithm that a user asks for by the API's
-// encryptionAlgorithm: RSA-2048 if by nothing, as the API documents.
+// Chosen is the algorithm that a user selects with the API's encryptionAlgorithm:
+// RSA-2048 by default, as the API documents.
 func Chosen[T ~string](encryptionAlgorithm T) Algorithm {
 	return cmp.Or(Algorithm(encryptionAlgorithm), RSA2048)
 }
@@ -42,7 +42,7 @@ func Chosen[T ~string](encryptionAlgorithm T) Algorithm {
 // clocks of the machines that check it may be behind ours.
 const skew = 5 * time.Minute
 
-// NewKey makes a private key.
+// NewKey generates a private key.
 func NewKey(a Algorithm) (crypto.Signer, error) {
 	switch a {
 	case "", ECDSAP256:
@@ -59,8 +59,8 @@ func NewKey(a Algorithm) (crypto.Signer, error) {
 	return nil, fmt.Errorf("unknown key algorithm %q: use one of %s, %s, %s, %s, %s", a, ECDSAP256, ECDSAP384, RSA2048, RSA3072, RSA4096)
 }
 
-// NewCA makes a self-signed certificate authority. Validity counts from now;
-// zero means CAValidity.
+// NewCA creates a self-signed certificate authority. Validity counts from now; zero
+// means CAValidity.
 func NewCA(a Algorithm, commonName string, now time.Time, validity time.Duration) (Pair, error) {
 	key, err := NewKey(a)
 	if err != nil {
@@ -82,7 +82,7 @@ func NewCA(a Algorithm, commonName string, now time.Time, validity time.Duration
 	return sign(template, template, key, key)
 }
 
-// NewServiceAccount makes the key pair that signs service account tokens.
+// NewServiceAccount creates the key pair that signs service account tokens.
 func NewServiceAccount(a Algorithm) (Pair, error) {
 	key, err := NewKey(a)
 	if err != nil {
@@ -99,7 +99,7 @@ func NewServiceAccount(a Algorithm) (Pair, error) {
 	return Pair{Cert: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), Key: private}, nil
 }
 
-// New makes the pair of a cluster for a purpose: an authority, or the service
+// New creates the pair of a cluster for a purpose: an authority, or the service
 // account keys. Validity is that of an authority; zero means CAValidity.
 func New(p Purpose, a Algorithm, now time.Time, validity time.Duration) (Pair, error) {
 	switch p {
@@ -197,7 +197,7 @@ func sign(template, parent *x509.Certificate, key, parentKey crypto.Signer) (Pai
 	return Pair{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Key: private}, nil
 }
 
-// NewSerial makes the serial number of a certificate.
+// NewSerial generates the serial number of a certificate.
 func NewSerial() (*big.Int, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

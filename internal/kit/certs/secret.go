@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// What a Secret of a cluster looks like.
+// The form of a cluster's Secret.
 const (
 	SecretType       = clusterv1.ClusterSecretType
 	ClusterNameLabel = clusterv1.ClusterNameLabel

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// backoff says when a reconcile that failed is retried: doubling, but no later
-// than it asked for. controller-runtime drops what a failed reconcile asks for;
-// settle tells it here instead, just before the queue asks.
+// backoff decides when a failed reconcile is retried: doubling, but no later than
+// the reconcile requested. controller-runtime drops what a failed reconcile
+// requests; settle passes it here instead, just before the queue calls When.
 type backoff struct {
 	workqueue.TypedRateLimiter[reconcile.Request]
 
@@ -22,10 +22,10 @@ type backoff struct {
 	kept  map[reconcile.Request]bool
 }
 
-// timer is when a reconcile that failed wants to be called again.
+// timer is the requeue that a failed reconcile requests.
 type timer struct {
 	after time.Duration
-	alone bool // what failed will fail again: there is nothing to retry
+	alone bool // the failure is permanent: there is nothing to retry
 }
 
 func newBackoff() *backoff {
@@ -36,8 +36,8 @@ func newBackoff() *backoff {
 	}
 }
 
-// keep has the queue's next Forget do nothing: a reconcile that was put off did not
-// go better than the one before it.
+// keep makes the queue's next Forget do nothing: a delayed reconcile has not
+// succeeded either.
 func (b *backoff) keep(req reconcile.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,8 +92,8 @@ func onlyTerminal(err error) bool {
 	})
 }
 
-// all reports whether is says yes to err or to one that it wraps; of errors that
-// are joined, to each.
+// all reports whether is returns true for err or for one that it wraps; of joined
+// errors, for each.
 func all(err error, is func(error) bool) bool {
 	if is(err) {
 		return true

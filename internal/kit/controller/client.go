@@ -37,7 +37,7 @@ func (c recordingClient) Update(ctx context.Context, obj client.Object, opts ...
 func (c recordingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	err := c.Client.Patch(ctx, obj, patch, opts...)
 	if err == nil {
-		note(ctx, c, obj, patch.Type() == types.ApplyPatchType, false) // an apply may have made it
+		note(ctx, c, obj, patch.Type() == types.ApplyPatchType, false) // an apply may have created it
 	}
 	return err
 }
@@ -75,8 +75,8 @@ func (s recordingStatus) Patch(ctx context.Context, obj client.Object, patch cli
 	return err
 }
 
-// custom reports whether an API group is served from a CRD: those groups have
-// a domain of their own, Kubernetes' groups end in k8s.io or have no dot.
+// custom reports whether an API group is served from a CRD: those groups have their
+// own domain, Kubernetes' groups end in k8s.io or have no dot.
 func custom(group string) bool {
 	if strings.HasSuffix(group, "cluster.x-k8s.io") {
 		return true

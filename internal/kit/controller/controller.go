@@ -37,9 +37,9 @@ const (
 	// there are cores, and little enough not to flood it.
 	defaultConcurrency = 16
 
-	// A failing reconcile is retried from firstRetry, doubling, to lastRetry:
-	// most of what fails is over in a moment, and what a user has to mend goes on
-	// soon after it is mended.
+	// A failing reconcile is retried from firstRetry, doubling, to lastRetry: most
+	// failures are over in a moment, and after a user fixes a problem the reconcile
+	// is retried soon.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Minute
 
@@ -67,9 +67,9 @@ func For[T client.Object](mgr ctrl.Manager, name string, obj T, preds ...predica
 	return &Builder[T]{mgr: mgr, name: name, obj: obj, build: b, concurrency: defaultConcurrency}
 }
 
-// Owns wakes the controller for the controller-owner of an object of this type, whatever
-// version its reference has: controller-runtime looks for the version at the API server,
-// and wakes nobody where it is no longer served.
+// Owns enqueues the controller-owner of an object of this type, for any version in
+// its reference: controller-runtime looks up the version at the API server, and
+// enqueues nothing where it is no longer served.
 func (b *Builder[T]) Owns(obj client.Object) *Builder[T] {
 	gvk, err := apiutil.GVKForObject(b.obj, b.mgr.GetScheme())
 	if err != nil {
@@ -81,34 +81,34 @@ func (b *Builder[T]) Owns(obj client.Object) *Builder[T] {
 	})
 }
 
-// Watches wakes the controller for whatever toRequests makes of an object.
+// Watches enqueues the requests that toRequests returns for an object.
 func (b *Builder[T]) Watches(obj client.Object, toRequests handler.MapFunc, preds ...predicate.Predicate) *Builder[T] {
 	b.build.Watches(obj, handler.EnqueueRequestsFromMapFunc(toRequests), builder.WithPredicates(append(preds, Changed())...))
 	return b
 }
 
-// WatchesSource wakes the controller from somewhere else than the management cluster.
+// WatchesSource enqueues requests from a source outside the management cluster.
 func (b *Builder[T]) WatchesSource(src source.Source) *Builder[T] {
 	b.build.WatchesRawSource(src)
 	return b
 }
 
-// Concurrency sets how many objects are reconciled at once.
+// Concurrency sets how many objects are reconciled in parallel.
 func (b *Builder[T]) Concurrency(n int) *Builder[T] {
 	b.concurrency = n
 	return b
 }
 
-// Pace has the reconciles of one object begin at least d apart: all that wakes the
-// controller for it meanwhile is seen to by one. It is for those that look at a lot
-// each time, and are woken by many.
+// Pace sets the least time d between the starts of two reconciles of one object:
+// one reconcile handles all events in between. It is for controllers that read a
+// lot in each reconcile, and are triggered often.
 func (b *Builder[T]) Pace(d time.Duration) *Builder[T] {
 	b.pace = d
 	return b
 }
 
-// Unfiltered takes every object, whatever the label that the manager looks for:
-// those of a kind that all managers share have none.
+// Unfiltered reconciles all objects, also those without the watch label of the
+// manager: objects of a kind that all managers share have none.
 func (b *Builder[T]) Unfiltered() *Builder[T] {
 	b.unfiltered = true
 	return b
@@ -120,9 +120,9 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 	return err
 }
 
-// Build registers the controller and returns it, for those that add watches later.
-// A reconciler that remembers objects has a method Forget, which is told when one
-// has gone.
+// Build registers the controller and returns it, for callers that add watches
+// later. A reconciler that caches values of objects has a method Forget, which is
+// called when an object has been deleted.
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
 	if b.invalid != nil {
 		return nil, fmt.Errorf("controller %s: %w", b.name, b.invalid)
@@ -136,9 +136,9 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 	}
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
-		// controller-runtime's queue of its own can lock up at the end when many
-		// objects are waiting, and with it the end of the manager, until a
-		// release has the fix of its issue 3538.
+		// controller-runtime's own queue can lock up at shutdown when many objects
+		// are waiting, and block the shutdown of the manager, until a release has
+		// the fix of its issue 3538.
 		UsePriorityQueue:      new(false),
 		NewQueue:              newQueue(clock.RealClock{}),
 		ReconciliationTimeout: reconcileTimeout,
@@ -158,7 +158,8 @@ func forgetting(r any) func(client.ObjectKey) {
 	return func(client.ObjectKey) {}
 }
 
-// watchFilter asks the manager which objects are ours; app/manager's answers.
+// watchFilter returns the watch label value of a manager that has one, as
+// app/manager's does.
 func watchFilter(mgr ctrl.Manager) string {
 	if f, ok := mgr.(interface{ WatchFilter() string }); ok {
 		return f.WatchFilter()
@@ -166,20 +167,21 @@ func watchFilter(mgr ctrl.Manager) string {
 	return ""
 }
 
-// finishing asks the manager whether nothing but deletions is to be seen to: the
-// feature that the controller is for is turned off, and its objects have finalizers.
+// finishing reports whether the manager handles only deletions: the feature of the
+// controller is turned off, and its objects have finalizers.
 func finishing(mgr ctrl.Manager) bool {
 	f, ok := mgr.(interface{ Finishing() bool })
 	return ok && f.Finishing()
 }
 
-// Ours tells which objects the controllers of a manager take care of.
+// Ours returns a function that reports whether the controllers of a manager
+// reconcile an object.
 func Ours(mgr ctrl.Manager) func(client.Object) bool {
 	filter := watchFilter(mgr)
 	return func(obj client.Object) bool { return filter == "" || obj.GetLabels()[clusterv1.WatchLabel] == filter }
 }
 
-// runner stands between controller-runtime and a reconciler.
+// runner is the layer between controller-runtime and a reconciler.
 type runner[T client.Object] struct {
 	name      string
 	filter    string // of the label cluster.x-k8s.io/watch-filter; "" takes every object
@@ -255,10 +257,10 @@ func (w *runner[T]) wait(ctx context.Context, req reconcile.Request) time.Durati
 	return after
 }
 
-// settle turns a conflict, which only says that the cache was behind, into a
-// quiet retry. What fails because the manager ends says nothing: a start looks
-// at everything again. Whatever else fails keeps its timer, and is given up only
-// if nothing in it could go better without a change of the object.
+// settle turns a conflict, which only means that the cache was behind, into a quiet
+// retry. Failures caused by the shutdown of the manager are ignored: all objects
+// are reconciled again after a start. Every other failure keeps its requeue time;
+// its retries end only if nothing in it can succeed without a change of the object.
 func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res reconcile.Result, err error) (reconcile.Result, error) {
 	postponed, err := putOff(err)
 	if postponed > 0 && (res.RequeueAfter == 0 || postponed < res.RequeueAfter) {
@@ -312,8 +314,8 @@ func putOff(err error) (after time.Duration, rest error) {
 	return 0, err
 }
 
-// OnlyConflicts reports whether err, or each of the errors joined in it, says
-// that an object was changed or created by somebody else meanwhile.
+// OnlyConflicts reports whether err, or each of the errors joined in it, means that
+// another client changed or created an object meanwhile.
 func OnlyConflicts(err error) bool {
 	return all(err, func(e error) bool {
 		_, ok := e.(apierrors.APIStatus)

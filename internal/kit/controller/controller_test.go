@@ -110,8 +110,8 @@ func TestAReconcileWaitsUntilTheCacheShowsWhatTheLastOneWrote(t *testing.T) {
 	}
 }
 
-// TestCoreKindsAreReadByTheirTypes, however they were written: nobody fills
-// another cache of them.
+// TestCoreKindsAreReadByTheirTypes, with any type that they were written as: no
+// other cache of them is filled.
 func TestCoreKindsAreReadByTheirTypes(t *testing.T) {
 	for kind, want := range map[schema.GroupVersionKind]string{
 		clusterv1.GroupVersion().WithKind("Machine"):       "*v1beta2.Machine",
@@ -132,7 +132,7 @@ func TestNothingIsWaitedForThatHasGoneAgain(t *testing.T) {
 	tests := map[string]struct {
 		before *clusterv1.Machine
 		write  func(context.Context, client.Client) error
-		after  func(context.Context, client.Client) error // what somebody else does
+		after  func(context.Context, client.Client) error // what another client does
 	}{
 		"made, and deleted before the cache showed it": {
 			nil,
@@ -254,7 +254,7 @@ func TestAFailureKeepsItsTimerAndIsGivenUpOnlyIfNothingCanGoBetter(t *testing.T)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m", errors.New("changed"))
 	tests := map[string]struct {
 		err      error
-		after    time.Duration // asked for
+		after    time.Duration // the requested requeue
 		before   int           // failures before this one
 		terminal bool
 		want     time.Duration // until the next reconcile, where there is one
@@ -283,7 +283,7 @@ func TestAFailureKeepsItsTimerAndIsGivenUpOnlyIfNothingCanGoBetter(t *testing.T)
 				t.Fatalf("result %v, error %v; want an error, terminal: %v", res, err, tc.terminal)
 			}
 			if tc.terminal {
-				return // nobody asks when to retry
+				return // no retry is requested
 			}
 			if got := w.backoff.When(request); got != tc.want {
 				t.Errorf("retried after %s, want %s", got, tc.want)

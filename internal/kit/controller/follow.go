@@ -15,11 +15,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// Names wakes a controller for what something outside names, until ctx ends.
+// Names sends the names of objects to reconcile, from a source outside the cluster,
+// until ctx ends.
 type Names func(ctx context.Context) <-chan types.NamespacedName
 
-// Follow makes a source of names. The manager ends when nothing follows them any
-// more.
+// Follow creates a source from names. The manager stops only after all of them have
+// ended.
 func Follow(mgr ctrl.Manager, names ...Names) (source.Source, error) {
 	f := &follower{names: names}
 	return source.Func(f.start), mgr.Add(f)

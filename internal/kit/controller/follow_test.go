@@ -24,7 +24,7 @@ func TestNamesFromOutsideWakeWhatTheyName(t *testing.T) {
 	names <- key
 	close(names)
 	cancel()
-	if err := f.Start(ctx); err != nil || queue.Len() != 1 { // it has waited for all that was told
+	if err := f.Start(ctx); err != nil || queue.Len() != 1 { // it has waited for all that was sent
 		t.Fatalf("%d woken, error %v, want one", queue.Len(), err)
 	}
 	if got, _ := queue.Get(); got.NamespacedName != key {

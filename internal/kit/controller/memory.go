@@ -9,21 +9,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Memory keeps a value for each object under reconcile, from one reconcile to
-// the next; a restart forgets. The zero value is ready. A reconciler that embeds
-// one, or hands its own Forget on, is told when an object has gone.
+// Memory caches a value for each object under reconcile, from one reconcile to the
+// next; a restart loses it. The zero value is ready. A reconciler must embed one,
+// or call its Forget from its own, so that the values of deleted objects are
+// evicted.
 type Memory[V any] struct {
 	mu sync.Mutex // guards of
 	of map[client.ObjectKey]remembered[V]
 }
 
-// remembered is what is known of one object; another one of its name is not meant.
+// remembered is the value of one object; not of another one with its name.
 type remembered[V any] struct {
 	uid   types.UID
 	value V
 }
 
-// Get returns what is remembered of the object, or the zero value.
+// Get returns the cached value of the object, or the zero value.
 func (m *Memory[V]) Get(obj client.Object) (value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,7 +34,7 @@ func (m *Memory[V]) Get(obj client.Object) (value V) {
 	return value
 }
 
-// Set remembers a value of the object.
+// Set caches a value of the object.
 func (m *Memory[V]) Set(obj client.Object, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +44,7 @@ func (m *Memory[V]) Set(obj client.Object, value V) {
 	m.of[client.ObjectKeyFromObject(obj)] = remembered[V]{obj.GetUID(), value}
 }
 
-// Forget drops what is remembered of an object.
+// Forget evicts the value of an object.
 func (m *Memory[V]) Forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -45,7 +45,7 @@ func TestMemoryMeansTheVeryObject(t *testing.T) {
 	}
 }
 
-// counting remembers whom it has seen.
+// counting counts the reconciles of each object.
 type counting struct{ Memory[int] }
 
 func (c *counting) Reconcile(_ context.Context, set *clusterv1.MachineSet) (ctrl.Result, error) {

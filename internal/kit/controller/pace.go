@@ -28,7 +28,7 @@ func (p *pace) wait(req reconcile.Request, now time.Time) time.Duration {
 	return began.Add(p.every).Sub(now)
 }
 
-// begin notes a reconcile.
+// begin records the start of a reconcile.
 func (p *pace) begin(req reconcile.Request, now time.Time) {
 	if p.every == 0 {
 		return

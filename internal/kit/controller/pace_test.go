@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestAPaceJoinsWhatComesCloseTogether: only the first of many is seen to at once.
+// TestAPaceJoinsWhatComesCloseTogether: only the first of many is reconciled
+// immediately.
 func TestAPaceJoinsWhatComesCloseTogether(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
@@ -54,7 +55,7 @@ func TestAPaceJoinsWhatComesCloseTogether(t *testing.T) {
 	}
 }
 
-// TestWhatIsPutOffStaysAFailure: it is retried ever later all the same.
+// TestWhatIsPutOffStaysAFailure: its backoff still doubles.
 func TestWhatIsPutOffStaysAFailure(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// tickers are the periods of the tickers that were asked for.
+// tickers are the periods of the requested tickers.
 type tickers struct {
 	clock.WithTicker
 	periods chan time.Duration

@@ -16,8 +16,8 @@ import (
 // is longer.
 const maxNote = 1024
 
-// Recorder records the events of a controller of Capstan's. Notes are one line of text of
-// at most maxNote bytes, whatever objects and servers have in them.
+// Recorder records the events of a Capstan controller. Notes are one line of text
+// of at most maxNote bytes, also if texts of objects and servers have more.
 func Recorder(mgr ctrl.Manager, name string) events.EventRecorder {
 	return bounded{mgr.GetEventRecorder("capstan-" + name)}
 }

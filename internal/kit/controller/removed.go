@@ -18,16 +18,16 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// conditioned is an object that says by a condition whether it is paused.
+// conditioned is an object with a condition that reports whether it is paused.
 type conditioned interface {
 	client.Object
 	conditions.Getter
 }
 
-// Removed calls do for each object that has gone, for what stands for it outside:
-// users take finalizers away. asked tells whether somebody asked for its end: not
-// of an object that was only lost sight of, as when a backup is restored, nor of
-// one that was paused, or that is moved elsewhere.
+// Removed calls do for each object that was deleted, to clean up what represents it
+// outside: users can remove finalizers. asked reports whether the deletion was
+// requested: not if the object only vanished from the cache, as when a backup is
+// restored, nor if it was paused, or moved to another management cluster.
 func Removed[T conditioned](c cache.Cache, obj T, do func(ctx context.Context, obj T, asked bool)) source.Source {
 	return source.Kind(c, obj, handler.TypedFuncs[T, reconcile.Request]{
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -36,7 +36,7 @@ func Removed[T conditioned](c cache.Cache, obj T, do func(ctx context.Context, o
 	})
 }
 
-// asked reports whether somebody asked for the end of what was deleted.
+// asked reports whether the deletion was requested.
 func asked[T conditioned](e event.TypedDeleteEvent[T]) bool {
 	_, moved := e.Object.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
 	return !e.DeleteStateUnknown && !moved && !e.Object.GetDeletionTimestamp().IsZero() && !conditions.IsTrue(e.Object, clusterv1.PausedCondition)

@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Stepped runs a reconciler without a manager: no informer wakes it and no queue
-// keeps its timers, which is all done by who calls it.
+// Stepped runs a reconciler without a manager: no informer triggers it and no queue
+// keeps its timers; the caller does both.
 type Stepped func(context.Context, client.ObjectKey) (after time.Duration, err error)
 
-// Step makes the Stepped controller called name for objects of the type of obj
-// in a store. A call does for one object what a manager's would: it returns after
-// which time the object wants to be looked at again, be it because the reconcile
-// asked for it or because it is to be retried; 0 means not before something
-// changes. Conflicts are no errors, as in a manager.
+// Step creates the Stepped controller called name for objects of the type of obj in
+// a store. A call does for one object what a manager's would: it returns the time
+// after which the object must be reconciled again, because the reconcile requested
+// it or for a retry; 0 means not before something changes. Conflicts are no errors,
+// as in a manager.
 func Step[T client.Object](name string, obj T, r reconcile.ObjectReconciler[T], store client.Client, c clock.PassiveClock) Stepped {
 	w := newRunner(name, obj, r, newPending(store, store, c))
 	return func(ctx context.Context, key client.ObjectKey) (time.Duration, error) {

@@ -20,8 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
-// scripted answers what it is told, and counts how often it was asked and of what it
-// was told to forget.
+// scripted returns the given result, and counts the calls of Reconcile and Forget.
 type scripted struct {
 	res         reconcile.Result
 	err         error

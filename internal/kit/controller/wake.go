@@ -22,13 +22,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
-// Listed wakes the objects that the cache lists. What cannot be listed is
-// logged, for who maps an event cannot return an error.
+// Listed enqueues the objects that the cache lists. A failure to list is logged,
+// because the mapping of an event cannot return an error.
 func Listed(ctx context.Context, c client.Reader, list client.ObjectList, opts ...client.ListOption) []reconcile.Request {
 	return ListedIf(ctx, c, list, func(client.Object) bool { return true }, opts...)
 }
 
-// ListedIf wakes those that is says yes to, which must not change them.
+// ListedIf enqueues those for which is returns true; is must not change them.
 func ListedIf[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, is func(T) bool, opts ...client.ListOption) (out []reconcile.Request) {
 	err := c.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
 	if err == nil {
@@ -45,7 +45,7 @@ func ListedIf[T client.Object](ctx context.Context, c client.Reader, list client
 	return out
 }
 
-// Referred wakes the object that a reference names, if it is of a kind.
+// Referred enqueues the object that a reference names, if it is of a kind.
 func Referred(namespace string, ref clusterv1.ContractVersionedObjectReference, kind schema.GroupVersionKind) []reconcile.Request {
 	if ref.GroupKind() != kind.GroupKind() {
 		return nil
@@ -53,7 +53,7 @@ func Referred(namespace string, ref clusterv1.ContractVersionedObjectReference, 
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: ref.Name}}}
 }
 
-// Controlled wakes the controller of an object, if it is of a kind.
+// Controlled enqueues the controller of an object, if it is of a kind.
 func Controlled(obj client.Object, kind schema.GroupKind) []reconcile.Request {
 	by := metav1.GetControllerOfNoCopy(obj)
 	if by == nil || schema.FromAPIVersionAndKind(by.APIVersion, by.Kind).GroupKind() != kind {
@@ -70,7 +70,7 @@ func Matters[T client.Object](reads func(T) []any) predicate.Predicate {
 	}}
 }
 
-// Orphan passes objects that nobody controls.
+// Orphan passes objects that have no controller.
 func Orphan() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		return metav1.GetControllerOfNoCopy(obj) == nil && obj.GetDeletionTimestamp().IsZero()
@@ -84,7 +84,8 @@ func Changed() predicate.Predicate {
 	}}
 }
 
-// OfClass returns what wakes the Clusters of a class, by the index of them.
+// OfClass returns a function that enqueues the Clusters of a class, by the index of
+// them.
 func OfClass(mgmt client.Reader) handler.MapFunc {
 	return func(ctx context.Context, class client.Object) []reconcile.Request {
 		return Listed(ctx, mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: client.ObjectKeyFromObject(class).String()})

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// A reconcile whose writes the cache does not show yet is put off for a
-	// quarter of the time that has passed since, within these bounds. The watch
-	// event usually comes first.
+	// A reconcile whose writes the cache does not show yet is delayed by a quarter
+	// of the time that has passed since, within these bounds. The watch event
+	// usually arrives first.
 	minCacheDelay = 10 * time.Millisecond
 	maxCacheDelay = time.Second
 
-	// liveReadAfter is how long the cache is waited for before the API server is
-	// asked whether there is still something to wait for: an object may have
-	// gone again without the cache ever showing it. A cache may lag for minutes
+	// liveReadAfter is how long to wait for the cache before reading from the API
+	// server whether there is still something to wait for: an object may have been
+	// deleted again without the cache ever showing it. A cache may lag for minutes
 	// when the machine is overloaded, and acting on a stale cache creates
 	// duplicates, so time alone never ends the wait.
 	liveReadAfter = 5 * time.Second
@@ -47,7 +47,7 @@ type written struct {
 	version uint64 // 0 for a delete
 	create  bool
 	at      time.Time // of the write
-	asked   time.Time // when the API server was last asked; at first, at
+	asked   time.Time // when the API server was last read; at first, at
 }
 
 // pending holds, for each object under reconcile, the writes of its last
@@ -97,9 +97,9 @@ func (p *pending) shown(ctx context.Context, w *written) bool {
 	return !ok || have >= w.version
 }
 
-// gone reports whether the cache will never show a write: the object that was
-// made has gone again, or another one has taken the place of the deleted. The
-// API server is asked once in a while.
+// gone reports whether the cache will never show a write: the created object was
+// deleted again, or another one has replaced the deleted one. The API server is
+// read only every liveReadAfter.
 func (p *pending) gone(ctx context.Context, w *written) bool {
 	now := p.clock.Now()
 	if now.Sub(w.asked) < liveReadAfter {
@@ -130,7 +130,7 @@ func (p *pending) recording(ctx context.Context, req reconcile.Request) context.
 	return context.WithValue(ctx, recorderKey{}, recorder{p, req})
 }
 
-// note remembers a write. Kinds of Kubernetes itself are left out, and objects of
+// note records a write. Built-in kinds of Kubernetes are left out, and objects of
 // which only the metadata is known: they are read live, not from the cache.
 func note(ctx context.Context, c client.Client, obj client.Object, create, deleted bool) {
 	r, ok := ctx.Value(recorderKey{}).(recorder)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion converts objects between the versions of their kinds: as an
-// API server asks for it, in ConversionReviews, and in memory.
+// Package conversion converts objects between the versions of their kinds: in the
+// ConversionReviews of an API server, and in memory.
 package conversion
 
 import (
@@ -23,15 +23,15 @@ import (
 // Pair converts between the version that a kind is stored at and an old one.
 type Pair struct {
 	Old, Stored schema.GroupVersionKind
-	// NewOld and NewStored make empty objects of the Go types.
+	// NewOld and NewStored create empty objects of the Go types.
 	NewOld, NewStored func() runtime.Object
 	// Up and Down return new objects with the version set and with metadata.
 	// Their errors name the object.
 	Up, Down func(runtime.Object) (runtime.Object, error)
 }
 
-// Converter converts objects of the kinds that it was made of. A conversion that
-// panics fails alone.
+// Converter converts objects of the kinds of its pairs. A conversion that panics
+// fails alone.
 type Converter struct {
 	kinds map[schema.GroupKind]*versions
 }
@@ -42,7 +42,8 @@ type versions struct {
 	old    map[string]Pair
 }
 
-// New makes a Converter of pairs. All pairs of a kind must have one stored version.
+// New creates a Converter from pairs. All pairs of a kind must have one stored
+// version.
 func New(pairs ...Pair) (*Converter, error) {
 	c := &Converter{kinds: map[schema.GroupKind]*versions{}}
 	for _, p := range pairs {
@@ -79,8 +80,8 @@ func (c *Converter) Converts(kind schema.GroupVersionKind) bool {
 	return ok
 }
 
-// Object converts an object in memory. What it returns shares metadata with obj,
-// but for labels and annotations, and nothing else; obj stays as it is.
+// Object converts an object in memory. The result shares metadata with obj, except
+// for labels and annotations, and nothing else; obj is not changed.
 func (c *Converter) Object(obj map[string]any, apiVersion string) (map[string]any, error) {
 	u := unstructured.Unstructured{Object: obj}
 	id := identity{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}
@@ -88,8 +89,8 @@ func (c *Converter) Object(obj map[string]any, apiVersion string) (map[string]an
 	return convert(c, id, apiVersion, obj, inMemory)
 }
 
-// JSON converts an object in JSON. Metadata is whole but for managed fields: of
-// what is not a label or an annotation an API server keeps its own.
+// JSON converts an object in JSON. Metadata is complete except for managed fields:
+// an API server ignores changes of all metadata except labels and annotations.
 func (c *Converter) JSON(raw []byte, apiVersion string) ([]byte, error) {
 	var id identity
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &id); err != nil {
@@ -98,7 +99,7 @@ func (c *Converter) JSON(raw []byte, apiVersion string) ([]byte, error) {
 	return convert(c, id, apiVersion, raw, inJSON)
 }
 
-// identity is what is to be known of an object before it is decoded.
+// identity is what is decoded of an object first.
 type identity struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -108,8 +109,8 @@ type identity struct {
 	} `json:"metadata"`
 }
 
-// convert takes obj, in one of its forms, through the stored version if that lies
-// between.
+// convert converts obj, in one of its forms, through the stored version if neither
+// version is it.
 func convert[F any](c *Converter, id identity, to string, obj F, f form[F]) (out F, err error) {
 	if id.APIVersion == to {
 		return obj, nil
@@ -120,7 +121,7 @@ func convert[F any](c *Converter, id identity, to string, obj F, f form[F]) (out
 	}
 	up, down, err := c.way(kind, id.APIVersion, to)
 	if err != nil {
-		observe(schema.GroupKind{}, "", f.name, start, err) // no series for each name that somebody makes up
+		observe(schema.GroupKind{}, "", f.name, start, err) // no series for each name that a client makes up
 		return out, named(err)
 	}
 	defer func() { observe(kind, to, f.name, start, err) }()
@@ -162,8 +163,8 @@ func through[F any](up, down *Pair, obj F, f form[F], named func(error) error) (
 	return out, err
 }
 
-// way leads from one version of a kind to another; up and down are nil where it
-// begins or ends at the stored version.
+// way finds the pairs that convert one version of a kind to another; up is nil if
+// from is the stored version, and down if to is.
 func (c *Converter) way(kind schema.GroupKind, from, to string) (up, down *Pair, err error) {
 	v := c.kinds[kind]
 	if v == nil {

@@ -12,9 +12,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// form is one in which objects come and go.
+// form is an encoding of objects.
 type form[F any] struct {
-	name   string // in metrics: who uses it
+	name   string // in metrics: the user of the form
 	decode func(obj F, into runtime.Object) error
 	encode func(obj runtime.Object, of F) (F, error)
 }
@@ -47,8 +47,8 @@ func encodeJSON(obj runtime.Object, _ []byte) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// decodeMap reads of metadata only what a conversion may look at: managed fields
-// are most of many objects.
+// decodeMap decodes of metadata only what a conversion may read: managed fields are
+// most of many objects.
 func decodeMap(obj map[string]any, into runtime.Object) error {
 	seen := maps.Clone(obj)
 	if metadata, ok := obj["metadata"].(map[string]any); ok {
@@ -63,7 +63,7 @@ func decodeMap(obj map[string]any, into runtime.Object) error {
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(seen, into) == nil {
 		return nil
 	}
-	data, err := json.Marshal(seen) // which tells what is wrong, and where
+	data, err := json.Marshal(seen) // its error names the invalid value and its place
 	if err != nil {
 		return err
 	}

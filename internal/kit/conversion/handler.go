@@ -57,7 +57,7 @@ func (c *Converter) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	}
 	r.Request = nil
 	out.Header().Set("Content-Type", "application/json")
-	// Nobody is left to tell when this fails: the API server hung up.
+	// If this fails, there is no client left: the API server closed the connection.
 	_ = json.NewEncoder(out).Encode(r)
 }
 

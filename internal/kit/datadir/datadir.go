@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package datadir is the data directory of a management plane: where its files
-// lie, who holds it, and the refusal to let two processes share it.
+// Package datadir is the data directory of a management plane: the paths of its
+// files, its lock, and the refusal to let two processes share it.
 package datadir
 
 import (
@@ -37,8 +37,8 @@ func (d Dir) Simulated() string { return filepath.Join(string(d), "simulated") }
 // Images is the folder of the images of containers that the plane runs.
 func (d Dir) Images() string { return filepath.Join(string(d), "images") }
 
-// Registries is the file that says how registries of images are asked, if there is
-// one: it is the user's, and nothing writes it.
+// Registries is the configuration file for image registries. It is optional and
+// belongs to the user; no code writes it.
 func (d Dir) Registries() string { return filepath.Join(string(d), "registries.yaml") }
 
 // Log is the file that receives the log of a plane.
@@ -52,7 +52,7 @@ func (d Dir) Join() string { return filepath.Join(string(d), "join") }
 
 func (d Dir) lock() string { return filepath.Join(string(d), "lock") }
 
-// Holder is what the process that holds a data directory says of itself.
+// Holder describes the process that holds a data directory.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
@@ -74,7 +74,7 @@ type Holder struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// HeldError says that another process holds the data directory.
+// HeldError means that another process holds the data directory.
 type HeldError struct {
 	Dir    Dir
 	Holder Holder
@@ -94,9 +94,9 @@ type Lock struct {
 	file *os.File
 }
 
-// Make makes the directory if need be, and refuses one that another user may
-// write to: who does so chooses what the plane trusts. Nothing may be read from
-// it or written to it before.
+// Make creates the directory if it does not exist, and refuses one that another
+// user may write to: such a user could choose what the plane trusts. Nothing may be
+// read from it or written to it before.
 func Make(d Dir) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
@@ -114,8 +114,8 @@ func Make(d Dir) error {
 	return nil
 }
 
-// Acquire makes the directory if need be and takes its lock, or returns a
-// *HeldError at once. The kernel lets go of the lock when the process ends,
+// Acquire creates the directory if it does not exist and takes its lock, or returns
+// a *HeldError immediately. The kernel releases the lock when the process ends,
 // however it ends.
 func Acquire(d Dir, h Holder) (*Lock, error) {
 	if err := Make(d); err != nil {
@@ -130,7 +130,7 @@ func Acquire(d Dir, h Holder) (*Lock, error) {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock data directory %s: %w", d, err)
 		}
-		holder, _ := read(d) // a lock whose holder cannot be told is held all the same
+		holder, _ := read(d) // a lock whose holder cannot be read is held anyway
 		return nil, &HeldError{d, holder}
 	}
 	l := &Lock{d, f}
@@ -152,7 +152,7 @@ func tryLock(f *os.File) (err error) {
 	return err
 }
 
-// Describe replaces what the holder says of itself.
+// Describe replaces the holder's description.
 func (l *Lock) Describe(h Holder) error {
 	b, err := json.Marshal(h)
 	if err != nil {
@@ -168,12 +168,12 @@ func (l *Lock) Describe(h Holder) error {
 	return nil
 }
 
-// Release gives the directory up. The file stays, so that nobody can lock a
-// file that is about to go.
+// Release gives the directory up. The file stays, so that no process can lock a
+// file that is about to be deleted.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// Running returns the holder of the directory, or what the last one said if
-// there is none, and whether there is one.
+// Running returns the holder of the directory, or the description of the last one
+// if there is none, and whether there is one.
 func Running(d Dir) (Holder, bool, error) {
 	f, err := os.Open(d.lock())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +185,7 @@ func Running(d Dir) (Holder, bool, error) {
 	defer func() { _ = f.Close() }()
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
 	case err == nil:
-		last, _ := read(d) // nobody needs what is no good
+		last, _ := read(d) // an unreadable description is not needed
 		return last, false, nil
 	case !errors.Is(err, unix.EWOULDBLOCK):
 		return Holder{}, false, fmt.Errorf("look at lock of data directory %s: %w", d, err)

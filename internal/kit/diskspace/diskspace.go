@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diskspace tells how full a disk is.
+// Package diskspace reports how full a disk is.
 package diskspace
 
 import (
@@ -23,7 +23,7 @@ type Space struct {
 // Total is how much there is of the disk for this user, in bytes.
 func (s Space) Total() int64 { return s.Used + s.Free }
 
-// Of looks at the disk that a folder is on.
+// Of reads the space of the disk that a folder is on.
 func Of(dir string) (Space, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -36,7 +36,7 @@ func Of(dir string) (Space, error) {
 	return s, nil
 }
 
-// Full says that an error comes of a disk, or a quota on it, that is full.
+// Full reports whether an error was caused by a full disk, or a full quota on it.
 func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // Explain adds to an error what can be done if it is that the disk of a folder is full:

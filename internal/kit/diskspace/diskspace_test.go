@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWhatIsKeptForOthersIsNotUsed compares with what statfs says of a disk that may
-// keep blocks for root.
+// TestWhatIsKeptForOthersIsNotUsed compares with the result of statfs for a disk
+// that may reserve blocks for root.
 func TestWhatIsKeptForOthersIsNotUsed(t *testing.T) {
 	t.Parallel()
 	var st unix.Statfs_t

@@ -40,7 +40,8 @@ func (e *LeftoverError) Error() string {
 // Unwrap returns the cause.
 func (e *LeftoverError) Unwrap() error { return e.Err }
 
-// leftover is between the name of a tree and what makes the name of its leftover unique.
+// leftover is between the name of a tree and the suffix that makes the name of its
+// leftover unique.
 const leftover = ".leftover-"
 
 // Discard removes a tree, or moves it to another name in its folder, so that in any case

@@ -204,7 +204,7 @@ func (m *measurer) seen(st *unix.Stat_t) bool {
 
 type inode struct{ dev, ino uint64 }
 
-// visitor says what is done with a tree. An error ends the walk.
+// visitor is what is done with a tree. An error ends the walk.
 type visitor struct {
 	// open opens a folder; -1 leaves it out.
 	open func(parent int, name string) (int, error)
@@ -331,7 +331,7 @@ type entries struct{ buf, rest []byte }
 
 func (e *entries) reset() { e.rest = nil }
 
-// next is an entry, and where those after it begin; "" is the end.
+// next is an entry, and the start of those after it; "" is the end.
 func (e *entries) next(dir int) (name string, next int64, err error) {
 	for {
 		if len(e.rest) == 0 {

@@ -50,7 +50,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// deepen makes folders in each other, by descriptors.
+// deepen creates nested folders, by descriptors.
 func deepen(t *testing.T, dir, name string, depth int) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -9,12 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Ensure adds the finalizer and reports whether it was missing. It takes the
-// place of those that earlier versions stored under former names. An object
-// that is being deleted gets none: the API server would refuse it.
+// Ensure adds the finalizer and reports whether it was missing. It replaces those
+// that earlier versions stored under former names. An object that is being deleted
+// gets none: the API server would refuse it.
 //
-// A reconcile that gets true must commit and return before it causes any
-// effect outside the object, so that nothing is left behind if it dies.
+// A reconcile that gets true must commit and return before it causes any effect
+// outside the object, so that a crash leaves nothing behind.
 func Ensure(obj client.Object, name string, former ...string) bool {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return false

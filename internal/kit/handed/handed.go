@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package handed is a listener that accepts connections of others as well: those
-// that somebody else has accepted and hands over.
+// Package handed is a listener that also accepts connections that another listener
+// has accepted and hands over.
 package handed
 
 import (

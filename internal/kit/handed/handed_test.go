@@ -58,8 +58,8 @@ func TestAConnectionIsClosedThatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsPassedOn has a listener that others closed: whoever accepts has to
-// learn it.
+// TestAnErrorIsPassedOn closes the underlying listener: Accept must return its
+// error.
 func TestAnErrorIsPassedOn(t *testing.T) {
 	t.Parallel()
 	l := listener(t)

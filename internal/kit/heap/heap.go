@@ -25,7 +25,7 @@ var (
 	busy     atomic.Bool // it was collected a moment ago, and the time before a moment earlier
 )
 
-// Growth says how far a heap may grow before it is collected, and how closely it
+// Growth defines how far a heap may grow before it is collected, and how closely it
 // is watched.
 type Growth struct {
 	// Floor is in bytes: below it nothing is collected. A fixed percentage would
@@ -36,21 +36,22 @@ type Growth struct {
 	// many collections cost half as much.
 	Small int
 	Large uint64
-	// Kept is in bytes: any other heap may double but for these, so that a fleet
-	// which is ten times as large is not collected ten times as dearly.
+	// Kept is in bytes: any other heap may double except for these, so that a fleet
+	// ten times as large does not cost ten times as many collections.
 	Kept uint64
-	// Soon is how long after another a collection shows that the heap is busy: until
-	// none has come for so long, the heap may triple but for what is kept, if half
-	// the memory that the computer has available suffices. What a burst allocates is
-	// collected less often, and the memory given back when it is over.
+	// Soon is how long after another a collection shows that the heap is busy:
+	// until there was none for so long, the heap may triple except for what is
+	// kept, if half the memory that the computer has available suffices. What a
+	// burst allocates is collected less often, and the memory given back when it is
+	// over.
 	Soon time.Duration
 	// Sample is of how many allocated bytes one has the stack noted that allocated
 	// it, for profiles of the heap. 0 leaves it at Go's half a megabyte.
 	Sample int
 }
 
-// Tune lets the heap of this process grow so. It holds for the rest of the
-// process: call it once, at its beginning.
+// Tune sets the growth of this process's heap. It holds for the rest of the
+// process: call it once, at its start.
 func Tune(g Growth) {
 	if g.Sample > 0 {
 		runtime.MemProfileRate = g.Sample
@@ -65,17 +66,17 @@ func Tune(g Growth) {
 	}))
 }
 
-// Expect says how many bytes will soon be in use. As long as fewer are, the heap
-// may become as large as it may with that many: while a process reads its data
-// all of it is in use, and to look through it again and again finds nothing. 0
-// expects nothing any more. Where Tune was not called it changes nothing.
+// Expect sets how many bytes will soon be in use. As long as fewer are, the heap
+// may become as large as it may with that many: while a process reads its data all
+// of it is in use, and repeated collections find nothing. 0 expects nothing any
+// longer. Where Tune was not called it changes nothing.
 func Expect(inUse uint64) {
 	expected.Store(inUse)
 	adjust()
 }
 
 // again adjusts after each collection: only that runs the finalizer of an
-// object that nobody refers to.
+// unreachable object.
 func again(g *Growth, last time.Time, over *time.Timer) {
 	runtime.SetFinalizer(&struct{ _ [16]byte }{}, func(any) {
 		if tuned.Load() != g {
@@ -103,8 +104,8 @@ func adjust() {
 	debug.SetGCPercent(g.percent(sample[0].Value.Uint64(), expected.Load(), spare))
 }
 
-// available is how many bytes of memory the computer could still give, 0 if it
-// does not tell.
+// available is how many bytes of memory the computer could still provide, 0 if it
+// does not report it.
 func available() uint64 {
 	content, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

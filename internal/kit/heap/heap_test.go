@@ -105,7 +105,7 @@ func TestABusyHeapGrowsUntilItIsQuiet(t *testing.T) {
 	if got := grown(); got <= 100 {
 		t.Errorf("percentage %d of a heap that is collected again and again, want more than 100", got)
 	}
-	for busy.Load() || grown() > 100 { // until the timer has it quiet
+	for busy.Load() || grown() > 100 { // until the timer has ended the burst
 		runtime.Gosched()
 	}
 	runtime.KeepAlive(keep)

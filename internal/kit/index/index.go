@@ -61,7 +61,7 @@ func Of(obj client.Object) []string {
 	return nil
 }
 
-// Register makes these indexes. Call it once, before the cache starts.
+// Register creates these indexes. Call it once, before the cache starts.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, obj := range Kinds() {
 		if err := indexer.IndexField(ctx, obj, ClusterName, Of); err != nil {
@@ -96,7 +96,7 @@ func OfLabel(obj client.Object) []string {
 	return nil
 }
 
-// ByLabel makes the index ClusterLabel of a kind. Call it once, before the cache
+// ByLabel creates the index ClusterLabel of a kind. Call it once, before the cache
 // starts.
 func ByLabel(ctx context.Context, indexer client.FieldIndexer, obj client.Object) error {
 	if err := indexer.IndexField(ctx, obj, ClusterLabel, OfLabel); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// Transport serves each request by a handler in a goroutine of its own. The
-// handler sees a request of HTTP/2 from 127.0.0.1; what it writes can be read
-// at once, so that watches work.
+// Transport serves each request by a handler in a separate goroutine. The handler
+// sees a request of HTTP/2 from 127.0.0.1; what it writes can be read immediately,
+// so that watches work.
 func Transport(h http.Handler) http.RoundTripper { return &transport{h} }
 
 type transport struct{ handler http.Handler }
@@ -72,8 +72,8 @@ func serve(h http.Handler, w http.ResponseWriter, req *http.Request) error {
 const (
 	// maxUnread is how much a handler may write ahead of its reader.
 	maxUnread = 1 << 20
-	// maxKept is how much memory a response keeps for what comes next: enough for
-	// most events of a watch, and little for hundreds of watches in which nothing
+	// maxKept is how much memory a response keeps for later writes: enough for most
+	// events of a watch, and little for hundreds of watches in which nothing
 	// happens.
 	maxKept = 32 << 10
 )
@@ -130,16 +130,15 @@ func (r *response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush has nothing to do but to send the header: what is written can be read
-// at once.
+// Flush only sends the header: what is written can be read immediately.
 func (r *response) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.start(http.StatusOK)
 }
 
-// CloseNotify is deprecated, yet Kubernetes' wrappers of a writer want it
-// beside Flush to take a writer for one of HTTP/2.
+// CloseNotify is deprecated, but Kubernetes' wrappers of a writer require it in
+// addition to Flush to treat a writer as one of HTTP/2.
 func (r *response) CloseNotify() <-chan bool {
 	c := make(chan bool, 1)
 	context.AfterFunc(r.ctx, recovery.Func(r.ctx, func() { c <- true }))
@@ -189,7 +188,7 @@ func (r *response) Read(b []byte) (int, error) {
 	return 0, r.ctx.Err()
 }
 
-// Close tells the handler that nobody reads any more.
+// Close notifies the handler that the response is no longer read.
 func (r *response) Close() error {
 	r.cancel()
 	return nil

@@ -77,7 +77,7 @@ func TestTransportStreamsWhatAHandlerFlushes(t *testing.T) {
 		}
 	}
 	_ = res.Body.Close()
-	<-left // a handler learns that nobody reads any more
+	<-left // a handler learns that the response is no longer read
 }
 
 func TestTransportReturnsWhenTheCallerGivesUp(t *testing.T) {
@@ -141,8 +141,8 @@ func TestTransportHoldsAHandlerThatWritesFarAhead(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadMakesRoomForWhatComes is about watches and lists: of these each
-// object, of those each event is a write of its own.
+// TestWhatIsReadMakesRoomForWhatComes is about watches and lists: each event of a
+// watch and each object of a list is a separate write.
 func TestWhatIsReadMakesRoomForWhatComes(t *testing.T) {
 	r := &response{header: http.Header{}, started: make(chan struct{}), ctx: t.Context()}
 	r.changed.L = &r.mu

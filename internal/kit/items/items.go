@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package items looks at objects of one kind that have been read as a list.
+// Package items handles objects of one kind that have been read as a list.
 package items
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

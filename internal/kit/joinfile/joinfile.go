@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package joinfile is the file by which a plane lets another one share its store:
+// Package joinfile is the file with which a plane lets another one share its store:
 // where the store is and how to reach it, and the authorities and keys that planes
-// of one store must have in common. Who has the file is an administrator of all.
+// of one store must have in common. The file grants administrator access to all of
+// them.
 package joinfile
 
 import (

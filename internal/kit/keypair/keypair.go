@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keypair serves a certificate and its key from two files, and reads
-// them again when they change, so that whoever renews them need not restart
-// anything. It has no goroutine: the files are looked at when the certificate
-// is asked for, at most once a second.
+// Package keypair serves a certificate and its key from two files, and reads them
+// again when they change, so that a renewal requires no restart. It has no
+// goroutine: the files are checked when the certificate is requested, at most once
+// a second.
 package keypair
 
 import (
@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// lookEvery is the least time between two looks at the files.
+	// lookEvery is the least time between two checks of the files.
 	lookEvery = time.Second
-	// settled is the age from which a file that looks the same is the same; two
-	// writes in one tick of the file system's clock are not told apart.
+	// settled is the age from which a file whose metadata is unchanged is the same;
+	// two writes in one tick of the file system's clock cannot be distinguished.
 	settled = 2 * time.Second
 	// maxFileBytes is more than any chain of certificates needs.
 	maxFileBytes = 1 << 20
 )
 
-// Files is a certificate and its key in two PEM files. Open makes it; it may
-// be used by many goroutines.
+// Files is a certificate and its key in two PEM files. Open creates it; it may be
+// used by many goroutines.
 type Files struct {
 	certFile, keyFile string
 	clock             clock.PassiveClock
@@ -50,9 +50,9 @@ type Files struct {
 // Option is a choice at Open.
 type Option func(*Files)
 
-// OnError has report called when the files cannot be used any more and the
-// last good pair is served in their place: once for each new reason, not at
-// each look. It is called while the files are looked at and must not call back.
+// OnError sets a function that is called when the files can no longer be used and
+// the last valid pair is served in their place: once for each new reason, not at
+// each check. It is called during the check and must not call back.
 func OnError(report func(error)) Option {
 	return func(f *Files) { f.report = report }
 }
@@ -97,10 +97,10 @@ func (f *Files) Certificate() (*tls.Certificate, error) {
 	return f.pair, nil
 }
 
-// look takes a new pair from the files if they have changed. Files that were
-// no good are read again at each look.
+// look reads a new pair from the files if they have changed. Invalid files are read
+// again at each check.
 func (f *Files) look() error {
-	seen, err := f.stat() // before reading: what is written meanwhile shows at the next look
+	seen, err := f.stat() // before reading: a write meanwhile shows at the next check
 	if err != nil {
 		return err
 	}
@@ -144,14 +144,14 @@ func stat(name string) (os.FileInfo, error) {
 	return info, err
 }
 
-// same compares what stat says of the file that a path leads to; a volume of
-// a Secret is renewed by leading a symbolic link elsewhere.
+// same compares the results of stat for the target of a path; a volume of a Secret
+// is renewed by changing the target of a symbolic link.
 func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// load looks at each file by itself before both together, so that an error names
-// the one that is to blame.
+// load checks each file alone before both together, so that an error names the file
+// that caused it.
 func load(certFile, keyFile string) (*tls.Certificate, error) {
 	certPEM, err := read(certFile)
 	if err != nil {
@@ -178,7 +178,7 @@ func load(certFile, keyFile string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// find is the first block of a wanted kind, nil if there is none.
+// find returns the first block of a wanted kind, or nil.
 func find(data []byte, wanted func(kind string) bool) *pem.Block {
 	for {
 		block, rest := pem.Decode(data)

@@ -25,7 +25,7 @@ import (
 // settled.
 var start = time.Now().Add(time.Hour)
 
-// pair makes a certificate with this number, and its key.
+// pair creates a certificate with this serial number, and its key.
 func pair(t *testing.T, serial int64) (cert, key []byte) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,7 +73,7 @@ func (w *world) open() {
 	}
 }
 
-// write gives the file a time of its own, whatever the file system's clock.
+// write sets a different time on each file, independent of the file system's clock.
 func (w *world) write(name string, data []byte) {
 	w.t.Helper()
 	name = filepath.Join(w.dir, name)
@@ -102,8 +102,8 @@ func TestOpenNamesTheFileThatIsWrong(t *testing.T) {
 	cert, key := pair(t, 1)
 	_, otherKey := pair(t, 2)
 	tests := map[string]struct {
-		cert, key []byte // nil: there is no such file
-		want      string // CERT and KEY stand for the files
+		cert, key []byte // nil: the file does not exist
+		want      string // CERT and KEY are replaced by the paths of the files
 	}{
 		"no certificate file":               {nil, key, "look at certificate file: stat CERT: no such file or directory"},
 		"no key file":                       {cert, nil, "look at key file: stat KEY: no such file or directory"},
@@ -181,7 +181,7 @@ func TestTheLastGoodPairIsServedWhileTheFilesAreBroken(t *testing.T) {
 			t.Parallel()
 			w := open(t, 1)
 			tc.broken(w)
-			for range 3 { // says so once
+			for range 3 { // reported once
 				w.pass(lookEvery)
 				w.wantSerial(1)
 			}
@@ -202,8 +202,8 @@ func TestTheLastGoodPairIsServedWhileTheFilesAreBroken(t *testing.T) {
 	}
 }
 
-// A volume of a Secret is a link ..data to a folder; the files are links
-// through it, and a renewal leads ..data elsewhere in one step.
+// A volume of a Secret is a link ..data to a folder; the files are links through
+// it, and a renewal changes ..data to another folder in one step.
 func TestAVolumeOfASecretIsRenewed(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir(), clock: testclock.NewFakePassiveClock(start)}
@@ -234,7 +234,7 @@ func TestAVolumeOfASecretIsRenewed(t *testing.T) {
 	w.wantSerial(2)
 }
 
-// Files that were just written may change once more without looking different.
+// Files that were just written may change again without different metadata.
 func TestAWriteInTheSameTickIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := open(t, 1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig makes the admin kubeconfig of a workload cluster, and
-// reads kubeconfigs that others may have written.
+// Package kubeconfig creates the admin kubeconfig of a workload cluster, and reads
+// kubeconfigs that other users may have written.
 //
 // A kubeconfig from a Secret is input from a tenant: one that would run a
 // program or read a file of ours is refused. No error quotes its content.
@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// DataKey is the key of the Secret under which the kubeconfig lies.
+// DataKey is the key of the kubeconfig in the Secret.
 const DataKey = "value"
 
 // maxSize bounds what is parsed; ours have about 4 KiB.
@@ -39,7 +39,7 @@ type Options struct {
 	Validity  time.Duration // zero means a year
 }
 
-// New makes a kubeconfig for an administrator: user <cluster>-admin, with a
+// New creates a kubeconfig for an administrator: user <cluster>-admin, with a
 // client certificate of the group system:masters.
 func New(o Options) ([]byte, error) {
 	if err := checkServer(o.Server); err != nil {
@@ -62,8 +62,8 @@ func New(o Options) ([]byte, error) {
 	})
 }
 
-// Current is the current context of a kubeconfig with its cluster and user,
-// and of these what it takes to connect: nothing else in it reaches anybody.
+// Current returns the current context of a kubeconfig with its cluster and user,
+// and of these only what is required to connect: nothing else in it is copied.
 func Current(data []byte) ([]byte, error) {
 	cfg, _, err := parse(data)
 	if err != nil {
@@ -72,7 +72,7 @@ func Current(data []byte) ([]byte, error) {
 	return clientcmd.Write(*cfg)
 }
 
-// RESTConfig reads a kubeconfig that someone else may have written.
+// RESTConfig reads a kubeconfig that another user may have written.
 func RESTConfig(data []byte) (*rest.Config, error) {
 	cfg, _, err := parse(data)
 	if err != nil {
@@ -85,8 +85,8 @@ func RESTConfig(data []byte) (*rest.Config, error) {
 	return out, nil
 }
 
-// RenewAt is when the client certificate of a kubeconfig has half of its life
-// behind it. It is false where there is no client certificate to renew.
+// RenewAt is when half of the validity of a kubeconfig's client certificate has
+// passed. It returns false where there is no client certificate to renew.
 func RenewAt(data []byte) (_ time.Time, ok bool, err error) {
 	_, user, err := parse(data)
 	if err != nil || len(user.ClientCertificateData) == 0 {
@@ -126,7 +126,7 @@ func FromSecret(s *corev1.Secret) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// InSecret says that err is about the kubeconfig in a Secret, and what to do.
+// InSecret adds to err that it is about the kubeconfig in a Secret, and the remedy.
 func InSecret(s *corev1.Secret, err error) error {
 	return fmt.Errorf("secret %s/%s, key %q: %w; put a kubeconfig with inline certificates or a token there, or delete the Secret if its control plane can make it again",
 		s.Namespace, s.Name, DataKey, err)
@@ -168,8 +168,8 @@ func parse(data []byte) (*clientcmdapi.Config, *clientcmdapi.AuthInfo, error) {
 	}, user, nil
 }
 
-// needed leaves what is known, inline and of use; whatever else a kubeconfig
-// can hold, now or one day, stays behind.
+// needed keeps the fields that are known, inline and useful; anything else that a
+// kubeconfig can contain, now or in the future, is dropped.
 func needed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) {
 	return &clientcmdapi.Cluster{
 			Server:                   cluster.Server,
@@ -191,7 +191,7 @@ func needed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (*client
 		}
 }
 
-// refuse names what a tenant's kubeconfig may not do in our process.
+// refuse names what a tenant's kubeconfig must not do in our process.
 func refuse(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	if err := checkServer(cluster.Server); err != nil {
 		return err

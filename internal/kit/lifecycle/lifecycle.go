@@ -13,16 +13,17 @@ import (
 // StopTimeout is how long a plane may take to stop; it needs about a second.
 const StopTimeout = 20 * time.Second
 
-// DeposedTimeout is how long one may take that was cut off from etcd: calls to it
-// hang until their own time is over, which the API server gives a minute. Nobody
-// waits for it, and only what has ended can be started again.
+// DeposedTimeout is how long the stop of a plane may take that lost contact with
+// etcd: calls to it hang until their own timeout, which the API server sets to a
+// minute. Nothing waits for it, and only what has ended can be started again.
 const DeposedTimeout = 2 * time.Minute
 
-// ErrDeposed ends a plane that has led those that share its store, and cannot be
-// sure that it still does. It may be started again at once, and waits for its turn.
+// ErrDeposed ends a plane that has led the members of its store, and cannot be sure
+// that it still does. It may be started again immediately, and waits to become
+// leader.
 var ErrDeposed = errors.New("this plane heard nothing of etcd for so long that another one may lead now")
 
-// takingBack is the key by which a context says that something is undone.
+// takingBack is the context key that marks a rollback.
 type takingBack struct{}
 
 // TakesBack reports whether a context is that of an undo step of a Stack.

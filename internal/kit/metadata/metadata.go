@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metadata keeps labels and annotations of a child in step with what
-// its parent wants, without touching those that others put there.
+// Package metadata synchronizes labels and annotations of a child with those that
+// its parent desires, without touching those of other writers.
 //
-// What was put there by us is read from the child's managedFields: every write
-// goes out under one field manager, so a key that this manager owns and the
-// parent no longer wants can be removed. That is the record server-side apply
-// uses too, at the price of a plain merge patch. Where it is lost, what is wanted by
-// then is recorded anew (package patch).
+// Which ones we wrote is read from the child's managedFields: every write goes out
+// under one field manager, so a key that this manager owns and the parent no longer
+// desires can be removed. That is the record server-side apply uses too, at the
+// price of a plain merge patch. Where it is lost, the desired keys of that time are
+// recorded again (package patch).
 package metadata
 
 import (
@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The field managers under which controllers pass labels and annotations on:
-// upstream's, so that either program goes on where the other stopped.
+// The field managers under which controllers propagate labels and annotations:
+// upstream's, so that either program continues where the other stopped.
 const (
 	MachineDeployments   = "capi-machinedeployment"
 	MachineSets          = "capi-machineset"
@@ -38,12 +38,12 @@ func Keeps(e metav1.ManagedFieldsEntry) bool {
 	return false
 }
 
-// Want is what the parent asks for.
+// Want is what the parent desires.
 type Want struct{ Labels, Annotations map[string]string }
 
-// Sync brings labels and annotations of obj to what is wanted, and removes
-// those that manager owns and are wanted no more. It reports whether obj
-// changed; the caller writes it under the same field manager (patch.As).
+// Sync updates labels and annotations of obj to the desired ones, and removes those
+// that manager owns and that are no longer desired. It reports whether obj changed;
+// the caller writes it under the same field manager (patch.As).
 func Sync(obj metav1.Object, manager string, want Want) (bool, error) {
 	owned, err := ownedIf(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
 	if err != nil {
@@ -59,8 +59,8 @@ func Sync(obj metav1.Object, manager string, want Want) (bool, error) {
 	return true, nil
 }
 
-// Pass brings labels and annotations on from a parent to obj: those that the
-// parent had, and has no more, go; what is wanted comes.
+// Pass propagates labels and annotations from a parent to obj: those that the
+// parent had, and no longer has, are removed; the desired ones are set.
 func Pass(obj, parent metav1.Object, had, want Want) {
 	obj.SetLabels(passed(obj.GetLabels(), had.Labels, parent.GetLabels(), want.Labels))
 	obj.SetAnnotations(passed(obj.GetAnnotations(), had.Annotations, parent.GetAnnotations(), want.Annotations))

@@ -12,15 +12,15 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// beforeFirstApply is whom a server gives all fields of an object without
-// managedFields to when somebody applies it.
+// beforeFirstApply is the manager to which a server assigns all fields of an object
+// without managedFields at the first apply.
 const beforeFirstApply = "before-first-apply"
 
-// Lost reports whether managedFields do not say, or no longer, what manager has put
-// on obj. A server takes all of them away when it cannot convert them in an update
+// Lost reports whether managedFields do not show, or no longer show, what manager
+// has set on obj. A server drops them when it cannot convert them in an update
 // (https://github.com/kubernetes/kubernetes/issues/136919), and so does a backup
-// that leaves them out; if somebody applies the object then, nothing that it has
-// could ever be taken from it by an apply.
+// that omits them; if a client applies the object then, no apply could ever remove
+// anything that it has.
 func Lost(obj metav1.Object, manager string) bool {
 	known := false
 	for _, e := range obj.GetManagedFields() {
@@ -33,9 +33,9 @@ func Lost(obj metav1.Object, manager string) bool {
 }
 
 // Recorded are the managedFields of obj with an entry of manager, an apiVersion of
-// its kind, that names those labels and annotations of want which obj has and
-// which nobody else is said to have put there. The label of the Cluster is among
-// them in any case, since an entry that names nothing does not last.
+// its kind, that names those labels and annotations of want which obj has and which
+// have no other recorded manager. The label of the Cluster is among them in any
+// case, since an entry that names nothing does not last.
 func Recorded(obj metav1.Object, manager, apiVersion string, want Want) ([]metav1.ManagedFieldsEntry, error) {
 	entries := slices.DeleteFunc(slices.Clone(obj.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == beforeFirstApply })
 	for _, e := range entries {
@@ -57,7 +57,8 @@ func Recorded(obj metav1.Object, manager, apiVersion string, want Want) ([]metav
 	}), err
 }
 
-// ours are the keys that are as wanted and of no others, as managedFields name them.
+// ours are the keys that have the desired value and no other manager in
+// managedFields.
 func ours(have, want map[string]string, others map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, value := range want {
@@ -79,7 +80,8 @@ type fields struct {
 	} `json:"f:metadata"`
 }
 
-// ownedIf are the fields of those entries about the object itself that which says yes to.
+// ownedIf are the fields in the entries about the object itself for which which
+// returns true.
 func ownedIf(entries []metav1.ManagedFieldsEntry, which func(metav1.ManagedFieldsEntry) bool) (all fields, err error) {
 	all.Metadata.Labels, all.Metadata.Annotations = map[string]any{}, map[string]any{}
 	for _, entry := range entries {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package names makes names for children.
+// Package names generates names for children.
 package names
 
 import "k8s.io/apimachinery/pkg/util/rand"
@@ -8,7 +8,7 @@ import "k8s.io/apimachinery/pkg/util/rand"
 const (
 	// maxLength is that of a label value, in which names of machines are kept.
 	maxLength = 63
-	// randomLength keeps names short; who meets one that is taken tries again.
+	// randomLength keeps names short; a caller whose name is taken retries.
 	randomLength = 5
 )
 

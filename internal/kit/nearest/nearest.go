@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nearest finds what somebody meant who wrote a name that there is not.
+// Package nearest suggests the name that a user meant by an unknown one.
 package nearest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Hint ends an error about a name that is not known: with the known one that was
+// Hint is the end of an error about an unknown name: the known name that was
 // probably meant, as `: did you mean "x"?`. It is empty if none is near.
 func Hint(name string, known []string) string {
 	near := Of(name, known)
@@ -24,7 +24,7 @@ func Of(name string, known []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, k := range known {
 		if len(name)-len(k) >= least {
-			continue // and not to be counted, whatever its length
+			continue // too long to match: its distance is not computed
 		}
 		n := distance(strings.ToLower(name), strings.ToLower(k))
 		if len(name) > 2 && strings.HasPrefix(strings.ToLower(k), strings.ToLower(name)) {
@@ -37,8 +37,8 @@ func Of(name string, known []string) string {
 	return best
 }
 
-// distance counts the letters to insert, to remove, to replace, or to swap with
-// the next one, that make b of a.
+// distance counts the letters to insert, to remove, to replace, or to swap with the
+// next one, to convert a to b.
 func distance(a, b string) int {
 	var before, last []int
 	for i := range len(a) + 1 {

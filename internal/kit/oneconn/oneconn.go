@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oneconn serves a single connection with a server that wants a
+// Package oneconn serves a single connection with a server that requires a
 // listener.
 package oneconn
 
@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Listen returns a listener that accepts one connection, and then blocks until
-// that is closed: a server that serves it lives exactly as long.
+// Listen returns a listener that accepts one connection, and then blocks until that
+// is closed: a server that serves it runs exactly as long.
 func Listen(conn net.Conn) net.Listener {
 	return &listener{conn: conn, addr: conn.LocalAddr(), done: make(chan struct{})}
 }
@@ -47,7 +47,7 @@ func (l *listener) Close() error {
 // Addr implements net.Listener.
 func (l *listener) Addr() net.Addr { return l.addr }
 
-// closing tells when the connection was closed.
+// closing is a connection that reports when it was closed.
 type closing struct {
 	net.Conn
 	closed func()

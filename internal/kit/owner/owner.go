@@ -24,7 +24,7 @@ import (
 )
 
 // Cluster returns the Cluster that obj belongs to by its cluster-name label.
-// Without the label, or when there is no such Cluster, it returns nil, nil.
+// Without the label, or when the Cluster does not exist, it returns nil, nil.
 func Cluster(ctx context.Context, c client.Reader, obj client.Object) (*clusterv1.Cluster, error) {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if name == "" {
@@ -88,8 +88,8 @@ func Set(obj metav1.Object, ref metav1.OwnerReference) bool {
 	return true
 }
 
-// Heal gives a reference that obj has to an owner the version and the UID that the
-// owner has now, and reports whether it had others.
+// Heal sets the version and the UID of obj's reference to an owner to those of the
+// owner now, and reports whether it had others.
 func Heal(obj metav1.Object, now metav1.OwnerReference) bool {
 	i := slices.IndexFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return Same(r, now) })
 	if i < 0 {
@@ -117,7 +117,7 @@ func HealAll[T client.Object](ctx context.Context, c client.Client, objs []T, no
 	return errors.Join(errs...)
 }
 
-// RemoveFunc takes away the references that match and reports whether there was one.
+// RemoveFunc removes the references that match and reports whether there was one.
 func RemoveFunc(obj metav1.Object, match func(metav1.OwnerReference) bool) bool {
 	refs := obj.GetOwnerReferences()
 	kept := slices.DeleteFunc(slices.Clone(refs), match)
@@ -128,16 +128,16 @@ func RemoveFunc(obj metav1.Object, match func(metav1.OwnerReference) bool) bool 
 	return true
 }
 
-// Has reports whether obj has a reference to an owner of that group, kind and
-// name, whatever its version and UID.
+// Has reports whether obj has a reference to an owner of that group, kind and name,
+// with any version and UID.
 func Has(obj metav1.Object, gk schema.GroupKind, name string) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return r.Name == name && groupKind(r) == gk
 	})
 }
 
-// Name returns the name of the owner of obj of that group and kind, whatever
-// its version and UID, or nothing.
+// Name returns the name of the owner of obj of that group and kind, with any
+// version and UID, or nothing.
 func Name(obj metav1.Object, gk schema.GroupKind) string {
 	for _, r := range obj.GetOwnerReferences() {
 		if groupKind(r) == gk {
@@ -177,8 +177,8 @@ func Selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	return selector, nil
 }
 
-// Divide tells the items that the owner with that UID controls from those that
-// nobody does, and that are to stay.
+// Divide returns the items that the owner with that UID controls, and those without
+// a controller that are not being deleted.
 func Divide[T any, P interface {
 	*T
 	metav1.Object
@@ -195,11 +195,11 @@ func Divide[T any, P interface {
 	return mine, orphans
 }
 
-// schemer is what knows the kinds of typed objects; a client.Client is one.
+// schemer has the kinds of typed objects; a client.Client is one.
 type schemer interface{ Scheme() *runtime.Scheme }
 
 // Same reports whether two references are to one owner by group, kind and name,
-// whatever its version and UID.
+// with any version and UID.
 func Same(a, b metav1.OwnerReference) bool {
 	return a.Name == b.Name && groupKind(a) == groupKind(b)
 }

@@ -4,8 +4,8 @@
 // a backup of a plane, or what another plane needs to join it. It is encrypted on
 // request, by age (https://age-encryption.org).
 //
-// What it may contain, and how much of each, the reader says: no name in it is ever
-// a path. Nothing in it is compressed, so nothing is larger than the file.
+// The reader defines what it may contain, and how much of each: no name in it is
+// ever a path. Nothing in it is compressed, so nothing is larger than the file.
 //
 //	capstan parcel 1 KIND
 //	{"created": …, "contents": [{"name": …, "size": …}, …]}
@@ -30,16 +30,17 @@ import (
 )
 
 const (
-	// name begins a parcel of any format, and magic one of this.
+	// name is the start of a parcel of any format, and magic that of this format.
 	name  = "capstan parcel "
 	magic = name + "1 "
 	// The first line has a word after magic, and the header a dozen names.
 	maxFirst, maxHeader = 64, 64 << 10
-	// encrypted is how what age has written begins.
+	// encrypted is the start of what age has written.
 	encrypted = "age-encryption.org/"
 )
 
-// ErrEncrypted means that nobody has said how to decrypt a parcel that is encrypted.
+// ErrEncrypted means that a parcel is encrypted and that no way to decrypt it was
+// given.
 var ErrEncrypted = errors.New("it is encrypted")
 
 // Content is one of the things in a parcel.
@@ -50,7 +51,7 @@ type Content struct {
 	Open func() (io.ReadCloser, error) `json:"-"`
 }
 
-// Header is what a parcel says of itself.
+// Header describes a parcel.
 type Header struct {
 	Created time.Time `json:"created"`
 	// Version is that of the program that packed it; "" if it does not matter.
@@ -122,9 +123,9 @@ func writeContent(w io.Writer, c Content) error {
 	return errors.Join(err, r.Close())
 }
 
-// Read reads a parcel of a kind to its end and hands over each content. May says
-// which there may be, each once, and how large; all others are refused. Until Read
-// returns nil nothing that was handed over may be trusted.
+// Read reads a parcel of a kind to its end and passes each content to take. May has
+// the allowed contents, each once, and their maximum sizes; all others are refused.
+// Until Read returns nil nothing that was passed to take may be trusted.
 func Read(r io.Reader, kind string, may map[string]int64, take func(name string, r io.Reader) error, identities ...age.Identity) (Header, error) {
 	var h Header
 	in := bufio.NewReader(r)

@@ -17,48 +17,48 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// StatusDebounce joins status writes of one object that come in quick succession
-// and that nobody waits for: counters, and conditions that are not good news. Such
-// a write is put off for a moment; whatever comes in between goes out
-// with it. Everything else is written at once, and takes what was put off along.
-// The last write of a deletion, which removes the finalizer, has no status: an
-// object that goes quickly never tells how far it has come, one that does not go
-// tells what it waits for.
+// StatusDebounce joins status writes of one object in quick succession for which no
+// client waits: counters, and conditions that do not become good. Such a write is
+// delayed for a moment, and changes in between are written with it. Everything else
+// is written immediately, together with what was delayed. The last write of a
+// deletion, which removes the finalizer, has no status: an object that is deleted
+// quickly never reports its progress, one that is not reports what it waits for.
 //
-// The more objects have a write put off, the longer each may wait: when a
-// hundred clusters come up at once every step of theirs takes seconds, and
-// telling each of them would be half of the work.
+// The more objects have a delayed write, the longer each may wait: when a hundred
+// clusters start together every step of theirs takes seconds, and reporting each of
+// them would be half of the work.
 //
-// A StatusDebounce of nil, or of zero length, puts nothing off.
+// A StatusDebounce of nil, or of zero length, delays nothing.
 type StatusDebounce struct {
 	length time.Duration
 	clock  clock.PassiveClock
-	writer int // of those who share waiting
+	writer int // of those that share waiting
 	*waiting
 }
 
-// waiting are the objects that have a write put off, by whichever writer.
+// waiting are the objects that have a delayed write, by any writer.
 type waiting struct {
 	mu      sync.Mutex // guards all below
 	writers int
 	of      map[types.UID][]postponed
 }
 
-// postponed is what one writer has put off.
+// postponed is the delayed write of one writer.
 type postponed struct {
 	writer       int
 	since, until time.Time
-	carry        func(to client.Object) // tells it in a copy of the object; may be nil
+	carry        func(to client.Object) // writes it to a copy of the object; may be nil
 }
 
-// NewStatusDebounce makes a StatusDebounce that puts writes off for at most that long.
+// NewStatusDebounce creates a StatusDebounce that delays writes by at most that
+// long.
 func NewStatusDebounce(length time.Duration, c clock.PassiveClock) *StatusDebounce {
 	return &StatusDebounce{length: length, clock: c, waiting: &waiting{writers: 1, of: map[types.UID][]postponed{}}}
 }
 
-// Beside makes one that is as long, for another writer of the same objects: what
-// one of them writes does not make the other begin to wait anew, and takes along
-// only what the other has Carried.
+// Beside returns one of the same length, for another writer of the same objects: a
+// write of one of them does not restart the delay of the other, and includes only
+// what the other has Carried.
 func (d *StatusDebounce) Beside() *StatusDebounce {
 	if d == nil {
 		return nil
@@ -70,46 +70,47 @@ func (d *StatusDebounce) Beside() *StatusDebounce {
 	return &beside
 }
 
-// Debounced lets a commit put off the status write. It then returns a
-// PostponedError, which kit/controller turns into another reconcile. The fields
-// are those that for this kind only inform as well; see informative.
+// Debounced lets a commit delay the status write. It then returns a PostponedError,
+// which kit/controller turns into another reconcile. The fields are those that for
+// this kind only inform as well; see informative.
 func Debounced(d *StatusDebounce, fields ...string) Option {
 	return func(c *commit) { c.debounce, c.informs = d, fields }
 }
 
-// Carried lets other writers of the object take along what this one has put off,
-// instead of a request of its own: carry tells in their copy, to, what from tells of
-// it. It may be called until the next commit of this writer, and changes no other field
-// than those that are this writer's.
+// Carried lets other writers of the object include what this one has delayed, which
+// saves its own request: carry copies what from reports to their copy, to. It may
+// be called until the next commit of this writer, and changes no other field than
+// those that are this writer's.
 func Carried(carry func(from, to client.Object)) Option {
 	return func(c *commit) { c.carry = carry }
 }
 
-// PostponedError says that a status was not written yet, and when to come again.
+// PostponedError means that a status was not written yet, and when to reconcile
+// again.
 type PostponedError struct{ After time.Duration }
 
 // Error implements error.
 func (e *PostponedError) Error() string { return fmt.Sprintf("status is written in %s", e.After) }
 
 const (
-	// loadFactor is how many objects with a write put off double the time that
+	// loadFactor is how many objects with a delayed write double the time that
 	// writes may wait.
 	loadFactor = 20
-	// longest is how long a write may wait, however many others do: users who
-	// watch a fleet come up still see each object move. Together these keep
-	// writes that only inform at forty a second until 2,400 objects have one put
-	// off; with a shorter wait each of many clusters would be told of more often
+	// longest is how long a write may wait, for any number of others: users who
+	// watch a fleet start still see each object progress. Together these keep
+	// writes that only inform at forty a second until 2,400 objects have a delayed
+	// one; with a shorter wait each of many clusters would be reported more often
 	// the longer all of them take, and a burst of 600 choke on it.
 	longest = time.Minute
 )
 
-// maxPostponed is how many objects are remembered before those are dropped that
-// were deleted while their write was put off.
+// maxPostponed is how many objects are kept before those are dropped that were
+// deleted while their write was delayed.
 const maxPostponed = 10_000
 
-// postpone returns how long a write may still wait; 0 means that it is due. What
-// was once to wait for long does so when others have come to rest, too: what comes
-// in until then is news of the same kind.
+// postpone returns how long a write may still wait; 0 means that it is due. A write
+// that was given a long delay keeps it when others have reached steady state, too:
+// later changes until then are of the same kind.
 func (d *StatusDebounce) postpone(uid types.UID, carry func(to client.Object)) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,14 +138,14 @@ func (d *StatusDebounce) postpone(uid types.UID, carry func(to client.Object)) t
 	return max(0, p.until.Sub(now))
 }
 
-// find is what is put off of an object, and which of it this writer has; -1 for
-// nothing. It needs the lock.
+// find returns the delayed writes of an object, and the index of this writer's; -1
+// if it has none. It needs the lock.
 func (d *StatusDebounce) find(uid types.UID) ([]postponed, int) {
 	all := d.of[uid]
 	return all, slices.IndexFunc(all, func(p postponed) bool { return p.writer == d.writer })
 }
 
-// takeAlong tells in an object what other writers have put off to tell of it.
+// takeAlong copies what other writers have delayed to an object.
 func (d *StatusDebounce) takeAlong(obj client.Object) {
 	if d == nil {
 		return
@@ -181,7 +182,7 @@ var informative = []string{
 	"replicas", "readyReplicas", "availableReplicas", "upToDateReplicas", "controlPlane", "workers", "deprecated",
 }
 
-// mayWait reports whether a change of those fields of status can be put off.
+// mayWait reports whether a change of those fields of status can be delayed.
 func (p *commit) mayWait(fields []string) bool {
 	if p.debounce == nil || p.debounce.length == 0 {
 		return false
@@ -194,17 +195,18 @@ func (p *commit) mayWait(fields []string) bool {
 	return !awaited(p.before, p.obj)
 }
 
-// hooks are the reasons why a deletion waits for somebody else, who may be
-// waiting for it to come that far.
+// hooks are the reasons why a deletion waits for another controller, which may be
+// waiting for the deletion to reach that point.
 var hooks = []string{clusterv1.MachineDeletingWaitingForPreDrainHookReason, clusterv1.MachineDeletingWaitingForPreTerminateHookReason}
 
-// awaited reports whether a change is one that others wait for: owners and
-// users that Ready or Available becomes True, or all Machines ready, those who
-// set hooks that a deletion comes to them, and those who pause that it is noticed.
+// awaited reports whether a change is one that a client waits for: owners and users
+// wait until Ready or Available becomes True, or all Machines are ready, the
+// controllers that set hooks until a deletion reaches them, and the clients that
+// pause an object until that is noticed.
 func awaited(before, after client.Object) bool {
 	was, ok := before.(conditions.Getter)
 	if !ok {
-		return true // what is not known to be informative is not put off
+		return true // a change that is not known to be informative is not delayed
 	}
 	is := after.(conditions.Getter)
 	turns := func(condition, reason string) bool {
@@ -213,18 +215,19 @@ func awaited(before, after client.Object) bool {
 	if slices.ContainsFunc(hooks, func(reason string) bool { return turns(clusterv1.DeletingCondition, reason) }) {
 		return true
 	}
-	// Who pauses what is looked after does so to change it himself, or to move it
-	// elsewhere, and waits until that is noticed. Nobody waits for what was made
-	// paused.
+	// A client that pauses an object does so to change it, or to move it to another
+	// management cluster, and waits until that is noticed. No client waits for an
+	// object that was created paused.
 	if conditions.IsFalse(was, clusterv1.PausedCondition) && conditions.IsTrue(is, clusterv1.PausedCondition) {
 		return true
 	}
-	// By its reason: that there is no Machine that is not ready is no news.
+	// By its reason: that no Machine exists that is not ready is nothing to wait
+	// for.
 	if turns(clusterv1.MachinesReadyCondition, clusterv1.ReadyReason) {
 		return true
 	}
-	// What has Machines becomes available a moment before they are all ready:
-	// that is told with it, or if it does not come, after the usual wait.
+	// What has Machines becomes available a moment before they are all ready: that
+	// is reported with it, or if it does not follow, after the usual wait.
 	if conditions.Has(is, clusterv1.MachinesReadyCondition) && conditions.Reason(is, clusterv1.MachinesReadyCondition) != clusterv1.ReadyReason {
 		return false
 	}
@@ -249,7 +252,7 @@ func (p *commit) putOff(fields []string) error {
 	return nil
 }
 
-// settled notes that no status write is put off any more.
+// settled records that no status write is delayed any longer.
 func (p *commit) settled() {
 	if p.debounce != nil {
 		p.debounce.done(p.obj.GetUID())

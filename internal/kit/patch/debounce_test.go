@@ -28,7 +28,7 @@ func TestStatusDebounce(t *testing.T) {
 	tests := map[string]struct {
 		change   func(*clusterv1.Machine)
 		deleting bool
-		// lookedAfter says that it was not paused before.
+		// lookedAfter means that it was not paused before.
 		lookedAfter bool
 		postponed   bool
 	}{
@@ -98,7 +98,7 @@ func TestStatusDebounce(t *testing.T) {
 	}
 }
 
-// counting makes a client with m in it that counts writes.
+// counting creates a client with m in it that counts writes.
 func counting(t *testing.T, m *clusterv1.Machine) (client.Client, *int) {
 	scheme := runtime.NewScheme()
 	if err := clusterv1.AddToScheme(scheme); err != nil {
@@ -161,8 +161,8 @@ func TestAWriteWaitsAsLongAsItWasOnceToWait(t *testing.T) {
 	}
 }
 
-// TestTwoWritersPutOffEachItsOwn: what one of them writes does not make the other
-// begin to wait anew.
+// TestTwoWritersPutOffEachItsOwn: a write of one of them does not restart the delay
+// of the other.
 func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	c, writes := counting(t, m)
@@ -191,7 +191,7 @@ func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
 	}
 }
 
-// TestAnotherWriterTakesAlongWhatIsCarried: one request tells what both have to tell,
+// TestAnotherWriterTakesAlongWhatIsCarried: one request writes what both report,
 // and the one whose part it was has nothing left to write.
 func TestAnotherWriterTakesAlongWhatIsCarried(t *testing.T) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
@@ -227,7 +227,7 @@ func TestAnotherWriterTakesAlongWhatIsCarried(t *testing.T) {
 			t.Errorf("phase %q after %d writes, want %q after %d", live.Status.Phase, *writes, wantPhase, wantWrites)
 		}
 	}
-	for _, is := range []string{"Pending", "Running"} { // the last of what is put off counts
+	for _, is := range []string{"Pending", "Running"} { // the last of the delayed writes counts
 		if _, later := errors.AsType[*PostponedError](phase(is)); !later {
 			t.Fatal("it is not put off")
 		}
@@ -241,7 +241,7 @@ func TestAnotherWriterTakesAlongWhatIsCarried(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("Running", 1)
-	// What was told is nobody's to take along any more.
+	// What was written is no longer included in another write.
 	if err := reconcile(func(m *clusterv1.Machine) { m.Status.Phase = "Failed" }); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// changed reports whether anything but status differs, and which fields of
-// status do. It looks at the values: most reconciles change nothing or a status
-// that is not written yet, and the JSON of both objects costs many times as much.
+// changed reports whether anything but status differs, and which fields of status
+// do. It compares the values: most reconciles change nothing or a status that is
+// not written yet, and the JSON of both objects costs many times as much.
 func changed(before, after client.Object) (rest bool, status []string) {
 	compare(fieldsOf(before), fieldsOf(after), func(name string, was, is any) {
 		if name != "status" {
@@ -69,7 +69,7 @@ func statusAlone(obj client.Object) any {
 	return map[string]any{"status": fieldsOf(obj)["status"]}
 }
 
-// difference is the merge patch that makes one out of the other.
+// difference is the merge patch that converts before to after.
 func difference(before, after any) (map[string]any, error) {
 	was, err := json.Marshal(before)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 // Option changes how a commit writes.
 type Option func(*commit)
 
-// Locked makes the status patch carry the resourceVersion, for kinds whose
-// condition list has several writers: a stale read then ends in a conflict
-// instead of a lost condition.
+// Locked adds the resourceVersion to the status patch, for kinds whose condition
+// list has several writers: a stale read then ends in a conflict instead of a lost
+// condition.
 func Locked(c *commit) { c.lockStatus = true }
 
-// As names the field manager of the metadata and spec patch; package metadata
-// reads it back to know which labels and annotations it may remove.
+// As names the field manager of the metadata and spec patch; package metadata reads
+// it back to find which labels and annotations it may remove.
 func As(fieldOwner string) Option {
 	return func(c *commit) { c.owner = fieldOwner }
 }
@@ -36,7 +36,7 @@ type commit struct {
 	before     client.Object
 	owner      string
 	lockStatus bool
-	informs    []string // status fields beside those that always only inform
+	informs    []string // status fields in addition to those that always only inform
 	debounce   *StatusDebounce
 	carry      func(from, to client.Object)
 }
@@ -44,12 +44,12 @@ type commit struct {
 // Commit writes what a reconcile has changed on an object.
 type Commit func(context.Context) error
 
-// Remember notes obj as it is and returns a function that writes what has
-// changed on it since. Metadata and spec go first; if that fails, status is sent only
-// if the API rejected them, see RefusedError. An object that has gone meanwhile is not an error. Lists are
-// replaced whole by a merge patch, so a patch of metadata or spec that
-// contains one is sent with the resourceVersion. What other writers have put off
-// to tell of obj is told in it, see Carried.
+// Remember copies obj as it is and returns a function that writes what has changed
+// on it since. Metadata and spec go first; if that fails, status is sent only if
+// the API rejected them, see RefusedError. An object that was deleted meanwhile is
+// not an error. Lists are replaced whole by a merge patch, so a patch of metadata
+// or spec that contains one is sent with the resourceVersion. What other writers
+// have delayed of obj's status is copied to it, see Carried.
 func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 	p := &commit{mgmt: c, obj: obj, before: obj.DeepCopyObject().(client.Object)}
 	for _, o := range opts {
@@ -59,11 +59,11 @@ func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 	return p.write
 }
 
-// write sends what has changed, metadata and spec before status: a finalizer must be
-// stored before the status reports what it protects, and a status that is locked
-// needs the version that the first request made. If the API rejects the first, the
-// status is sent anyway: it explains to users why. An object whose last finalizer
-// was removed has no status to write.
+// write sends what has changed, metadata and spec before status: a finalizer must
+// be stored before the status reports what it protects, and a status that is locked
+// needs the version that results from the first request. If the API rejects the
+// first, the status is sent anyway: it explains to users why. An object whose last
+// finalizer was removed has no status to write.
 func (p *commit) write(ctx context.Context) error {
 	rest, fields := changed(p.before, p.obj)
 	version := p.before.GetResourceVersion()
@@ -129,7 +129,7 @@ func (p *commit) writeStatus(ctx context.Context, version string, unchanged bool
 	return err
 }
 
-// writeRest writes metadata and spec, and returns the version that this made.
+// writeRest writes metadata and spec, and returns the resulting version.
 func (p *commit) writeRest(ctx context.Context, diff map[string]any) (version string, err error) {
 	version = p.before.GetResourceVersion()
 	if len(diff) == 0 {
@@ -190,8 +190,9 @@ func kind(obj client.Object) string {
 	return fmt.Sprintf("%T", obj)
 }
 
-// Generation is the one that the status of obj is about: what a reconcile itself
-// has changed in the spec makes the next one, and is known already.
+// Generation is the one that the status of obj is about: a change of the spec by
+// the reconcile itself increments it, and the reconcile has observed that change
+// already.
 func Generation[S any](obj metav1.Object, specBefore *S, spec S) int64 {
 	if specBefore != nil && !equality.Semantic.DeepEqual(*specBefore, spec) {
 		return obj.GetGeneration() + 1

@@ -14,11 +14,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
-// Record writes anew what manager has put on obj where managedFields have lost it,
-// so that it can still go when it is wanted no more: what is wanted now is taken
-// for what was put there. It asks the server behind live for the rest of them,
-// since a cache does not keep all. Where nothing is lost, it does nothing; obj stays
-// as it is, and one that is older than the server's waits for the next reconcile.
+// Record records again what manager has set on obj where managedFields have lost
+// it, so that it can still be removed when it is no longer desired: the currently
+// desired keys count as those that were set. It reads the other entries from the
+// server behind live, since a cache does not keep all. Where nothing is lost, it
+// does nothing; obj is not changed, and one that is older than the server's waits
+// for the next reconcile.
 func Record(ctx context.Context, c client.Client, live client.Reader, obj client.Object, manager string, want metadata.Want) error {
 	if !metadata.Lost(obj, manager) || !obj.GetDeletionTimestamp().IsZero() {
 		return nil

@@ -56,7 +56,7 @@ func conditionsAlone(diff map[string]any) map[string]any {
 }
 
 // limitGeneration lowers each observedGeneration in a patch to the stored one: the
-// generation that a change of spec would have made does not exist.
+// generation that would have resulted from a change of spec does not exist.
 func limitGeneration(v any, generation int64) {
 	switch v := v.(type) {
 	case []any:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pause answers whether an object may be reconciled now, and says so
-// in its Paused condition.
+// Package pause decides whether an object may be reconciled now, and reports it in
+// its Paused condition.
 package pause
 
 import (
@@ -12,14 +12,14 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Requested reports whether the Cluster or the object itself asks for a pause.
+// Requested reports whether the Cluster or the object itself requests a pause.
 // cluster may be nil.
 func Requested(cluster *clusterv1.Cluster, obj metav1.Object) bool {
 	return len(reasons(cluster, obj)) > 0
 }
 
 // Condition returns the Paused condition of an object; its message names what
-// asks for the pause. cluster may be nil.
+// requests the pause. cluster may be nil.
 func Condition(cluster *clusterv1.Cluster, obj metav1.Object) metav1.Condition {
 	c := metav1.Condition{
 		Type:               clusterv1.PausedCondition,

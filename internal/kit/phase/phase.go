@@ -2,10 +2,10 @@
 
 // Package phase runs the named steps of a reconcile.
 //
-// A step reads and changes a state S that one reconcile owns, and says what
-// comes next. Stopping is said outright, never inferred from a zero result.
-// A step that panics has failed: the report that follows must know it, or it
-// would call well what was never looked at.
+// A step reads and changes a state S that one reconcile owns, and returns what
+// comes next. A stop is explicit, never inferred from a zero result. A step that
+// panics has failed: the report that follows must get that error, or it would
+// report as healthy what was never read.
 package phase
 
 import (
@@ -25,7 +25,7 @@ type Phase[S any] struct {
 	do   func(context.Context, S) (Next, error)
 }
 
-// Do makes a phase.
+// Do creates a phase.
 func Do[S any](name string, do func(context.Context, S) (Next, error)) Phase[S] {
 	return Phase[S]{name, do}
 }
@@ -43,30 +43,29 @@ func (p Phase[S]) run(ctx context.Context, s S) (next Next, err error) {
 	return next, err
 }
 
-// Next is what a phase wants to happen after it: Continue, LookAgain or Wait. A
-// phase that fails returns its error with Continue, or with LookAgain if there
-// is a time at which it may go better: an error alone decides whether the
-// phases after it run.
+// Next is what happens after a phase: Continue, LookAgain or Wait. A phase that
+// fails returns its error with Continue, or with LookAgain if there is a time at
+// which it may succeed: an error alone decides whether the phases after it run.
 type Next struct {
 	stop  bool
 	after time.Duration
 }
 
-// Continue goes on to the next phase.
+// Continue continues with the next phase.
 func Continue() Next { return Next{} }
 
-// LookAgain goes on, and asks for another reconcile within d.
+// LookAgain continues, and requests another reconcile within d.
 func LookAgain(d time.Duration) Next { return Next{after: d} }
 
-// Wait ends the reconcile; a watch will wake it, or d if it is not zero.
+// Wait ends the reconcile; a watch triggers the next one, or d if it is not zero.
 func Wait(d time.Duration) Next { return Next{stop: true, after: d} }
 
 // Steps run phases on the state of one reconcile.
 type Steps[S any] func(context.Context, S) (reconcile.Result, error)
 
-// InOrder runs phases until one waits or fails. Use it where a later phase
-// must not act before an earlier one is done, as in deletion. A failure does not
-// undo what the phases before it have asked for.
+// InOrder runs phases until one waits or fails. Use it where a later phase must not
+// act before an earlier one is done, as in deletion. A failure does not cancel the
+// requeue that the phases before it have requested.
 func InOrder[S any](phases ...Phase[S]) Steps[S] {
 	return func(ctx context.Context, s S) (res reconcile.Result, err error) {
 		for _, p := range phases {
@@ -83,7 +82,7 @@ func InOrder[S any](phases ...Phase[S]) Steps[S] {
 	}
 }
 
-// All runs every phase, whatever the others return. Use it where each phase
+// All runs every phase, also after others fail or wait. Use it where each phase
 // observes something that the status must report.
 func All[S any](phases ...Phase[S]) Steps[S] {
 	return func(ctx context.Context, s S) (res reconcile.Result, _ error) {

@@ -82,9 +82,9 @@ func server(name string, hosts []string) certs.Leaf {
 	return l
 }
 
-// Ensure makes what is missing, expired or about to be, or made for other
-// hosts: those of the API server, and those of its kubelet, if it has one. It
-// never replaces a sound authority or the service account key:
+// Ensure creates the certificates that are missing, expired or about to expire, or
+// issued for other hosts: those of the API server, and those of its kubelet, if it
+// has one. It never replaces a valid authority or the service account key:
 // everything issued by them would be worthless.
 func (f Folder) Ensure(hosts []string, kubelets ...string) error {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
@@ -112,14 +112,14 @@ func (f Folder) Ensure(hosts []string, kubelets ...string) error {
 	return nil
 }
 
-// lasting are made once; all others follow from them.
+// lasting are created once; all others follow from them.
 var lasting = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key"}
 
 // LastingNames are the names of the files that Lasting returns.
 func LastingNames() []string { return slices.Clone(lasting) }
 
-// Fingerprint tells whether two folders have the same authorities and the same key
-// of service accounts, and nothing of what these are.
+// Fingerprint is equal for two folders if they have the same authorities and the
+// same key of service accounts, and reveals nothing of these.
 func (f Folder) Fingerprint() (string, error) {
 	files, err := f.Lasting()
 	if err != nil {
@@ -251,7 +251,7 @@ func (f Folder) ensureServiceAccountKey() error {
 	return nil
 }
 
-// damaged says what to do about a file that all others depend on.
+// damaged adds the remedy to an error about a file that all others depend on.
 func (f Folder) damaged(err error) error {
 	return fmt.Errorf("%w: put a copy of it in its place, or remove %s to start with new certificates and keys, which ends all that the old ones made", err, f.Dir)
 }
@@ -271,14 +271,13 @@ func (f Folder) read(file string, purpose certs.Purpose) (pair certs.Pair, cert 
 	if _, err := certs.ParseKey(pair.Key); err != nil {
 		return pair, nil, fmt.Errorf("%s: %w", f.Key(file), err)
 	}
-	if err := pair.Check(purpose); err != nil { // of a Secret's data; the file names say more
+	if err := pair.Check(purpose); err != nil { // of a Secret's data; the file names are clearer
 		return pair, nil, fmt.Errorf("%s and %s: %w", f.Cert(file), f.Key(file), errors.Unwrap(err))
 	}
 	return pair, cert, nil
 }
 
-// write leaves the key first: a certificate without its key looks like half a
-// pair.
+// write writes the key first: a certificate without its key looks like half a pair.
 func (f Folder) write(file string, pair certs.Pair) error {
 	if err := WriteFile(f.Key(file), pair.Key); err != nil {
 		return err

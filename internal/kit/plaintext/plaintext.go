@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plaintext makes text from untrusted sources fit to be shown: in a
-// condition, an event, an error, a log line or on a terminal. What would move
-// a cursor, colour, hide or reorder other text becomes a visible escape, as
-// \x1b and \u202e.
+// Package plaintext escapes text from untrusted sources for display: in a
+// condition, an event, an error, a log line or on a terminal. What would move a
+// cursor, color, hide or reorder other text becomes a visible escape, as \x1b and
+// \u202e.
 package plaintext
 
 import (
@@ -40,7 +40,7 @@ func Line(text string, most int) string {
 	return out.String()
 }
 
-// cut makes room for more, between two runes.
+// cut shortens a line so that more fits, between two runes.
 func cut(line string, most int) string {
 	if len(line) > most-len(more) {
 		line = strings.ToValidUTF8(line[:max(0, most-len(more))], "")

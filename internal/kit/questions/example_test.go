@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 )
 
-// facts, hook, answer and plan are those of a Cluster that must not go before a
-// hook has been called, and lets it.
+// facts, hook, answer and plan are those of a Cluster that must not be deleted
+// before a hook has been called, and allows it.
 type (
 	facts  struct{ Hooks, Workers int }
 	hook   string

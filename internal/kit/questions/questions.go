@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package questions makes plans that depend on answers from elsewhere.
+// Package questions makes plans that depend on answers from outside.
 //
-// A planner is a pure function of facts. What it lacks it asks for: its questions
-// are answered, and the plan is made again with the answers, until nothing is
-// asked any more. So nothing is fetched that no plan needs,
-// what to ask is part of the decision and tested with it, and a plan with all
-// it was made from is a value: it can be kept as JSON and made again.
+// A planner is a pure function of facts. It asks questions about what it lacks:
+// they are answered, and the plan is made again with the answers, until the planner
+// asks nothing further. So nothing is fetched that no plan needs, the choice of
+// questions is part of the decision and tested with it, and a plan with all its
+// inputs is a value: it can be kept as JSON and made again.
 //
-// Answering may change the world: a hook is called, a Pod is evicted. The answer
-// is then what came of it. That is why no question is put twice.
+// Answering may change the cluster state: a hook is called, a Pod is evicted. The
+// answer is then the result. That is why no question is asked twice.
 package questions
 
 import (
@@ -28,7 +28,7 @@ type Answer[Q comparable, A any] struct {
 	Answer   A `json:"answer"`
 }
 
-// Answers are in the order in which they were asked for.
+// Answers are in the order of their questions.
 type Answers[Q comparable, A any] []Answer[Q, A]
 
 // to returns the answer to a question, if it has been put.
@@ -42,14 +42,14 @@ func (all Answers[Q, A]) to(q Q) (A, bool) {
 	return none, false
 }
 
-// Asker is whom a planner asks.
+// Asker receives the questions of a planner.
 type Asker[Q comparable, A any] struct {
 	told  Answers[Q, A]
 	asked []Q
 }
 
-// Ask returns the answer to a question. If it is not known yet, the planner
-// decides as far as it can without, and will be called again with the answer.
+// Ask returns the answer to a question. If it is not known yet, the planner decides
+// as far as it can without, and will be called again with the answer.
 func (a *Asker[Q, A]) Ask(q Q) (answer A, known bool) {
 	if answer, known = a.told.to(q); !known {
 		a.asked = append(a.asked, q)
@@ -58,11 +58,11 @@ func (a *Asker[Q, A]) Ask(q Q) (answer A, known bool) {
 }
 
 // Planner decides from facts and answers. While it asks, its plan is what is
-// certain so far; an error is final, and comes with such a plan too.
+// certain so far; an error is final, and is returned with such a plan too.
 type Planner[F any, Q comparable, A, P any] func(F, *Asker[Q, A]) (P, error)
 
-// Record is a plan and all that it was made from. The facts are those that were
-// given, not a copy: encode them before they change.
+// Record is a plan with all its inputs. The facts are those that were given, not a
+// copy: encode them before they change.
 type Record[F any, Q comparable, A, P any] struct {
 	Facts   F             `json:"facts"`
 	Answers Answers[Q, A] `json:"answers,omitempty"`
@@ -73,8 +73,8 @@ type Record[F any, Q comparable, A, P any] struct {
 	Unanswered *Q       `json:"unanswered,omitempty"`
 }
 
-// Make makes a plan, with the answers that it asks for. Whatever fails, an
-// answer or the planner, the record holds the plan as far as it had come.
+// Make makes a plan, with the answers that it asks for. If an answer or the planner
+// fails, the record holds the plan up to that point.
 func (plan Planner[F, Q, A, P]) Make(facts F, answer func(Q) (A, error)) (Record[F, Q, A, P], error) {
 	r := Record[F, Q, A, P]{Facts: facts}
 	err := plan.complete(&r, answer)
@@ -106,8 +106,8 @@ func (plan Planner[F, Q, A, P]) complete(r *Record[F, Q, A, P], answer func(Q) (
 	return fmt.Errorf("the plan still asks after %d rounds", maxRounds)
 }
 
-// Again makes the plan of a record once more, from its facts and answers alone.
-// It fails if the planner asks anything else than it did then, or in another
+// Again makes the plan of a record another time, from its facts and answers alone.
+// It fails if the planner asks other questions than it did then, or in another
 // order; an answer that failed then fails again.
 func (plan Planner[F, Q, A, P]) Again(r Record[F, Q, A, P]) (P, error) {
 	left := slices.Clone(r.Answers)
@@ -130,10 +130,10 @@ func (plan Planner[F, Q, A, P]) Again(r Record[F, Q, A, P]) (P, error) {
 }
 
 // Failure is an error among facts and answers. A record keeps its text; errors.Is
-// and errors.As see what it stands for only where it happened.
+// and errors.As find the original error only in the process where it happened.
 type Failure struct{ err error }
 
-// Failed makes a Failure of an error, nil of nil.
+// Failed converts an error to a Failure, nil to nil.
 func Failed(err error) *Failure {
 	if err == nil {
 		return nil
@@ -144,7 +144,7 @@ func Failed(err error) *Failure {
 // Error implements error.
 func (f *Failure) Error() string { return f.err.Error() }
 
-// Unwrap returns what the failure stands for.
+// Unwrap returns the original error of the failure.
 func (f *Failure) Unwrap() error { return f.err }
 
 // MarshalText implements encoding.TextMarshaler.

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// dinner plans a meal: what is on the list is asked for in order, as long as
-// the purse is not known to be empty.
+// dinner plans a meal: it asks for the price of each item on the list in order, as
+// long as the purse is not known to be empty.
 func dinner(list []string, prices *Asker[string, int]) (string, error) {
 	sum := 0
 	for _, item := range list {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconciler is the beginning and the end that reconciles have in common;
-// a controller declares what lies between them.
+// Package reconciler is the start and the end that reconciles have in common; a
+// controller declares the steps in between.
 //
 //	observe -> finalizer -> pause -> store the finalizer -> act -> report -> write
 //
@@ -27,7 +27,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
-// Object is what is reconciled: it says by a condition whether it is paused.
+// Object is a reconciled object: it has a condition that reports whether it is
+// paused.
 type Object interface {
 	client.Object
 	conditions.Setter
@@ -37,47 +38,49 @@ type Object interface {
 type Flow[T Object, S any] struct {
 	Clock clock.PassiveClock
 
-	// Observe reads what the reconcile has to know. Without a state there is
-	// nothing to do: what has to come first wakes us.
+	// Observe reads the state of the reconcile. If it returns no state, there is
+	// nothing to do: a change of what is missing triggers the next reconcile.
 	Observe func(context.Context, T) (*S, error)
 
-	// Remember notes the object as it was observed, and returns what writes the
-	// changes of the reconcile.
+	// Remember copies the object as it was observed, and returns a function that
+	// writes the changes of the reconcile.
 	Remember func(*S) patch.Commit
 
-	// Finalizer keeps the object until End has let it go; "" if nothing has to be
-	// done then. It takes the place of Former.
+	// Finalizer keeps the object until End has released it; "" if no cleanup is
+	// needed. It replaces Former.
 	Finalizer string
 	Former    []string
 
-	// Cluster is the one that the object belongs to, or nil if it is not there:
-	// then an object that lives is only reported. Optional for what belongs to none.
+	// Cluster is the one that the object belongs to, or nil if it does not exist:
+	// then an object that is not being deleted is only reported. Optional for what
+	// belongs to none.
 	Cluster func(*S) *clusterv1.Cluster
 
-	// Paused tells of a pause where condition Paused is another controller's.
+	// Paused reports a pause where condition Paused is another controller's.
 	// Optional.
 	Paused func(*S)
 
-	// Rest is what goes on while it is paused: what runs keeps running. Optional.
+	// Rest is what continues while it is paused: what runs keeps running. Optional.
 	Rest phase.Steps[*S]
 
-	// Prepare sets what every such object has beside its finalizer, and reports
-	// whether that has to be stored before anything else happens. Optional.
+	// Prepare sets what every such object has in addition to its finalizer, and
+	// reports whether that must be stored before anything else happens. Optional.
 	Prepare func(*S) bool
 
-	// Live and End are what is done for an object that lives, and for one that is
+	// Live and End are the steps for an object that exists, and for one that is
 	// being deleted.
 	Live, End phase.Steps[*S]
 
-	// Quiet reports whether what is missing is about to come: before Live, nothing
-	// is even stored then; after it, nothing is reported unless it failed. Optional.
+	// Quiet reports whether what is missing is about to appear: before Live,
+	// nothing is even stored then; after it, nothing is reported unless it failed.
+	// Optional.
 	Quiet func(*S) bool
 
 	// Report fills the status. It is pure; failed is what the steps returned.
 	Report func(s *S, failed error)
 
-	// Legacy fills after that, in the same way, what the status tells clients of
-	// v1beta1; nil leaves it alone, see If.
+	// Legacy fills after that, in the same way, the status fields for clients of
+	// v1beta1; nil leaves them alone, see If.
 	Legacy func(s *S, failed error)
 
 	// Deadline is when time alone changes something next; zero for never. Optional.
@@ -97,9 +100,8 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	}
 	added := f.Finalizer != "" && finalizer.Ensure(obj, f.Finalizer, f.Former...)
 	if pause.Requested(cluster, obj) {
-		// It has its finalizer all the same: deleted before the pause ends, it
-		// would leave behind what it, or a copy of it that was moved here, stands
-		// for.
+		// It still gets its finalizer: deleted before the pause ends, it would
+		// leave behind what it, or a copy of it that was moved here, represents.
 		if f.Paused != nil {
 			f.Paused(s)
 		} else {
@@ -133,12 +135,12 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	case deleting:
 		return f.End(ctx, s)
 	case stray:
-		return res, nil // the report tells; the creation of the Cluster wakes us
+		return res, nil // the report shows it; the creation of the Cluster triggers the next reconcile
 	}
 	return f.Live(ctx, s)
 }
 
-// If is report if it is wanted, and nil if not.
+// If returns report if wanted is true, else nil.
 func If[S any](wanted bool, report func(s *S, failed error)) func(s *S, failed error) {
 	if !wanted {
 		return nil
@@ -148,7 +150,7 @@ func If[S any](wanted bool, report func(s *S, failed error)) func(s *S, failed e
 
 func (f Flow[T, S]) quiet(s *S) bool { return f.Quiet != nil && f.Quiet(s) }
 
-// wakeIn lets the next reconcile come no later than at the deadline.
+// wakeIn requeues the object no later than at the deadline.
 func (f Flow[T, S]) wakeIn(s *S, res reconcile.Result) reconcile.Result {
 	if f.Deadline == nil {
 		return res

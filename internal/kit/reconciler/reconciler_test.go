@@ -23,7 +23,7 @@ const mine = "tests.capstan.dev/mine"
 
 var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-// state is what the reconcile of a test knows, and a log of what it did.
+// state is the state of a test's reconcile, and a log of what it did.
 type state struct {
 	object  *clusterv1.Machine
 	cluster *clusterv1.Cluster
@@ -31,7 +31,7 @@ type state struct {
 	did     []string
 }
 
-// with makes an object that has its finalizer.
+// with creates an object that has its finalizer.
 func with(change ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", Finalizers: []string{mine}}}
 	for _, c := range change {
@@ -46,7 +46,7 @@ func paused(m *clusterv1.Machine) {
 	m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 }
 
-// written says which of what is written is there.
+// written describes which of the writes are stored.
 func written(m *clusterv1.Machine) string {
 	text := "write"
 	for _, f := range m.Finalizers {
@@ -194,7 +194,7 @@ func TestAWriteThatFailsIsReturnedBesideTheFailure(t *testing.T) {
 	}
 }
 
-// flow does nothing but note what it does.
+// flow only records what it does.
 func flow(s *state) Flow[*clusterv1.Machine, state] {
 	note := func(what string) phase.Steps[*state] {
 		return func(_ context.Context, s *state) (reconcile.Result, error) {

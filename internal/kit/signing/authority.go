@@ -17,7 +17,7 @@ import (
 
 // Authority signs certificates. The zero value has each sign itself.
 type Authority struct {
-	chain []*x509.Certificate // from the one that signs up to the topmost that is known
+	chain []*x509.Certificate // from the signing one up to the topmost known one
 	key   crypto.Signer
 
 	// What is noted in certificates.
@@ -27,8 +27,8 @@ type Authority struct {
 // SelfSigned reports whether each certificate signs itself.
 func (a Authority) SelfSigned() bool { return a.key == nil }
 
-// Open reads an authority: its certificate, followed by those of who signed it if
-// it is not the topmost, and its key.
+// Open reads an authority: its certificate, followed by those of its signers if it
+// is not the topmost, and its key.
 func Open(pair certs.Pair, now time.Time) (Authority, error) {
 	if err := pair.Check(certs.CA); err != nil {
 		return Authority{}, err
@@ -56,7 +56,7 @@ func Open(pair certs.Pair, now time.Time) (Authority, error) {
 	return a, nil
 }
 
-// Signed is a certificate in PEM, with those of who signed it, and the authority to
+// Signed is a certificate in PEM, with those of its signers, and the authority to
 // trust.
 type Signed struct {
 	Certificate *x509.Certificate
@@ -92,8 +92,8 @@ func (a Authority) Sign(r Request, key crypto.Signer, now time.Time) (Signed, er
 	return Signed{cert, chain, ca}, nil
 }
 
-// around is what goes with a certificate of this authority: the certificates up to
-// the one to trust, which clients have, and that one.
+// around returns what is stored with a certificate of this authority: the
+// certificates up to the one to trust, which clients have, and that one.
 func (a Authority) around(cert *x509.Certificate) (chain, ca []byte) {
 	all := append([]*x509.Certificate{cert}, a.chain...)
 	top := all[len(all)-1]
@@ -112,12 +112,12 @@ func encode(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// ErrOther says that a certificate is not of the authority, or that it is to be
-// trusted through another certificate than it was.
+// ErrOther means that a certificate is not of the authority, or that it must be
+// trusted through another certificate than before.
 var ErrOther = errors.New("the authority is another now")
 
-// Check reports whether a certificate was signed by this authority, and lies
-// beside what goes with it.
+// Check reports whether a certificate was signed by this authority, and is stored
+// with the right chain and CA.
 func (a Authority) Check(found Signed) error {
 	signer := found.Certificate
 	if !a.SelfSigned() {

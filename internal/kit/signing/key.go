@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// Sizes of RSA keys: what is smaller is worth nothing, and what is larger takes
-// minutes to make.
+// Sizes of RSA keys: smaller ones are not secure, and larger ones take minutes to
+// generate.
 const (
 	minRSA = 2048
 	maxRSA = 8192
@@ -35,7 +35,7 @@ type Key struct {
 	PKCS8     bool
 }
 
-// read reads what is asked for.
+// read reads the request for a key.
 func (k *Key) read(want *certmanagerv1.PrivateKey) (err error) {
 	if want == nil {
 		want = &certmanagerv1.PrivateKey{}
@@ -70,7 +70,7 @@ func (k *Key) read(want *certmanagerv1.PrivateKey) (err error) {
 	return err
 }
 
-// Make makes a key.
+// Make generates a key.
 func (k Key) Make() (crypto.Signer, error) {
 	switch k.Algorithm {
 	case certmanagerv1.RSA:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signing makes the keys and certificates that Certificates of the group
-// cert-manager.io ask for, and tells whether those at hand are as asked for.
+// Package signing creates the keys and certificates that Certificates of the group
+// cert-manager.io request, and reports whether existing ones match the request.
 //
 // No error of this package contains a key.
 package signing
@@ -22,7 +22,7 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 )
 
-// Request is a certificate that is asked for.
+// Request is a requested certificate.
 type Request struct {
 	Subject  pkix.Name
 	DNSNames []string
@@ -67,8 +67,8 @@ var extUsages = map[string]x509.ExtKeyUsage{
 	"netscape sgc":     x509.ExtKeyUsageNetscapeServerGatedCrypto,
 }
 
-// New reads what a Certificate asks for, but for its times. The error names every
-// field that is wrong.
+// New reads the request of a Certificate, except for its times. The error names
+// every field that is wrong.
 func New(spec *certmanagerv1.CertificateSpec, duration time.Duration) (Request, error) {
 	r := Request{DNSNames: spec.DNSNames, Emails: spec.EmailAddresses, IsCA: spec.IsCA, Duration: duration, Subject: subject(spec)}
 	var errs []error

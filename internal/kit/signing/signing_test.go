@@ -22,7 +22,7 @@ var now = time.Date(2026, 8, 1, 12, 0, 0, 500, time.UTC)
 
 const life = 90 * 24 * time.Hour
 
-// full asks for everything that can be had.
+// full requests everything that is available.
 func full() *certmanagerv1.CertificateSpec {
 	return &certmanagerv1.CertificateSpec{
 		CommonName: "web", DNSNames: []string{"web.ns.svc", "*.web.ns.svc"}, IPAddresses: []string{"10.0.0.1", "fd00::1"},

@@ -12,9 +12,9 @@ import (
 	"github.com/moby/spdystream/spdy"
 )
 
-// All headers of one direction are one stream in the format of zlib, which
-// begins so: that it is compressed by deflate, with a dictionary of that
-// checksum, which is the one of SPDY/3.
+// All headers of one direction are one stream in the format of zlib, with this
+// start: compressed by deflate, with a dictionary of that checksum, which is the
+// one of SPDY/3.
 var zlibHeader = []byte{0x78, 0x20, 0xe3, 0xc6, 0xa7, 0xc2}
 
 // writeHeaders writes the frame that opens or accepts a stream. The caller holds
@@ -32,7 +32,7 @@ func (c *Conn) writeHeaders(kind spdy.ControlFrameType, s *Stream, headers http.
 	if len(block) > math.MaxUint16 {
 		return fmt.Errorf("headers of %d bytes do not fit into a frame", len(block))
 	}
-	payload = storedBlock(storedBlock(payload, block), nil) // the empty one says that there is no more now
+	payload = storedBlock(storedBlock(payload, block), nil) // the empty one marks the end of the data so far
 	_, err := c.conn.Write(control(kind, 0, payload))
 	return err
 }

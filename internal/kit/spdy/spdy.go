@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spdy carries streams over one connection in the frames of SPDY/3.1,
-// as Kubernetes' port-forwards do. It speaks with the usual library
-// (github.com/moby/spdystream) at the other end, and differs from it in what a
-// short connection costs. That compresses headers at the highest level with a
-// dictionary, which takes 2 ms and a megabyte at each end before anything is
-// sent; here headers are sent as they are, in blocks of the same format. That
+// Package spdy carries streams over one connection in the frames of SPDY/3.1, as
+// Kubernetes' port-forwards do. It is compatible with the usual library
+// (github.com/moby/spdystream) at the other end, and differs from it in the cost of
+// a short connection. That library compresses headers at the highest level with a
+// dictionary, which takes 2 ms and a megabyte at each end before anything is sent;
+// here headers are sent uncompressed, in blocks of the same format. The library
 // writes a frame in up to seven pieces, each of which becomes a message of a
-// websocket; here a frame is one piece. And that waits for ever to close a stream
+// websocket; here a frame is one piece. And it waits forever to close a stream
 // whose connection broke before it was replied to.
 package spdy
 
@@ -27,8 +27,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// ErrClosed tells that the connection is closed, or that the other side has
-// refused or reset a stream.
+// ErrClosed means that the connection is closed, or that the other side has refused
+// or reset a stream.
 var ErrClosed = errors.New("the stream is closed")
 
 // Conn is one end of a connection.
@@ -72,7 +72,7 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// end lets go of all who wait.
+// end releases all waiting callers.
 func (c *Conn) end() {
 	c.ending.Do(func() {
 		close(c.closed)
@@ -86,7 +86,7 @@ func (c *Conn) end() {
 
 // CreateStream opens a stream, and returns when the other side has accepted it.
 func (c *Conn) CreateStream(headers http.Header) (httpstream.Stream, error) {
-	c.writing.Lock() // IDs must come in order
+	c.writing.Lock() // IDs must be sent in order
 	s := c.add(c.next, headers)
 	c.next += 2
 	err := c.writeHeaders(spdy.TypeSynStream, s, headers)
@@ -118,10 +118,10 @@ func (c *Conn) stream(id spdy.StreamId) *Stream {
 	return c.streams[id]
 }
 
-// read takes what the other side sends until the connection ends. Data waits
-// until somebody reads it, and so does what comes after it.
+// read receives what the other side sends until the connection ends. Data waits
+// until it is read, and so does what follows it.
 func (c *Conn) read() {
-	defer func() { _ = c.Close() }() // it is of no more use
+	defer func() { _ = c.Close() }() // it is no longer of use
 	for {
 		frame, err := c.framer.ReadFrame()
 		if err == nil {
@@ -156,7 +156,7 @@ func (c *Conn) take(frame spdy.Frame) error {
 	return nil // the other kinds of frames change nothing
 }
 
-// opened asks whether to accept a stream, and replies.
+// opened calls accept for a new stream, and replies.
 func (c *Conn) opened(f *spdy.SynStreamFrame) error {
 	if c.accept == nil || c.stream(f.StreamId) != nil {
 		return c.write(reset(f.StreamId))
@@ -189,11 +189,11 @@ type Stream struct {
 	id      spdy.StreamId
 	headers http.Header
 	once    sync.Once
-	replied chan struct{} // closed when it is accepted, or the reply was tried in vain
+	replied chan struct{} // closed when it is accepted, or the reply failed
 	reset   chan struct{} // closed when either side has reset it
 
 	mu             sync.Mutex // guards what follows
-	sent, finished bool       // that we, and the other side, have no more to say
+	sent, finished bool       // that we, and the other side, have nothing left to send
 }
 
 // Headers are those with which it was opened.
@@ -220,7 +220,7 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close says that we have no more to say. What the other side says can still be
+// Close ends our direction of the stream. What the other side sends can still be
 // read.
 func (s *Stream) Close() error {
 	err := s.send(nil, true)
@@ -250,13 +250,13 @@ func (s *Stream) send(p []byte, last bool) error {
 	return err
 }
 
-// Reset ends both directions at once.
+// Reset ends both directions immediately.
 func (s *Stream) Reset() error {
 	s.drop()
 	return s.conn.write(reset(s.id))
 }
 
-// drop forgets the stream, of which nothing is to be sent nor read any more.
+// drop removes the stream; nothing is sent or read on it any longer.
 func (s *Stream) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,7 +270,7 @@ func (s *Stream) drop() {
 
 func (s *Stream) received(p []byte, last bool) {
 	if len(p) > 0 {
-		_, _ = s.arrived.Write(p) // unless nobody will read it
+		_, _ = s.arrived.Write(p) // unless it will not be read
 	}
 	if last {
 		_ = s.arrived.Close() // never fails
@@ -281,7 +281,7 @@ func (s *Stream) received(p []byte, last bool) {
 	}
 }
 
-// forget lets the stream go when both sides have said all.
+// forget removes the stream when both sides have ended their direction.
 func (s *Stream) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ type end interface {
 	CloseChan() <-chan bool
 }
 
-// ends makes both ends of a connection.
+// ends creates both ends of a connection.
 type ends struct {
 	client func(net.Conn) (end, error)
 	server func(net.Conn, func(httpstream.Stream) error) (end, error)
@@ -86,7 +86,7 @@ func TestStreamsCarryDataBothWays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, _ := e.connect(t, func(s httpstream.Stream) error {
-				go func() { // answers once all is there, with a header and what has come
+				go func() { // answers after the end, with a header and what was received
 					got, err := io.ReadAll(s)
 					if err != nil {
 						t.Error(err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package told passes names of things that changed on to whoever asked for them.
+// Package told sends the names of changed objects to subscribers.
 package told
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// Hub names what changed to its subscribers. It never blocks who publishes: what a
-// subscriber has not read yet is kept once.
+// Hub sends the names of changed objects to its subscribers. Publish never blocks:
+// a name that a subscriber has not read yet is kept once.
 type Hub struct {
 	pumps Owned
 
@@ -22,7 +22,7 @@ type Hub struct {
 	closed bool
 }
 
-// Owned are goroutines that somebody waits for.
+// Owned are goroutines that their owner waits for.
 type Owned struct {
 	mu      sync.Mutex // guards closed, and running against starting late
 	closed  bool
@@ -38,7 +38,7 @@ func (o *Owned) Start(f func()) {
 	}
 }
 
-// End starts no more, and waits for those that run.
+// End prevents further starts, and waits for the running goroutines.
 func (o *Owned) End() {
 	o.mu.Lock()
 	o.closed = true
@@ -51,7 +51,7 @@ type subscriber struct {
 	pending []types.NamespacedName
 	queued  map[types.NamespacedName]bool
 	wake    chan struct{} // holds one; full while there is something pending
-	ended   chan struct{} // closed when there will be no more
+	ended   chan struct{} // closed when the sending of names has ended
 }
 
 // Subscribe names what changes from now on, until ctx ends.

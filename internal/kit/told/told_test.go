@@ -13,7 +13,7 @@ func TestWhatWasNotReadYetIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	a, b := types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}
 	var h Hub
-	h.Publish(a) // to nobody
+	h.Publish(a) // without subscribers
 	ctx, cancel := context.WithCancel(t.Context())
 	names := h.Subscribe(ctx)
 	for range 3 {
@@ -24,7 +24,7 @@ func TestWhatWasNotReadYetIsNamedOnce(t *testing.T) {
 	}
 	h.Publish(b)
 	for got := range names {
-		if got == b { // a may come once more: it changed after it was taken
+		if got == b { // a may be sent again: it changed after it was taken
 			break
 		}
 	}

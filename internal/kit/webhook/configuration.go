@@ -15,10 +15,10 @@ import (
 // are what a starved machine needs, not they.
 const timeoutSeconds = int32(10)
 
-// Configurations are the two objects that tell an API server of webhooks.
-// client says how the API server reaches a path. All fields have values, also
-// those that the API server would default, so that they compare equal with
-// what it stores.
+// Configurations are the two objects that register webhooks with an API server.
+// client returns how the API server reaches a path. All fields have values, also
+// those that the API server would default, so that they compare equal with what it
+// stores.
 func Configurations(name string, all []Webhook, client func(path string) admissionregistrationv1.WebhookClientConfig) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}

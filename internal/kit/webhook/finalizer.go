@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Finalizer makes a defaulting webhook that gives an object the finalizer of
-// its controller as it is created. The controller would do so first of all;
-// this saves it the write, and the object the time without one.
+// Finalizer creates a defaulting webhook that adds the finalizer of its controller
+// to an object at creation. The controller would do so first of all; this saves it
+// the write, and the object the time without one.
 func Finalizer[T any, P interface {
 	*T
 	client.Object

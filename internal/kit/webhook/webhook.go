@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook turns functions that default or validate one kind into
-// admission webhooks: what the API server must be told of them, and the HTTP
-// handler that answers it.
+// Package webhook turns functions that default or validate one kind into admission
+// webhooks: their registration with the API server, and the HTTP handler that
+// answers it.
 package webhook
 
 import (
@@ -24,10 +24,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Webhook is one admission webhook. Default, Mutate, Check, Validate, Guard
-// and Gate make it.
+// Webhook is one admission webhook. Default, Mutate, Check, Validate, Guard and
+// Gate create it.
 type Webhook struct {
-	// Target says what it is called for.
+	// Target defines the requests for which it is called.
 	Target
 	// Mutating is whether it may change the object.
 	Mutating bool
@@ -38,13 +38,13 @@ type Webhook struct {
 
 // Target is what a webhook is called for.
 type Target struct {
-	// Kind is the kind, at the only version that is asked about.
+	// Kind is the kind, at the only version for which it is called.
 	Kind schema.GroupVersionKind
 	// Resource is the plural, and the subresource after a slash, if any.
 	Resource string
 	// Operations are CREATE, UPDATE or both; none means both. Guard sets DELETE.
 	Operations []admissionregistrationv1.OperationType
-	// Scope is NamespacedScope unless it says otherwise.
+	// Scope is NamespacedScope by default.
 	Scope admissionregistrationv1.ScopeType
 	// When are CEL expressions, by name, that must all be true for a call. An
 	// API server evaluates them itself, so a write that needs no call costs
@@ -58,28 +58,28 @@ const SpecChanged = "oldObject == null || object.?spec != oldObject.?spec"
 
 // Review is what a webhook decides on.
 type Review[T any] struct {
-	// Object is the object as it is to be stored.
+	// Object is the object that will be stored.
 	Object *T
 	// Old is what is stored; nil on creation.
 	Old *T
 	// DryRun is whether nothing will be stored.
 	DryRun bool
-	// Namespace and Name are those of the request: the object of a
-	// subresource may not have them.
+	// Namespace and Name are those of the request: the object of a subresource may
+	// lack them.
 	Namespace, Name string
 }
 
-// Verdict is what a validating webhook finds.
+// Verdict is the result of a validating webhook.
 type Verdict struct {
 	// Errors refuse the object.
 	Errors field.ErrorList
 	// Warnings are shown to the user.
 	Warnings []string
-	// Forbidden refuses the whole operation, whatever the fields are.
+	// Forbidden refuses the whole operation, for any values of the fields.
 	Forbidden error
 }
 
-// Default makes a webhook that sets what the user left out. old is nil on
+// Default creates a webhook that sets what the user omitted. old is nil on
 // creation.
 func Default[T any](target Target, set func(obj, old *T)) Webhook {
 	return Mutate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
@@ -88,7 +88,7 @@ func Default[T any](target Target, set func(obj, old *T)) Webhook {
 	})
 }
 
-// Mutate makes a webhook that changes the object of a review, or says why it
+// Mutate creates a webhook that changes the object of a review, or returns why it
 // cannot.
 func Mutate[T any](target Target, change func(context.Context, Review[T]) (Verdict, error)) Webhook {
 	return Webhook{Target: target, Mutating: true, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
@@ -111,7 +111,7 @@ func Mutate[T any](target Target, change func(context.Context, Review[T]) (Verdi
 	}}
 }
 
-// Validate makes a webhook that lets an object pass or says why not.
+// Validate creates a webhook that admits an object or returns why not.
 func Validate[T any](target Target, check func(context.Context, Review[T]) (Verdict, error)) Webhook {
 	return Webhook{Target: target, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		review, err := decode[T](req)
@@ -123,7 +123,7 @@ func Validate[T any](target Target, check func(context.Context, Review[T]) (Verd
 	}}
 }
 
-// Guard makes a webhook that lets an object be deleted or says why not.
+// Guard creates a webhook that admits the deletion of an object or returns why not.
 func Guard[T any](target Target, check func(context.Context, *T) (Verdict, error)) Webhook {
 	target.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
 	return Webhook{Target: target, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
@@ -136,7 +136,7 @@ func Guard[T any](target Target, check func(context.Context, *T) (Verdict, error
 	}}
 }
 
-// answer is what an API server is told of a verdict.
+// answer converts a Verdict to the response for the API server.
 func (t Target) answer(req *admissionv1.AdmissionRequest, v Verdict, err error) *admissionv1.AdmissionResponse {
 	switch {
 	case err != nil:
@@ -150,9 +150,9 @@ func (t Target) answer(req *admissionv1.AdmissionRequest, v Verdict, err error) 
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: v.Warnings}
 }
 
-// Gate makes a webhook that refuses what nobody here acts on. It is asked before
-// what has been left out is set and before the schema: what is refused in any case
-// need not be right first.
+// Gate creates a webhook that refuses objects that no controller here reconciles.
+// It is called before defaulting and before the validation of the schema: what is
+// refused in any case need not be valid first.
 func Gate[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook {
 	w := Mutate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
 		return Verdict{Errors: check(r.Object, r.Old)}, nil
@@ -161,7 +161,7 @@ func Gate[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook
 	return w
 }
 
-// Check makes a validating webhook of a pure check. old is nil on creation.
+// Check creates a validating webhook from a pure check. old is nil on creation.
 func Check[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook {
 	return Validate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
 		return Verdict{Errors: check(r.Object, r.Old)}, nil
@@ -202,8 +202,8 @@ func (w Webhook) guards() bool {
 	return slices.Contains(w.Operations, admissionregistrationv1.Delete)
 }
 
-// plural is the resource with the kind in the place of its plural: names and
-// paths are known by kind.
+// plural is the resource with the kind in place of its plural: names and paths are
+// by kind.
 func (w Webhook) plural() string {
 	_, sub, ok := strings.Cut(w.Resource, "/")
 	if !ok {
@@ -239,7 +239,7 @@ func (w Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	review.Response = w.Admit(in.Context(), review.Request)
 	review.Request = nil
 	out.Header().Set("Content-Type", "application/json")
-	// Nobody is left to tell when this fails: the API server hung up.
+	// If this fails, there is no client left: the API server closed the connection.
 	_ = json.NewEncoder(out).Encode(review)
 }
 
@@ -261,9 +261,9 @@ func (w Webhook) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) *
 	return response
 }
 
-// malformed refuses what no API server asks this webhook, so that the
-// functions behind it can rely on what they are called for: on an object, and
-// on an old one for each update. It is nil for what is well formed.
+// malformed refuses requests that no API server sends to this webhook, so that the
+// functions behind it can rely on their input: on an object, and on an old one for
+// each update. It returns nil for a well-formed request.
 func (w Webhook) malformed(req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	created, updated := string(admissionregistrationv1.Create), string(admissionregistrationv1.Update)
 	has, had := present(req.Object.Raw), present(req.OldObject.Raw)
@@ -299,7 +299,7 @@ func (w Webhook) malformed(req *admissionv1.AdmissionRequest) *admissionv1.Admis
 	return refuse(apierrors.NewBadRequest(fmt.Sprintf("this AdmissionReview is not for %s: it %s", w.Name(), why)))
 }
 
-// present tells an object from none.
+// present reports whether raw contains an object.
 func present(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
 	return len(raw) > 0 && string(raw) != "null"
@@ -327,8 +327,8 @@ func unmarshal(raw []byte, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 }
 
-// difference is a JSON patch between two objects of our types. What our types
-// do not know is in neither, so it stays as it is.
+// difference is a JSON patch between two objects of our types. Fields that our
+// types do not have are in neither, so they are not changed.
 func difference(before, after any) ([]byte, error) {
 	from, err := json.Marshal(before)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wholefile replaces files so that whoever reads one finds it as it was, or
-// as it is, also after the host lost its power. It imports nothing but the standard
+// Package wholefile replaces files so that a reader finds either the old or the new
+// content, also after the host lost its power. It imports only the standard
 // library: the smallest processes write files, too.
 package wholefile
 
@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Write replaces a file, which its owner alone may read. What it needs beside it, in
-// the same folder, has a hidden name, and is gone if it fails.
+// Write replaces a file, which only its owner may read. The temporary file in the
+// same folder has a hidden name, and is removed if Write fails.
 func Write(name string, content []byte) error {
 	dir := filepath.Dir(name)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+"-*") // mode 0600
@@ -34,7 +34,7 @@ func Write(name string, content []byte) error {
 
 // SyncDir has the names of a folder kept on disk.
 func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" { // it keeps them by itself, and opens no folder
+	if runtime.GOOS == "windows" { // it syncs folders automatically, and cannot open them
 		return nil
 	}
 	d, err := os.Open(dir)
@@ -44,10 +44,10 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// WriteProgram writes a new program, which everybody may start. A process that this one
-// starts has a copy of every open descriptor until it has become its program, and Linux
-// starts no program that is open for writing ("text file busy", ETXTBSY in execve(2)). So
-// no process starts while the program is open.
+// WriteProgram writes a new program, which all users may start. A process that this
+// one starts has a copy of every open descriptor until it has become its program,
+// and Linux starts no program that is open for writing ("text file busy", ETXTBSY
+// in execve(2)). So no process starts while the program is open.
 func WriteProgram(name string, content []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// form is how a client wants objects shown.
+// form is the form of objects that a client requests.
 type form int
 
 const (
@@ -18,9 +18,8 @@ const (
 	rows          // Table
 )
 
-// acceptable picks the first form that the server can give from an Accept
-// header. Everything is JSON; clients that prefer something else say that they
-// take JSON too.
+// acceptable picks the first form that the server can return from an Accept header.
+// Everything is JSON; clients that prefer another form accept JSON too.
 func acceptable(header string) (form, error) {
 	if header == "" {
 		return whole, nil

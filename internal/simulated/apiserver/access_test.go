@@ -26,7 +26,7 @@ import (
 
 const joinSecret = "0123456789abcdef"
 
-// joinToken is a bootstrap token as kubeadm makes it.
+// joinToken is a bootstrap token as kubeadm creates it.
 func joinToken(id string, expires time.Time) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id},
@@ -44,7 +44,7 @@ func bearer(c *cluster, token string) *rest.Config {
 	return cfg
 }
 
-// answers tells the status of a GET.
+// answers returns the status code of a GET.
 func answers(t *testing.T, cfg *rest.Config, path string) int {
 	t.Helper()
 	hc, err := rest.HTTPClientFor(cfg)

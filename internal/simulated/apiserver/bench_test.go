@@ -24,7 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 )
 
-// furnish fills a cluster with what kubeadm and a number of nodes leave in one.
+// furnish fills a cluster with the objects that kubeadm and a number of nodes
+// create.
 func furnish(b testing.TB, c *cluster, nodes int) {
 	b.Helper()
 	add := func(obj apiserver.Object) {
@@ -109,8 +110,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleClusters says what a cluster costs that has three nodes and one
-// client, which watches nodes and pods. It makes them once, whatever b.N.
+// BenchmarkIdleClusters reports the cost of a cluster that has three nodes and one
+// client, which watches nodes and pods. It creates them once, for any b.N.
 func BenchmarkIdleClusters(b *testing.B) {
 	const clusters = 500
 	dir, before := b.TempDir(), used()

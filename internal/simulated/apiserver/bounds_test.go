@@ -33,7 +33,7 @@ func TestAClusterAtRestIsSmall(t *testing.T) {
 		call(t, c.admin(t), http.StatusCreated, "POST", widgetsPath, "", widget("a", `{"size":"small"}`))
 		return c
 	}
-	kept := []*cluster{open(0)} // what all share is made for the first
+	kept := []*cluster{open(0)} // what all share is created for the first
 	before := used()
 	for i := range clusters {
 		kept = append(kept, open(i+1))
@@ -48,7 +48,7 @@ func TestAClusterAtRestIsSmall(t *testing.T) {
 	}
 }
 
-// mute takes an answer, and tells its code when it begins.
+// mute accepts a response, and sends its code when it starts.
 type mute struct {
 	header http.Header
 	code   chan<- int

@@ -159,7 +159,7 @@ func TestARefusingServerClosesConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp, err := hc.Get(cfg.Host + "/readyz"); err == nil { // it fails at once
+	if resp, err := hc.Get(cfg.Host + "/readyz"); err == nil { // it fails immediately
 		_ = resp.Body.Close()
 		t.Errorf("answered %s, want no connection", resp.Status)
 	}

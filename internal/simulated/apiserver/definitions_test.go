@@ -77,7 +77,7 @@ const (
 	asMerge         = "application/merge-patch+json"
 )
 
-// call makes a request that must be answered with code, and decodes the answer.
+// call sends a request that must be answered with code, and decodes the answer.
 func call(t *testing.T, cfg *rest.Config, code int, method, path, contentType, body string) *unstructured.Unstructured {
 	t.Helper()
 	resp, got := send(t, cfg, method, path, contentType, "application/json", body)
@@ -104,8 +104,8 @@ func at(t *testing.T, u *unstructured.Unstructured, path ...string) any {
 	return v
 }
 
-// Knative has Services of its own, and others Jobs: what is true of the built-in
-// kinds is not of them.
+// Knative has its own Services, and others Jobs: the rules of the built-in kinds do
+// not apply to them.
 func TestAKindWithTheNameOfABuiltInOneIsItsOwn(t *testing.T) {
 	t.Parallel()
 	admin := start(t).admin(t)

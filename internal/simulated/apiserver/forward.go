@@ -52,7 +52,7 @@ func (s *Server) forward(w http.ResponseWriter, r *request) error {
 	case <-s.closed.Done():
 	}
 	cancel()
-	_ = conn.Close() // it is gone either way
+	_ = conn.Close() // it is closed either way
 	f.running.Wait()
 	return nil
 }
@@ -68,7 +68,7 @@ type forwarder struct {
 	waiting map[string]*pair
 }
 
-// pair is the two streams that make one forwarded connection.
+// pair is the two streams of one forwarded connection.
 type pair struct{ data, errors *spdy.Stream }
 
 // upgrade takes the connection over. A nil connection means that the client
@@ -145,7 +145,7 @@ func (f *forwarder) accept(stream *spdy.Stream) error {
 	return nil
 }
 
-// forget gives up on a pair that was not completed.
+// forget drops a pair that was not completed.
 func (f *forwarder) forget(id string, p *pair) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,7 +157,7 @@ func (f *forwarder) forget(id string, p *pair) {
 func (f *forwarder) serve(p *pair, port int32) {
 	defer func() {
 		_ = p.data.Close()                 // the other end notices
-		_, _ = io.Copy(io.Discard, p.data) // what still comes would keep back other connections
+		_, _ = io.Copy(io.Discard, p.data) // unread data would block other connections
 	}()
 	defer func() { _ = p.errors.Close() }() // the other end notices
 	if err := f.s.portForward(f.ctx, f.namespace, f.pod, port, p.data); err != nil {

@@ -193,7 +193,7 @@ func TestABudgetCountsTheReplicasThatAreWanted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"a", "b"} { // half of what is wanted
+	for _, name := range []string{"a", "b"} { // half of the desired number
 		p := pod(name, d.Spec.Selector.MatchLabels)
 		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}

@@ -22,12 +22,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// headerTimeout is how long a client may take to say what it wants, or who it is.
+// headerTimeout is how long a client may take to send its request headers, or to
+// complete the TLS handshake.
 const headerTimeout = 30 * time.Second
 
-// Listeners serve each server on an address of its own, and tell by it whom a
-// connection is for. One listener a cluster, rather than one for all on every
-// address, leaves the same port of other addresses to others.
+// Listeners serve each server on a separate address, and find by it the server of a
+// connection. One listener per cluster, rather than one for all on every address,
+// leaves the same port of other addresses to other programs.
 type Listeners struct {
 	log     logr.Logger
 	http    *http.Server
@@ -57,8 +58,8 @@ func NewListeners(log logr.Logger) *Listeners {
 	return l
 }
 
-// Open starts to serve a cluster at an address, and tells which it is if its
-// port was left to the system.
+// Open starts to serve a cluster at an address, and returns the address with the
+// port that the system chose if at has none.
 func (l *Listeners) Open(at netip.AddrPort, s *Server) (netip.AddrPort, error) {
 	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at.String())
 	if err != nil {
@@ -128,7 +129,7 @@ func (l *Listeners) Handler(addr string) http.Handler {
 	return own.server
 }
 
-// find returns whom a connection to a local address is for, or nil.
+// find returns the server for connections to a local address, or nil.
 func (l *Listeners) find(local net.Addr) *Server {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -155,8 +156,8 @@ func (l *Listeners) dispatch(w http.ResponseWriter, r *http.Request) {
 	s.ServeHTTP(w, r)
 }
 
-// Accept implements net.Listener. A server that refuses has its connections
-// closed before anything is said.
+// Accept implements net.Listener. Connections of a server that refuses are closed
+// before any data is sent.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -171,9 +172,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// ServeStream answers on one connection, such as that of a port-forward, as the
-// API server of one machine does: with a certificate of its own, and as long as
-// that one runs, until the client has left.
+// ServeStream answers on one connection, such as that of a port-forward, as the API
+// server of one machine does: with a separate certificate, and as long as that API
+// server runs, until the client has disconnected.
 func (s *Server) ServeStream(stream io.ReadWriteCloser, cert tls.Certificate, runs func() bool) error {
 	config, err := s.tlsConfig()
 	if err != nil {
@@ -185,7 +186,7 @@ func (s *Server) ServeStream(stream io.ReadWriteCloser, cert tls.Certificate, ru
 	var copying sync.WaitGroup
 	defer copying.Wait()
 	between := func(to io.WriteCloser, from io.Reader) {
-		_, _ = io.Copy(to, from) // whoever left does not want to hear of it
+		_, _ = io.Copy(to, from) // the side that closed does not need the error
 		_ = to.Close()
 	}
 	copying.Go(recovery.Func(s.ctx(), func() { between(far, stream) }))
@@ -206,7 +207,7 @@ func (s *Server) ServeStream(stream io.ReadWriteCloser, cert tls.Certificate, ru
 	return err
 }
 
-// adopt remembers a connection until it is closed.
+// adopt tracks a connection until it is closed.
 func (s *Server) adopt(c net.Conn) net.Conn {
 	own := &conn{Conn: c, server: s}
 	s.mu.Lock()
@@ -215,7 +216,7 @@ func (s *Server) adopt(c net.Conn) net.Conn {
 	return own
 }
 
-// conn is a connection that its server forgets when it is closed.
+// conn is a connection that its server stops tracking when it is closed.
 type conn struct {
 	net.Conn
 	server *Server

@@ -36,7 +36,7 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
-// listOptions says what a client wants to list or watch.
+// listOptions returns the options of a list or watch.
 func listOptions(r *request) (*internalversion.ListOptions, error) {
 	o := &internalversion.ListOptions{}
 	if err := decodeOptions(r.query, o); err != nil {
@@ -46,7 +46,7 @@ func listOptions(r *request) (*internalversion.ListOptions, error) {
 	return o, invalidOptions("ListOptions", internalvalidation.ValidateListOptions(o, true))
 }
 
-// writing says how the client wants its write done.
+// writing returns the options of a write.
 func (s *Server) writing(r *request) (objects.Writing, error) {
 	if s.answer().Has(Full) {
 		return objects.Writing{}, errors.New("etcdserver: mvcc: database space exceeded")

@@ -84,7 +84,7 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *request) error {
 	return notServed()
 }
 
-// rulesStatus lists rules as they are asked for.
+// rulesStatus lists rules in the form of a SelfSubjectRulesReview.
 func rulesStatus(rules []rbacv1.PolicyRule) (s authorizationv1.SubjectRulesReviewStatus) {
 	s.ResourceRules, s.NonResourceRules = []authorizationv1.ResourceRule{}, []authorizationv1.NonResourceRule{}
 	for _, r := range rules {

@@ -27,7 +27,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	return s.show(w, r, http.StatusOK, e)
 }
 
-// show sends one object in the form the client wants.
+// show sends one object in the form that the client requests.
 func (s *Server) show(w http.ResponseWriter, r *request, code int, e *store.Entry) error {
 	as, err := acceptable(r.Header.Get("Accept"))
 	if err != nil {

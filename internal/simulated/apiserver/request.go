@@ -23,7 +23,7 @@ import (
 // maxBody is what an API server accepts in one request.
 const maxBody = 3 << 20
 
-// request is what a client asks for.
+// request is a parsed request of a client.
 type request struct {
 	*http.Request
 	query url.Values
@@ -74,7 +74,7 @@ func (s *Server) parse(r *http.Request) *request {
 	return req
 }
 
-// verb says what a method means for a resource.
+// verb is the verb of a method for a resource.
 func verb(method string, named bool, watch string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -106,7 +106,7 @@ func (r *request) attributes() access.Attributes {
 	}
 	a := access.Attributes{Verb: r.verb, Group: r.gvr.Group, Resource: r.gvr.Resource, Sub: r.sub, Namespace: r.namespace, Name: r.name}
 	if a.Verb == "list" || a.Verb == "watch" {
-		if byField, err := fields.ParseSelector(r.query.Get("fieldSelector")); err == nil { // an error is told once it may ask at all
+		if byField, err := fields.ParseSelector(r.query.Get("fieldSelector")); err == nil { // an error is returned once the request is authorized
 			if name, ok := byField.RequiresExactMatch("metadata.name"); ok && a.Name == "" {
 				a.Name = name
 			}
@@ -137,7 +137,7 @@ func (r *request) body() ([]byte, error) {
 	return body, nil
 }
 
-// impersonated returns the user an administrator wants to be taken for.
+// impersonated returns the user that an administrator impersonates.
 func (s *Server) impersonated(r *http.Request, u access.User) (access.User, error) {
 	name := r.Header.Get("Impersonate-User")
 	if name == "" {

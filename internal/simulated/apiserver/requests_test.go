@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 )
 
-// send makes a request as a client would that is made of strings.
+// send sends a request that is built from strings.
 func send(t *testing.T, cfg *rest.Config, method, path, contentType, accept, body string) (*http.Response, []byte) {
 	t.Helper()
 	hc, err := rest.HTTPClientFor(cfg)

@@ -31,12 +31,12 @@ func respondRaw(w http.ResponseWriter, code int, body []byte) {
 	_, _ = w.Write(body) // a client that left needs no answer
 }
 
-// unlike is an error that says no more than its words.
+// unlike is a Status error with exactly this message.
 func unlike(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details}}
 }
 
-// errNoPage is the answer to a path that nothing lies below.
+// errNoPage is the answer to a path below which there is nothing.
 var errNoPage = errors.New("404 page not found")
 
 // respondError sends an error as the Status it is, or as an internal error.
@@ -75,7 +75,7 @@ func warn(w http.ResponseWriter, warnings []string) {
 	}
 }
 
-// respondAs sends a document under a media type of its own.
+// respondAs sends a document with a separate media type.
 func respondAs(w http.ResponseWriter, media string, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -88,7 +88,7 @@ func respondAs(w http.ResponseWriter, media string, v any) error {
 	return nil
 }
 
-// recorder remembers the code of an answer.
+// recorder records the code of an answer.
 type recorder struct {
 	http.ResponseWriter
 	code int

@@ -178,7 +178,7 @@ func wantsAggregated(accept string) bool {
 	return false
 }
 
-// notServed is what an API server says of a path it does not know.
+// notServed is an API server's answer for an unknown path.
 func notServed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver pretends the API server of one simulated cluster, in
-// memory. Thousands run in one process. For what kubectl, client-go and
-// controllers of clusters use it behaves as a real one: discovery, selectors,
-// watches, patches of every kind, conflicts, finalizers, ownership, evictions,
-// port-forwarding, and who may do what.
+// Package apiserver simulates the API server of one simulated cluster, in memory.
+// Thousands run in one process. For what kubectl, client-go and controllers of
+// clusters use it behaves as a real one: discovery, selectors, watches, patches of
+// every kind, conflicts, finalizers, ownership, evictions, port-forwarding,
+// authentication and authorization.
 //
-// Nothing runs behind it but what collects namespaces and garbage. Whoever
-// simulates machines, and package workloads, write what kubelets, the scheduler
+// Behind it runs only the garbage collection of objects and namespaces. The
+// simulation of machines and package workloads write what kubelets, the scheduler
 // and controllers would, through the Store.
 package apiserver
 
@@ -35,7 +35,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// Store is the cluster's objects, for whoever simulates its machines.
+// Store is the cluster's objects, for the simulation of its machines.
 type Store = objects.Store
 
 // Object is what a Store takes and gives.
@@ -50,8 +50,8 @@ const (
 	Hang       Fault = 1 << iota // a request is taken and never answered
 	Refuse                       // connections are closed
 	Slow                         // a request is answered late
-	CutWatches                   // a watch ends as soon as it has begun
-	Full                         // there is no room in etcd: nothing is stored
+	CutWatches                   // a watch ends as soon as it has started
+	Full                         // etcd has no space left: nothing is stored
 )
 
 // Has reports whether one way is in the set.
@@ -72,8 +72,8 @@ type Options struct {
 	// or ctx ends. Nil refuses port-forwarding.
 	PortForward func(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error
 
-	// Answer tells how the server behaves now; nil is None. Call Recheck when
-	// the answer changes.
+	// Answer returns how the server behaves now; nil is None. Call Recheck when the
+	// result changes.
 	Answer func() Fault
 }
 
@@ -91,7 +91,7 @@ type Server struct {
 	authn   *access.Authenticator
 	authz   *access.Authorizer
 	counted counting.Requests
-	serving atomic.Int64 // requests, but for those that last
+	serving atomic.Int64 // requests, except long-running ones
 	watches atomic.Int64
 
 	closed context.Context // done when the server is closed
@@ -103,15 +103,15 @@ type Server struct {
 	recheck chan struct{} // closed and replaced when faults may have changed
 }
 
-// Trust is what makes a server this cluster's.
+// Trust is the server's identity, and the authorities for its clients.
 type Trust struct {
 	Serving           tls.Certificate
 	ClientCAs         *x509.CertPool
 	ServiceAccountKey crypto.Signer // nil refuses service account tokens
 }
 
-// New returns a server with the objects kept in the journal. It answers once
-// it has been told whom to trust.
+// New returns a server with the objects kept in the journal. It answers after the
+// first call of Trust.
 func New(o Options) (*Server, error) {
 	if o.Version == nil || o.Clock == nil {
 		return nil, errors.New("apiserver: Version and Clock are required")
@@ -138,7 +138,8 @@ func New(o Options) (*Server, error) {
 // Store gives access to the cluster's objects without a request.
 func (s *Server) Store() *Store { return s.objects }
 
-// Trust sets, or replaces, the server's certificate and whom it trusts.
+// Trust sets, or replaces, the server's certificate and the authorities for its
+// clients.
 func (s *Server) Trust(t Trust) {
 	s.authn.Trust(t.ClientCAs, t.ServiceAccountKey)
 	s.mu.Lock()
@@ -152,12 +153,11 @@ func (s *Server) Trust(t Trust) {
 	}
 }
 
-// Token tells who a bearer token belongs to, as a machine that joins with it
-// needs to know. It is access.ErrUnauthorized if the token is not good.
+// Token returns the user of a bearer token, as a machine that joins with it
+// requires. The error is access.ErrUnauthorized if the token is not valid.
 func (s *Server) Token(token string) (access.User, error) { return s.authn.Token(token) }
 
-// Recheck makes requests that wait, and connections that are open, notice that
-// Answer has changed.
+// Recheck notifies waiting requests and open connections that Answer has changed.
 func (s *Server) Recheck() {
 	refuse := s.answer().Has(Refuse)
 	s.mu.Lock()
@@ -185,7 +185,7 @@ func (s *Server) ctx() context.Context {
 // drop closes the connections; the lock must be held.
 func (s *Server) drop() {
 	for c := range s.conns {
-		_ = c.Close() // it is gone either way
+		_ = c.Close() // it is closed either way
 	}
 	clear(s.conns)
 }
@@ -199,8 +199,8 @@ func (s *Server) tlsConfig() (*tls.Config, error) {
 	return s.tls, nil
 }
 
-// hangPoll is how soon a waiting request sees a fault end that nobody told of
-// by Recheck.
+// hangPoll is how soon a waiting request notices the end of a fault that Recheck
+// has not reported.
 const hangPoll = 500 * time.Millisecond
 
 // admitted waits while the server hangs. It is false when the request must not
@@ -227,8 +227,8 @@ func (s *Server) rechecked() <-chan struct{} {
 	return s.recheck
 }
 
-// wait takes some time, or less if something else happens. It is false when
-// nobody waits for an answer any more.
+// wait takes some time, or less if something else happens. It returns false when no
+// client waits for an answer any longer.
 func (s *Server) wait(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -243,8 +243,9 @@ func (s *Server) wait(ctx context.Context, d time.Duration, until <-chan struct{
 	return true
 }
 
-// What one server does at once. A real one has the first limit too; watches
-// are bounded there by its machine's memory, which this one shares with all.
+// The limits of concurrent requests of one server. A real one has the first limit
+// too; watches are bounded there by its machine's memory, which this one shares
+// with all.
 const (
 	maxServing = 600
 	maxWatches = 4096

@@ -99,7 +99,7 @@ func key(t testing.TB) *ecdsa.PrivateKey {
 	return k
 }
 
-// sign makes a certificate by the cluster's authority, or the authority's own.
+// sign creates a certificate by the cluster's authority, or the authority's own.
 func (c *cluster) sign(t testing.TB, template *x509.Certificate, k *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())

@@ -64,14 +64,14 @@ func (s *Server) evict(w http.ResponseWriter, r *request) error {
 	})
 }
 
-// The times a token may be asked to hold, and holds if none is asked for.
+// The limits and the default of the requested validity of a token.
 const (
 	shortestToken = 10 * time.Minute
 	usualToken    = time.Hour
 	longestToken  = 1 << 32 * time.Second
 )
 
-// token makes a token for a service account.
+// token creates a token for a service account.
 func (s *Server) token(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" {
 		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), r.verb)
@@ -147,7 +147,7 @@ func (s *Server) setScale(r *request) (*store.Entry, error) {
 			return nil, apierrors.NewBadRequest("spec.replicas: Invalid value: must be greater than or equal to 0")
 		}
 		if v := wanted.ResourceVersion; v != "" && v != latest.GetResourceVersion() {
-			latest.SetResourceVersion(v) // makes it a conflict
+			latest.SetResourceVersion(v) // causes a conflict
 		}
 		return latest, unstructured.SetNestedField(latest.Object, int64(wanted.Spec.Replicas), scalePaths(r.kind).replicas...)
 	}
@@ -156,8 +156,8 @@ func (s *Server) setScale(r *request) (*store.Entry, error) {
 
 var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
-// wantedScale is the scale a client sent, or its patch makes of the present
-// one.
+// wantedScale is the scale that a client sent, or the result of its patch of the
+// present one.
 func wantedScale(r *request, latest *unstructured.Unstructured, body []byte) (*autoscalingv1.Scale, error) {
 	var wanted autoscalingv1.Scale
 	if r.verb == "patch" {

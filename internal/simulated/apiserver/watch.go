@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a quiet watch is told how far it is.
+	// bookmarkEvery is how often a watch without events sends a bookmark.
 	bookmarkEvery = time.Minute
 	// A watch without a time limit ends between once and twice this, so that
-	// clients do not all come back together.
+	// clients do not all reconnect together.
 	watchFor = 30 * time.Minute
 )
 
@@ -38,8 +38,8 @@ type watcher struct {
 	as        form
 	sel       listing.Selection
 	bookmarks bool
-	version   uint64 // the client knows everything up to here
-	told      uint64 // the version the client has been told last
+	version   uint64 // the client has everything up to here
+	told      uint64 // the version that was last sent to the client
 	headed    bool   // a table's columns have been sent
 }
 
@@ -75,7 +75,7 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// start finds where the watch begins, and the objects it shows first.
+// start finds where the watch starts, and the objects it shows first.
 func (o *watcher) start() ([]*store.Entry, error) {
 	wanted, err := storage.APIObjectVersioner{}.ParseResourceVersion(o.options.ResourceVersion)
 	if err != nil {
@@ -164,7 +164,7 @@ func (o *watcher) run() {
 	}
 }
 
-// sendEvent tells a change as the client must see it who sees only the objects
+// sendEvent sends a change as it must appear to a client that sees only the objects
 // it selected: one that it no longer selects is deleted for it.
 func (o *watcher) sendEvent(ev store.Event) error {
 	before, after := o.sel.Matches(ev.Prev), o.sel.Matches(ev.Entry)
@@ -209,7 +209,7 @@ func (o *watcher) send(event string, e *store.Entry) error {
 	return o.write(event, raw)
 }
 
-// bookmark tells the client how far it is.
+// bookmark sends the client the current version.
 func (o *watcher) bookmark(annotations map[string]string) error {
 	o.told = o.version
 	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
@@ -221,7 +221,7 @@ func (o *watcher) bookmark(annotations map[string]string) error {
 		kind, gv = "PartialObjectMetadata", "meta.k8s.io/v1"
 	}
 	var told any = map[string]any{"kind": kind, "apiVersion": gv, "metadata": meta}
-	if o.as == rows { // one of an object that says nothing else
+	if o.as == rows { // one of an object without other fields
 		t, err := table.Of(o.r.kind, []*unstructured.Unstructured{{Object: map[string]any{}}}, o.s.clock.Now())
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// event is what a watch sends, as far as tests look at it.
+// event is what a watch sends, as far as tests check it.
 type event struct {
 	Type   string
 	Object struct {

@@ -79,7 +79,7 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	return s.show(w, r, http.StatusCreated, e)
 }
 
-// signedBy records who asks for a certificate.
+// signedBy records the user that requests a certificate.
 func signedBy(u *unstructured.Unstructured, name, uid string, groups []string) {
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	if spec == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 )
 
-// ClusterObjects are what kubeadm init leaves in a new cluster, besides the
+// ClusterObjects are what kubeadm init leaves in a new cluster, in addition to the
 // Node and its Pods: configuration, tokens, RBAC, addons.
 func (r *Run) ClusterObjects(pki PKI, endpoint string, now time.Time) ([]objects.Object, error) {
 	docs := withDefaults(r.docs)
@@ -80,8 +80,8 @@ func kubeletConfig(d kubeadm.Data) string {
 		"clusterDNS:\n- %s\nclusterDomain: %s\nrotateCertificates: true\nstaticPodPath: /etc/kubernetes/manifests\n", serviceIP(d, 10), d.DNSDomain)
 }
 
-// tokens are the bootstrap tokens the configuration asks for. With none, kubeadm
-// makes one up and prints it; nobody would see it here.
+// tokens are the bootstrap tokens in the configuration. If there are none, kubeadm
+// generates one and prints it; here no user would see it.
 func (r *Run) tokens(now time.Time) ([]objects.Object, error) {
 	var out []objects.Object
 	for _, t := range r.docs.Init.BootstrapTokens {
@@ -152,7 +152,7 @@ func accessRules() []objects.Object {
 		})
 }
 
-// role makes a Role and a RoleBinding of the same name.
+// role creates a Role and a RoleBinding of the same name.
 func role(namespace, name string, rule rbacv1.PolicyRule, subjects ...rbacv1.Subject) []objects.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	return []objects.Object{

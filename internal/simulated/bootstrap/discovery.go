@@ -34,13 +34,13 @@ type Cluster struct {
 const (
 	discoveryPhase = "kubeadm join: error execution phase preflight: couldn't validate the identity of the API Server: "
 	configPhase    = "kubeadm join: error execution phase preflight: unable to fetch the kubeadm-config ConfigMap: "
-	// nodeTokens is the group that kubeadm lets read its ConfigMaps and ask
-	// for kubelet certificates.
+	// nodeTokens is the group that kubeadm allows to read its ConfigMaps and to
+	// request kubelet certificates.
 	nodeTokens = "system:bootstrappers:kubeadm:default-node-token"
 )
 
-// JoinEndpoint is where kubeadm join looks for the cluster; empty for an init,
-// or if the configuration does not say.
+// JoinEndpoint is where kubeadm join expects the cluster; empty for an init, or if
+// the configuration has none.
 func (r *Run) JoinEndpoint() string {
 	if r.docs.Join == nil {
 		return ""
@@ -55,8 +55,8 @@ func (r *Run) JoinEndpoint() string {
 	return ""
 }
 
-// Discover is what kubeadm join does before it changes anything: find the
-// cluster, make sure it is the right one, prove that it may join, and read the
+// Discover does what kubeadm join does before it changes anything: find the
+// cluster, verify that it is the right one, prove that it may join, and read the
 // cluster's configuration.
 func (r *Run) Discover(c Cluster) (*kubeadm.Documents, error) {
 	if err := r.trust(c); err != nil {
@@ -82,7 +82,7 @@ func (r *Run) Discover(c Cluster) (*kubeadm.Documents, error) {
 	return docs, nil
 }
 
-// trust is discovery by token or by file, and the proof of who asks.
+// trust is discovery by token or by file, and the authentication of the machine.
 func (r *Run) trust(c Cluster) error {
 	d := r.docs.Join.Discovery
 	if d.File.KubeConfigPath != "" {
@@ -141,8 +141,8 @@ func (c Cluster) pinned(hashes []string, skip bool) error {
 
 var tokenForm = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
 
-// signs is the check by which a machine knows that the cluster knows its
-// token: the signature of cluster-info.
+// signs is the check by which a machine verifies that the cluster has its token:
+// the signature of cluster-info.
 func (c Cluster) signs(token string) error {
 	id, data, err := c.token(token)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c Cluster) signs(token string) error {
 	return nil
 }
 
-// mayJoin is the check by which the cluster knows the machine.
+// mayJoin is the check by which the cluster authenticates the machine.
 func (c Cluster) mayJoin(token string) error {
 	id, data, err := c.token(token)
 	if err != nil {
@@ -208,7 +208,7 @@ func (c Cluster) token(token string) (id string, data map[string]string, err err
 	return id, data, nil
 }
 
-// discovery is what a discovery file says.
+// discovery is the content of a discovery file.
 type discovery struct {
 	server      string
 	ca          []byte

@@ -14,8 +14,8 @@ import (
 
 const defaultRepository = "registry.k8s.io"
 
-// deployed lists, by the first minor of Kubernetes 1 whose kubeadm has them,
-// the versions of what kubeadm deploys besides Kubernetes itself.
+// deployed lists, by the first minor of Kubernetes 1 whose kubeadm has them, the
+// versions of what kubeadm deploys in addition to Kubernetes itself.
 var deployed = []struct {
 	minor         uint
 	coreDNS, etcd string
@@ -69,5 +69,5 @@ func image(component string, docs *kubeadm.Documents, kubernetes string) string 
 	return repository + "/" + component + ":" + imageTag(kubernetes)
 }
 
-// imageTag is a version as the tag of an image, in which + may not be.
+// imageTag is a version as the tag of an image, which cannot contain +.
 func imageTag(v string) string { return strings.ReplaceAll(v, "+", "_") }

@@ -30,7 +30,7 @@ type Host struct {
 	Name       string
 	UID        string
 	Address    string // its IP
-	ProviderID string // used unless the kubelet is told another
+	ProviderID string // used unless the kubelet has another in its configuration
 	Version    string // of the kubelet
 	Zone       string // its failure domain; may be empty
 	Now        time.Time
@@ -107,7 +107,7 @@ func (h Host) status(node string) corev1.NodeStatus {
 	return s
 }
 
-// sufficient is what a kubelet says of what there is enough of.
+// sufficient are the conditions that a kubelet reports for sufficient resources.
 var sufficient = []corev1.NodeCondition{
 	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
 	{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
@@ -119,9 +119,9 @@ func condition(kind corev1.NodeConditionType, status corev1.ConditionStatus, rea
 	return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message, LastHeartbeatTime: at, LastTransitionTime: at}
 }
 
-// SetReady makes the Node what it is while its kubelet is well: status True;
-// while it runs and is not well: False; or after it has stopped: Unknown. The
-// taints are those that the node controller keeps. It tells whether that
+// SetReady sets the Node's conditions to those while its kubelet is healthy: status
+// True; while it runs and is not healthy: False; or after it has stopped: Unknown.
+// The taints are those that the node controller sets. It reports whether that
 // changed anything.
 func SetReady(n *corev1.Node, status corev1.ConditionStatus, now time.Time) bool {
 	reason, message := "KubeletReady", "kubelet is posting ready status"
@@ -141,7 +141,7 @@ func SetReady(n *corev1.Node, status corev1.ConditionStatus, now time.Time) bool
 			c = condition(corev1.NodeReady, status, reason, message, now)
 		case status == corev1.ConditionUnknown:
 			c.Status, c.Reason, c.Message, c.LastTransitionTime = status, reason, message, metav1.NewTime(now)
-		case c.Status == corev1.ConditionUnknown: // its kubelet speaks again
+		case c.Status == corev1.ConditionUnknown: // its kubelet reports again
 			if i := slices.IndexFunc(sufficient, func(s corev1.NodeCondition) bool { return s.Type == c.Type }); i >= 0 {
 				s := sufficient[i]
 				c = condition(s.Type, s.Status, s.Reason, s.Message, now)
@@ -204,8 +204,8 @@ func pairs(text string) map[string]string {
 	return out
 }
 
-// Components are the static pods of a control plane node, etcd first; without
-// etcd where that is elsewhere.
+// Components are the static pods of a control plane node, etcd first; without etcd
+// where that is external.
 func Components(externalEtcd bool) []string {
 	all := []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	if externalEtcd {
@@ -253,8 +253,8 @@ func StaticPod(component string, n *corev1.Node, cluster *kubeadm.Documents, ver
 	return p
 }
 
-// SetRunning makes the Pod running and ready, or waiting after its container
-// ended, and tells whether that changed anything.
+// SetRunning sets the status of the Pod to running and ready, or to waiting after
+// its container ended, and reports whether that changed anything.
 func SetRunning(p *corev1.Pod, running bool, now time.Time) bool {
 	was := p.Status.ContainerStatuses
 	if len(was) == 1 && was[0].Ready == running || len(p.Spec.Containers) == 0 {

@@ -15,7 +15,7 @@ import (
 const certificatesDir = "/etc/kubernetes/pki"
 
 // PKI is what the machines of a control plane share. Etcd is empty if etcd is
-// elsewhere. It marshals with its keys: only into a file that others cannot
+// external. It marshals with its keys: only into a file that other users cannot
 // read.
 type PKI struct {
 	CA             certs.Pair `json:"ca"`
@@ -39,8 +39,8 @@ var shared = []struct {
 	{certs.ServiceAccount, "certs/sa", "sa.pub", "sa.key", "service account", func(p *PKI) *certs.Pair { return &p.ServiceAccount }},
 }
 
-// PKI reads the files that the machines of a control plane share and checks
-// them. With an etcd elsewhere its CA is not among them.
+// PKI reads the files that the machines of a control plane share and checks them.
+// With an external etcd its CA is not among them.
 func (r *Run) PKI(now time.Time, externalEtcd bool) (PKI, error) {
 	dir := certificatesDir
 	if r.docs.Cluster != nil && r.docs.Cluster.CertificatesDir != "" {
@@ -69,11 +69,12 @@ func (r *Run) PKI(now time.Time, externalEtcd bool) (PKI, error) {
 	return p, nil
 }
 
-// CertificateValidity is how long the certificates last that kubeadm init makes.
+// CertificateValidity is how long the certificates are valid that kubeadm init
+// creates.
 func (r *Run) CertificateValidity() time.Duration { return CertificateValidity(r.docs) }
 
-// CertificateValidity is how long the certificates last that kubeadm makes by the
-// configuration of a cluster.
+// CertificateValidity is how long the certificates are valid that kubeadm creates
+// from the configuration of a cluster.
 func CertificateValidity(docs *kubeadm.Documents) time.Duration {
 	if docs.Cluster == nil || docs.Cluster.CertificateValidityPeriodDays == 0 {
 		return certs.LeafValidity
@@ -92,7 +93,8 @@ func (r *Run) badFile(phase, description, file string, err error) error {
 
 var errNoFile = errors.New("no such file or directory")
 
-// usable says of which half of the pair it is that it cannot be used.
+// usable returns an error, and the half of the pair that it concerns, if the pair
+// cannot be used.
 func usable(p certs.Pair, purpose certs.Purpose, now time.Time) (field string, err error) {
 	if len(p.Cert) == 0 {
 		return certs.CertKey, errNoFile
@@ -122,8 +124,8 @@ func usable(p certs.Pair, purpose certs.Purpose, now time.Time) (field string, e
 	return "", nil
 }
 
-// Matches compares what a joining machine brings with what the cluster has: an
-// API server with other keys would be of no use to anybody.
+// Matches compares the keys of a joining machine with those of the cluster: an API
+// server with other keys would be of no use.
 func (p PKI) Matches(cluster PKI) error {
 	for _, s := range shared {
 		got, want := s.pair(&p), s.pair(&cluster)

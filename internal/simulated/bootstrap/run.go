@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bootstrap is what kubeadm and the kubelet do on a machine, pretended:
-// it reads the machine's user data, refuses what kubeadm would refuse, in
-// kubeadm's words and with the cause, and makes the objects that a machine
-// leaves in its cluster. It starts nothing and keeps no time.
+// Package bootstrap simulates kubeadm and the kubelet on a machine: it reads the
+// machine's user data, refuses what kubeadm would refuse, in kubeadm's words and
+// with the cause, and creates the objects that a machine leaves in its cluster. It
+// starts nothing and keeps no time.
 package bootstrap
 
 import (
@@ -80,16 +80,17 @@ func read(data []byte, format, hostname string) (*cloudconfig.Config, error) {
 	return nil, fmt.Errorf("simulated machines know no format %q: use cloud-config or ignition", format)
 }
 
-// IsInit tells kubeadm init from kubeadm join.
+// IsInit reports whether the machine runs kubeadm init, not kubeadm join.
 func (r *Run) IsInit() bool { return r.docs.Join == nil }
 
 // IsControlPlane reports whether the machine becomes a control plane node.
 func (r *Run) IsControlPlane() bool { return r.IsInit() || r.docs.Join.ControlPlane != nil }
 
-// KubernetesVersion is the version kubeadm init was told; empty for a join.
+// KubernetesVersion is the version in the configuration of kubeadm init; empty for
+// a join.
 func (r *Run) KubernetesVersion() string { return r.docs.Data.KubernetesVersion }
 
-// APIServerPort is where the machine's API server is to listen; zero for kubeadm's
+// APIServerPort is where the machine's API server must listen; zero for kubeadm's
 // choice, and on a worker.
 func (r *Run) APIServerPort() int32 {
 	switch {
@@ -109,7 +110,8 @@ func (r *Run) NodeName() string {
 	return strings.ToLower(r.hostname)
 }
 
-// ExternalEtcd reports whether kubeadm init was told of an etcd elsewhere.
+// ExternalEtcd reports whether the configuration of kubeadm init names an external
+// etcd.
 func (r *Run) ExternalEtcd() bool {
 	return r.docs.Cluster != nil && len(r.docs.Cluster.Etcd.External.Endpoints) > 0
 }

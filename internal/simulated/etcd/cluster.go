@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// Options says what an etcd cluster is made of.
+// Options define an etcd cluster.
 type Options struct {
 	// Name gives the cluster its identity: two clusters of different names
 	// have different IDs.
@@ -26,12 +26,12 @@ type Options struct {
 	Clock clock.PassiveClock
 	// State is what an earlier Cluster's State was; zero for a new cluster.
 	State State
-	// Changed is called, outside any lock, after each change of the state that
-	// came in over a connection. May be nil.
+	// Changed is called, outside any lock, after each change of the state through a
+	// connection. May be nil.
 	Changed func()
 }
 
-// Cluster is one pretended etcd cluster. Its methods may be called by several
+// Cluster is a simulated etcd cluster. Its methods may be called by several
 // goroutines.
 type Cluster struct {
 	ca      certs.Pair
@@ -43,7 +43,7 @@ type Cluster struct {
 	certs map[uint64]*served
 }
 
-// New makes a cluster from its options. It starts nothing.
+// New creates a cluster from its options. It starts nothing.
 func New(o Options) (*Cluster, error) {
 	if err := o.CA.Check(certs.Etcd); err != nil {
 		return nil, fmt.Errorf("etcd CA of %s: %w", o.Name, err)
@@ -64,14 +64,14 @@ func New(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// State is a copy of what the cluster must remember.
+// State is a copy of the state that the cluster must persist.
 func (c *Cluster) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.clone()
 }
 
-// Healthy says whether the cluster has a quorum, in etcd's words if not.
+// Healthy returns nil if the cluster has a quorum, else etcd's error.
 func (c *Cluster) Healthy() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +144,8 @@ func (c *Cluster) Start(id uint64, name, clientURL string) error {
 	return nil
 }
 
-// Promote makes a started learner a voter. One that votes already is fine.
+// Promote makes a started learner a voting member. It returns nil for a member that
+// votes already.
 func (c *Cluster) Promote(id uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,9 +155,9 @@ func (c *Cluster) Promote(id uint64) error {
 	return c.state.promote(id)
 }
 
-// SetRunning starts or stops the process of the member of that name and tells
-// whether that changed anything. Stopping closes its connections; the member
-// stays one until somebody removes it.
+// SetRunning starts or stops the process of the member of that name and reports
+// whether that changed anything. Stopping closes its connections; the member stays
+// a member until a client removes it.
 func (c *Cluster) SetRunning(name string, running bool) (changed bool) {
 	var cut []net.Conn
 	c.mu.Lock()
@@ -199,7 +200,7 @@ func (c *Cluster) SetFull(name string, full bool) {
 	m.Alarms = slices.DeleteFunc(m.Alarms, func(a string) bool { return a == noSpace })
 }
 
-// Full says whether a member has raised the alarm NOSPACE: then nothing is
+// Full reports whether a member has raised the alarm NOSPACE: then nothing is
 // stored, by any of them.
 func (c *Cluster) Full() bool {
 	c.mu.Lock()
@@ -231,8 +232,8 @@ func (c *Cluster) change(id uint64, f func(*State) error) (State, error) {
 	after := c.state.clone()
 	var cut []net.Conn
 	for gone := range c.certs {
-		// A member that was removed stops serving, unless it is the one that
-		// still has to answer.
+		// A member that was removed stops serving, unless it is the one that still
+		// must answer.
 		if after.member(gone) == nil && gone != id {
 			cut = append(cut, c.forget(gone)...)
 		}
@@ -245,7 +246,8 @@ func (c *Cluster) change(id uint64, f func(*State) error) (State, error) {
 	return after, err
 }
 
-// serving says whether the member can answer at all. Called with the lock.
+// serving returns an error if the member cannot answer at all. Called with the
+// lock.
 func (c *Cluster) serving(id uint64) error {
 	if m := c.state.member(id); m == nil || m.Down {
 		return rpctypes.ErrGRPCStopped

@@ -17,8 +17,8 @@ import (
 // maxLearners is etcd's default for --max-learners.
 const maxLearners = 1
 
-// State is everything an etcd cluster must remember to be the same after a
-// restart of the process. It is a value: whoever holds a copy may keep it.
+// State is everything that an etcd cluster must persist to be the same after a
+// restart of the process. It is a value: a caller may keep a copy.
 type State struct {
 	ClusterID uint64   `json:"clusterID"`
 	Term      uint64   `json:"term"`
@@ -34,7 +34,7 @@ type Member struct {
 	PeerURLs   []string `json:"peerURLs"`
 	ClientURLs []string `json:"clientURLs,omitempty"`
 	Learner    bool     `json:"learner,omitempty"`
-	Down       bool     `json:"down,omitempty"`   // not running, or its machine is gone
+	Down       bool     `json:"down,omitempty"`   // not running, or its machine is deleted
 	Lags       bool     `json:"lags,omitempty"`   // behind the others
 	Alarms     []string `json:"alarms,omitempty"` // NOSPACE, CORRUPT
 }
@@ -90,8 +90,8 @@ func (s *State) hasQuorum() bool {
 	return all > 0 && up >= all/2+1
 }
 
-// elect keeps a leader that can lead and else chooses the first voting member
-// that runs, or nobody without a quorum.
+// elect keeps a leader that can lead and else chooses the first voting member that
+// runs; without a quorum there is no leader.
 func (s *State) elect() {
 	if !s.hasQuorum() {
 		s.Leader = 0
@@ -109,7 +109,8 @@ func (s *State) elect() {
 	s.Index++
 }
 
-// writable is etcd's answer to a request that goes through raft.
+// writable returns etcd's error for a request that is committed through raft, or
+// nil.
 func (s *State) writable() error {
 	if !s.hasQuorum() {
 		return rpctypes.ErrGRPCTimeout
@@ -170,7 +171,7 @@ func (s *State) add(peerURLs []string, learner bool) (*Member, error) {
 	s.Index++
 	m := Member{
 		ID: identity(fmt.Sprintf("%x/%s/%d", s.ClusterID, strings.Join(peerURLs, ","), s.Index)), PeerURLs: slices.Clone(peerURLs),
-		Learner: learner, Down: true, // nobody has started it yet
+		Learner: learner, Down: true, // the member has not been started yet
 	}
 	s.Members = append(s.Members, m)
 	// etcd lists members ordered by nothing in particular; by ID is stable.
@@ -246,7 +247,7 @@ func (s *State) update(id uint64, peerURLs []string) error {
 	return nil
 }
 
-// moveLeader is asked of the member at.
+// moveLeader is a request to the member at.
 func (s *State) moveLeader(at, to uint64) error {
 	if at != s.Leader {
 		return rpctypes.ErrGRPCNotLeader

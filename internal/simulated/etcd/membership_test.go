@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// voters makes a state of members with IDs 1, 2, …, the first of them leading;
+// voters creates a state of members with IDs 1, 2, …, the first of them leading;
 // down lists those that do not run, learners those that do not vote.
 func voters(n int, down []uint64, learners ...uint64) State {
 	s := State{ClusterID: 99, Term: 1, Index: 10}
@@ -91,7 +91,7 @@ func raise(s *State) error {
 	return err
 }
 
-// unstarted makes the second member one that was added and has never run.
+// unstarted changes the second member to one that was added and has never run.
 func unstarted(s State) State {
 	s.Members[1].Name = ""
 	return s

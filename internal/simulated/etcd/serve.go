@@ -25,18 +25,18 @@ import (
 // ErrNotRunning is what a port-forward to a member that does not run gets.
 var ErrNotRunning = errors.New("connection refused: etcd is not running")
 
-// served is what a member needs while somebody talks to it.
+// served is what a member needs while clients are connected to it.
 type served struct {
 	tls   *tls.Config
 	conns map[net.Conn]bool
 }
 
-// Serve answers on conn as the member of that name until either side closes
-// it. A member that does not run refuses at once with ErrNotRunning.
+// Serve answers on conn as the member of that name until either side closes it. A
+// member that does not run refuses immediately with ErrNotRunning.
 func (c *Cluster) Serve(name string, conn net.Conn) error {
 	id, config, err := c.admit(name, conn)
 	if err != nil {
-		_ = conn.Close() // The refusal is what the caller must hear of.
+		_ = conn.Close() // The refusal is the error that the caller needs.
 		return fmt.Errorf("etcd member %s: %w", name, err)
 	}
 	defer c.leave(id, conn)
@@ -66,7 +66,7 @@ func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, 
 	return recovery.Call(stream.Context(), func() error { return handle(srv, stream) })
 }
 
-// admit finds or makes what the member needs to serve, and remembers conn.
+// admit finds or creates what the member needs to serve, and registers conn.
 func (c *Cluster) admit(name string, conn net.Conn) (uint64, *tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +95,8 @@ func (c *Cluster) leave(id uint64, conn net.Conn) {
 	}
 }
 
-// forget drops what a member served with and gives its connections, to be
-// closed without the lock. Called with the lock.
+// forget drops what a member served with and returns its connections, to be closed
+// without the lock. Called with the lock.
 func (c *Cluster) forget(id uint64) (conns []net.Conn) {
 	if s := c.certs[id]; s != nil {
 		for conn := range s.conns {
@@ -118,7 +118,7 @@ func closeAll(conns []net.Conn) {
 func (c *Cluster) serverConfig(m *Member) (*tls.Config, error) {
 	leaf := certs.Leaf{
 		CommonName: m.Name, Client: true, Server: true, Now: c.clock.Now(),
-		Validity: certs.CAValidity, // a pretended machine renews nothing
+		Validity: certs.CAValidity, // a simulated machine renews nothing
 		DNSNames: []string{m.Name, "localhost"},
 		IPs:      []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}

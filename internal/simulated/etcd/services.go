@@ -35,7 +35,7 @@ func (m *member) do(f func(*State) error) (State, error) {
 	})
 }
 
-// current says why a member cannot say what the latest state is.
+// current returns why a member cannot report the latest state.
 func (s *State) current(id uint64) error {
 	switch m := s.member(id); {
 	case m.Learner:
@@ -113,7 +113,7 @@ func (m *member) MemberUpdate(_ context.Context, r *pb.MemberUpdateRequest) (*pb
 	return &pb.MemberUpdateResponse{Header: m.header(s), Members: list(s)}, nil
 }
 
-// MemberPromote makes a learner a voter.
+// MemberPromote makes a learner a voting member.
 func (m *member) MemberPromote(_ context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
 	s, err := m.do(func(s *State) error { return s.promote(r.ID) })
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Conn makes a stream, such as that of a port-forward, a connection for Serve.
-// It has no deadlines: whoever made the stream closes it in time.
+// Conn converts a stream, such as that of a port-forward, to a connection for
+// Serve. It has no deadlines: the creator of the stream closes it in time.
 func Conn(s io.ReadWriteCloser) net.Conn { return &streamed{ReadWriteCloser: s} }
 
 type streamed struct{ io.ReadWriteCloser }

@@ -17,7 +17,7 @@ func Candidate(n uint32) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + byte(n/254>>8), byte(n / 254), byte(n%254 + 1)}), Port)
 }
 
-// Choice says in words what Allowed is.
+// Choice describes Allowed.
 const Choice = "an address from 127.64.0.1 to 127.127.255.254 that ends neither in 0 nor in 255, with the port 6443"
 
 // Allowed reports whether an address is one that Candidate can give.
@@ -29,10 +29,10 @@ func Allowed(at netip.AddrPort) bool {
 	return ip[0] == 127 && ip[1] >= 64 && ip[1] < 128 && ip[3] != 0 && ip[3] != 255
 }
 
-// Hold binds a socket to an allowed address, that never listens. Binding it alone needs the address
-// to be free; allowing reuse afterwards lets our own listener in beside it.
-// Again says that the address was ours before: then connections of that time,
-// which the kernel still remembers, are no obstacle.
+// Hold binds a socket that never listens to an allowed address. Binding it alone
+// requires the address to be free; allowing reuse afterwards lets our own listener
+// bind it in addition. Again means that the address was ours before: then earlier
+// connections, which the kernel still tracks, are no obstacle.
 func Hold(addr netip.AddrPort, again bool) (io.Closer, netip.AddrPort, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ func Candidate(uint32) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 }
 
-// Choice says in words what Allowed is.
+// Choice describes Allowed.
 const Choice = "127.0.0.1 and a port from 1024"
 
 // Allowed reports whether an address is one that the system can have chosen.
@@ -24,8 +24,8 @@ func Allowed(at netip.AddrPort) bool {
 	return at.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) && at.Port() >= 1024
 }
 
-// Hold finds the address free and lets go of it: elsewhere than on Linux
-// nothing keeps others from it until the cluster listens.
+// Hold checks that the address is free and releases it: on systems other than Linux
+// nothing keeps other processes from it until the cluster listens.
 func Hold(addr netip.AddrPort, _ bool) (io.Closer, netip.AddrPort, error) {
 	l, err := net.Listen("tcp", addr.String())
 	if err != nil {

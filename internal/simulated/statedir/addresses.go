@@ -20,8 +20,8 @@ func (d *Dir) address(at netip.AddrPort) string {
 	return filepath.Join(d.Path, addresses, at.String())
 }
 
-// Reserve gives an address to an identity that is held, until Free or until its
-// folder is gone.
+// Reserve assigns an address to an identity that is held, until Free or until its
+// folder is removed.
 func (d *Dir) Reserve(at netip.AddrPort, id string) error {
 	mine, link := filepath.Join("..", FileName(id)), d.address(at)
 	for {
@@ -50,8 +50,8 @@ func (d *Dir) Free(at netip.AddrPort, id string) error {
 	return ignoreMissing(os.Remove(link))
 }
 
-// reclaim removes the link of one that is gone. Two that do so at once would
-// remove what the other has just made.
+// reclaim removes the link of a removed identity. Two concurrent calls would remove
+// what the other has just created.
 func (d *Dir) reclaim(link string) error {
 	f, err := os.OpenFile(filepath.Join(d.Path, addresses, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// Kept is what is kept of one identity, as somebody sees it who holds nothing.
+// Kept describes the stored state of one identity, as read without holding it.
 type Kept struct {
-	ID     string // as its folder is called
+	ID     string // the name of its folder
 	Path   string
-	Held   bool   // by a process that runs
-	Holder string // who holds it, or held it last and has not released it
+	Held   bool   // by a running process
+	Holder string // the process that holds it, or held it last and has not released it
 	Bytes  int64  // on disk
 }
 
-// List tells what is kept in a folder, in the order of the identities. There need
-// be no folder.
+// List returns the stored states in a folder, in the order of the identities. The
+// folder need not exist.
 func List(path string) ([]Kept, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func List(path string) ([]Kept, error) {
 			}
 			return err
 		})
-		if err := ignoreMissing(err); err != nil { // what goes meanwhile is not missed
+		if err := ignoreMissing(err); err != nil { // an entry that is removed meanwhile is not an error
 			return nil, err
 		}
 		out = append(out, k)
@@ -54,8 +54,8 @@ func List(path string) ([]Kept, error) {
 	return out, nil
 }
 
-// Count tells of how many identities something is kept in a folder, and how many
-// of them nobody holds.
+// Count returns how many identities have stored state in a folder, and how many of
+// them no process holds.
 func Count(path string) (all, idle int, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -73,8 +73,8 @@ func Count(path string) (all, idle int, err error) {
 	return all, idle, nil
 }
 
-// Remove gives up what is kept of an identity, unless somebody holds it or waits
-// for it: then it is a HeldError.
+// Remove deletes the stored state of an identity, unless a process holds it or
+// waits for it: then it returns a HeldError.
 func Remove(path, id string) error {
 	d := &Dir{Options: Options{Path: path, Holder: "the command that removes it"}}
 	held, err := d.Take(id, false)

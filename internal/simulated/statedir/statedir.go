@@ -5,10 +5,10 @@
 // host: one process at a time holds it, and another may hold it next.
 //
 //	<identity>/            what is kept of one cluster
-//	<identity>/lock        locked by who holds it, who says in it who that is
-//	<identity>/wanted      locked, shared, by those who wait for it
-//	<identity>.deleted/    what was given up, on its way out
-//	.addresses/<address>   a link to the one that has the address
+//	<identity>/lock        locked by its holder, which describes itself in it
+//	<identity>/wanted      locked, shared, by the processes that wait for it
+//	<identity>.deleted/    what was given up and is being removed
+//	.addresses/<address>   a link to the identity that has the address
 //
 // Locks are the kernel's: they end with the process, however that ends.
 package statedir
@@ -39,21 +39,21 @@ const (
 // ErrNone means that nothing is kept of an identity.
 var ErrNone = errors.New("nothing is kept of it on this host")
 
-// HeldError says that another process holds what is kept of an identity.
+// HeldError means that another process holds the stored state of an identity.
 type HeldError struct{ Holder string }
 
 func (e *HeldError) Error() string { return "it is held by " + e.Holder }
 
 // Options is what Open needs.
 type Options struct {
-	// Path is the folder. It is made if it is missing; one that others may write to
-	// is refused, for keys come from it.
+	// Path is the folder. It is created if it is missing; one that other users may
+	// write to is refused, because it supplies keys.
 	Path string
 	// Links is a folder that has a link to all that is held, or was when its
 	// process ended. Folders that lie in it are from when the state was kept
 	// there, and are taken over. "" or Path means none.
 	Links string
-	// Holder says in words who holds what is taken here, the same after a restart.
+	// Holder describes the holder of what is taken here, the same after a restart.
 	Holder string
 	Log    logr.Logger
 }
@@ -65,7 +65,7 @@ type Dir struct {
 	waits waits
 }
 
-// Open makes the folder ready, and sweeps out what was given up.
+// Open prepares the folder, and removes what was given up.
 func Open(o Options) (*Dir, error) {
 	if o.Path == "" {
 		return nil, errors.New("no directory is given")
@@ -121,10 +121,11 @@ func sameFolder(a, b string) bool {
 // Close ends all waiting.
 func (d *Dir) Close() { d.waits.close() }
 
-// Folder is where what is kept of an identity lies.
+// Folder returns the path of the stored state of an identity.
 func (d *Dir) Folder(id string) string { return filepath.Join(d.Path, FileName(id)) }
 
-// FileName makes an identity, which somebody else chose, the name of a file.
+// FileName converts an identity, which another program chose, to the name of a
+// file.
 func FileName(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -207,8 +208,8 @@ func Sync(path string) error {
 
 // Held is what is kept of an identity, for us alone.
 type Held struct {
-	// Before says who held it last and has not released it; "" if nobody has
-	// ever, or if it was us.
+	// Before is the holder that held it last and has not released it; "" if no
+	// process ever held it, or if it was this one.
 	Before string
 
 	d    *Dir
@@ -216,14 +217,14 @@ type Held struct {
 	lock *os.File
 }
 
-// holder is what a lock file says.
+// holder is the content of a lock file.
 type holder struct {
 	Holder string `json:"holder"`
 	PID    int    `json:"pid"`
 }
 
-// Take holds what is kept of an identity, without waiting. If there is nothing,
-// make says whether to begin.
+// Take holds the stored state of an identity, without waiting. If there is none,
+// begin decides whether it is created.
 func (d *Dir) Take(id string, begin bool) (*Held, error) {
 	for {
 		if begin {
@@ -258,8 +259,8 @@ func (d *Dir) Take(id string, begin bool) (*Held, error) {
 	}
 }
 
-// say notes that it is held. It only helps who looks, and must not stop anybody
-// when the disk is full.
+// say records the holder. The record only informs readers, and must not stop the
+// holder when the disk is full.
 func (h *Held) say() {
 	text, err := json.Marshal(holder{h.d.Holder, os.Getpid()})
 	if err == nil {
@@ -278,16 +279,16 @@ func (h *Held) say() {
 
 func (h *Held) link() string { return filepath.Join(h.d.Links, FileName(h.id)) }
 
-// Close lets go for as long as this process does not run.
+// Close releases the lock until this process runs again.
 func (h *Held) Close() error { return h.lock.Close() }
 
-// Release lets go for good: it is somebody else's now, or nobody's.
+// Release gives the state up permanently: another process may take it.
 func (h *Held) Release() error {
 	return errors.Join(h.unlink(), h.lock.Truncate(0), h.lock.Close())
 }
 
-// unlink removes the link, if it is one: who restores a copy of a data directory
-// may have followed it.
+// unlink removes the link, if it is one: a user who restores a copy of a data
+// directory may have dereferenced it.
 func (h *Held) unlink() error {
 	if _, err := os.Readlink(h.link()); h.d.Links == "" || err != nil {
 		return nil
@@ -295,7 +296,7 @@ func (h *Held) unlink() error {
 	return ignoreMissing(os.Remove(h.link()))
 }
 
-// Leave lets go of what is another's, as it was.
+// Leave releases the state of another holder, unchanged.
 func (h *Held) Leave() error {
 	text, err := json.Marshal(holder{Holder: h.Before})
 	if err == nil {
@@ -304,7 +305,7 @@ func (h *Held) Leave() error {
 	return errors.Join(err, h.lock.Truncate(int64(len(text)+1)), h.unlink(), h.lock.Close())
 }
 
-// Wanted reports whether somebody waits for it.
+// Wanted reports whether another process waits for it.
 func (h *Held) Wanted() bool {
 	f, err := os.Open(filepath.Join(h.d.Folder(h.id), wantedFile))
 	if err != nil {
@@ -327,7 +328,7 @@ func (h *Held) Delete() error {
 	return errors.Join(err, h.lock.Close())
 }
 
-// explain makes of a lock that is held who holds it.
+// explain converts the error of a held lock to one that names the holder.
 func (d *Dir) explain(f *os.File, err error) error {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -339,7 +340,7 @@ func (d *Dir) explain(f *os.File, err error) error {
 	return &HeldError{fmt.Sprintf("%s (process %d)", by.Holder, by.PID)}
 }
 
-// read returns what a lock file says; nothing if it cannot be read.
+// read returns the content of a lock file; nothing if it cannot be read.
 func read(f *os.File) (h holder) {
 	text := make([]byte, 4096)
 	n, _ := f.ReadAt(text, 0) // ends with the file

@@ -180,7 +180,7 @@ func TestStateOfThePlanesOwnFolderIsTakenOver(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Join(links, id), 0o700))
 		must(t, os.WriteFile(filepath.Join(links, id, "cluster.json"), []byte("old"), 0o600))
 	}
-	must(t, os.MkdirAll(filepath.Join(path, "two"), 0o700)) // somebody has it
+	must(t, os.MkdirAll(filepath.Join(path, "two"), 0o700)) // another process has it
 	open(t, path, links, "a")
 	if got := names(t, links); got != "two" {
 		t.Errorf("%s stay in the folder of the plane", got)
@@ -227,10 +227,10 @@ func TestAnAddressHasOneOwner(t *testing.T) {
 	if err := b.Reserve(at, "y"); !errors.Is(err, ErrTaken) {
 		t.Errorf("of another: %v", err)
 	}
-	must(t, b.Free(at, "y")) // which was not his
+	must(t, b.Free(at, "y")) // which did not belong to it
 	x = take(t, a, "x")
 	must(t, x.Delete())
-	must(t, b.Reserve(at, "y")) // of one that is gone
+	must(t, b.Reserve(at, "y")) // the address of a deleted one
 	must(t, b.Free(at, "y"))
 	must(t, b.Free(at, "y"))
 	if got := names(t, filepath.Join(path, addresses)); got != lockFile {

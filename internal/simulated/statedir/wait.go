@@ -18,7 +18,7 @@ import (
 type waits struct {
 	mu      sync.Mutex // guards all below
 	waiting map[string]*wait
-	watch   *watch // nil as long as nobody waits
+	watch   *watch // nil as long as no caller waits
 	closed  bool
 }
 
@@ -28,15 +28,15 @@ type wait struct {
 	free   func()
 }
 
-// Locks are let go of a moment after the kernel has told that their file was
-// closed: it is looked at again after firstLook, doubled, up to lastLook.
+// Locks are released a moment after the kernel has reported that their file was
+// closed: the lock is checked again after firstLook, doubled, up to lastLook.
 const (
 	firstLook = time.Millisecond
 	lastLook  = 512 * time.Millisecond
 )
 
-// Await calls free once when what is kept of an identity may not be held any
-// more, or is gone. Nothing runs meanwhile where the kernel tells of it.
+// Await calls free once when the stored state of an identity may no longer be held,
+// or is deleted. Nothing runs meanwhile where the kernel reports changes.
 func (d *Dir) Await(id string, free func()) error {
 	w := &d.waits
 	w.mu.Lock()
@@ -56,7 +56,7 @@ func (d *Dir) Await(id string, free func()) error {
 		return errors.Join(err, closeFile(wanted))
 	}
 	w.waiting[id] = &wait{wanted, free}
-	go recovery.Func(d.ctx, func() { d.look(id, lastLook) })() // it may have been let go of before
+	go recovery.Func(d.ctx, func() { d.look(id, lastLook) })() // it may have been released before
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (w *waits) end(id string) *wait {
 	return one
 }
 
-// look calls free if the lock can be had, and looks again if it cannot yet.
+// look calls free if the lock is available, and checks again later if it is not.
 func (d *Dir) look(id string, again time.Duration) {
 	d.waits.mu.Lock()
 	waited := d.waits.waiting[id] != nil
@@ -95,11 +95,11 @@ func (d *Dir) look(id string, again time.Duration) {
 	}
 }
 
-// isHeld opens the file to read only: what watches tell of is who wrote.
+// isHeld opens the file only to read: watches report the processes that wrote.
 func isHeld(lock string) bool {
 	f, err := os.Open(lock)
 	if err != nil {
-		return false // gone, or to be told by who takes it
+		return false // deleted, or an error that Take reports
 	}
 	defer func() { _ = f.Close() }() // only locked
 	return errors.Is(tryLock(f, unix.LOCK_SH), unix.EWOULDBLOCK)

@@ -13,11 +13,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// watch tells when one of some files was closed by who may have written to it,
-// which is so too when that one was killed.
+// watch reports that one of some files was closed by a process that may have
+// written to it, which also happens when that process was killed.
 type watch struct {
 	inotify *os.File
-	fd      int   // of it: to ask the file would make its reads block
+	fd      int   // of it: to read it from the file would make its reads block
 	err     error // why there is none
 
 	mu    sync.Mutex // guards all below, and fd against its end
@@ -75,7 +75,7 @@ func (w *watch) remove(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if number, ok := w.files[id]; ok {
-		_, _ = unix.InotifyRmWatch(w.fd, uint32(number)) // it goes with its file
+		_, _ = unix.InotifyRmWatch(w.fd, uint32(number)) // the watch is removed with its file
 		delete(w.files, id)
 		delete(w.names, number)
 	}

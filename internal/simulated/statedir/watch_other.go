@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// watch looks every second as long as somebody waits: nothing tells here when a
-// file is closed by a process that is killed.
+// watch checks every second as long as a caller waits: here the system does not
+// report that a file was closed by a process that was killed.
 type watch struct {
 	tell func(id string)
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workloads pretends what runs beside the API server of a simulated
-// cluster: the scheduler, the controllers of a control plane and the kubelets
-// of its nodes, as far as Pods and what makes them are concerned.
+// Package workloads simulates what runs next to the API server of a simulated
+// cluster: the scheduler, the controllers of a control plane and the kubelets of
+// its nodes, as far as Pods and their controllers are concerned.
 //
-// A write to the cluster's objects wakes one worker, which goes on until
-// nothing is left to do and ends; one timer exists while something is due. A
-// cluster at rest has neither. What is decided, package plan decides.
+// A write to the cluster's objects starts one worker, which continues until nothing
+// is left to do and ends; one timer exists while something is due. A cluster in
+// steady state has neither. Package plan makes the decisions.
 package workloads
 
 import (
@@ -34,11 +34,12 @@ type Options struct {
 	Store *objects.Store
 	Clock clock.WithDelayedExecution
 	Log   logr.Logger
-	// CA is the cluster's. Without it no namespace hears of it, and without its
-	// key nothing is signed.
+	// CA is the cluster's. Without it no namespace gets it in a ConfigMap, and
+	// without its key nothing is signed.
 	CA certs.Pair
-	// Inline has everything done by whoever writes, before its write returns.
-	// Nobody waits for the clock then: Wake says that time has gone on.
+	// Inline means that the goroutine that writes does all the work before its
+	// write returns. The caller calls Wake when time has advanced, instead of
+	// waiting for the clock.
 	Inline bool
 }
 
@@ -54,7 +55,7 @@ type Controllers struct {
 
 	mu      sync.Mutex // guards all below
 	changed map[store.Key]bool
-	due     map[store.Key]time.Time // when to look at what nobody will have changed
+	due     map[store.Key]time.Time // when to reconcile objects though they will not have changed
 	timer   clock.Timer
 	works   bool
 	closed  bool
@@ -65,7 +66,7 @@ type Controllers struct {
 	leftOut map[store.Key]uint64 // versions that caused a panic
 }
 
-// reconcilers look after one object each, that may be gone.
+// reconcilers reconcile one object each, which may be deleted.
 var reconcilers = map[schema.GroupResource]func(*Controllers, store.Key) (again time.Time, err error){
 	pods:         (*Controllers).pod,
 	nodes:        (*Controllers).node,
@@ -99,8 +100,7 @@ var (
 	cronJobs     = schema.GroupResource{Group: "batch", Resource: "cronjobs"}
 )
 
-// Start lets controllers look after the objects of a store, beginning with what
-// is there.
+// Start starts controllers for the objects of a store, first for the existing ones.
 func Start(o Options) *Controllers {
 	c := &Controllers{
 		store: o.Store, clock: o.Clock, log: o.Log, ctx: logr.NewContext(context.Background(), o.Log), ca: o.CA, inline: o.Inline,
@@ -121,7 +121,7 @@ func Start(o Options) *Controllers {
 	return c
 }
 
-// Close ends them. No write of theirs comes after it.
+// Close ends them. They write nothing after it.
 func (c *Controllers) Close() {
 	c.store.Entries().Observe(nil)
 	c.mu.Lock()
@@ -146,15 +146,15 @@ func (c *Controllers) observe(key store.Key) {
 	c.Wake()
 }
 
-// Wake has what changed, or has become due, looked at.
+// Wake reconciles what has changed or become due.
 func (c *Controllers) Wake() {
 	if c.starts() {
 		c.work()
 	}
 }
 
-// starts starts the worker if there is something to do; it is true if the caller has to
-// work itself.
+// starts starts the worker if there is something to do; it returns true if the
+// caller must do the work.
 func (c *Controllers) starts() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +177,8 @@ func (c *Controllers) isDue(now time.Time) bool {
 	return false
 }
 
-// work goes on until nothing is left to do. Should it panic itself, it is started again
-// by the next change, or after a while.
+// work continues until nothing is left to do. If it panics itself, the next change
+// starts it again, or a timer after a while.
 func (c *Controllers) work() {
 	err := recovery.Call(c.ctx, func() error {
 		for c.next() {
@@ -231,8 +231,8 @@ func (c *Controllers) takeChanged() map[store.Key]bool {
 	return changed
 }
 
-// wakeAfter sets the timer. Wake gets a goroutine of its own: a clock may call this from
-// within itself.
+// wakeAfter sets the timer. Wake gets a separate goroutine: a clock may call this
+// synchronously.
 func (c *Controllers) wakeAfter(d time.Duration) {
 	c.timer = c.clock.AfterFunc(d, recovery.Func(c.ctx, func() { go recovery.Func(c.ctx, c.Wake)() }))
 }
@@ -252,15 +252,15 @@ func (c *Controllers) sleep(now time.Time) {
 	}
 }
 
-// inOrder sorts what is to be looked at: owners after what they own, and by
-// name, so that the same happens each time.
+// inOrder sorts the objects to reconcile: owners after what they own, and by name,
+// so that the same happens each time.
 func inOrder(todo map[store.Key]bool) []store.Key {
 	return slices.SortedFunc(maps.Keys(todo), func(a, b store.Key) int {
 		return cmp.Or(cmp.Compare(rank[a.Resource], rank[b.Resource]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// rank has Nodes looked at before Pods, and Pods before what counts them, so
+// rank orders Nodes before Pods, and Pods before the objects that count them, so
 // that counts are written once.
 var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 3, statefulSets: 3, jobs: 3, deployments: 4, cronJobs: 4, services: 5, budgets: 5}
 
@@ -295,6 +295,6 @@ func (c *Controllers) reconcile(key store.Key) {
 	}
 }
 
-// retry is when to look again at what could not be done, which is a full disk
-// or what a user wrote that nobody can follow.
+// retry is the delay before retrying what could not be done, because of a full disk
+// or an object that a user wrote and that is invalid.
 const retry = time.Minute

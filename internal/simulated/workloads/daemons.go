@@ -17,8 +17,8 @@ import (
 
 var controllerRevisions = schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}
 
-// revision finds or makes the revision of a template, and deletes those that
-// nobody needs.
+// revision finds or creates the revision of a template, and deletes those that are
+// no longer needed.
 func (c *Controllers) revision(h plan.History) (*appsv1.ControllerRevision, error) {
 	h.Revisions = list[appsv1.ControllerRevision](c, controllerRevisions, h.Owner.GetNamespace(), func(e *store.Entry) bool {
 		return slices.Contains(e.Owners, h.Owner.GetUID())
@@ -37,7 +37,7 @@ func (c *Controllers) revision(h plan.History) (*appsv1.ControllerRevision, erro
 	return p.Current, nil
 }
 
-// hashes are those of the templates that Pods were made of.
+// hashes are those of the templates from which Pods were created.
 func hashes(pods []plan.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range pods {
@@ -76,7 +76,7 @@ func (c *Controllers) daemonSet(key store.Key) (time.Time, error) {
 		return p.Again, err
 	}
 	if len(p.Create)+len(p.Delete) > 0 || equality.Semantic.DeepEqual(d.Status, p.Status) {
-		return p.Again, nil // its Pods bring it here again
+		return p.Again, nil // its Pods trigger another reconcile
 	}
 	return p.Again, modify(c, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}}, func(o *appsv1.DaemonSet) error {
 		o.Status = p.Status

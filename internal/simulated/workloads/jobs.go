@@ -43,7 +43,7 @@ func (c *Controllers) job(key store.Key) (time.Time, error) {
 			return p.Again, err
 		}
 	}
-	// Only now: with its Pods the reason of its end goes.
+	// Only now: the reason of its end is lost with its Pods.
 	return p.Again, c.apply(nil, p.Delete)
 }
 

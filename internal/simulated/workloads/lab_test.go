@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/workloads"
 )
 
-// lab is a cluster's objects with controllers that do everything at once.
+// lab is a cluster's objects with controllers that do everything inline.
 type lab struct {
 	t     *testing.T
 	store *objects.Store
@@ -67,7 +67,7 @@ func (l *lab) node(name string, n int) {
 	l.must(l.store.Add(node))
 }
 
-// ready says what a kubelet says of its Node: Unknown once it has stopped.
+// ready sets what a kubelet reports of its Node: Unknown once it has stopped.
 func (l *lab) ready(name string, status corev1.ConditionStatus) {
 	l.t.Helper()
 	l.must(objects.Modify(l.store, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(n *corev1.Node) error {
@@ -76,7 +76,7 @@ func (l *lab) ready(name string, status corev1.ConditionStatus) {
 	}))
 }
 
-// pass lets time go on.
+// pass advances the time.
 func (l *lab) pass(d time.Duration) {
 	l.clock.Step(d)
 	l.work.Wake()

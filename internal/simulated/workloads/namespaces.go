@@ -19,10 +19,11 @@ var (
 	serviceAccounts = schema.GroupResource{Resource: "serviceaccounts"}
 )
 
-// rootCA is the ConfigMap by which Pods know the API server.
+// rootCA is the ConfigMap with which Pods verify the API server.
 const rootCA = "kube-root-ca.crt"
 
-// furnishes is the namespace whose furniture an object is; empty if it is none.
+// furnishes returns the namespace of which an object is a default object; empty if
+// it is none.
 func furnishes(key store.Key) (namespace store.Key, is bool) {
 	is = key.Resource == configMaps && key.Name == rootCA || key.Resource == serviceAccounts && key.Name == "default"
 	return store.Key{Resource: namespaces, Name: key.Namespace}, is

@@ -105,7 +105,7 @@ func TestObjectThatPanicsIsLeftOutUntilItChanges(t *testing.T) {
 	if n := active(t, s, "good"); n != 1 {
 		t.Errorf("got %d Pods of the other Job, want 1", n)
 	}
-	for range 3 { // the Job is left out, whatever happens to other objects
+	for range 3 { // the Job is left out while other objects change
 		now.Step(time.Hour)
 		work.Wake()
 		add(t, s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "orphan-"}, Spec: job("").Spec.Template.Spec})

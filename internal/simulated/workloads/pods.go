@@ -30,8 +30,8 @@ func compare(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// modify lets change work on the latest version of an object, and tells
-// nothing of one that is gone.
+// modify applies change to the latest version of an object, and returns nil if it
+// is deleted.
 func modify[T objects.Object](c *Controllers, obj T, change func(T) error) error {
 	err := objects.Modify(c.store, obj, change)
 	if errors.Is(err, errUnchanged) || apierrors.IsNotFound(err) {
@@ -40,8 +40,8 @@ func modify[T objects.Object](c *Controllers, obj T, change func(T) error) error
 	return err
 }
 
-// pod is the scheduler, the kubelet and the collector of what is left of Nodes
-// that are gone.
+// pod is the scheduler, the kubelet, and the garbage collector of the Pods of
+// deleted Nodes.
 func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 	p, ok := c.view.pods[key]
 	if !ok || p.Mirror || p.Ended() && !p.Leaving {
@@ -66,7 +66,7 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 			return nil
 		})
 	case p.Leaving, p.Steady && node.Ready == corev1.ConditionTrue && !node.Evicts():
-		return time.Time{}, nil // of one that leaves nobody can say that it has stopped
+		return time.Time{}, nil // no kubelet can report that a Pod on such a Node has stopped
 	}
 	var until time.Time
 	if whole := read[corev1.Pod](c, key); whole != nil && node.Evicts() {
@@ -159,8 +159,8 @@ func (c *Controllers) address(p *corev1.Pod, n plan.Node) string {
 	return fmt.Sprintf("10.244.%d.%d", sum>>8&0xff, sum&0xff)
 }
 
-// node gives a Node its range of addresses for Pods, of the subnet that kubeadm
-// was told.
+// node gives a Node its range of addresses for Pods, from the subnet in the
+// configuration of kubeadm.
 func (c *Controllers) node(key store.Key) (time.Time, error) {
 	n, ok := c.view.nodes[key.Name]
 	if !ok || n.PodCIDR != "" {
@@ -179,7 +179,8 @@ func (c *Controllers) node(key store.Key) (time.Time, error) {
 	})
 }
 
-// podSubnet is what kubeadm was told; empty if it was told nothing.
+// podSubnet is the Pod subnet in the configuration of kubeadm; empty if it has
+// none.
 func (c *Controllers) podSubnet() string {
 	m := read[corev1.ConfigMap](c, store.Key{Resource: configMaps, Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"})
 	if m == nil || !strings.Contains(m.Data["ClusterConfiguration"], "podSubnet") {

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
 )
 
-// claim gives the Pods of a controller: it takes up those that nobody controls
-// and its selector picks, and gives up those it no longer picks.
+// claim returns the Pods of a controller: it adopts those without a controller that
+// its selector matches, and releases those that it no longer matches.
 func (c *Controllers) claim(owner metav1.Object, ref metav1.OwnerReference, s *metav1.LabelSelector) ([]plan.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil || selector.Empty() {
@@ -67,7 +67,7 @@ func without(refs []metav1.OwnerReference, ref metav1.OwnerReference) []metav1.O
 	return out
 }
 
-// newPod makes a Pod of a template.
+// newPod creates a Pod from a template.
 func newPod(namespace string, t *corev1.PodTemplateSpec, ref metav1.OwnerReference) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
 	p.Namespace, p.Name, p.GenerateName = namespace, "", ref.Name+"-"
@@ -93,7 +93,7 @@ func (c *Controllers) replicaSet(key store.Key) (time.Time, error) {
 			made = append(made, newPod(s.Namespace, &s.Spec.Template, ref))
 		}
 		if failed = c.apply(made, remove); failed == nil && create+len(remove) > 0 {
-			return time.Time{}, nil // its Pods bring it here again
+			return time.Time{}, nil // its Pods trigger another reconcile
 		}
 	}
 	status, again := plan.SetStatus(s, claimed, failed, c.clock.Now())
@@ -106,7 +106,7 @@ func (c *Controllers) replicaSet(key store.Key) (time.Time, error) {
 	})
 }
 
-// quiet drops refusals, which the object itself tells of.
+// quiet drops refusals, which the object itself reports.
 func quiet(err error) error {
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return nil
@@ -175,7 +175,7 @@ func (c *Controllers) deployment(key store.Key) (time.Time, error) {
 		}
 	}
 	if p.Create != nil || len(p.Update) > 0 {
-		return p.Again, nil // its sets bring it here again
+		return p.Again, nil // its sets trigger another reconcile
 	}
 	if p.Revision == "" && equality.Semantic.DeepEqual(d.Status, p.Status) {
 		return p.Again, nil

@@ -18,8 +18,8 @@ import (
 
 var clusterRoles = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}
 
-// clusterRole gives the roles that are put together of others what those allow,
-// when one of them has changed or is gone.
+// clusterRole updates the aggregated roles with the rules of their parts, when one
+// of them has changed or is deleted.
 func (c *Controllers) clusterRole(store.Key) (time.Time, error) {
 	roles, _ := c.store.Entries().List(clusterRoles, "")
 	read := map[*store.Entry]*born.Access{}
@@ -47,11 +47,11 @@ func (c *Controllers) clusterRole(store.Key) (time.Time, error) {
 			return time.Time{}, err
 		}
 	}
-	return time.Time{}, nil // a role that was written comes here again, for those that gather it
+	return time.Time{}, nil // a written role triggers another reconcile, for those that aggregate it
 }
 
-// gather is what a role that is put together of others allows, as the controller
-// of a control plane has it. The roles are in the order of their names.
+// gather computes the rules of an aggregated role, as the controller of a control
+// plane does. The roles are in the order of their names.
 func gather(by *rbacv1.AggregationRule, name string, roles []*store.Entry, read map[*store.Entry]*born.Access) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range by.ClusterRoleSelectors {

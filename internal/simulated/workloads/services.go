@@ -22,17 +22,17 @@ var (
 	endpointSlices = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
 )
 
-// picks says which Pods belong to a Service or a budget.
+// picks selects the Pods of a Service or a budget.
 type picks struct {
 	namespace string
 	labels    labels.Selector
 }
 
-// apiServers are what the Service of the API servers picks, which has no
-// selector that could say so.
+// apiServers are what the Service of the API servers picks, which has no selector
+// that could define it.
 var apiServers = picks{metav1.NamespaceSystem, labels.SelectorFromSet(labels.Set{"component": "kube-apiserver", "tier": "control-plane"})}
 
-// picksOf is what a Service picks; nil if others look after its endpoints.
+// picksOf is what a Service selects; nil if others manage its endpoints.
 func picksOf(s *corev1.Service) *picks {
 	switch {
 	case s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes":

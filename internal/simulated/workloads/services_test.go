@@ -250,7 +250,7 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 	}
 }
 
-// verify checks that the cluster's CA has signed for somebody.
+// verify checks that the cluster's CA has signed a certificate for name.
 func (l *lab) verify(text []byte, name string) {
 	l.t.Helper()
 	cert, err := certs.ParseCertificate(text)

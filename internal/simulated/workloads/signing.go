@@ -27,7 +27,8 @@ import (
 
 var signingRequests = schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}
 
-// longestCertificate is how long what is signed lasts, unless less is asked for.
+// longestCertificate is how long a signed certificate is valid, unless less is
+// requested.
 const longestCertificate = 365 * 24 * time.Hour
 
 // signingRequest approves what kubelets may have, and signs what is approved.
@@ -45,7 +46,7 @@ func (c *Controllers) signingRequest(key store.Key) (time.Time, error) {
 	}
 	check, known := signers[r.Spec.SignerName]
 	if !known || !c.ca.HasKey() {
-		return time.Time{}, nil // somebody else's
+		return time.Time{}, nil // for another signer
 	}
 	if err == nil {
 		err = check(r, asked)
@@ -96,8 +97,8 @@ func parseRequest(r *certificatesv1.CertificateSigningRequest) (*x509.Certificat
 	return asked, nil
 }
 
-// mayHave reports whether a kubelet asks for a client certificate that roles
-// let it have without anybody's approval: its first, or that of its own Node.
+// mayHave reports whether a kubelet requests a client certificate that roles allow
+// without approval: its first, or that of its own Node.
 func (c *Controllers) mayHave(r *certificatesv1.CertificateSigningRequest, asked *x509.CertificateRequest) bool {
 	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || kubeletClient(r, asked) != nil {
 		return false
@@ -121,7 +122,7 @@ var signers = map[string]func(*certificatesv1.CertificateSigningRequest, *x509.C
 	certificatesv1.KubeletServingSignerName:             kubeletServing,
 }
 
-// usages refuses what is asked for beyond a certificate of one use.
+// usages refuses requests for more than a certificate of one use.
 func usages(r *certificatesv1.CertificateSigningRequest, use certificatesv1.KeyUsage) error {
 	allowed := []certificatesv1.KeyUsage{use, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment}
 	for _, u := range r.Spec.Usages {

@@ -42,7 +42,7 @@ func (c *Controllers) statefulSet(key store.Key) (time.Time, error) {
 		return p.Again, err
 	}
 	if len(p.Create)+len(p.Delete) > 0 && s.Status.UpdateRevision == update.Name || equality.Semantic.DeepEqual(s.Status, p.Status) {
-		return p.Again, nil // its Pods bring it here again
+		return p.Again, nil // its Pods trigger another reconcile
 	}
 	return p.Again, modify(c, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}, func(o *appsv1.StatefulSet) error {
 		o.Status = p.Status

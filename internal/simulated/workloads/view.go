@@ -19,11 +19,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
 )
 
-// view is what the worker remembers of objects, so that it need not read all
-// of them for each change: as little as will do, for it is kept at rest.
+// view caches parts of objects, so that the worker need not read all of them for
+// each change: as few as possible, since it is kept in steady state.
 type view struct {
 	pods    map[store.Key]plan.Pod
-	owned   map[types.UID]map[store.Key]bool // Pods by their controller; those of nobody under ""
+	owned   map[types.UID]map[store.Key]bool // Pods by their controller; those without one under ""
 	on      map[string]map[store.Key]bool    // Pods by their Node; those of none under ""
 	used    map[string]plan.Resources        // by Node
 	nodes   map[string]plan.Node
@@ -45,8 +45,8 @@ func podKey(namespace, name string) store.Key {
 	return store.Key{Resource: pods, Namespace: namespace, Name: name}
 }
 
-// read decodes the latest version of an object; nil if it is gone, or nobody
-// could read it.
+// read decodes the latest version of an object; nil if it is deleted or cannot be
+// decoded.
 func read[T any](c *Controllers, key store.Key) *T {
 	e := c.store.Entries().Get(key)
 	if e == nil {
@@ -74,7 +74,7 @@ func list[T any](c *Controllers, resource schema.GroupResource, namespace string
 	return out
 }
 
-// take notes a change, and whom it concerns.
+// take records a change, and the objects that it concerns.
 func (c *Controllers) take(key store.Key) {
 	switch key.Resource {
 	case pods:
@@ -122,7 +122,7 @@ func (c *Controllers) takePod(key store.Key) {
 	}
 }
 
-// wakeAdopters has those looked at that take up Pods which nobody controls.
+// wakeAdopters queues the objects that adopt Pods without a controller.
 func (c *Controllers) wakeAdopters(namespace string) {
 	for key := range c.view.uids {
 		if key.Namespace == namespace && key.Resource != deployments && key.Resource != cronJobs {
@@ -201,7 +201,7 @@ func (c *Controllers) takeOwner(key store.Key) {
 	v := &c.view
 	for by := range v.picks {
 		if by.Resource == budgets && by.Namespace == key.Namespace {
-			c.todo[by] = true // it counts the Pods that are wanted
+			c.todo[by] = true // it counts the desired Pods
 		}
 	}
 	if parent, ok := v.keys[v.parents[v.uids[key]]]; ok {
@@ -232,7 +232,7 @@ func (c *Controllers) podsOf(uid types.UID) []plan.Pod {
 	return c.pods(c.view.owned[uid], func(plan.Pod) bool { return true })
 }
 
-// orphans are the Pods of a namespace that nobody controls.
+// orphans are the Pods of a namespace that have no controller.
 func (c *Controllers) orphans(namespace string) []plan.Pod {
 	return c.pods(c.view.owned[""], func(p plan.Pod) bool { return p.Namespace == namespace && !p.Mirror })
 }

@@ -22,8 +22,8 @@ var (
 	storageClasses = schema.GroupResource{Group: storagev1.GroupName, Resource: "storageclasses"}
 )
 
-// volumeClaim binds a claim to a volume that is there, or to one that is made for
-// it; and reclaims that of a claim which is gone.
+// volumeClaim binds a claim to an existing volume, or to one that is created for
+// it; and reclaims the volume of a deleted claim.
 func (c *Controllers) volumeClaim(key store.Key) (time.Time, error) {
 	claim := read[corev1.PersistentVolumeClaim](c, key)
 	all := list[corev1.PersistentVolume](c, volumes, "", nil)
@@ -44,7 +44,7 @@ func (c *Controllers) volumeClaim(key store.Key) (time.Time, error) {
 	volume := plan.VolumeFor(claim, class, all)
 	if volume == nil {
 		if volume = plan.NewVolume(claim, class); volume == nil {
-			return time.Time{}, nil // a volume or a class brings it here again
+			return time.Time{}, nil // a volume or a class triggers another reconcile
 		}
 		if err := c.store.Add(volume); err != nil && !apierrors.IsAlreadyExists(err) {
 			return time.Time{}, err
@@ -67,7 +67,7 @@ func (c *Controllers) volumeClaim(key store.Key) (time.Time, error) {
 	})
 }
 
-// reclaim does with a volume what it asks for once its claim is gone.
+// reclaim applies the reclaim policy of a volume once its claim is deleted.
 func (c *Controllers) reclaim(v *corev1.PersistentVolume) error {
 	if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		return c.store.Remove(corev1.SchemeGroupVersion.WithResource(volumes.Resource), "", v.Name)
@@ -75,7 +75,7 @@ func (c *Controllers) reclaim(v *corev1.PersistentVolume) error {
 	return c.setPhase(v.Name, corev1.VolumeReleased)
 }
 
-// volume says of a new one that it can be had, and offers it to claims.
+// volume reports a new volume as available, and offers it to claims.
 func (c *Controllers) volume(key store.Key) (time.Time, error) {
 	v := read[corev1.PersistentVolume](c, key)
 	if v == nil || v.DeletionTimestamp != nil {
@@ -87,7 +87,7 @@ func (c *Controllers) volume(key store.Key) (time.Time, error) {
 			return time.Time{}, c.reclaim(v)
 		}
 	} else if v.Status.Phase == corev1.VolumePending {
-		return time.Time{}, c.setPhase(v.Name, corev1.VolumeAvailable) // which brings it here again
+		return time.Time{}, c.setPhase(v.Name, corev1.VolumeAvailable) // which triggers another reconcile
 	}
 	return c.storageClass(key)
 }
@@ -102,7 +102,7 @@ func (c *Controllers) setPhase(volume string, phase corev1.PersistentVolumePhase
 	})
 }
 
-// storageClass has claims looked at that wait for one.
+// storageClass queues the claims that wait for a class.
 func (c *Controllers) storageClass(store.Key) (time.Time, error) {
 	entries, _ := c.store.Entries().List(volumeClaims, "")
 	for _, e := range slices.Clone(entries) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Program foreign is an API server with its store that knows nothing of Capstan,
-// as any cluster has one: no definitions, no webhooks, nobody who converts. Tests
-// of capstan-manager run beside it.
+// Program foreign is an API server with its store and without Capstan, as any
+// cluster has one: no definitions, no webhooks, no conversion. Tests of
+// capstan-manager run next to it.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// run keeps everything under dir, and says when it is ready.
+// run keeps everything under dir, and prints when it is ready.
 func run(ctx context.Context, dir string) error {
 	s := &services{}
 	p, err := mgmtplane.Start(ctx, mgmtplane.Options{Dir: dir, Listen: "127.0.0.1:0", Dial: s.dial})

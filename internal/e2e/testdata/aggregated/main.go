@@ -19,7 +19,7 @@ type object = map[string]any
 
 const group = "things.example.com/v1"
 
-// answers are by their paths; the one thing tells the number of the certificate.
+// answers are by their paths; the one thing has the number of the certificate.
 func answers(serial string) map[string]object {
 	return map[string]object{
 		"/apis/" + group: {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command manager stands in for the controllers of other providers, whose images no
-// test can have. It takes their arguments, refuses any that it does not know, serves
-// the ports that they serve, and answers as their webhooks and conversions do to
-// objects that need no change; one whose name begins with "bad" it refuses.
+// Command manager is a fake of the controllers of other providers, whose images no
+// test can pull. It takes their arguments, refuses unknown ones, serves the ports
+// that they serve, and answers as their webhooks and conversions do to objects that
+// need no change; it refuses one whose name starts with "bad".
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// serving is where a provider of Kubebuilder's making looks for its certificate.
+// serving is where a provider built with Kubebuilder expects its certificate.
 const serving = "/tmp/k8s-webhook-server/serving-certs"
 
 func main() {
@@ -60,8 +60,8 @@ func main() {
 	os.Exit(1)
 }
 
-// credentials says how large the file is that a provider for AWS has its credentials
-// in, where it is told of one.
+// credentials prints the size of the credentials file of a provider for AWS, if it
+// has one.
 func credentials() error {
 	name := os.Getenv("AWS_SHARED_CREDENTIALS_FILE")
 	if name == "" {
@@ -88,7 +88,7 @@ func review(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"apiVersion": asked.APIVersion, "kind": asked.Kind, "response": response})
 }
 
-// convert has each object be of the version that is asked for, and changes nothing else.
+// convert sets the requested version on each object, and changes nothing else.
 func convert(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		APIVersion string `json:"apiVersion"`

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command misbehaves does in a container what the first of its arguments says, and
-// without one serves HTTP on port 8080 as a good one would. It ends at the time that the
-// variable UNTIL has, in seconds since 1970, and so do all processes that it starts.
+// Command misbehaves does in a container what its first argument names, and without
+// one serves HTTP on port 8080 as a good one would. It ends at the time in the
+// variable UNTIL, in seconds since 1970, and so do all processes that it starts.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command served is a provider's controller for the test of what a plane runs: it
-// asks the API server as its ServiceAccount, and answers as a webhook that refuses
+// calls the API server as its ServiceAccount, and answers as a webhook that refuses
 // ConfigMaps named bad.
 package main
 

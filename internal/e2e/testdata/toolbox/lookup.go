@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// lookup asks for a name: its kind is A, AAAA or SRV, by UDP or, with /tcp after it,
-// by TCP.
+// lookup resolves a name: its kind is A, AAAA or SRV, by UDP or, with /tcp after
+// it, by TCP.
 func lookup(args []string) error {
 	kind, by, _ := strings.Cut(args[0], "/")
 	r := &net.Resolver{PreferGo: true}

@@ -44,7 +44,7 @@ var deeds = map[string]func(args []string) error{
 		os.Exit(n)
 		return nil
 	},
-	"write": func(args []string) error { // a file, with what else it is told
+	"write": func(args []string) error { // a file, with the other arguments
 		return os.WriteFile(args[0], []byte(strings.Join(args[1:], " ")), 0o666)
 	},
 	"remove": func(args []string) error { return os.Remove(args[0]) },
@@ -64,7 +64,7 @@ var deeds = map[string]func(args []string) error{
 		fmt.Println("all heard")
 		return lines.Err()
 	},
-	"count": func(args []string) error { // so many lines, and then one for each file that comes
+	"count": func(args []string) error { // so many lines, and then one for each file that appears
 		n, err := strconv.Atoi(args[0])
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func last(file string) error {
 	return fmt.Errorf("the line")
 }
 
-// farewell writes to the file by which signal it is asked to end.
+// farewell writes the signal by which it is ended to the file.
 func farewell(args []string) error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM, syscall.SIGUSR1)

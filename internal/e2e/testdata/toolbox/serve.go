@@ -25,18 +25,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// is says that a state holds: that there is a file of its name.
+// is reports whether a state holds: whether a file of its name exists.
 func is(state string) bool {
 	_, err := os.Stat(filepath.Join("/state", state))
 	return err == nil
 }
 
-// The ports by which the states are asked for by TCP.
+// The ports for the states over TCP.
 var ports = map[string]int{"startup": 9001, "ready": 9002, "live": 9003}
 
-// serve tells of states by every protocol of probes: by HTTP on port 8080 and HTTPS on
-// 8443, as paths; by gRPC on 9000, as services; by TCP, as ports that are listened on.
-// On port 7000 it sends back what it gets. It leaves a message of how it was ended.
+// serve reports states by every protocol of probes: by HTTP on port 8080 and HTTPS
+// on 8443, as paths; by gRPC on 9000, as services; by TCP, as ports that are
+// listened on. On port 7000 it sends back what it gets. It leaves a message of how
+// it was ended.
 func serve([]string) error {
 	failed := make(chan error)
 	tell := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +63,8 @@ func serve([]string) error {
 	return <-failed
 }
 
-// selfSigned is a certificate that nobody trusts, of a name that nobody asks for.
+// selfSigned is a certificate that no client trusts, for a name that no client
+// requests.
 func selfSigned() (c tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

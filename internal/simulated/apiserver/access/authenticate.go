@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access decides who a client of a simulated API server is, and what
-// it may do: client certificates, bootstrap tokens and service account tokens
-// on the one hand, built-in rules and RBAC objects on the other.
+// Package access authenticates and authorizes the clients of a simulated API
+// server: by client certificates, bootstrap tokens and service account tokens on
+// the one hand, by built-in rules and RBAC objects on the other.
 package access
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 )
 
-// Groups and users with a meaning of their own.
+// Groups and users with a special meaning.
 const (
 	Masters       = "system:masters"
 	ClusterAdmins = "kubeadm:cluster-admins"
@@ -38,10 +38,10 @@ const (
 	nobody        = "system:unauthenticated"
 )
 
-// ErrUnauthorized means that a client's proof of who it is does not hold.
+// ErrUnauthorized means that a client's credentials are not valid.
 var ErrUnauthorized = errors.New("the credentials are not valid")
 
-// User is who a request comes from.
+// User is the user that sent a request.
 type User struct {
 	Name   string
 	UID    string
@@ -51,7 +51,7 @@ type User struct {
 // In reports whether the user is in a group.
 func (u User) In(group string) bool { return slices.Contains(u.Groups, group) }
 
-// Authenticator knows the clients of one cluster.
+// Authenticator authenticates the clients of one cluster.
 type Authenticator struct {
 	objects *objects.Store
 	clock   clock.PassiveClock
@@ -67,11 +67,11 @@ type verifiedCert struct {
 	until time.Time
 }
 
-// maxVerified bounds how many certificates are remembered; beyond it all are
-// verified again.
+// maxVerified bounds how many certificates are cached; beyond it all are verified
+// again.
 const maxVerified = 256
 
-// NewAuthenticator returns one that trusts nobody yet.
+// NewAuthenticator returns one that trusts no certificate or token yet.
 func NewAuthenticator(o *objects.Store, c clock.PassiveClock) *Authenticator {
 	return &Authenticator{objects: o, clock: c, verified: map[string]verifiedCert{}}
 }
@@ -85,8 +85,8 @@ func (a *Authenticator) Trust(clientCAs *x509.CertPool, key crypto.Signer) {
 	clear(a.verified)
 }
 
-// User tells who sent a request. A client that offers no proof is anonymous;
-// one whose proof does not hold is refused.
+// User returns the user that sent a request. A client without credentials is
+// anonymous; one with credentials that are not valid is refused.
 func (a *Authenticator) User(r *http.Request) (User, error) {
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		return a.certificate(r.TLS.PeerCertificates)
@@ -101,9 +101,9 @@ func (a *Authenticator) User(r *http.Request) (User, error) {
 	return User{Name: anonymous, Groups: []string{nobody}}, nil
 }
 
-// certificate remembers what it has verified, because a client shows its
+// certificate caches what it has verified, because a client presents its
 // certificate with every request and verifying costs more than most answers. A
-// remembered one still ends with its validity, and with a change of the roots.
+// cached one still expires with its validity, and with a change of the roots.
 func (a *Authenticator) certificate(chain []*x509.Certificate) (User, error) {
 	leaf, now := chain[0], a.clock.Now()
 	a.mu.RLock()
@@ -136,10 +136,10 @@ func (a *Authenticator) certificate(chain []*x509.Certificate) (User, error) {
 	return user, nil
 }
 
-// bootstrapToken is the form of a token made by kubeadm.
+// bootstrapToken is the form of a token created by kubeadm.
 var bootstrapToken = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
 
-// Token tells whose bearer token this is.
+// Token returns the user of a bearer token.
 func (a *Authenticator) Token(token string) (User, error) {
 	if m := bootstrapToken.FindStringSubmatch(token); m != nil {
 		return a.bootstrap(m[1], m[2])
@@ -149,8 +149,8 @@ func (a *Authenticator) Token(token string) (User, error) {
 
 var secretKind = kinds.ByType(&corev1.Secret{})
 
-// bootstrap answers every token that is of no use in one way, and compares in
-// constant time: neither tells which part of a guess was right.
+// bootstrap rejects every token that is not valid in the same way, and compares in
+// constant time: neither reveals which part of a guess was right.
 func (a *Authenticator) bootstrap(id, secret string) (User, error) {
 	e, err := a.objects.Entry(secretKind, metav1.NamespaceSystem, "bootstrap-token-"+id)
 	if err != nil {
@@ -187,7 +187,7 @@ func (a *Authenticator) bootstrap(id, secret string) (User, error) {
 	return Proven("system:bootstrap:"+id, "", groups...), nil
 }
 
-// Proven is a user who has proved who it is.
+// Proven is a user whose credentials were verified.
 func Proven(name, uid string, groups ...string) User {
 	return User{Name: name, UID: uid, Groups: append(slices.Clone(groups), authenticated)}
 }

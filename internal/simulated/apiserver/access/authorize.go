@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 )
 
-// Attributes is what a user wants to do. Without a Resource it is about Path.
+// Attributes is what a user requests. Without a Resource it is about Path.
 type Attributes struct {
 	Verb      string
 	Group     string
@@ -26,7 +26,7 @@ type Attributes struct {
 	Path      string
 }
 
-// String says it in the words of an API server's refusal.
+// String describes it in the words of an API server's refusal.
 func (a Attributes) String() string {
 	if a.Resource == "" {
 		return fmt.Sprintf("cannot %s path %q", a.Verb, a.Path)
@@ -123,7 +123,7 @@ func subjectIs(s rbacv1.Subject, namespace string, u User) bool {
 	return false
 }
 
-// Rules lists what a user may do in a namespace, as far as it is said by rules.
+// Rules lists what a user may do in a namespace, as far as rules define it.
 func (z *Authorizer) Rules(u User, namespace string) (rules []rbacv1.PolicyRule) {
 	if u.In(Masters) || u.In(ClusterAdmins) {
 		all := []string{"*"}

@@ -20,9 +20,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// Limit is what a user's writes of a kind are held to besides what it may do:
-// that of a kubelet to what is its node's, as the NodeRestriction plugin of an
-// API server does. It is nil for all others. was is nil at creation.
+// Limit restricts a user's writes of a kind in addition to its authorization: those
+// of a kubelet to the objects of its node, as the NodeRestriction plugin of an API
+// server does. It is nil for all others. was is nil at creation.
 func (z *Authorizer) Limit(u User, k *kinds.Kind) func(was, next *unstructured.Unstructured) error {
 	node, ok := u.node()
 	if !ok || u.In(Masters) || u.In(ClusterAdmins) {
@@ -110,8 +110,8 @@ func freeLabel(key string) bool {
 	return true
 }
 
-// mirror says why a Pod is not the picture of a static Pod of the node: a
-// kubelet makes no others, and they may not lend it what it cannot read.
+// mirror returns why a Pod is not the mirror of a static Pod of the node: a kubelet
+// creates no others, and they must not refer to what the kubelet cannot read.
 func (z *Authorizer) mirror(node string, obj *unstructured.Unstructured) error {
 	p := pod{whole: obj.Object}
 	raw, err := obj.MarshalJSON()
@@ -138,8 +138,8 @@ func (z *Authorizer) mirror(node string, obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// MayIssue says why a user may not have a token for a service account although
-// it may ask for some: a kubelet gets those of its Pods, for each Pod its own.
+// MayIssue returns why a user may not have a token for a service account although
+// it may request some: a kubelet gets those of its Pods, bound to each Pod.
 func (z *Authorizer) MayIssue(u User, namespace, account string, to *authenticationv1.BoundObjectReference) error {
 	node, ok := u.node()
 	if !ok || u.In(Masters) || u.In(ClusterAdmins) {

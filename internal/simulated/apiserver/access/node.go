@@ -35,10 +35,9 @@ var (
 	csiNodeKind    = kinds.ByType(&storagev1.CSINode{})
 )
 
-// nodeMay reports whether the kubelet of a node may do what depends on which
-// object it is about: the node's own, the Pods bound to it, and what those
-// refer to. Creations are let through here where the object is not known yet;
-// Limit looks at it.
+// nodeMay reports whether the kubelet of a node may do what depends on the object
+// of the request: the node itself, the Pods bound to it, and what those refer to.
+// Creations are allowed here where the object is not known yet; Limit checks it.
 func (z *Authorizer) nodeMay(node string, a Attributes) bool {
 	reads := a.Verb == "get" || a.Verb == "list" || a.Verb == "watch"
 	writes := a.Verb == "update" || a.Verb == "patch"
@@ -82,7 +81,7 @@ func (z *Authorizer) runs(node, namespace, name string) bool {
 	return json.Unmarshal(e.Raw, &p) == nil && p.Spec.NodeName == node
 }
 
-// pod is a Pod as far as it is looked at, and its spec as it is.
+// pod is the part of a Pod that is checked, and its unparsed spec.
 type pod struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -122,7 +121,7 @@ func (z *Authorizer) pods(node, namespace string) iter.Seq[*pod] {
 	}
 }
 
-// refers reports whether a Pod bound to the node refers to what is asked for.
+// refers reports whether a Pod bound to the node refers to the requested object.
 func (z *Authorizer) refers(node string, a Attributes, names func(*pod) []string) bool {
 	if a.Name == "" || a.Namespace == "" {
 		return false
@@ -179,8 +178,8 @@ func secrets(p *pod) []string {
 	return out
 }
 
-// named gives the names that stand under a key anywhere below v: where a Pod
-// refers to things says the key alone.
+// named returns the names under a key anywhere below v: only the key shows where a
+// Pod refers to other objects.
 func named(v any, key, name string) []string {
 	var out []string
 	switch v := v.(type) {

@@ -75,8 +75,8 @@ func authorizer(t *testing.T) *access.Authorizer {
 	return access.NewAuthorizer(store)
 }
 
-// ask makes attributes of "verbs group/resource/sub namespace/name", one for
-// each verb; a group is left out for the core one.
+// ask parses attributes from "verbs group/resource/sub namespace/name", one for
+// each verb; a group is omitted for the core one.
 func ask(t *testing.T, text string) []access.Attributes {
 	t.Helper()
 	f := strings.Fields(text)

@@ -15,8 +15,8 @@ type grant struct {
 	rules     []rbacv1.PolicyRule
 }
 
-// builtIn says what groups may do without any RBAC object: what kubeadm lets
-// machines that join do, and what API servers let nodes.
+// builtIn is what groups may do without any RBAC object: what kubeadm allows to
+// machines that join, and what API servers allow to nodes.
 var builtIn = map[string][]grant{
 	nobody: {
 		{metav1.NamespacePublic, []rbacv1.PolicyRule{only("get", "", "configmaps", "cluster-info")}},

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// Issuer is who service account tokens say they are from.
+// Issuer is the issuer in service account tokens.
 const Issuer = "https://kubernetes.default.svc.cluster.local"
 
 var serviceAccountKind = kinds.ByType(&corev1.ServiceAccount{})
@@ -109,7 +109,8 @@ func (a *Authenticator) holds(b *boundTo) bool {
 // is still good.
 const leaving = time.Minute
 
-// Issue makes a token for a service account, bound to an object unless that is nil.
+// Issue creates a token for a service account, bound to an object unless that is
+// nil.
 func (a *Authenticator) Issue(namespace, name string, to *authenticationv1.BoundObjectReference, audiences []string, valid time.Duration) (string, time.Time, error) {
 	a.mu.RLock()
 	key := a.key

@@ -13,15 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Where the addresses and ports of Services lie, as kubeadm and API servers
-// have it if nobody says otherwise.
+// The defaults of kubeadm and API servers for the addresses and ports of Services.
 const (
 	defaultServiceRange = "10.96.0.0/12"
 	firstNodePort       = 30000
 	nodePorts           = 2768
 )
 
-// Range reads the range of a cluster; of one that says nothing it is kubeadm's.
+// Range parses the range of a cluster; it is kubeadm's default if text is empty.
 func Range(text string) netip.Prefix {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -111,8 +110,8 @@ func sum(text string) int {
 	return int(h.Sum32() >> 1)
 }
 
-// pick is an address that nobody has. The first are left to those who ask for
-// them.
+// pick chooses a free address. The first ones are reserved for Services that
+// request them.
 func pick(r netip.Prefix, name string, taken map[string]bool) string {
 	const reserved = 16
 	size := 1 << min(16, r.Addr().BitLen()-r.Bits())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package born is what a cluster has from its first moment on and all clusters
-// have alike: the roles and bindings that an API server makes by itself, and a
-// class of storage. They are in memory once, for all clusters of the process.
+// Package born is the default objects that every new cluster has, the same in all:
+// the roles and bindings that an API server creates automatically, and a storage
+// class. They are in memory once, for all clusters of the process.
 package born
 
 import (
@@ -22,18 +22,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// objects has one object a line, as an API server of Kubernetes makes them. A test
-// of testenv compares it with one, and writes it anew.
+// objects has one object per line, as an API server of Kubernetes creates them. A
+// test of testenv compares it with such a server, and can rewrite it.
 //
 //go:embed objects.jsonl
 var objects []byte
 
-// class is the default one, whose volumes are made by package workloads.
+// class is the default one, whose volumes package workloads creates.
 const class = `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass",` +
 	`"metadata":{"name":"simulated","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},` +
 	`"provisioner":"simulated.capstan.dev/volumes","reclaimPolicy":"Delete","volumeBindingMode":"Immediate"}`
 
-// Since is when all of them were made: one moment for all clusters.
+// Since is the creation time of all of them: the same for all clusters.
 const Since = "2020-01-01T00:00:00Z"
 
 // Access has what roles and their bindings, of a cluster or a namespace, have in
@@ -92,7 +92,7 @@ func (m *made) make() error {
 	return nil
 }
 
-// entry completes what a line says with what a server sets.
+// entry completes the object of a line with what a server sets.
 func entry(line []byte) (*store.Entry, error) {
 	var obj map[string]any
 	if err := json.Unmarshal(line, &obj); err != nil {

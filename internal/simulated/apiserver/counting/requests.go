@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// Request is what requests are told apart by.
+// Request is the attributes by which requests are counted.
 type Request struct {
 	Verb, Group, Version, Resource, Sub string
 	Code                                int

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package custom knows what CustomResourceDefinitions mean: the kinds they
-// define, with their schemas, and what an API server makes of a definition
-// itself. The work is that of the library of API servers.
+// Package custom implements CustomResourceDefinitions: the kinds they define, with
+// their schemas, and what an API server does with a definition itself. It uses the
+// library of API servers.
 //
-// A definition is read when its cluster is first asked for something that may
-// be defined by it, its schemas when the first object is; clusters that have
-// the same share what was made of it.
+// A definition is read when its cluster first gets a request for something that it
+// may define, its schemas when the first object is read or written; clusters with
+// equal definitions share the result.
 package custom
 
 import (
@@ -35,13 +35,13 @@ type Definition struct {
 	models func() (*models, error)
 }
 
-// State is what one cluster says of a definition of its own.
+// State is the status of a definition in one cluster.
 type State struct {
 	Established bool
 	Terminating bool
 }
 
-// head is the part of a definition that says which kinds there are.
+// head is the part of a definition that names its kinds.
 type head struct {
 	Group    string                        `json:"group"`
 	Scope    apiextensionsv1.ResourceScope `json:"scope"`
@@ -88,7 +88,7 @@ func Read(raw []byte) (*Definition, State, error) {
 	return d, state, err
 }
 
-// known are the definitions that some cluster uses, by what they say.
+// known are the definitions that some cluster uses, by their content.
 var known = definitions{used: map[[sha256.Size]byte]weak.Pointer[Definition]{}}
 
 type definitions struct {
@@ -116,7 +116,7 @@ func (k *definitions) get(raw []byte, s stored) (*Definition, error) {
 	return d, nil
 }
 
-// forget drops what nobody uses any more, unless it has been made again.
+// forget evicts what is no longer used, unless it has been created again.
 func (k *definitions) forget(key [sha256.Size]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,7 +150,7 @@ func newDefinition(raw []byte, s stored) (*Definition, error) {
 	return d, nil
 }
 
-// deprecation is what is said of a version that is deprecated without a word.
+// deprecation is the default warning of a deprecated version without its own.
 func (d *Definition) deprecation(h head, version string) string {
 	text, newest := fmt.Sprintf("%s/%s %s is deprecated", d.Group, version, d.Names.Kind), ""
 	for _, v := range h.Versions {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// CleanupFinalizer keeps a definition until the last of its objects has gone.
+// CleanupFinalizer keeps a definition until the last of its objects is deleted.
 const CleanupFinalizer = apiextensionsv1.CustomResourceCleanupFinalizer
 
 var scheme = func() *runtime.Scheme {
@@ -36,9 +36,9 @@ var (
 	status = customresourcedefinition.NewStatusStrategy(scheme)
 )
 
-// Settle makes of a definition that is about to be stored what an API server
-// does: defaults, what its writer may not set, and what is wrong with it. was
-// is nil at creation.
+// Settle prepares a definition for storage as an API server does: it sets defaults,
+// resets what its writer must not set, and returns its errors. was is nil at
+// creation.
 func Settle(sub string, was, next *unstructured.Unstructured) (field.ErrorList, error) {
 	in, err := fromStored(next)
 	if err != nil {
@@ -111,9 +111,9 @@ func Write(crd *apiextensionsv1.CustomResourceDefinition, u *unstructured.Unstru
 	return nil
 }
 
-// Accept brings the status of a definition to what the controllers of an API
-// server would: its names are its own if nobody else of the group has them,
-// and then it is served.
+// Accept updates the status of a definition as the controllers of an API server
+// would: its names are accepted if no other definition of the group has them, and
+// then it is served.
 func Accept(crd *apiextensionsv1.CustomResourceDefinition, others []*apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
 	accepted, conflict := accept(crd, others)
 	crd.Status.AcceptedNames = accepted
@@ -134,7 +134,7 @@ func Accept(crd *apiextensionsv1.CustomResourceDefinition, others []*apiextensio
 	approve(crd, now)
 }
 
-// approve says whether a kind of the project's own groups was agreed on.
+// approve sets whether a kind of the project's own groups was approved.
 func approve(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
 	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
 		return
@@ -163,14 +163,14 @@ func set(crd *apiextensionsv1.CustomResourceDefinition, c apiextensionsv1.Custom
 	apihelpers.SetCRDCondition(crd, c)
 }
 
-// taken is a name that somebody else has.
+// taken is the error for a name that another definition has.
 type taken struct {
 	error
 	reason string
 }
 
-// accept settles the names: the wanted ones where they are free, the present
-// ones elsewhere.
+// accept decides the names: the requested ones where they are free, else the
+// present ones.
 func accept(crd *apiextensionsv1.CustomResourceDefinition, others []*apiextensionsv1.CustomResourceDefinition) (names apiextensionsv1.CustomResourceDefinitionNames, conflict *taken) {
 	var resources, kinds []string
 	for _, o := range others {
@@ -208,7 +208,7 @@ func accept(crd *apiextensionsv1.CustomResourceDefinition, others []*apiextensio
 
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
-// Terminate says how far the deletion of a definition is: its objects go first.
+// Terminate marks a definition as being deleted: its objects are deleted first.
 func Terminate(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
 	set(crd, apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue, Reason: "InstanceDeletionInProgress", Message: "CustomResource deletion is in progress",

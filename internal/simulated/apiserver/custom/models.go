@@ -113,8 +113,8 @@ func (v *Version) newManager(sub string) (*managedfields.FieldManager, error) {
 	return managedfields.NewDefaultCRDFieldManager(types, conv, conv, conv, v.GVK(), v.GVK().GroupVersion(), sub, reset)
 }
 
-// sameButInName converts between versions that have the same fields: a
-// conversion by webhook would have nobody to ask.
+// sameButInName converts between versions that have the same fields: there would be
+// no webhook to convert them.
 type sameButInName struct {
 	kind    schema.GroupVersionKind
 	schemas map[string]*structuralschema.Structural

@@ -35,7 +35,7 @@ type Version struct {
 	Storage bool // the one that objects are kept in
 	Status  bool // has a status subresource
 	Scale   *apiextensionsv1.CustomResourceSubresourceScale
-	Warning string // to whoever uses it; empty if it is not deprecated
+	Warning string // to its users; empty if it is not deprecated
 
 	of       *Definition
 	compiled func() (*compiled, error)
@@ -51,7 +51,7 @@ type compiled struct {
 	fields []apiextensionsv1.SelectableField
 }
 
-// strategy is what the library makes of a kind.
+// strategy is the interface of the library for a kind.
 type strategy interface {
 	rest.RESTCreateStrategy
 	rest.RESTUpdateStrategy
@@ -129,11 +129,11 @@ func (v *Version) in(crd *apiextensionsv1.CustomResourceDefinition) *apiextensio
 			return &crd.Spec.Versions[i]
 		}
 	}
-	return nil // not reached: v was made of this definition
+	return nil // not reached: v was created from this definition
 }
 
-// Fit makes u an object of this version as a decoder would: what the schema
-// does not have is dropped and named, what it has a default for is filled in.
+// Fit converts u to an object of this version as a decoder would: fields that the
+// schema does not have are dropped and returned, defaults are set.
 func (v *Version) Fit(u *unstructured.Unstructured) (unknown []string, err error) {
 	c, err := v.compiled()
 	if err != nil {
@@ -169,8 +169,8 @@ func (c *compiled) coerce(u *unstructured.Unstructured) (unknown []string, err e
 	return append(unknown, more...), err
 }
 
-// Prepare settles what a writer through a subresource may not change; was is
-// nil at creation.
+// Prepare resets what a writer through a subresource must not change; was is nil at
+// creation.
 func (v *Version) Prepare(sub string, was, next *unstructured.Unstructured) error {
 	c, err := v.compiled()
 	switch {
@@ -186,7 +186,7 @@ func (v *Version) Prepare(sub string, was, next *unstructured.Unstructured) erro
 	return nil
 }
 
-// Validate says what is wrong with an object; was is nil at creation.
+// Validate returns what is wrong with an object; was is nil at creation.
 func (v *Version) Validate(sub string, was, next *unstructured.Unstructured) (field.ErrorList, error) {
 	c, err := v.compiled()
 	switch {
@@ -213,7 +213,7 @@ func (v *Version) Table(objs ...*unstructured.Unstructured) (*metav1.Table, erro
 	return c.table.ConvertToTable(context.Background(), list, nil)
 }
 
-// Selectable lists the fields that may be selected by, beside name and
+// Selectable lists the fields that may be selected by, in addition to name and
 // namespace.
 func (v *Version) Selectable() ([]string, error) {
 	c, err := v.compiled()
@@ -243,8 +243,8 @@ func (v *Version) Fields(u *unstructured.Unstructured) (fields.Set, error) {
 	return set, err
 }
 
-// Manager merges what is applied to objects through a subresource, and keeps
-// track of who manages what.
+// Manager merges what is applied to objects through a subresource, and tracks the
+// managers of fields.
 func (v *Version) Manager(sub string) (*managedfields.FieldManager, error) {
 	if fm, ok := v.managers.Load(sub); ok {
 		return fm.(*managedfields.FieldManager), nil

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package defaulting fills what clients leave out of built-in kinds, as API
-// servers do. The code that those have for it belongs to the server: importing it
-// would bring all of that to whoever imports package simulated.
+// Package defaulting sets what clients omit from built-in kinds, as API servers do.
+// The code that those use belongs to the server: importing it would add all of that
+// to every importer of package simulated.
 package defaulting
 
 import (
@@ -57,7 +57,7 @@ func fill(obj map[string]any, path []string, value any) {
 	}
 }
 
-// templates are where a kind has what is asked of a Pod.
+// templates are the paths of the Pod specs in a kind.
 var templates = map[string][][]string{
 	"pods":                   {{"spec"}},
 	"podtemplates":           {{"template", "spec"}},
@@ -154,7 +154,7 @@ var conditional = map[string]func(map[string]any){
 	"clusterrolebindings.rbac.authorization.k8s.io": subjects,
 }
 
-// rolling makes room for what a rolling update goes by, which is the usual way.
+// rolling adds the parameters of a rolling update, which is the default strategy.
 func rolling(spec map[string]any, field string) {
 	s := object(spec[field])
 	if kind := s["type"]; kind != nil && kind != "" && kind != "RollingUpdate" || len(spec) == 0 {
@@ -209,7 +209,7 @@ func subjects(o map[string]any) {
 	}
 }
 
-// object is a field that is one; else one that nobody keeps.
+// object returns v if it is an object; else a new one, which is not stored.
 func object(v any) map[string]any {
 	if o, ok := v.(map[string]any); ok {
 		return o

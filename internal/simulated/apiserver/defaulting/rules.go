@@ -2,8 +2,8 @@
 
 package defaulting
 
-// rule fills one field. In its path, "[]" stands for each element of a list, and
-// "+" after a name makes what is not there; else nothing below it is filled.
+// rule fills one field. In its path, "[]" means each element of a list, and "+"
+// after a name creates what is missing; else nothing below it is filled.
 type rule struct {
 	path  string
 	value any
@@ -71,7 +71,7 @@ var webhooks = []rule{
 
 func join(a, b []rule) []rule { return append(a[:len(a):len(a)], b...) }
 
-// podSpec fills what is asked of a Pod, in a Pod or in a template.
+// podSpec fills a Pod spec, in a Pod or in a template.
 func podSpec(at string) (out []rule) {
 	add := func(at string, fields map[string]any) {
 		for path, value := range fields {

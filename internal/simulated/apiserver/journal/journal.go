@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal keeps the changes of a simulated cluster in a file, so that
-// the cluster is there again after the process was stopped, or killed. What was
-// added since the last Sync survives the process, not the host.
+// Package journal keeps the changes of a simulated cluster in a file, so that the
+// cluster is restored after the process was stopped, or killed. What was added
+// since the last Sync survives the process, not the host.
 //
-// The first line says how much of the file has been acknowledged: anything
-// less than that is damage, anything more was being written as the process
-// ended. Each further line is a record: the checksum of everything from the
-// first record to this one, and a JSON document.
+// The first line has how much of the file has been acknowledged: anything less than
+// that is damage, anything more was being written as the process ended. Each
+// further line is a record: the checksum of everything from the first record to
+// this one, and a JSON document.
 package journal
 
 import (
@@ -44,7 +44,7 @@ type File struct {
 	behind atomic.Bool
 }
 
-// kept is what the first line says.
+// kept is the content of the first line.
 type kept struct {
 	records int
 	bytes   int64 // of the records
@@ -213,7 +213,7 @@ func (f *File) Append(rec store.Record) error {
 	return nil
 }
 
-// write makes a file that can take the place of another one, if there is one.
+// write creates a file that can replace another one.
 func (f *File) write(name string, data []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -226,7 +226,7 @@ func (f *File) write(name string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// changed notes that there is something to sync.
+// changed records that there is something to sync.
 func (f *File) changed() {
 	if !f.behind.Swap(true) && f.follow != nil {
 		f.follow()
@@ -263,8 +263,8 @@ var table = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(before uint32, data []byte) uint32 { return crc32.Update(before, table, data) }
 
-// encode appends rec as one line, and gives the checksum up to it. The object
-// in it is JSON already, and is made one line by compacting it.
+// encode appends rec as one line, and returns the checksum up to it. The object in
+// it is JSON already, and is compacted to one line.
 func encode(to []byte, before uint32, rec store.Record) ([]byte, uint32, error) {
 	b, err := json.Marshal(rec)
 	if err != nil {

@@ -91,8 +91,8 @@ func written(t *testing.T) (content []byte, ends []int) {
 	return content, ends
 }
 
-// reload reads content, and reads it again if it was good: what was dropped
-// must not be there any more, and what comes after it is kept.
+// reload reads content, and reads it again if it was valid: what was dropped must
+// not be there any longer, and what follows it is kept.
 func reload(t *testing.T, content []byte) ([]store.Record, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "j")
@@ -156,8 +156,8 @@ func TestEveryLossOfWhatWasAcknowledgedIsTold(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves a record that nobody was told of, or a part
-// of one.
+// A process that is killed leaves a record that was not acknowledged to any client,
+// or a part of one.
 func TestWhatWasNotAcknowledgedIsDropped(t *testing.T) {
 	t.Parallel()
 	content, ends := written(t)

@@ -132,8 +132,8 @@ func aggregated(k *Kind) apidiscoveryv2.APIResourceDiscovery {
 	return r
 }
 
-// responseKind names what a resource answers with; its own group and version
-// are left out, but for kinds that are defined.
+// responseKind names the kind of a resource's responses; its own group and version
+// are omitted, except for kinds that are defined by a CustomResourceDefinition.
 func responseKind(k *Kind, gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
 	if k.Custom == nil && gvk.GroupVersion() == k.GroupVersion() {
 		return &metav1.GroupVersionKind{Kind: gvk.Kind}
@@ -141,7 +141,7 @@ func responseKind(k *Kind, gvk schema.GroupVersionKind) *metav1.GroupVersionKind
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-// allSubs lists every subresource of k with the kind it speaks, by name.
+// allSubs lists every subresource of k with its kind, by name.
 func allSubs(k *Kind) []Subresource {
 	subs := slices.Clone(k.Subs)
 	if k.Status {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kinds says which resources a simulated API server serves: their
-// names, scopes and subresources, and the discovery documents that follow
-// from them. Most are the same for every cluster; a Set adds those that one
-// cluster's CustomResourceDefinitions define.
+// Package kinds defines the resources that a simulated API server serves: their
+// names, scopes and subresources, and the discovery documents that follow from
+// them. Most are the same for every cluster; a Set adds those that one cluster's
+// CustomResourceDefinitions define.
 package kinds
 
 import (
@@ -50,15 +50,15 @@ type Kind struct {
 	stored   schema.GroupResource
 }
 
-// Subresource is served below an object, beside status and scale.
+// Subresource is served below an object, in addition to status and scale.
 type Subresource struct {
 	Name  string
 	GVK   schema.GroupVersionKind
 	Verbs []string
 }
 
-// versioned are the kinds, beside all that are defined, of which a replacement
-// must name the version that it replaces.
+// versioned are the kinds, in addition to all that are defined, of which a
+// replacement must name the version that it replaces.
 var versioned = []string{
 	"customresourcedefinitions", "apiservices", "leases", "poddisruptionbudgets", "runtimeclasses", "mutatingwebhookconfigurations", "validatingwebhookconfigurations",
 }

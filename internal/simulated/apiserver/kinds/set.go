@@ -14,7 +14,7 @@ import (
 
 // Set is what one cluster serves. It never changes.
 type Set struct {
-	every           *Set // what is served beside it; nil for that itself
+	every           *Set // what is served in addition; nil for that itself
 	all             []*Kind
 	byResource      map[schema.GroupVersionResource]*Kind
 	byGroupResource map[schema.GroupResource]*Kind
@@ -24,7 +24,7 @@ type Set struct {
 // Everywhere is what every cluster serves.
 func Everywhere() *Set { return everywhere }
 
-// NewSet returns what is served beside every, if that is not nil.
+// NewSet returns the set of all and of every, if that is not nil.
 func NewSet(all []*Kind, every *Set) *Set {
 	return &Set{
 		every: every, all: all,

@@ -26,7 +26,7 @@ const (
 		"and now may show up in the list."
 )
 
-// root is what the keys in the tokens of pages begin with.
+// root is the prefix of the keys in the tokens of pages.
 const root = "/"
 
 // keyAt orders entries as their pages go.
@@ -37,8 +37,8 @@ func keyAt(e *store.Entry) string {
 	return root + e.Key.Namespace + "/" + e.Key.Name
 }
 
-// Page lists what a client wants: all of it, or from where a token says, up to
-// a limit. All pages show the objects of one version.
+// Page lists what a client selects: all of it, or from the position in a token, up
+// to a limit. All pages show the objects of one version.
 func (sel Selection) Page(all *store.Store, o *internalversion.ListOptions) ([]*store.Entry, metav1.ListMeta, error) {
 	entries, version, from, err := sel.versioned(all, o)
 	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)}
@@ -68,8 +68,8 @@ func (sel Selection) Page(all *store.Store, o *internalversion.ListOptions) ([]*
 	return shown, meta, nil
 }
 
-// versioned lists the entries of the version that a client asks for, and tells
-// which it is, and the key of the first that the client does not know.
+// versioned lists the entries of the version that a client requests, and returns
+// that version, and the key of the first entry that the client does not have.
 func (sel Selection) versioned(all *store.Store, o *internalversion.ListOptions) (entries []*store.Entry, version uint64, from string, err error) {
 	resource := sel.kind.Stored()
 	if o.Continue != "" {
@@ -77,7 +77,7 @@ func (sel Selection) versioned(all *store.Store, o *internalversion.ListOptions)
 		if from, at, err = storage.DecodeContinue(o.Continue, root); err != nil {
 			return nil, 0, "", apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
 		}
-		if at <= 0 { // told to go on with what there is now
+		if at <= 0 { // the token continues with the current objects
 			entries, version = all.List(resource, sel.namespace)
 			return entries, version, from, nil
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listing says which objects of a resource a client wants, and shows
-// them in pages of one version.
+// Package listing selects the objects of a resource for a client, and returns them
+// in pages of one version.
 package listing
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// selectable lists the fields that may be selected by, beside name and
+// selectable lists the fields that may be selected by, in addition to name and
 // namespace.
 var selectable = map[string][]string{
 	"pods": {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
@@ -38,8 +38,8 @@ var selectable = map[string][]string{
 	"certificatesigningrequests": {"spec.signerName"},
 }
 
-// Selection is which objects of a resource, or of one namespace, a client
-// wants.
+// Selection is the objects of a resource, or of one namespace, that a client
+// selects.
 type Selection struct {
 	kind      *kinds.Kind
 	namespace string
@@ -87,8 +87,8 @@ func Select(k *kinds.Kind, namespace, name string, o *internalversion.ListOption
 	return sel, nil
 }
 
-// Matches reports whether an entry, of the right resource, is wanted. It is
-// safe to ask of nil.
+// Matches reports whether an entry, of the right resource, is selected. It accepts
+// nil.
 func (sel Selection) Matches(e *store.Entry) bool {
 	if e == nil || (sel.namespace != "" && e.Key.Namespace != sel.namespace) || !sel.labels.Matches(labels.Set(e.Labels)) {
 		return false
@@ -173,7 +173,7 @@ func fieldValue(content map[string]any, path string) string {
 	return fmt.Sprint(v)
 }
 
-// Latest lists the entries a client wants, and the version they are from.
+// Latest lists the entries that a client selects, and the version they are from.
 func (sel Selection) Latest(all *store.Store) ([]*store.Entry, uint64) {
 	entries, version := all.List(sel.kind.Stored(), sel.namespace)
 	return slices.DeleteFunc(entries, func(e *store.Entry) bool { return !sel.Matches(e) }), version

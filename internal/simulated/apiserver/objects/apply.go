@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// Apply merges what w.Manager wants into an object by server-side apply, and
-// creates the object if it is not there. created tells which.
+// Apply merges the intent of w.Manager into an object by server-side apply, and
+// creates the object if it does not exist. created reports whether it did.
 func (s *Store) Apply(k *kinds.Kind, namespace string, intent *unstructured.Unstructured, force bool, w Writing) (e *store.Entry, created bool, err error) {
 	for range attempts {
 		if s.raw.Get(keyOf(k, namespace, intent.GetName())) == nil && w.Sub == "" {

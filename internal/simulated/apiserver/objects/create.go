@@ -95,7 +95,7 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	return e, nil
 }
 
-// dryRun makes the entry that a write would have made.
+// dryRun returns the entry that a write would have created.
 func dryRun(k *kinds.Kind, key store.Key, u *unstructured.Unstructured, was *store.Entry) (*store.Entry, error) {
 	version := u.GetResourceVersion()
 	e, err := encode(k, u, 0)
@@ -229,8 +229,8 @@ func foldStringData(u *unstructured.Unstructured) {
 	delete(u.Object, "stringData")
 }
 
-// tolerate lets a Pod stay on a Node that is not ready for five minutes, unless
-// it says for how long itself.
+// tolerate adds the toleration with which a Pod stays on a Node that is not ready
+// for five minutes, unless it has its own.
 func tolerate(u *unstructured.Unstructured) {
 	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "tolerations")
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -278,8 +278,8 @@ func invalid(k *kinds.Kind, name string, errs ...*field.Error) error {
 
 var serviceKind = kinds.ByType(&corev1.Service{})
 
-// allocated gives a Service its address and ports before it is written, one after
-// another: two that are made at once see each other's. was is nil at creation.
+// allocated sets the address and ports of a Service before it is written, one after
+// another: two concurrent creations see each other's. was is nil at creation.
 func (s *Store) allocated(k *kinds.Kind, was, u *unstructured.Unstructured, write func() (*store.Entry, error)) (*store.Entry, error) {
 	if k == serviceKind {
 		s.allocating.Lock()

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// decoder reads JSON, YAML and protobuf, and tells unknown and repeated fields.
+// decoder reads JSON, YAML and protobuf, and reports unknown and repeated fields.
 var decoder = serializer.NewCodecFactory(kinds.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
 // untyped reads JSON and YAML of kinds without a Go type.
@@ -60,8 +60,8 @@ func Decode(gvk schema.GroupVersionKind, body []byte, validation string) (*unstr
 	return u, warnings, err
 }
 
-// unrecognized says that a body is not what it should be, in the words of an
-// API server.
+// unrecognized is the error for a body of a wrong kind, in the words of an API
+// server.
 func unrecognized(err error, got *schema.GroupVersionKind, want schema.GroupVersionKind, body []byte) error {
 	if got != nil && got.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind, err))
@@ -94,8 +94,8 @@ func checkKind(got, want schema.GroupVersionKind) error {
 		got.Kind, got.Version, want.Kind, got.GroupVersion(), want.GroupVersion()))
 }
 
-// tell makes what is wrong with the fields of an object an error, warnings or
-// nothing, as the client wants it.
+// tell returns the problems with the fields of an object as an error, as warnings
+// or not at all, as the client requests.
 func tell(gvk schema.GroupVersionKind, found []error, validation string) (warnings []string, err error) {
 	switch {
 	case len(found) == 0:
@@ -148,7 +148,7 @@ func Receive(k *kinds.Kind, body []byte, validation string) (*unstructured.Unstr
 	return u, warnings, err
 }
 
-// FromTyped makes an unstructured copy of an object of the client-go scheme.
+// FromTyped converts an object of the client-go scheme to an unstructured copy.
 func (s *Store) FromTyped(obj runtime.Object) (*unstructured.Unstructured, *kinds.Kind, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		k := s.Kinds().ByKind(u.GroupVersionKind())
@@ -189,8 +189,8 @@ func into(u *unstructured.Unstructured, obj runtime.Object) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
 }
 
-// DecodeOptions reads the options that a request carries in its body. Their
-// kind says nothing: clients send it with any group, or not at all.
+// DecodeOptions reads the options in the body of a request. Their kind has no
+// meaning: clients send it with any group, or not at all.
 func DecodeOptions(body []byte, o *metav1.DeleteOptions) error {
 	var err error
 	if body[0] == '{' {

@@ -11,9 +11,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// setDefaults fills what a client may leave out; was is nil at creation. A spec
-// that nobody changes stays as it was kept, by an earlier version maybe: filling
-// the template of a Deployment would roll it out anew.
+// setDefaults sets what a client may omit; was is nil at creation. A spec that no
+// write changes stays as it was kept, possibly by an earlier version: filling the
+// template of a Deployment would start a rollout.
 func setDefaults(k *kinds.Kind, was, u *unstructured.Unstructured) {
 	if k.Custom != nil {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// settle does what a definition, or the library for what is defined by one,
-// makes of a write; was is nil at creation.
+// settle prepares a definition for a write, or through the library an object of a
+// defined kind; was is nil at creation.
 func settle(k *kinds.Kind, was, next *unstructured.Unstructured, w Writing) error {
 	switch {
 	case w.Trusted:

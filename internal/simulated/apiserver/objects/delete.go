@@ -26,11 +26,11 @@ var namespaceKind = kinds.Everywhere().ByGroupResource(schemaNamespaces)
 // immortal are the namespaces that cannot be deleted.
 var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
-// Delete removes an object, or marks it as being deleted if it has finalizers
-// or, as a namespace or under foreground propagation, something left in it.
-// gone tells which. A simulated kubelet stops a Pod at once, so that its grace
-// period ends with the request, unless there is no kubelet any more that could
-// say that it has stopped.
+// Delete removes an object, or marks it as being deleted if it has finalizers or,
+// as a namespace or under foreground propagation, something left in it. gone
+// reports whether it was removed. A simulated kubelet stops a Pod immediately, so
+// that its grace period ends with the request, unless no kubelet is left that could
+// report that it has stopped.
 func (s *Store) Delete(k *kinds.Kind, namespace, name string, o metav1.DeleteOptions) (e *store.Entry, gone bool, err error) {
 	for range attempts {
 		e, gone, err = s.deleteOnce(k, namespace, name, o)
@@ -94,8 +94,8 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	return e, false, nil
 }
 
-// grace is how long a deletion waits for somebody to say that what the object
-// stands for has stopped: that of a Pod on a Node whose kubelet is silent.
+// grace is how long a deletion waits for a report that what the object represents
+// has stopped: that of a Pod on a Node whose kubelet is silent.
 func (s *Store) grace(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOptions) int64 {
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
 	if k != podKind || name == "" || o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0 {
@@ -114,7 +114,7 @@ func (s *Store) grace(k *kinds.Kind, u *unstructured.Unstructured, o metav1.Dele
 	return seconds
 }
 
-// mark says that an object is being deleted.
+// mark marks an object as being deleted.
 func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstructured, grace int64) (*store.Entry, error) {
 	if next.GetDeletionTimestamp() != nil && (next.GetDeletionGracePeriodSeconds() == nil || *next.GetDeletionGracePeriodSeconds() <= grace) {
 		return was, nil
@@ -153,8 +153,9 @@ func (s *Store) emptyNamespace(name string) {
 	}
 }
 
-// release deletes what an object owns, but for what has another owner that
-// stays: that only forgets this one. What an owner waits for waits for its own.
+// release deletes what an object owns, except for objects with another owner that
+// stays: those only lose this owner reference. What an owner waits for waits for
+// its own dependents.
 func (s *Store) release(owner *store.Entry) {
 	policy := metav1.DeletePropagationBackground
 	if u, err := Parse(owner); err == nil && slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) {
@@ -208,8 +209,8 @@ func (s *Store) remove(k *kinds.Kind, was *store.Entry, last *unstructured.Unstr
 	return e, nil
 }
 
-// finish takes the last step of a deletion that waited for other objects to
-// go, if they have gone.
+// finish does the last step of a deletion that waited for the deletion of other
+// objects, if they are deleted.
 func (s *Store) finish(e *store.Entry) {
 	e = s.raw.Get(e.Key)
 	if e == nil {
@@ -267,12 +268,12 @@ func (s *Store) dependents(owner *store.Entry) []*store.Entry {
 	return s.raw.Select(func(e *store.Entry) bool { return slices.Contains(e.Owners, owner.UID) })
 }
 
-// ownedByAnother reports whether e has an owner beside this one.
+// ownedByAnother reports whether e has another owner that exists.
 func (s *Store) ownedByAnother(e, owner *store.Entry) bool {
 	return len(s.raw.Select(func(o *store.Entry) bool { return o.UID != owner.UID && slices.Contains(e.Owners, o.UID) })) > 0
 }
 
-// orphan makes everything that an object owns forget it.
+// orphan removes the owner references to an object from everything that it owns.
 func (s *Store) orphan(owner *store.Entry) error {
 	for _, d := range s.dependents(owner) {
 		if err := s.disown(d, owner); err != nil {
@@ -282,7 +283,7 @@ func (s *Store) orphan(owner *store.Entry) error {
 	return nil
 }
 
-// disown makes an object forget an owner.
+// disown removes an owner reference from an object.
 func (s *Store) disown(d, owner *store.Entry) error {
 	k := s.Kinds().ByGroupResource(d.Key.Resource)
 	_, err := s.Update(k, d.Key.Namespace, d.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -329,9 +330,8 @@ func dropFinalizers(u *unstructured.Unstructured, names ...string) {
 	}
 }
 
-// propagation is what becomes of what an object owns: what the client asks
-// for, else what the finalizers say that somebody gave the object, else what
-// is usual for the kind.
+// propagation is what happens to what an object owns: what the client requests,
+// else what the finalizers of the object define, else the default of the kind.
 func propagation(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOptions) metav1.DeletionPropagation {
 	switch {
 	case o.PropagationPolicy != nil:
@@ -350,7 +350,7 @@ func propagation(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOpt
 	return metav1.DeletePropagationBackground
 }
 
-// blocking lists what an object owns and says that it has to go first.
+// blocking lists the objects owned by owner that must be deleted first.
 func (s *Store) blocking(owner *store.Entry) []*store.Entry {
 	return slices.DeleteFunc(s.dependents(owner), func(e *store.Entry) bool {
 		u, err := Parse(e)
@@ -360,8 +360,8 @@ func (s *Store) blocking(owner *store.Entry) []*store.Entry {
 	})
 }
 
-// collect deletes an object whose owners all are gone, or never were. One in
-// another namespace is none.
+// collect deletes an object whose owners all are deleted, or never existed. One in
+// another namespace does not count.
 func (s *Store) collect(e *store.Entry) {
 	if len(e.Owners) == 0 {
 		return
@@ -374,7 +374,7 @@ func (s *Store) collect(e *store.Entry) {
 	}
 }
 
-// remain says in the status of a namespace what it waits for.
+// remain sets in the status of a namespace what it waits for.
 func (s *Store) remain(ns *store.Entry, left []*store.Entry) {
 	resources, finalizers := map[string]int{}, map[string]int{}
 	for _, e := range left {

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 )
 
-// yard is a store, and what is said of it in words.
+// yard is a store, with names for its objects.
 type yard struct {
 	*testing.T
 	store *objects.Store
@@ -32,7 +32,7 @@ func newYard(t *testing.T) yard {
 	return yard{t, s}
 }
 
-// add makes a ConfigMap that others own.
+// add creates a ConfigMap that others own.
 func (y yard) add(name string, block bool, owners ...*corev1.ConfigMap) *corev1.ConfigMap {
 	y.Helper()
 	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}

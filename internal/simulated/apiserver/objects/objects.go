@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objects gives the entries of a store the meaning that an API server
-// gives its objects: identity, generations, subresources, finalizers, owners,
-// namespaces, and who manages which field. Errors are those of an API server.
+// Package objects implements the semantics of API objects on the entries of a
+// store: identity, generations, subresources, finalizers, owners, namespaces, and
+// field management. Errors are those of an API server.
 package objects
 
 import (
@@ -43,9 +43,9 @@ type Store struct {
 	emptying   sync.Map   // names of namespaces whose contents are being deleted now
 }
 
-// Writing says on whose behalf a write is done, and how.
+// Writing defines for which manager a write is done, and how.
 type Writing struct {
-	Manager string // who gets to manage the fields; nobody if empty
+	Manager string // the manager of the written fields; none if empty
 	Sub     string // the subresource written through
 	Trusted bool   // the simulation itself: spec and status are written together
 	DryRun  bool   // do everything but keep it
@@ -54,8 +54,8 @@ type Writing struct {
 	Check func(was, next *unstructured.Unstructured) error
 }
 
-// Open returns the store kept in the journal, or a new one with what every
-// cluster is born with.
+// Open returns the store kept in the journal, or a new one with the default objects
+// of every cluster.
 func Open(o Options) (*Store, error) {
 	raw, err := store.Open(o.Journal, born.Entries(), parse)
 	if err != nil {
@@ -87,7 +87,7 @@ func keyOf(k *kinds.Kind, namespace, name string) store.Key {
 	return store.Key{Resource: k.Stored(), Namespace: namespace, Name: name}
 }
 
-// parse makes an entry of a record of the journal.
+// parse converts a record of the journal to an entry.
 func parse(r store.Record) (*store.Entry, error) {
 	var head struct {
 		Metadata struct {

@@ -44,7 +44,7 @@ func (s *Store) Evict(namespace, name string, o metav1.DeleteOptions) error {
 			return err
 		}
 	}
-	if len(o.DryRun) == 0 && len(pod.Finalizers) > 0 { // others are gone before they could show it
+	if len(o.DryRun) == 0 && len(pod.Finalizers) > 0 { // others are deleted before they could show it
 		if err := Modify(s, &pod, func(p *corev1.Pod) error {
 			target := corev1.PodCondition{
 				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
@@ -114,7 +114,7 @@ func (s *Store) checkBudget(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) er
 	return refusal
 }
 
-// Disruptions tells how many Pods of a budget are healthy, how many of them it
+// Disruptions returns how many Pods of a budget are healthy, how many of them it
 // needs, and how many there should be.
 func (s *Store) Disruptions(b *policyv1.PodDisruptionBudget) (healthy, needed, expected int, err error) {
 	if healthy, expected, err = s.count(b); err == nil {
@@ -123,8 +123,8 @@ func (s *Store) Disruptions(b *policyv1.PodDisruptionBudget) (healthy, needed, e
 	return healthy, needed, expected, err
 }
 
-// count tells how many Pods of a budget are healthy, and how many there should
-// be: as many as their controllers want, or as there are.
+// count returns how many Pods of a budget are healthy, and how many there should
+// be: as many as their controllers desire, or as exist.
 func (s *Store) count(b *policyv1.PodDisruptionBudget) (healthy, expected int, err error) {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Store) replicasOf(uid types.UID) (int, bool) {
 	return 0, false
 }
 
-// needs is how many healthy Pods a budget asks for.
+// needs is how many healthy Pods a budget requires.
 func needs(b *policyv1.PodDisruptionBudget, expected int) (int, error) {
 	switch {
 	case b.Spec.MaxUnavailable != nil:
@@ -212,7 +212,7 @@ func (s *Store) Bind(namespace string, b *corev1.Binding) error {
 	})
 }
 
-// keepAllButContainers undoes what a write may not do that adds ephemeral
+// keepAllButContainers reverts what a write must not change that adds ephemeral
 // containers to a Pod, or resizes its containers.
 func keepAllButContainers(sub string, latest, next *unstructured.Unstructured) {
 	wanted := next.DeepCopy()

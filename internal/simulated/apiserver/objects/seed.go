@@ -15,8 +15,8 @@ import (
 
 var schemaNamespaces = schema.GroupResource{Resource: "namespaces"}
 
-// seed creates what an API server and the controllers beside it see to that
-// it is there, at every start, besides the roles of package born.
+// seed creates the objects that an API server and its controllers ensure at every
+// start, in addition to the roles of package born.
 func (s *Store) seed() error {
 	var born []Object
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
@@ -34,7 +34,7 @@ func (s *Store) seed() error {
 	return nil
 }
 
-// Furnish gives a namespace what every namespace has.
+// Furnish creates the objects that every namespace has.
 func (s *Store) Furnish(namespace string) {
 	if s.raw.Get(store.Key{Resource: schema.GroupResource{Resource: "serviceaccounts"}, Namespace: namespace, Name: "default"}) != nil {
 		return

@@ -19,8 +19,7 @@ import (
 
 var definitionKind = kinds.ByType(&apiextensionsv1.CustomResourceDefinition{})
 
-// served remembers what a cluster serves, until one of its definitions
-// changes.
+// served caches what a cluster serves, until one of its definitions changes.
 type served struct{ latest atomic.Pointer[servedAt] }
 
 type servedAt struct {
@@ -29,7 +28,7 @@ type servedAt struct {
 	read    map[*store.Entry]kinds.Defined
 }
 
-// Kinds says what the cluster serves.
+// Kinds returns what the cluster serves.
 func (s *Store) Kinds() *kinds.Set {
 	version := s.raw.VersionOf(definitionKind.Stored())
 	was := s.served.latest.Load()
@@ -109,7 +108,7 @@ func fits(k *kinds.Kind, e *store.Entry) bool {
 	return k.GroupVersionKind == k.StoredAs
 }
 
-// encode makes an entry of u, an object of kind k, at a version.
+// encode creates an entry from u, an object of kind k, at a version.
 func encode(k *kinds.Kind, u *unstructured.Unstructured, version uint64) (*store.Entry, error) {
 	u.SetResourceVersion(strconv.FormatUint(version, 10))
 	raw, err := storedForm(k, u)

@@ -15,10 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// What follows is for the simulation of machines, which acts as kubelets,
-// kubeadm and the controllers of a control plane do. Its writes are spec and
-// status at once, and it manages no fields. Clients see each of them as they
-// see those of others.
+// The following is for the simulation of machines, which acts as kubelets, kubeadm
+// and the controllers of a control plane do. It writes spec and status together,
+// and manages no fields. Clients see each write as they see those of others.
 
 // Object is a typed object of the client-go scheme, or an unstructured one.
 type Object interface {
@@ -52,7 +51,7 @@ func (s *Store) Add(obj Object) error {
 	return decodeInto(k, e, obj)
 }
 
-// Save stores obj as it is, spec and status. It is a Conflict if obj carries
+// Save stores obj unchanged, spec and status. It returns a Conflict if obj carries
 // another resourceVersion than the latest.
 func (s *Store) Save(obj Object) error {
 	u, k, err := s.FromTyped(obj)
@@ -68,8 +67,8 @@ func (s *Store) Save(obj Object) error {
 	return decodeInto(k, e, obj)
 }
 
-// Modify loads the object that obj names, lets change work on it, and saves
-// it; again, if another writer was faster.
+// Modify loads the object that obj names, applies change to it, and saves it;
+// again, if another writer was faster.
 func Modify[T Object](s *Store, obj T, change func(T) error) error {
 	k, err := s.kindOf(obj)
 	if err != nil {
@@ -92,7 +91,7 @@ func Modify[T Object](s *Store, obj T, change func(T) error) error {
 	return decodeInto(k, e, obj)
 }
 
-// Ensure creates obj, or makes the one that is there like it.
+// Ensure creates obj, or updates the existing one to match it.
 func (s *Store) Ensure(obj Object) error {
 	k, err := s.kindOf(obj)
 	if err != nil {

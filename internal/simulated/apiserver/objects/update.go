@@ -17,18 +17,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// attempts bounds how often a change that names no version is made again on a
-// newer one. Each failure means that another writer got through.
+// attempts bounds how often a change that names no version is retried on a newer
+// one. Each failure means that another writer succeeded.
 const attempts = 20
 
-// Change makes a new version of an object from its latest one. It is called
-// again on a newer version if another writer was faster; the object it is
-// given is its own. If what it returns names another resourceVersion than it
-// was given, that is a conflict.
+// Change creates a new version of an object from its latest one. It is called again
+// on a newer version if another writer was faster; it may change the object that it
+// gets. If its result names another resourceVersion than the object had, that is a
+// conflict.
 type Change func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error)
 
-// Update stores what change makes of an object. Nothing is stored if that is
-// what was there before.
+// Update stores the result of change. Nothing is stored if the object is unchanged.
 func (s *Store) Update(k *kinds.Kind, namespace, name string, w Writing, change Change) (*store.Entry, error) {
 	for range attempts {
 		e, err := s.updateOnce(k, namespace, name, w, change)
@@ -63,8 +62,8 @@ func (s *Store) updateOnce(k *kinds.Kind, namespace, name string, w Writing, cha
 	return s.replace(k, was, latest, next, w)
 }
 
-// replace stores a prepared object over the entry it was made from. It is
-// store.ErrConflict if that is no longer the latest.
+// replace stores a prepared object over the entry from which it was created. It
+// returns store.ErrConflict if that is no longer the latest.
 func (s *Store) replace(k *kinds.Kind, was *store.Entry, latest, next *unstructured.Unstructured, w Writing) (*store.Entry, error) {
 	next.SetResourceVersion(latest.GetResourceVersion())
 	if !w.DryRun && next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && !kept(k, next) {
@@ -95,7 +94,7 @@ func (s *Store) replace(k *kinds.Kind, was *store.Entry, latest, next *unstructu
 	return e, nil
 }
 
-// prepareUpdate settles what a writer may not change, and what follows from
+// prepareUpdate resets what a writer must not change, and sets what follows from
 // what it did change.
 func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstructured, w Writing) error {
 	name := latest.GetName()
@@ -160,9 +159,8 @@ func keepIdentity(latest, next *unstructured.Unstructured) {
 	}
 }
 
-// keepAllButStatus undoes what a write of the status may not do. Labels and
-// the like may be written along with the status of core objects, as kubelets
-// do.
+// keepAllButStatus reverts what a write of the status must not change. Labels and
+// the like may be written along with the status of core objects, as kubelets do.
 func keepAllButStatus(k *kinds.Kind, latest, next *unstructured.Unstructured) {
 	managed := next.GetManagedFields()
 	for name := range next.Object {

@@ -17,7 +17,7 @@ import (
 	specvalidation "github.com/capstan-dev/capstan/internal/simulated/apiserver/validation"
 )
 
-// immutable lists the fields that may not change, by resource. A field that is
+// immutable lists the fields that must not change, by resource. A field that is
 // empty may still be set if it is a Node's.
 var immutable = map[string][][]string{
 	"secrets":                {{"type"}},
@@ -31,8 +31,9 @@ var immutable = map[string][][]string{
 	"persistentvolumeclaims": {{"spec", "storageClassName"}},
 }
 
-// validate asks the writer's own check, and checks what the simulation's users can get wrong and would notice;
-// was is nil at creation. Types and unknown fields were checked by decoding.
+// validate calls the writer's own check, and checks the mistakes that users of the
+// simulation can make and would notice; was is nil at creation. Types and unknown
+// fields were checked by decoding.
 func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error {
 	if w.Check != nil {
 		if err := w.Check(was, u); err != nil {
@@ -120,7 +121,7 @@ func validateData(k *kinds.Kind, u *unstructured.Unstructured) (errs field.Error
 }
 
 func validateNew(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorList) {
-	if k.Custom != nil { // its schema says it
+	if k.Custom != nil { // its schema defines it
 		return nil
 	}
 	require := func(path ...string) {

@@ -9,9 +9,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// remembered is how many documents of clusters with definitions are kept, for all
+// remembered is how many documents of clusters with definitions are cached, for all
 // clusters of the process. Together with all that Kubernetes has one may be of
-// several megabytes: too much for each cluster to have its own.
+// several megabytes: too much for a copy in each cluster.
 const remembered = 8
 
 // subject is what a document describes.
@@ -20,7 +20,7 @@ type subject struct {
 	what   string
 }
 
-// recent are the documents that were made last.
+// recent are the documents that were built last.
 type recent struct {
 	mu        sync.Mutex // guards all below
 	documents map[subject]func() (*Document, error)
@@ -29,8 +29,8 @@ type recent struct {
 
 var latest = recent{documents: map[subject]func() (*Document, error){}}
 
-// get gives a document, which is made once for all who ask for it at the same time
-// or soon after.
+// get returns a document, which is built once for all requests at the same time or
+// soon after.
 func (r *recent) get(of subject, make func() (*Document, error)) (*Document, error) {
 	r.mu.Lock()
 	made := r.documents[of]

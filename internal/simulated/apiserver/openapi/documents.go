@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// Document is an OpenAPI v3 document and the tag that tells its version.
+// Document is an OpenAPI v3 document and the tag that identifies its version.
 type Document struct {
 	JSON []byte
 	Tag  string
@@ -126,8 +126,8 @@ func describe(gv schema.GroupVersion) (doc, error) {
 	}, nil
 }
 
-// operation describes one method, with the parameters that clients look for
-// before they use them.
+// operation describes one method, with the parameters that clients check before
+// they use them.
 func operation(k *kinds.Kind, method string, ref doc) doc {
 	var names []string
 	switch method {

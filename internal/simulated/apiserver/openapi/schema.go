@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi describes the served kinds as OpenAPI documents, made of
-// their Go types: enough for kubectl to validate, apply and explain. Documents
-// are made when first asked for, and shared by all clusters.
+// Package openapi describes the served kinds as OpenAPI documents, built from their
+// Go types: enough for kubectl to validate, apply and explain. Documents are built
+// at the first request, and shared by all clusters.
 package openapi
 
 import (
@@ -54,8 +54,8 @@ func (s schemas) of(t reflect.Type) doc {
 	return doc{"type": "string"}
 }
 
-// structure describes a struct: by what it says of itself, or by its fields
-// under a name of their own.
+// structure describes a struct: by the description that it declares, or by its
+// fields under a separate name.
 func (s schemas) structure(t reflect.Type) doc {
 	zero := reflect.New(t).Elem().Interface()
 	if f, ok := zero.(formatted); ok && len(f.OpenAPISchemaType()) > 0 {
@@ -127,8 +127,8 @@ func (s schemas) collect(t reflect.Type, docs map[string]string, properties doc,
 	}
 }
 
-// with adds to a description what its place says of it. Beside a reference
-// nothing may stand, so that becomes a part.
+// with adds to a description what its place adds. A reference must have no sibling,
+// so it becomes a part.
 func with(p, extra doc) doc {
 	if len(extra) == 0 {
 		return p

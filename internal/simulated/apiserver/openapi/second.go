@@ -78,7 +78,7 @@ var everything = sync.OnceValues(func() ([]byte, error) {
 	})
 })
 
-// second makes of a part of a v3 document one of a v2 document.
+// second converts a part of a v3 document to one of a v2 document.
 func second(v any) any {
 	switch v := v.(type) {
 	case doc:
@@ -102,7 +102,7 @@ func secondObject(v doc) doc {
 	for key, value := range v {
 		out[key] = second(value)
 	}
-	if parts, ok := out["allOf"].([]any); ok && len(parts) == 1 { // what a reference says of itself beside it
+	if parts, ok := out["allOf"].([]any); ok && len(parts) == 1 { // a reference with siblings
 		delete(out, "allOf")
 		maps.Copy(out, parts[0].(doc))
 	}

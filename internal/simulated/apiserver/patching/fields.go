@@ -36,9 +36,9 @@ func Track(k *kinds.Kind, sub string, latest, next *unstructured.Unstructured, m
 	return asUnstructured(fm.UpdateNoErrors(latest.DeepCopy(), next, manager))
 }
 
-// Apply merges what manager wants into latest, which is nil if there is
-// nothing yet. The error is a Conflict when another manager has a field
-// otherwise, unless force takes it over.
+// Apply merges the intent of manager into latest, which is nil if the object does
+// not exist yet. The error is a Conflict when another manager has set a field to
+// another value, unless force takes it over.
 func Apply(k *kinds.Kind, sub string, latest, intent *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	fm, err := managers.get(k, sub)
 	if err != nil {
@@ -62,8 +62,8 @@ func asUnstructured(obj runtime.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// blank is what an object is compared with that is new: one of the kind in
-// which nothing is set, so that nobody manages what is always there.
+// blank is the object with which a new one is compared: one of the kind in which
+// nothing is set, so that fields that are always there have no manager.
 func blank(k *kinds.Kind) *unstructured.Unstructured {
 	return zero(k.GroupVersionKind)
 }
@@ -103,7 +103,7 @@ var converters = map[string]func() managedfields.TypeConverter{
 	}),
 }
 
-// described makes a converter of the OpenAPI models that a library brings.
+// described creates a converter from the OpenAPI models of a library.
 func described(definitions common.GetOpenAPIDefinitions, gvk schema.GroupVersionKind) managedfields.TypeConverter {
 	models := map[string]*spec.Schema{}
 	for name, d := range definitions(func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }) {
@@ -148,8 +148,8 @@ func (m *fieldManagers) get(k *kinds.Kind, sub string) (*managedfields.FieldMana
 	return fm, nil
 }
 
-// ignored says which fields an apply through sub does not touch, whatever it
-// says about them.
+// ignored returns the fields that an apply through sub does not change, even if it
+// contains them.
 func ignored(k *kinds.Kind, sub string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var path fieldpath.Path
 	switch {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package patching changes objects by the four kinds of patch that an API
-// server knows, and keeps track of who manages which of their fields.
+// Package patching changes objects by the four kinds of patch that an API server
+// supports, and tracks the managers of their fields.
 package patching
 
 import (
@@ -54,7 +54,7 @@ func Patch(k *kinds.Kind, latest *unstructured.Unstructured, form types.PatchTyp
 	return next, nil
 }
 
-// badPatch says what is wrong with a patch: that it is no JSON, or else err.
+// badPatch returns what is wrong with a patch: that it is no JSON, or else err.
 func badPatch(patch []byte, err error) error {
 	var v map[string]any
 	if broken := json.Unmarshal(patch, &v); broken != nil {

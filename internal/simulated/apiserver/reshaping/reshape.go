@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reshaping makes objects of one kind those of another that they are
-// also served as.
+// Package reshaping converts objects between the kinds as which they are served.
 package reshaping
 
 import (
@@ -13,7 +12,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// To makes u an object of another kind that is kept as the same.
+// To converts u to an object of another kind that is stored as the same.
 func To(u *unstructured.Unstructured, to schema.GroupVersionKind) error {
 	from := u.GroupVersionKind()
 	u.SetGroupVersionKind(to)
@@ -28,8 +27,7 @@ func To(u *unstructured.Unstructured, to schema.GroupVersionKind) error {
 	return nil
 }
 
-// renamed says where the fields of an Event lie, in the core group and in its
-// own.
+// renamed are the paths of an Event's fields in the core group and in its own.
 var renamed = [][2]string{
 	{"involvedObject", "regarding"},
 	{"message", "note"},
@@ -68,8 +66,8 @@ func isCPU(metric any) bool {
 	return name == "cpu" && ok
 }
 
-// oneMetric makes an autoscaler one of the first version, which knows the load
-// of processors alone.
+// oneMetric converts an autoscaler to the first version, which has only the load of
+// processors.
 func oneMetric(u *unstructured.Unstructured) error {
 	metrics, _, _ := unstructured.NestedSlice(u.Object, "spec", "metrics")
 	if i := slices.IndexFunc(metrics, isCPU); i >= 0 {

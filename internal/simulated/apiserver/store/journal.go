@@ -18,8 +18,8 @@ type Journal interface {
 	Size() int64
 }
 
-// Record is one change in a journal: a version of an object, or that it is
-// gone if Object is empty. A record without a name only carries a version.
+// Record is one change in a journal: a version of an object, or its deletion if
+// Object is empty. A record without a name only carries a version.
 type Record struct {
 	Version   uint64          `json:"version"`
 	Resource  string          `json:"resource,omitempty"` // deployments.apps

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The log is for watchers that are a little behind, not for history: it is
-// small so that thousands of idle clusters cost little. Whoever asks for more
-// is told to list again.
+// The log is for watchers that are a little behind, not for history: it is small so
+// that thousands of idle clusters cost little. A client that requests older events
+// must list again.
 const (
 	maxEvents     = 1024
 	maxEventBytes = 256 << 10

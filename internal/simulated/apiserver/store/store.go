@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps the objects of one simulated cluster: their latest
-// versions as JSON, a bounded log of what changed, and a journal from which
-// both versions and objects come back after a restart.
+// Package store keeps the objects of one simulated cluster: their latest versions
+// as JSON, a bounded log of what changed, and a journal from which both versions
+// and objects are restored after a restart.
 //
-// It knows nothing of what objects mean. An entry is immutable; a writer names
-// the entry it started from and loses if that is no longer the latest.
+// It does not interpret objects. An entry is immutable; a writer names the entry it
+// started from and loses if that is no longer the latest.
 package store
 
 import (
@@ -43,7 +43,7 @@ type Entry struct {
 	Labels  map[string]string
 	Owners  []types.UID // those that own it, for garbage collection
 	Raw     []byte      // the whole object as JSON, its resourceVersion included
-	Form    any         // what Raw was made to fit; nil after a restart
+	Form    any         // what Raw was decoded to fit; nil after a restart
 	Born    bool        // all clusters have it alike: it is in no journal
 }
 
@@ -65,9 +65,9 @@ type table struct {
 	changed chan struct{} // closed and replaced at every change
 }
 
-// Open returns a store with what the journal holds, and with what every cluster
-// is born with as far as nothing else has its name. A nil journal keeps everything
-// in memory alone.
+// Open returns a store with what the journal holds, and with the default objects of
+// every cluster whose names are still free. A nil journal keeps everything in
+// memory only.
 func Open(journal Journal, born []*Entry, parse func(Record) (*Entry, error)) (*Store, error) {
 	s := &Store{journal: journal, tables: map[schema.GroupResource]*table{}, version: 1}
 	if journal != nil {
@@ -110,7 +110,7 @@ func (s *Store) load(parse func(Record) (*Entry, error)) error {
 	})
 }
 
-// size is what the journal has to hold of it.
+// size is the size of the entry in the journal.
 func (e *Entry) size() int {
 	if e.Born {
 		return 0
@@ -173,7 +173,7 @@ func byKey(a, b *Entry) int {
 	return cmp.Compare(a.Key.Name, b.Key.Name)
 }
 
-// ListAt is List as it was at a version. It is ErrTooOld if the log no longer
+// ListAt is List at an earlier version. It returns ErrTooOld if the log no longer
 // reaches back to it.
 func (s *Store) ListAt(resource schema.GroupResource, namespace string, version uint64) ([]*Entry, error) {
 	s.mu.RLock()
@@ -210,9 +210,9 @@ func (s *Store) Select(keep func(*Entry) bool) []*Entry {
 	return entries
 }
 
-// Observe has f called with the key of whatever changes from now on, by the
-// writer and after the change: f may use the store. There is one observer; nil
-// takes it away.
+// Observe calls f with the key of each object that changes from now on, in the
+// goroutine of the writer and after the change: f may use the store. There is one
+// observer; nil removes it.
 func (s *Store) Observe(f func(Key)) {
 	if f == nil {
 		s.observe.Store(nil)
@@ -227,9 +227,9 @@ func (s *Store) tell(key Key) {
 	}
 }
 
-// Put makes what encode returns the latest version of key. was is the entry
-// the writer started from, nil to create. encode is told the new version, and
-// must not call the store.
+// Put stores what encode returns as the latest version of key. was is the entry the
+// writer started from, nil to create. encode gets the new version, and must not
+// call the store.
 func (s *Store) Put(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
 	e, err := s.put(key, was, encode)
 	if err == nil {
@@ -297,8 +297,8 @@ func (s *Store) take(key Key, was *Entry, encode func(version uint64) (*Entry, e
 }
 
 // Since returns the events of a resource after version, and a channel that is
-// closed when there is another. reached is the version up to which the caller
-// then knows everything.
+// closed when there is another. reached is the version up to which the caller then
+// has everything.
 func (s *Store) Since(resource schema.GroupResource, version uint64) (events []Event, reached uint64, changed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

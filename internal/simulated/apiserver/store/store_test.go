@@ -18,7 +18,7 @@ var nodes = schema.GroupResource{Resource: "nodes"}
 
 func key(name string) store.Key { return store.Key{Resource: nodes, Namespace: "ns", Name: name} }
 
-// body makes an entry that holds text.
+// body creates an entry that holds text.
 func body(text string) func(uint64) (*store.Entry, error) {
 	return func(uint64) (*store.Entry, error) { return &store.Entry{Raw: []byte(`"` + text + `"`)}, nil }
 }

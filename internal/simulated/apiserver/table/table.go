@@ -21,7 +21,7 @@ type column struct {
 	cell func(o object) any
 }
 
-// object is what a cell is made of.
+// object is the input of a cell.
 type object struct {
 	content map[string]any
 	now     time.Time
@@ -141,7 +141,7 @@ func (o object) since(path ...string) string {
 	return duration.HumanDuration(o.now.Sub(at))
 }
 
-// at makes a column of a string at a path; none is what is shown without it.
+// at creates a column of a string at a path; none is what is shown without it.
 func at(title, none string, path ...string) column {
 	return column{name: title, cell: func(o object) any {
 		if v := o.text(path...); v != "" {
@@ -151,12 +151,12 @@ func at(title, none string, path ...string) column {
 	}}
 }
 
-// count makes a column of a number at a path.
+// count creates a column of a number at a path.
 func count(title string, path ...string) column {
 	return column{name: title, cell: func(o object) any { return o.number(path...) }}
 }
 
-// wide makes a column that is shown with -o wide only.
+// wide marks a column that is shown with -o wide only.
 func wide(c column) column {
 	c.wide = true
 	return c

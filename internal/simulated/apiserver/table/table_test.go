@@ -82,7 +82,7 @@ func kindOf(t *testing.T, resource string) *kinds.Kind {
 	return nil
 }
 
-// integers makes of the numbers of YAML those that decoded objects have.
+// integers converts the numbers of YAML to those of decoded objects.
 func integers(v any) any {
 	switch v := v.(type) {
 	case float64:

@@ -95,7 +95,7 @@ func budget(s *policyv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList
 	return errs
 }
 
-// workload checks a selector and the template that it has to match.
+// workload checks a selector and the template that it must match.
 func workload(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	errs := template(t, at.Child("template"))
 	if s == nil {

@@ -23,16 +23,16 @@ type Cron struct {
 	Now  time.Time
 }
 
-// CronPlan is what is to be done now.
+// CronPlan is the result of Plan.
 type CronPlan struct {
 	Create *batchv1.Job
 	Delete []*batchv1.Job
 	Status batchv1.CronJobStatus
-	Again  time.Time // when to look again though nothing changed
+	Again  time.Time // when to reconcile again even if nothing changed
 }
 
-// Plan decides whether it is time for another Job. An error is a schedule that
-// nobody can read.
+// Plan decides whether it is time for another Job. It returns an error if the
+// schedule is invalid.
 func (c Cron) Plan() (CronPlan, error) {
 	p := CronPlan{Status: batchv1.CronJobStatus{LastScheduleTime: c.Job.Status.LastScheduleTime, LastSuccessfulTime: c.Job.Status.LastSuccessfulTime}}
 	var active, succeeded, failed []*batchv1.Job
@@ -72,8 +72,8 @@ func (c Cron) Plan() (CronPlan, error) {
 	return p, nil
 }
 
-// due is the last time that has come and for which there was no Job; zero if
-// there is none. What was missed before it is missed.
+// due is the last scheduled time that has passed and for which no Job was created;
+// zero if there is none. Earlier missed times are skipped.
 func (c Cron) due(times cron.Schedule) (due time.Time) {
 	since := c.Job.CreationTimestamp.Time
 	if last := c.Job.Status.LastScheduleTime; last != nil {

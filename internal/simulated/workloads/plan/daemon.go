@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Daemons is a DaemonSet with what there is of it.
+// Daemons is a DaemonSet with its objects.
 type Daemons struct {
 	Set   *appsv1.DaemonSet
 	Nodes []Node
@@ -22,12 +22,12 @@ type Daemons struct {
 	Now   time.Time
 }
 
-// DaemonPlan is what is to be done now.
+// DaemonPlan is the result of Plan.
 type DaemonPlan struct {
 	Create []*corev1.Pod
 	Delete []Pod
 	Status appsv1.DaemonSetStatus
-	Again  time.Time // when to look again though nothing changed
+	Again  time.Time // when to reconcile again even if nothing changed
 }
 
 // place is one Node of a DaemonSet.
@@ -36,7 +36,7 @@ type place struct {
 	old, now *Pod // of an earlier template, and of this one
 }
 
-// Plan decides which Pods come and go.
+// Plan decides which Pods are created and deleted.
 func (d Daemons) Plan() DaemonPlan {
 	sample := d.pod("")
 	sample.Spec.Affinity = d.Set.Spec.Template.Spec.Affinity
@@ -83,7 +83,8 @@ func (d Daemons) Plan() DaemonPlan {
 	return plan
 }
 
-// sort tells the Pods of a Node apart. What has ended, or is there twice, goes.
+// sort separates the Pods of a Node. Those that have ended, and duplicates, are
+// extra.
 func (d Daemons) sort(node string, here []*Pod) (at place, extra []Pod) {
 	at.node = node
 	for _, p := range here {
@@ -186,7 +187,7 @@ func (d Daemons) pod(node string) *corev1.Pod {
 	return p
 }
 
-// pin lets a Pod be on one Node only.
+// pin restricts a Pod to one Node.
 func pin(spec *corev1.PodSpec, node string) {
 	a := spec.Affinity
 	if a == nil {

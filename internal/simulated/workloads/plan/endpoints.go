@@ -19,7 +19,7 @@ const perSlice = 100
 
 const managedBy = "endpointslice-controller.k8s.io"
 
-// EndpointsManagedBy is the label by which the controller of Endpoints knows
+// EndpointsManagedBy is the label by which the controller of Endpoints recognizes
 // its own.
 const EndpointsManagedBy = "endpoints.kubernetes.io/managed-by"
 

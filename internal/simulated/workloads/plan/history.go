@@ -26,15 +26,15 @@ type History struct {
 	Limit     int32
 }
 
-// HistoryPlan is what is to be done. Current is that of the template, and is
-// written if Write says so: it is new, or was not the latest.
+// HistoryPlan is the result of Plan. Current is the revision of the template, and
+// must be written if Write is true: it is new, or was not the latest.
 type HistoryPlan struct {
 	Current *appsv1.ControllerRevision
 	Write   bool
 	Delete  []*appsv1.ControllerRevision
 }
 
-// Plan finds the revision of the template, and those that nobody needs.
+// Plan finds the revision of the template, and those that are no longer needed.
 func (h History) Plan() HistoryPlan {
 	data := h.data()
 	all := slices.Clone(h.Revisions)
@@ -83,8 +83,7 @@ func (h History) revision(data []byte, number int64) *appsv1.ControllerRevision 
 	}
 }
 
-// data is the patch that brings a template back, as kubectl rollout undo sends
-// it.
+// data is the patch that restores a template, as kubectl rollout undo sends it.
 func (h History) data() []byte {
 	raw, err := json.Marshal(h.Template)
 	var template map[string]any

@@ -20,20 +20,20 @@ const (
 	lastBackoff  = 10 * time.Minute
 )
 
-// Work is a Job with what there is of it.
+// Work is a Job with its objects.
 type Work struct {
 	Job  *batchv1.Job
 	Pods []Pod
 	Now  time.Time
 }
 
-// WorkPlan is what is to be done now.
+// WorkPlan is the result of Plan.
 type WorkPlan struct {
 	Create  []*corev1.Pod
 	Delete  []Pod
-	Expired bool // it has been there for long enough after its end
+	Expired bool // its TTL after it finished has passed
 	Status  batchv1.JobStatus
-	Again   time.Time // when to look again though nothing changed
+	Again   time.Time // when to reconcile again even if nothing changed
 }
 
 // tally are the Pods of a Job by how they fare.
@@ -120,7 +120,7 @@ func (w Work) Plan() WorkPlan {
 	return p
 }
 
-// ended is when the Job came to an end; zero if it has not.
+// ended is when the Job ended; zero if it has not.
 func (w Work) ended() time.Time {
 	for _, c := range w.Job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -160,7 +160,7 @@ func (w Work) finish(p *WorkPlan, t tally) bool {
 	return true
 }
 
-// fill makes as many Pods as may run side by side, some time after the last
+// fill creates as many Pods as may run in parallel, some time after the last
 // failure.
 func (w Work) fill(p *WorkPlan, t tally) {
 	spec := w.Job.Spec

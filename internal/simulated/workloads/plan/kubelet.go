@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Sync makes the status of a Pod what the kubelet of its Node says of it now,
-// or the node controller where none lives. ip gives the Pod an address of its
-// own. It tells when there is more to say by time alone.
+// Sync sets the status of a Pod as the kubelet of its Node reports it now, or as
+// the node controller does where no kubelet runs. ip returns a separate address for
+// the Pod. Sync returns when time alone will change the status again.
 func Sync(p *corev1.Pod, n Node, now time.Time, ip func() string) (again time.Time) {
 	s := &p.Status
 	if s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed {
@@ -80,10 +80,10 @@ func Stop(p *corev1.Pod, now time.Time) bool {
 	return true
 }
 
-// ending says with what the containers of a Pod end. Those that are restarted
-// always end only if they are to fail.
+// ending reports the exit code of a Pod's containers. Containers that are always
+// restarted end only if they fail.
 func ending(p *corev1.Pod) (code int32, ends bool) {
-	n, _ := strconv.ParseInt(p.Annotations[ExitCodeAnnotation], 10, 32) // what is no number is none
+	n, _ := strconv.ParseInt(p.Annotations[ExitCodeAnnotation], 10, 32) // what is no number counts as zero
 	return int32(n), p.Spec.RestartPolicy != corev1.RestartPolicyAlways || n != 0
 }
 
@@ -92,8 +92,8 @@ func seconds(text string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// containers makes the states of containers those of a Pod that runs, or of
-// one whose containers crash.
+// containers sets the states of containers to those of a running Pod, or of one
+// whose containers crash.
 func containers(p *corev1.Pod, crash bool, now time.Time) {
 	s := &p.Status
 	if len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].Ready != crash {

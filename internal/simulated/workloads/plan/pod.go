@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what the controllers, the scheduler and the kubelets of
-// a simulated cluster do: values in, values out. Nothing in it waits, asks the
-// time or writes.
+// Package plan decides what the controllers, the scheduler and the kubelets of a
+// simulated cluster do: values in, values out. Nothing in it waits, reads a clock
+// or writes.
 package plan
 
 import (
@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Annotations of Pods by which users say how a simulated container ends.
+// Annotations of Pods with which users define how a simulated container ends.
 const (
 	// RunSecondsAnnotation is how long the containers of a Pod run that is not
-	// restarted always. They end at once without it.
+	// always restarted. They end immediately without it.
 	RunSecondsAnnotation = "simulated.capstan.dev/run-seconds"
 	// ExitCodeAnnotation is what they end with; 0 without it. With another
 	// than 0, containers that are restarted are in a crash loop.
@@ -47,8 +47,8 @@ type Pod struct {
 	Target    string // the one Node that it may be on, of a Pod of a DaemonSet
 }
 
-// Resources are what a Pod asks for, or a Node has: CPU in thousandths, memory
-// in bytes, and Pods.
+// Resources are what a Pod requests, or a Node has: CPU in thousandths, memory in
+// bytes, and Pods.
 type Resources struct{ CPU, Memory, Pods int64 }
 
 // Plus adds o n times.
@@ -175,8 +175,8 @@ func Sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// Replicas says how many Pods a set has to create, or which it deletes, in
-// order: those that are worth least go first.
+// Replicas returns how many Pods a set must create, or which it deletes, in order:
+// the least valuable first.
 func Replicas(want int32, pods []Pod) (create int, remove []Pod) {
 	var active []Pod
 	for _, p := range pods {

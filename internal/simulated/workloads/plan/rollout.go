@@ -29,22 +29,22 @@ const (
 	maximumAnnotation  = "deployment.kubernetes.io/max-replicas"
 )
 
-// Rollout is a Deployment with what there is of it.
+// Rollout is a Deployment with its objects.
 type Rollout struct {
 	Deployment *appsv1.Deployment
 	Sets       []*appsv1.ReplicaSet // that it controls, and that are not being deleted
-	Running    int                  // Pods of sets with another template, until they are gone
+	Running    int                  // Pods of sets with another template, until they are deleted
 	Now        time.Time
 }
 
-// RolloutPlan is what is to be done now. Sets are whole and as they should be.
+// RolloutPlan is the result of Plan. Sets are complete and as they should be.
 type RolloutPlan struct {
 	Create   *appsv1.ReplicaSet
 	Update   []*appsv1.ReplicaSet
 	Delete   []*appsv1.ReplicaSet
 	Revision string // of the Deployment; empty if it stays as it is
 	Status   appsv1.DeploymentStatus
-	Again    time.Time // when to look again though nothing changed
+	Again    time.Time // when to reconcile again even if nothing changed
 }
 
 // Plan decides the next step of a rollout.
@@ -105,9 +105,9 @@ func (r Rollout) Plan() RolloutPlan {
 	return p
 }
 
-// Newest is the oldest of the sets that have the Deployment's template, or else the one
-// that was made from it: a template that was stored without defaults differs from that
-// of its set, and one set more would be made each time.
+// Newest is the oldest of the sets that have the Deployment's template, or else the
+// set that was created from it: a template that was stored without defaults differs
+// from that of its set, and another set would be created each time.
 func Newest(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	for _, s := range sets {
 		t := s.Spec.Template.DeepCopy()
@@ -153,8 +153,8 @@ func (r Rollout) set() *appsv1.ReplicaSet {
 	}
 }
 
-// Hash names a template, as a suffix of names and a value of labels. Collisions
-// tells apart those that would have the same.
+// Hash returns the hash of a template, for suffixes of names and label values.
+// Collisions distinguishes templates with the same hash.
 func Hash(template *corev1.PodTemplateSpec, collisions int32) string {
 	h := fnv.New32a()
 	raw, err := json.Marshal(template)
@@ -168,7 +168,7 @@ func Hash(template *corev1.PodTemplateSpec, collisions int32) string {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
-// number is the revision of the set that is wanted: above all others.
+// number is the revision of the desired set: above all others.
 func number(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) string {
 	most := int64(0)
 	for _, s := range old {
@@ -216,14 +216,14 @@ func wanted(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// surge is how many Pods there may be beyond what is wanted.
+// surge is how many Pods may exist beyond the desired number.
 func surge(d *appsv1.Deployment) int32 {
 	n, _ := bounds(d)
 	return n
 }
 
-// bounds are how many Pods a rollout may have too many, and too few. Not both
-// are zero, or it could not begin.
+// bounds are how many Pods a rollout may have too many, and too few. Not both are
+// zero, or it could not start.
 func bounds(d *appsv1.Deployment) (surge, unavailable int32) {
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return 0, 0
@@ -252,7 +252,7 @@ func Share(v *intstr.IntOrString, unset intstr.IntOrString, of int32, up bool) i
 	return int32(max(0, n))
 }
 
-// recreate ends all old Pods before it begins with new ones.
+// recreate ends all old Pods before it starts new ones.
 func (r Rollout) recreate(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	idle := r.Running == 0
 	for _, s := range old {
@@ -264,7 +264,7 @@ func (r Rollout) recreate(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) 
 	}
 }
 
-// roll adds new Pods and takes old ones away as far as the bounds let it.
+// roll adds new Pods and removes old ones as far as the bounds allow it.
 func (r Rollout) roll(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	want := wanted(r.Deployment)
 	surge, unavailable := bounds(r.Deployment)
@@ -282,7 +282,8 @@ func (r Rollout) roll(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 		current.Spec.Replicas = new(have + more)
 	}
 	least := want - unavailable
-	// What is not available may go at once; what is goes as far as enough stay.
+	// Unavailable Pods may be deleted immediately; available ones only as far as
+	// enough remain.
 	spare := total - least - max(0, *current.Spec.Replicas-current.Status.AvailableReplicas)
 	for _, s := range old {
 		n := max(0, min(*s.Spec.Replicas-s.Status.AvailableReplicas, spare))
@@ -295,7 +296,7 @@ func (r Rollout) roll(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	}
 }
 
-// spread follows a change of what is wanted while nothing is rolled out: the
+// spread applies a change of the desired number while nothing is rolled out: the
 // largest set takes it, and others if that does not suffice.
 func spread(all []*appsv1.ReplicaSet, want int32) {
 	total := int32(0)

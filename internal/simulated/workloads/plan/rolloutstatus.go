@@ -66,8 +66,8 @@ func (r Rollout) status(current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) (a
 	return s, again
 }
 
-// progress is the condition Progressing; nil for a Deployment without a
-// deadline. It tells when the deadline will have passed.
+// progress is the condition Progressing; nil for a Deployment without a deadline.
+// It also returns when the deadline will have passed.
 func (r Rollout) progress(current *appsv1.ReplicaSet, s appsv1.DeploymentStatus) (*appsv1.DeploymentCondition, time.Time) {
 	d := r.Deployment
 	if d.Spec.ProgressDeadlineSeconds == nil {

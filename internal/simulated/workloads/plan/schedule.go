@@ -23,7 +23,7 @@ type Node struct {
 	Labels        map[string]string
 	Taints        []corev1.Taint
 	Unschedulable bool
-	Ready         corev1.ConditionStatus // empty if nobody ever said
+	Ready         corev1.ConditionStatus // empty if it was never reported
 	Leaving       bool
 	Address       string
 	PodCIDR       string
@@ -53,8 +53,8 @@ func NodeOf(n *corev1.Node) Node {
 	return out
 }
 
-// Lives reports whether a kubelet speaks for the Node: it says that it is
-// ready, or that it is not.
+// Lives reports whether a kubelet runs on the Node: it reports that it is ready, or
+// that it is not.
 func (n Node) Lives() bool {
 	return n.Ready == corev1.ConditionTrue || n.Ready == corev1.ConditionFalse
 }
@@ -138,20 +138,20 @@ type Place struct {
 	Own  int // Pods there that have the same controller as the one to place
 }
 
-// Needs is what a Pod asks of a Node, worked out once for all Nodes.
+// Needs is what a Pod requires of a Node, computed once for all Nodes.
 type Needs struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
 	resources   Resources
 }
 
-// NeedsOf works out what a Pod asks of its Node.
+// NeedsOf computes what a Pod requires of its Node.
 func NeedsOf(p *corev1.Pod) Needs {
 	return Needs{nodeaffinity.GetRequiredNodeAffinity(p), p.Spec.Tolerations, asked(&p.Spec)}
 }
 
-// Match reports whether the Pod's selector and required affinity let it be on
-// the Node.
+// Match reports whether the Pod's selector and required affinity allow it on the
+// Node.
 func (n Needs) Match(node Node) bool {
 	ok, err := n.affinity.Match(node.object())
 	return ok && err == nil
@@ -179,8 +179,8 @@ func tolerated(tolerations []corev1.Toleration, t *corev1.Taint) bool {
 // cordoned; it need not be there for the Node to be.
 var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-// refuses says why a Pod cannot be on a Node now, in the words of the
-// scheduler; empty if it can.
+// refuses returns why a Pod cannot be on a Node now, in the words of the scheduler;
+// empty if it can.
 func (n Needs) refuses(at Place) string {
 	if at.Unschedulable && !tolerated(n.tolerations, &unschedulable) {
 		return "node(s) were unschedulable"
@@ -203,11 +203,10 @@ func (n Needs) refuses(at Place) string {
 	return ""
 }
 
-// Choose picks the Node of a Pod: of those that can take it the one with the
-// fewest Pods of the same controller, then with the fewest Pods. Else it says
-// why there is none, in the words of the scheduler. It does not look at
-// affinity between Pods, at what is only preferred, at topology spread, ports
-// of the host, volumes and priorities.
+// Choose picks the Node of a Pod: of those that can run it the one with the fewest
+// Pods of the same controller, then with the fewest Pods. Else it returns why there
+// is none, in the words of the scheduler. It ignores affinity between Pods,
+// preferences, topology spread, ports of the host, volumes and priorities.
 func Choose(needs Needs, places []Place) (node, message string) {
 	var best *Place
 	why := map[string]int{}

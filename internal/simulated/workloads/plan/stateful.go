@@ -15,22 +15,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Stateful is a StatefulSet with what there is of it.
+// Stateful is a StatefulSet with its objects.
 type Stateful struct {
 	Set    *appsv1.StatefulSet
 	Pods   []Pod
 	Update string                  // the name of the revision of its template
-	Old    *corev1.PodTemplateSpec // that of status.currentRevision; nil if nobody has it any more
+	Old    *corev1.PodTemplateSpec // that of status.currentRevision; nil if its revision no longer exists
 	Now    time.Time
 }
 
-// StatefulPlan is what is to be done now.
+// StatefulPlan is the result of Plan.
 type StatefulPlan struct {
 	Create []*corev1.Pod
-	Claims []*corev1.PersistentVolumeClaim // of those Pods; some may be there
+	Claims []*corev1.PersistentVolumeClaim // of those Pods; some may exist
 	Delete []Pod
 	Status appsv1.StatefulSetStatus
-	Again  time.Time // when to look again though nothing changed
+	Again  time.Time // when to reconcile again even if nothing changed
 }
 
 // Ordinal is the number at the end of a Pod's name; -1 if it is none of the
@@ -55,8 +55,8 @@ func (s Stateful) bounds() (first, end int) {
 	return first, first + int(replicas)
 }
 
-// Plan decides which Pods come and go: one after another, each once the one
-// before it is available, unless the set wants them in parallel.
+// Plan decides which Pods are created and deleted: one after another, each once the
+// previous one is available, unless the set manages them in parallel.
 func (s Stateful) Plan() StatefulPlan {
 	p := StatefulPlan{Status: s.status()}
 	count := Count(s.Pods, s.Set.Spec.MinReadySeconds, s.Now)
@@ -82,8 +82,8 @@ func (s Stateful) available(p Pod) bool {
 	return ok && !p.Leaving
 }
 
-// scale makes the Pods that are missing, and deletes those beyond. It tells
-// whether the set is complete.
+// scale creates the missing Pods, and deletes those beyond. It reports whether the
+// set is complete.
 func (s Stateful) scale(p *StatefulPlan) bool {
 	first, end := s.bounds()
 	by, parallel, whole := s.by(), s.Set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement, true
@@ -121,8 +121,8 @@ func (s Stateful) scale(p *StatefulPlan) bool {
 	return whole
 }
 
-// replace deletes the last Pod of another revision, if all after it are of the
-// new one and available. The next look makes it anew.
+// replace deletes the last Pod of another revision, if all after it are of the new
+// one and available. The next reconcile creates it again.
 func (s Stateful) replace(p *StatefulPlan) {
 	if s.Set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		return
@@ -146,8 +146,8 @@ func (s Stateful) partition() int {
 	return first
 }
 
-// make makes a Pod. One below the partition is of the revision that the set
-// had before.
+// make creates a Pod. One below the partition is of the revision that the set had
+// before.
 func (s Stateful) make(p *StatefulPlan, n int) {
 	t, revision := &s.Set.Spec.Template, s.Update
 	if was := s.Set.Status.CurrentRevision; s.Old != nil && was != "" && n < s.partition() {

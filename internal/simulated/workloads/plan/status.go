@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// SetStatus is what a ReplicaSet reports of its Pods, and when that changes by
-// time alone. failed is why the last Pod could not be made or deleted.
+// SetStatus is what a ReplicaSet reports of its Pods, and when that changes by time
+// alone. failed is why the last Pod could not be created or deleted.
 func SetStatus(s *appsv1.ReplicaSet, pods []Pod, failed error, now time.Time) (appsv1.ReplicaSetStatus, time.Time) {
 	n := Count(pods, s.Spec.MinReadySeconds, now)
 	out := appsv1.ReplicaSetStatus{

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Provisioner is that of the classes whose volumes are made here. No other makes
-// any: who has another one waits for it, as without its driver.
+// Provisioner is that of the classes whose volumes are created here. Claims of
+// other classes stay pending, as without their driver.
 const Provisioner = "simulated.capstan.dev/volumes"
 
 const (
@@ -82,7 +82,7 @@ func fits(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, v 
 		(claim.Spec.VolumeName == "" || claim.Spec.VolumeName == v.Name) && v.Spec.Capacity.Storage().Cmp(*claim.Spec.Resources.Requests.Storage()) >= 0
 }
 
-// NewVolume is one that is made for a claim; nil if nobody makes any of its class.
+// NewVolume creates a volume for a claim; nil if its class is not provisioned here.
 func NewVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *corev1.PersistentVolume {
 	if class == nil || class.Provisioner != Provisioner || claim.Spec.VolumeName != "" || claim.Spec.Selector != nil {
 		return nil
