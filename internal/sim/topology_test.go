@@ -98,7 +98,7 @@ func (s *story) createIn(namespace, doc string) {
 	}
 }
 
-// topology writes the result of a class for a Cluster: the Cluster's condition, its
+// topologyOf writes the result of a class for a Cluster: the Cluster's condition, its
 // parts by name, with the source of each.
 func topologyOf(t *testing.T, w *story) {
 	t.Helper()
