@@ -101,7 +101,7 @@ func deleted(s *Status) { s.ControlPlane.DeletionTimestamp = new(metav1.NewTime(
 
 func unchecked(s *Status) { s.Certificates = kubeadmcontrolplane.Certificates{} }
 
-// told lets something have been told before.
+// told sets a condition that was reported before.
 func told(c clusterv1.Condition) func(*Status) {
 	return func(s *Status) {
 		s.ControlPlane.Status.Deprecated = &controlplanev1.KubeadmControlPlaneDeprecatedStatus{V1Beta1: &controlplanev1.KubeadmControlPlaneV1Beta1DeprecatedStatus{
@@ -178,7 +178,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// certain lets the newer condition tell of certificates already.
+// certain sets the newer condition for certificates.
 func certain(s *Status) {
 	conditions.Set(s.ControlPlane, now, conditions.New(controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionTrue, "Available", ""))
 }
