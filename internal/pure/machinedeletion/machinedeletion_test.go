@@ -23,7 +23,7 @@ var now = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 // since is the mark that a step begins now.
 const since = "(since 2026-03-02T08:00:00Z)"
 
-// facts are those of a Machine with everything: hooks aside, its Node is to be
+// facts are those of a Machine with all objects and no hooks, whose Node must be
 // drained.
 func facts(change ...func(*Facts)) Facts {
 	f := Facts{
