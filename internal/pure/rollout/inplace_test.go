@@ -179,7 +179,7 @@ func TestMachinesAreHandedOver(t *testing.T) {
 	}
 }
 
-// madeAgain writes a plan down and makes it once more.
+// madeAgain encodes a record and replays it.
 func madeAgain(t *testing.T, made questions.Record[Facts, Question, Answer, Result]) {
 	t.Helper()
 	text, err := json.Marshal(struct {

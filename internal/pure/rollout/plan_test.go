@@ -457,8 +457,8 @@ func disabled(s Set) Set {
 	return s
 }
 
-// TestWhatV1beta1CannotSayIsNotWritten has a MachineSet as upstream's 1.10 stored
-// it for a MachineDeployment with nothing but defaults.
+// TestWhatV1beta1CannotSayIsNotWritten has a MachineSet as upstream's 1.10 stored it for
+// a MachineDeployment with only defaults.
 func TestWhatV1beta1CannotSayIsNotWritten(t *testing.T) {
 	t.Parallel()
 	md := deployment(1)
