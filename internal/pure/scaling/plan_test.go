@@ -56,8 +56,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanComesInBatches shows that a plan is never so long that its end is
-// carried out although nobody wants it any more, nor made twice.
+// TestPlanComesInBatches shows that a plan is never so long that its end is executed
+// although it is no longer desired, nor created twice.
 func TestPlanComesInBatches(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -120,9 +120,9 @@ func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	}
 }
 
-// TestStory lets the real planner run an in-memory world to rest, and compares
-// the story it tells with a golden file that a reviewer can read. Between
-// rounds new Machines become healthy and deleted ones go.
+// TestStory runs the planner on simulated Machines until steady state, and compares the
+// story with a golden file that a reviewer can read. Between rounds new Machines become
+// healthy and deleted ones disappear.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	var story strings.Builder
