@@ -12,9 +12,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
-// busy is a world whose class has thirty patches and forty variables, as classes of
-// providers have them: half of the patches are on if a variable says so, values
-// come from variables and templates, and most change several kinds of templates.
+// busy is an environment whose class has thirty patches and forty variables, as classes
+// of providers do: half of the patches are enabled by a variable, values are from
+// variables and templates, and most patches change several kinds of templates.
 func busy(b *testing.B) *world {
 	b.Helper()
 	w := load(b, "class.yaml")

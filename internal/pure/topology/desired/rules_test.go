@@ -77,15 +77,15 @@ func group0(w *world) *clusterv1.MachineDeploymentTopology {
 	return &w.cluster.Spec.Topology.Workers.MachineDeployments[1]
 }
 
-// TestRules holds each rule of what is wanted of the objects, beside what the
-// golden file shows of a class that sets everything.
+// TestRules checks each rule of the desired objects, in addition to the golden file of a
+// class that sets everything.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	none := func(*world) {}
 	held := []any{map[string]any{
 		"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "0000-demo", "controller": true, "blockOwnerDeletion": true,
 	}}
-	bare := func(w *world) { // neither class nor topology says anything but what it must
+	bare := func(w *world) { // class and topology have only required fields
 		w.class.Spec.Patches = nil
 		cp := &w.class.Spec.ControlPlane
 		*cp = clusterv1.ControlPlaneClass{TemplateRef: cp.TemplateRef, MachineInfrastructure: cp.MachineInfrastructure}
@@ -246,7 +246,7 @@ func TestTheClusterRefersToWhatIsThereOrToBeMade(t *testing.T) {
 	if check := d.ControlPlane.HealthCheck; check.GetName() != "elder" {
 		t.Errorf("the health check is named %s", check.GetName())
 	}
-	// Nothing is referred to that nobody makes.
+	// Objects that are not created are not referred to.
 	w = load(t, "class.yaml")
 	delete(w.templates, "FarmClusterTemplate/farm")
 	if d = w.compute(t); d.InfrastructureRef.IsDefined() || !d.ControlPlaneRef.IsDefined() {

@@ -73,7 +73,7 @@ func (s *server) intend(o *unstructured.Unstructured) *intent.Intent {
 	return in
 }
 
-// apply brings an object to what is wanted, if that changes something.
+// apply applies the desired state of an object, if that changes anything.
 func (s *server) apply(o *unstructured.Unstructured) *unstructured.Unstructured {
 	s.Helper()
 	key, in := o.GetKind()+"/"+o.GetName(), s.intend(o)
@@ -93,9 +93,9 @@ func (s *server) apply(o *unstructured.Unstructured) *unstructured.Unstructured 
 	return s.live[key].DeepCopy()
 }
 
-// TestAServerKeepsWhatIsWanted takes a Cluster of our own kinds through its life on
-// the server's own code: what is written is accepted, comes to rest at once, and
-// what waits changes in nothing that it waits for.
+// TestAServerKeepsWhatIsWanted takes a Cluster of Capstan's own kinds through its
+// lifecycle on the server's own code: writes are accepted, steady state follows
+// immediately, and waiting parts do not change in the fields that wait.
 func TestAServerKeepsWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	w := load(t, "local.yaml")

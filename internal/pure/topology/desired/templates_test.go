@@ -59,7 +59,7 @@ func TestATemplateIsReplacedWhenItsSpecChanges(t *testing.T) {
 	named("a variable changed that another group has its own value for", true)
 	group0(w).Variables.Overrides[0].Value.Raw = []byte(`"east"`)
 	named("a variable changed", false)
-	// What somebody changed in the template that is in use is put back.
+	// A manual change of the template in use is reverted.
 	used := w.current.Deployments["md-0"].Hosts
 	if err := unstructured.SetNestedField(used.Object, int64(1), "spec", "template", "spec", "cores"); err != nil {
 		t.Fatal(err)

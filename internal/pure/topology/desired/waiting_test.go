@@ -52,8 +52,8 @@ func change(w *world) {
 	mp.Replicas, mp.MinReadySeconds, mp.Metadata.Labels = new(int32(5)), new(int32(77)), map[string]string{"changed": "1"}
 }
 
-// kept tells what is wrong with a world in which everything has changed, and
-// machines are to be as they were before.
+// kept reports errors in an environment in which everything has changed, and machines
+// must be unchanged.
 func kept(t *testing.T, before, after desired.Desired) {
 	t.Helper()
 	if after.ControlPlane.Hosts != nil || deployment(t, after, "md-0").Bootstrap != nil || deployment(t, after, "md-0").Hosts != nil || after.Pools[0].Bootstrap != nil || after.Pools[0].Hosts != nil {
@@ -204,7 +204,7 @@ func TestAGroupThatIsNotToBeMadeYetIsNotThere(t *testing.T) {
 	}
 }
 
-// extension answers as it is told.
+// extension returns configured answers.
 type extension struct {
 	generate func(patches.Question) (*hooksv1.GeneratePatchesResponse, error)
 	validate func(patches.Validation) error
@@ -259,7 +259,7 @@ func TestAnExtensionThatIsDownHoldsOnlyWhatItMakes(t *testing.T) {
 		t.Errorf("errors %s", got)
 	}
 	kept(t, before, after)
-	// Nothing is made of which nobody knows what it is to be.
+	// No object is created whose desired state is not known.
 	w.current = desired.Current{}
 	if d := w.compute(t); len(d.Objects()) > 0 {
 		t.Errorf("made are %v", d.Objects())

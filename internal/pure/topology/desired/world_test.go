@@ -133,8 +133,8 @@ func (w *world) apply(current *unstructured.Unstructured) (*unstructured.Unstruc
 	return w.applied[current.GetKind()+"/"+current.GetName()].DeepCopy(), nil
 }
 
-// write makes the world as it is when all is written, with something that others
-// add, and returns what was desired.
+// write simulates that all objects are written, with fields that other controllers add,
+// and returns the desired state.
 func (w *world) write(t testing.TB) desired.Desired {
 	t.Helper()
 	d := w.compute(t)
