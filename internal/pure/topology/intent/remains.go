@@ -100,7 +100,7 @@ type Remainder struct {
 	By   string // its other owner: manager and operation
 }
 
-// Remains lists, sorted, the fields released by the apply of a verdict that stay in the
+// Remains lists, sorted, the fields released by the apply for v that stay in the
 // live object because other managers own them. A field of a struct is owned by the owner
 // of anything below it; an item of a list or map only by the owner of the item itself. A
 // field that is restored by its default is not included.
