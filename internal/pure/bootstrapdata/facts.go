@@ -40,8 +40,8 @@ type Cluster struct {
 	ControlPlane bool `json:"controlPlane,omitempty"`
 }
 
-// Machine is the Machine that the data is for, or the MachinePool, whose many
-// machines share it.
+// Machine is the Machine that the data is for, or the MachinePool whose machines share
+// it.
 type Machine struct {
 	Kind           string `json:"kind"`
 	Namespace      string `json:"namespace"`
@@ -75,7 +75,7 @@ const (
 	Token              Kind = "Token"              // how long the token lasts
 	DoExtend           Kind = "DoExtend"           // extend the token
 	DoFindCertificates Kind = "DoFindCertificates" // find the certificates and, with Generate, create those that are missing
-	DoPrepare          Kind = "DoPrepare"          // read what the spec refers to; with Init render it, which may fail
+	DoPrepare          Kind = "DoPrepare"          // read the objects that the spec refers to; with Init render it, which may fail
 	DoTakeLock         Kind = "DoTakeLock"         // unless it is there
 	Holder             Kind = "Holder"             // whether the Machine named Name exists
 	DoReplaceLock      Kind = "DoReplaceLock"      // the Machine that held it was deleted

@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Role is what a reference is for.
+// Role is the purpose of a reference.
 type Role string
 
 // The roles of the kinds that a provider installs.

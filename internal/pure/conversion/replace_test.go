@@ -62,8 +62,8 @@ func timeoutsOfV1beta1(s *bootstrapv1.KubeadmConfigSpec) {
 	s.JoinConfiguration.Timeouts = bootstrapv1.Timeouts{ControlPlaneComponentHealthCheckSeconds: health, TLSBootstrapSeconds: tls}
 }
 
-// onceEach gives arguments names of their own: of several with one name v1beta1 has
-// the last.
+// onceEach gives arguments unique names: of several with one name v1beta1 retains the
+// last.
 func onceEach(s *bootstrapv1.KubeadmConfigSpec) {
 	for _, args := range argLists(s) {
 		for i := range args {

@@ -55,7 +55,7 @@ func TestJudgeMachine(t *testing.T) {
 	}
 	tests := map[string]struct {
 		answer  hooksv1.CanUpdateMachineResponse
-		version string // that is wanted
+		version string // the desired version
 		why     string
 		err     string
 	}{

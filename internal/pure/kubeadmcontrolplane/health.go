@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
-// controlPlaneRole is the label and the taint that kubeadm gives to the Nodes
-// of a control plane.
+// controlPlaneRole is the label and the taint that kubeadm sets on the Nodes of a
+// control plane.
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
 
 // components are the static Pods of a machine and their conditions.

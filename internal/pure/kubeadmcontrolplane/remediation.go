@@ -249,9 +249,9 @@ func componentsRemain(f Facts, r *Remediation) {
 	}
 }
 
-// componentsRemainWithout reports whether, without one of the machines, another would
-// be left that can serve the API: one whose components are all healthy. etcd
-// has rules of its own.
+// componentsRemainWithout reports whether, without one of the machines, another one
+// remains that can serve the API: one whose components are all healthy. etcd has its own
+// rules.
 func componentsRemainWithout(machines []*Machine, leaving *Machine) bool {
 	return slices.ContainsFunc(machines, func(m *Machine) bool {
 		return m != leaving && m.Node() != "" && len(Unhealthy(m, false)) == 0

@@ -74,7 +74,7 @@ func (o Order) data() string { return o.at + ".bootstrap.dataSecretName of " + o
 // Wait is the reason of a condition, and its message; zero for no wait.
 type Wait struct{ Reason, Message string }
 
-// BeforeStart is what a machine waits for before it is started.
+// BeforeStart is what a machine waits for before its start.
 func BeforeStart(cluster *clusterv1.Cluster, order Order) Wait {
 	initialized := cluster.Status.Initialization
 	switch {

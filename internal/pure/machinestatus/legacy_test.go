@@ -146,7 +146,7 @@ func TestReportLegacy(t *testing.T) {
 	}
 }
 
-// TestNodeHealthyForOldClients goes through what is known of a Node.
+// TestNodeHealthyForOldClients goes through the observed states of a Node.
 func TestNodeHealthyForOldClients(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Facts){

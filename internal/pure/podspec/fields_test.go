@@ -108,7 +108,7 @@ var fates = map[reflect.Type]struct {
 	},
 }
 
-// fieldsOf are the names of a type's fields, and of those that it takes in.
+// fieldsOf are the names of a type's fields, including embedded ones.
 func fieldsOf(of reflect.Type) (names []string) {
 	for i := range of.NumField() {
 		f := of.Field(i)

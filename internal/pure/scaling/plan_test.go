@@ -189,7 +189,8 @@ func texts(acts []Action) (out []string) {
 	return out
 }
 
-// machines makes each Machine a minute younger than the one before it.
+// machines sets the creation time of each Machine a minute after that of the previous
+// one.
 func machines(ms ...*clusterv1.Machine) []*clusterv1.Machine {
 	for i, m := range ms {
 		m.CreationTimestamp = metav1.NewTime(time.Unix(0, 0).Add(time.Duration(i) * time.Minute))

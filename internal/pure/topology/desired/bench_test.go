@@ -56,8 +56,7 @@ definitions:
 	return w
 }
 
-// BenchmarkThirtyPatches is what a Cluster costs each time that it is computed, and
-// a class once.
+// BenchmarkThirtyPatches measures one computation of a Cluster, and one of a class.
 func BenchmarkThirtyPatches(b *testing.B) {
 	w := busy(b)
 	b.Run("a class", func(b *testing.B) {

@@ -28,7 +28,7 @@ func deployment(t testing.TB, d desired.Desired, name string) desired.GroupPart 
 	return desired.GroupPart{}
 }
 
-// at is what an object has at a path, whose parts are separated by blanks.
+// at returns the value in an object at a path, whose parts are separated by blanks.
 func at(t testing.TB, u *unstructured.Unstructured, path string) any {
 	t.Helper()
 	if u == nil {
@@ -217,7 +217,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// errs is what is wrong with the parts.
+// errs are the errors of the parts.
 func errs(d desired.Desired) []string {
 	if err := d.Problem(); err != nil {
 		return strings.Split(err.Error(), "\n")
@@ -235,7 +235,7 @@ func TestTheClusterRefersToWhatIsThereOrToBeMade(t *testing.T) {
 	if diff := cmp.Diff(want, []clusterv1.ContractVersionedObjectReference{d.InfrastructureRef, d.ControlPlaneRef}); diff != "" {
 		t.Errorf("new (-want +got):\n%s", diff)
 	}
-	// What the Cluster refers to keeps its name, also if it has yet to be made.
+	// A referenced object keeps its name, even if it is not created yet.
 	want[0].Name, want[1].Name = "older", "elder"
 	w.cluster.Spec.InfrastructureRef, w.cluster.Spec.ControlPlaneRef = want[0], want[1]
 	d = w.compute(t)

@@ -19,7 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// server stores what is applied as an API server does, by the schemas of our kinds.
+// server stores applied objects as an API server does, with the schemas of Capstan's
+// kinds.
 type server struct {
 	testing.TB
 	local   *differ.Local

@@ -54,8 +54,8 @@ func whole(spec string) string {
 	return `{"apiVersion":"g/v1","kind":"Thing","metadata":{"name":"n"},"spec":` + spec + `}`
 }
 
-// live is an object with an entry of ours for some fields of its spec, and
-// maybe entries of others.
+// live is an object with an entry of the manager for some fields of its spec, and
+// optional entries of others.
 func live(spec, fields string, others ...string) string {
 	entry := `{"manager":%q,"operation":%q,"apiVersion":"g/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":%s}}`
 	all := []string{fmt.Sprintf(entry, "us", "Apply", fields), `{"manager":"ctrl","operation":"Update","apiVersion":"g/v1","subresource":"status","fieldsType":"FieldsV1","fieldsV1":{"f:status":{}}}`}
