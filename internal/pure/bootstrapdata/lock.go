@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The init lock is a ConfigMap that exactly one control plane machine of a
-// Cluster can create: the one that runs kubeadm init. It goes when the first
-// other machine joins.
+// The init lock is a ConfigMap that exactly one control plane machine of a Cluster can
+// create: the one that runs kubeadm init. It is deleted when the first other machine
+// joins.
 const (
 	lockSuffix = "-lock"
 
-	// LockKey is the key below which it says who holds it.
+	// LockKey is the key of the lock's holder.
 	LockKey = "lock-information"
 )
 
@@ -27,7 +27,7 @@ func LockName(cluster string) string { return cluster + lockSuffix }
 // IsLock reports whether a ConfigMap is called as locks are.
 func IsLock(name string) bool { return strings.HasSuffix(name, lockSuffix) }
 
-// LockOf is what the lock of a Machine says.
+// LockOf is the content of the lock of a Machine.
 func LockOf(machine string) (string, error) {
 	text, err := json.Marshal(lockInformation{MachineName: machine})
 	return string(text), err

@@ -9,17 +9,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
-// planner is a plan in the making.
+// planner builds one plan.
 type planner struct {
 	Facts
 	*questions.Asker[Question, Answer]
 	plan Plan
 }
 
-// plan is the policy. Data that was made is not made again; its token is kept
-// alive until its machine has a node. Data is made once the infrastructure of
-// the Cluster is there: for kubeadm init on one machine of the control plane,
-// while it is not initialised, and for kubeadm join on every machine after that.
+// plan is the policy. Data that exists is not created again; its token is extended until
+// its machine has a node. Data is created once the infrastructure of the Cluster is
+// provisioned: for kubeadm init on one control plane machine while the control plane is
+// not initialized, and for kubeadm join on every machine after that.
 func plan(f Facts, asker *questions.Asker[Question, Answer]) (Plan, error) {
 	p := &planner{Facts: f, Asker: asker}
 	switch {
@@ -47,9 +47,9 @@ func (p *planner) refuse(format string, args ...any) {
 	p.plan.Refused = fmt.Sprintf(format, args...)
 }
 
-// init has the first machine of the control plane initialise it. Whatever may
-// fail or wait comes before the lock is taken, which keeps all others waiting.
-// Where no control plane object makes the certificates, this machine does.
+// init lets the first control plane machine initialize the control plane. Every step
+// that can fail or wait precedes the lock, which blocks all other machines. Without a
+// control plane object to create the certificates, this machine creates them.
 func (p *planner) init() {
 	if !p.certificates(!p.Cluster.ControlPlane) {
 		return
@@ -60,8 +60,8 @@ func (p *planner) init() {
 	p.Ask(Question{Kind: DoStore, Init: true})
 }
 
-// join has any other machine join, with a new token where there is none or the
-// one that is there ends. The lock has served its purpose by then.
+// join plans kubeadm join for all other machines, with a new token if there is none or
+// if the current one expires. The lock is not needed any longer.
 func (p *planner) join(newToken bool) {
 	if _, done := p.Ask(Question{Kind: DoReleaseLock}); !done || !p.certificates(false) {
 		return
@@ -86,7 +86,7 @@ func (p *planner) join(newToken bool) {
 	}
 }
 
-// certificates reports whether those that the machine needs are there.
+// certificates reports whether the certificates that the machine needs exist.
 func (p *planner) certificates(generate bool) bool {
 	found, done := p.Ask(Question{Kind: DoFindCertificates, Generate: generate})
 	if found.Missing != "" {
@@ -96,8 +96,8 @@ func (p *planner) certificates(generate bool) bool {
 	return done && found.Missing == ""
 }
 
-// lock reports whether the machine has the lock. It takes that of a Machine
-// that has gone.
+// lock reports whether the machine has the lock. It takes over the lock of a deleted
+// Machine.
 func (p *planner) lock() bool {
 	taken, done := p.Ask(Question{Kind: DoTakeLock})
 	if !done || !taken.Held {
@@ -123,9 +123,9 @@ func (p *planner) lock() bool {
 	return done
 }
 
-// keep looks after data that was made: it belongs to the config, which tells of
-// it also after a move to another management cluster, and its token lasts. That
-// of a pool is made again when the spec changes: for the machines to come.
+// keep maintains data that exists: the config owns it and reports it, also after a move
+// to another management cluster, and its token is extended. The data of a pool is
+// created again when the spec changes, for future machines.
 func (p *planner) keep() {
 	if !p.Made {
 		if _, done := p.Ask(Question{Kind: DoTakeOver}); !done {
@@ -140,8 +140,8 @@ func (p *planner) keep() {
 	}
 }
 
-// renew makes the data of a pool again. It needs another token only if there is
-// none; else the token that there is must be looked at when it had to be.
+// renew creates the data of a pool again. It needs a new token only if there is none;
+// otherwise the current token is checked at the time that was already planned.
 func (p *planner) renew() {
 	if newToken := !p.Discovery.File && !p.Discovery.Token; newToken {
 		p.plan.Forget = false
@@ -153,13 +153,14 @@ func (p *planner) renew() {
 	p.plan.Look, p.plan.Again = look, again
 }
 
-// token extends the token of a machine without a node before it ends. A
-// MachinePool's machines may come at any time, so its token is replaced before
-// it ends, with the data, and made again when it is gone: the data is renewed then.
+// token extends the token of a machine without a node before it expires. The machines of
+// a MachinePool can start at any time, so its token is replaced before it expires,
+// together with the data, and created again if it was deleted. In both cases the data is
+// renewed.
 func (p *planner) token() (renewed, done bool) {
 	m := p.Machine
 	if p.Discovery.TokenID == "" || p.Discovery.File || m.HasNodes && !m.Pool {
-		p.plan.Forget = true // no token of ours, or nobody needs it any more
+		p.plan.Forget = true // not a token of this controller, or no machine needs it any longer
 		return false, true
 	}
 	if left := p.LookAt.Sub(p.Now); left > 0 {
@@ -171,7 +172,7 @@ func (p *planner) token() (renewed, done bool) {
 	case !done:
 		return false, false
 	case token.Disconnected:
-		p.plan.Again = p.TTL / 6 // the token goes on ending meanwhile
+		p.plan.Again = p.TTL / 6 // the token continues to expire meanwhile
 	case token.Gone && m.Pool:
 		p.rotate()
 		return true, true
@@ -191,8 +192,8 @@ func (p *planner) token() (renewed, done bool) {
 	return false, true
 }
 
-// rotate gives a MachinePool a new token, and data with it. While that has to
-// wait the old one stays, which the data has: so it is tried again.
+// rotate creates a new token for a MachinePool, and data with it. While that waits, the
+// data keeps the old token, so rotate is retried.
 func (p *planner) rotate() {
 	p.join(true)
 	if p.plan.Waiting != "" {

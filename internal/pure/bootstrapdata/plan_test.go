@@ -41,8 +41,8 @@ type tell = map[Kind]Answer
 
 func ends(in time.Duration) tell { return tell{Token: {Expires: now.Add(in)}} }
 
-// run makes the plan and returns what it asked for. What answers does not hold
-// is well, or did well. The record of it makes the same plan again.
+// run makes the plan and returns its questions. Without an entry in answers, the answer
+// reports success. The record of the plan must give the same plan again.
 func run(t *testing.T, f Facts, answers tell) ([]Question, Plan) {
 	t.Helper()
 	record, err := Planner.Make(f, func(q Question) (Answer, error) { return answers[q.Kind], nil })

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// Source is where an object wants its certificate authority from: the first of
-// these that is set. In the zero value it wants none.
+// Source is the source of the certificate authority to inject into an object: the first
+// of these that is set. In the zero value there is none.
 type Source struct {
 	Certificate types.NamespacedName
 	Secret      types.NamespacedName
@@ -22,15 +22,15 @@ type Source struct {
 	annotation  string
 }
 
-// Wanted reports whether an object with these annotations asks for the injection of
-// an authority.
+// Wanted reports whether an object with these annotations requests the injection of an
+// authority.
 func Wanted(annotations map[string]string) bool {
 	_, certificate := annotations[certmanagerv1.InjectFromAnnotation]
 	_, secret := annotations[certmanagerv1.InjectFromSecretAnnotation]
 	return certificate || secret || annotations[certmanagerv1.InjectAPIServerAnnotation] == "true"
 }
 
-// SourceOf reads where an object with these annotations wants its authority from.
+// SourceOf parses the source of the authority for an object with these annotations.
 func SourceOf(annotations map[string]string) (s Source, err error) {
 	for _, a := range []struct {
 		key string
@@ -48,8 +48,9 @@ func SourceOf(annotations map[string]string) (s Source, err error) {
 	return s, nil
 }
 
-// Authority is what is injected from a Secret: certificates alone, which are public. A Secret lets it be taken by an annotation, or because it
-// is that of the Certificate that is named.
+// Authority returns the data to inject from a Secret: only certificates, which are
+// public. A Secret permits it by an annotation, or because it belongs to the named
+// Certificate.
 func (s Source) Authority(key types.NamespacedName, secret *corev1.Secret) ([]byte, error) {
 	named := fmt.Sprintf("Secret %s, for annotation %s,", key, s.annotation)
 	switch {

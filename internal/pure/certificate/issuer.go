@@ -11,8 +11,8 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 )
 
-// CheckIssuer says why an issuer cannot issue, whatever is in its Secret; nil if
-// nothing is wrong with it.
+// CheckIssuer returns why an issuer cannot issue, without reading its Secret; nil if its
+// spec is valid.
 func CheckIssuer(spec *certmanagerv1.IssuerSpec) *Reason {
 	var honoured, others []string
 	for _, k := range []struct {
@@ -40,7 +40,8 @@ func CheckIssuer(spec *certmanagerv1.IssuerSpec) *Reason {
 	return nil
 }
 
-// IssuerCondition is what an issuer tells of itself; problem is why it cannot issue.
+// IssuerCondition returns the Ready condition of an issuer; problem is why it cannot
+// issue.
 func IssuerCondition(spec *certmanagerv1.IssuerSpec, problem *Reason) metav1.Condition {
 	c := metav1.Condition{Type: certmanagerv1.ReadyCondition, Status: metav1.ConditionTrue}
 	switch {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certificate decides what is to be done for a Certificate of the group
-// cert-manager.io, and for what asks for the injection of an authority.
+// Package certificate decides on the issuance of a Certificate of the group
+// cert-manager.io, and on the injection of an authority into the objects that request
+// it.
 package certificate
 
 import (
@@ -18,73 +19,75 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 )
 
-// Facts are what is known of a Certificate.
+// Facts are the input for a Certificate.
 type Facts struct {
 	Certificate *certmanagerv1.Certificate
 	Now         time.Time
 	Times       Times
 
-	// Problem is what is wrong with the Certificate itself; "" if nothing is.
+	// Problem is what is wrong with the Certificate itself; "" if it is valid.
 	Problem string
-	// Others are those of its namespace that have the same Secret.
+	// Others are the Certificates of its namespace that have the same Secret.
 	Others []*certmanagerv1.Certificate
 	Secret Secret
 	Issuer Issuer
 }
 
-// Issuer is who is to issue the certificate.
+// Issuer is the issuer of the certificate.
 type Issuer struct {
-	// Missing reports that it is not there.
+	// Missing reports that the issuer does not exist.
 	Missing bool
 	// NotReady is why it cannot issue; "" if it can.
 	NotReady string
-	// Other reports that the certificate is not one that it would issue now.
+	// Other reports that the certificate is not one that the issuer would issue now.
 	Other bool
 }
 
-// Secret is the Secret of a Certificate, as it is. In the zero value there is none.
+// Secret is the observed Secret of a Certificate. The zero value means that it does not
+// exist.
 type Secret struct {
 	Object *corev1.Secret
 	// CertificateProblem and KeyProblem say why they cannot be read, Foreign that the
-	// key is not that of the certificate.
+	// key does not belong to the certificate.
 	CertificateProblem, KeyProblem string
 	Foreign                        bool
-	// Differences and KeyDifferences are fields of the Certificate that the
-	// certificate and its key do not hold to.
+	// Differences and KeyDifferences are the fields of the Certificate that the
+	// certificate and its key do not match.
 	Differences, KeyDifferences []string
 	NotBefore, NotAfter         time.Time
 }
 
-// Reason is why something is so, as a condition tells it.
+// Reason is a reason with its message, as in a condition.
 type Reason struct{ Reason, Message string }
 
-// Plan is what is to be done.
+// Plan is the decision.
 type Plan struct {
-	// Violation is why the Secret does not hold what is asked for; nil if it does.
+	// Violation is why the Secret does not match the Certificate; nil if it does.
 	Violation *Reason
 	// Obstacle is why a certificate that is due is not issued; nil if none is.
 	Obstacle *Reason
-	// Waiting reports that the obstacle goes by itself once somebody else has acted.
+	// Waiting reports that the obstacle is removed by another controller or user.
 	Waiting bool
-	// Issue is why a certificate is to be issued now; nil if none is.
+	// Issue is why a certificate must be issued now; nil if none is.
 	Issue *Reason
-	// NewKey reports that it gets a key of its own.
+	// NewKey reports that the certificate gets a new key.
 	NewKey bool
-	// Renewal is when it is renewed that is there; zero if there is none to renew.
+	// Renewal is when the existing certificate is renewed; zero if there is none to
+	// renew.
 	Renewal time.Time
 }
 
-// Decide decides what is to be done:
+// Decide returns the plan:
 //
-//   - A Secret that holds what is asked for stays as it is until the certificate is
-//     to be renewed.
-//   - Nothing is written into a Secret that holds data of somebody else, or for a
-//     Certificate that has the Secret of another one: of several the one has it
-//     whose certificate is there, or the oldest.
+//   - A Secret that matches the Certificate stays unchanged until the certificate must
+//     be renewed.
+//   - Nothing is written to a Secret with data of another owner, or for a Certificate
+//     whose Secret belongs to another Certificate. Of several Certificates, the Secret
+//     belongs to the one whose certificate it holds, or to the oldest.
 //   - A certificate is issued again when the Certificate, its issuer or the Secret
-//     have changed so that they do not belong together, when its time to be renewed
-//     has come, and when somebody asks for it by a condition.
-//   - It gets a new key each time, unless rotationPolicy is Never and there is one.
+//     changed so that they no longer match, when its renewal is due, and when a
+//     condition requests it.
+//   - Each certificate gets a new key, unless rotationPolicy is Never and a key exists.
 func Decide(f Facts) (p Plan) {
 	p.Violation = f.violation()
 	s := f.Secret
@@ -121,7 +124,7 @@ func Decide(f Facts) (p Plan) {
 	return p
 }
 
-// named is the Certificate whose certificate the Secret holds.
+// named is the name of the Certificate whose certificate the Secret holds.
 func (f Facts) named() string {
 	if f.Secret.Object == nil {
 		return ""
@@ -129,14 +132,14 @@ func (f Facts) named() string {
 	return f.Secret.Object.Annotations[certmanagerv1.CertificateNameAnnotation]
 }
 
-// Asked reports whether somebody has asked for a new certificate, as cmctl does.
+// Asked reports whether a condition requests a new certificate, as cmctl does.
 func Asked(c *certmanagerv1.Certificate) bool {
 	return slices.ContainsFunc(c.Status.Conditions, func(c metav1.Condition) bool {
 		return c.Type == certmanagerv1.IssuingCondition && c.Status == "True" && c.Reason == certmanagerv1.ManuallyTriggeredReason
 	})
 }
 
-// violation is why the Secret does not hold what is asked for, but for the time.
+// violation is why the Secret does not match the Certificate, without its renewal time.
 func (f Facts) violation() *Reason {
 	s, spec := f.Secret, &f.Certificate.Spec
 	if s.Object == nil {
@@ -157,7 +160,7 @@ func (f Facts) violation() *Reason {
 	case f.named() != f.Certificate.Name:
 		return &Reason{certmanagerv1.IncorrectCertificateReason, fmt.Sprintf("Secret %q was issued for %q", spec.SecretName, f.named())}
 	case f.Problem != "":
-		return nil // there is nothing to compare with
+		return nil // nothing to compare with
 	case len(s.KeyDifferences) > 0:
 		return &Reason{certmanagerv1.SecretMismatchReason, "the key is not as asked for: " + strings.Join(s.KeyDifferences, ", ")}
 	case annotations[certmanagerv1.IssuerNameAnnotation] != issuer.Name || annotations[certmanagerv1.IssuerKindAnnotation] != issuer.Kind:
@@ -172,7 +175,7 @@ func (f Facts) violation() *Reason {
 	return nil
 }
 
-// taken is whose the Secret is, if it is not for this Certificate.
+// taken is the owner of the Secret, if it is not for this Certificate.
 func (f Facts) taken() *Reason {
 	c, secret := f.Certificate, f.Secret.Object
 	for _, o := range f.Others {
@@ -187,7 +190,7 @@ func (f Facts) taken() *Reason {
 		return &Reason{certmanagerv1.SecretInUseReason, fmt.Sprintf("Secret %q is being deleted", secret.Name)}
 	case secret.Immutable != nil && *secret.Immutable:
 		return &Reason{certmanagerv1.SecretInUseReason, fmt.Sprintf("Secret %q is immutable: delete it", secret.Name)}
-	case f.named() != "": // of this one, or of one that has it no more
+	case f.named() != "": // of this Certificate, or of one that no longer has it
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {

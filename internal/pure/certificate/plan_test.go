@@ -19,7 +19,7 @@ var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// fine is a Certificate whose Secret holds what it asks for since ten days.
+// fine is a Certificate whose Secret has matched it for ten days.
 func fine() Facts {
 	c := &certmanagerv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", CreationTimestamp: metav1.NewTime(now)}}
 	c.Spec.SecretName, c.Spec.IssuerRef.Name, c.Spec.DNSNames = "web-tls", "self", []string{"web"}

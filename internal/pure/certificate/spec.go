@@ -13,12 +13,11 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 )
 
-// maxCommonName is that of X.509.
+// maxCommonName is the limit of X.509.
 const maxCommonName = 64
 
-// Check says what a Certificate asks for that cannot be had: what is missing or
-// wrong, and what is not honoured. What it does not look at are names in
-// certificates, keys and times.
+// Check returns the fields of a Certificate that are missing, invalid or not supported.
+// It does not check names in certificates, keys and times.
 func Check(c *certmanagerv1.Certificate) error {
 	spec, ref := &c.Spec, IssuerOf(c)
 	var errs []error

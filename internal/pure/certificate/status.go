@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Report fills the status of the Certificate of f from what was decided last.
-// issued reports that a certificate was issued before that.
+// Report fills the status of the Certificate of f from the last decision. issued reports
+// that a certificate was issued before that.
 func Report(f Facts, p Plan, issued bool) {
 	c, s := f.Certificate, f.Secret
 	if c.Status.NotBefore, c.Status.NotAfter, c.Status.RenewalTime = nil, nil, nil; !p.Renewal.IsZero() {
@@ -42,7 +42,7 @@ func Report(f Facts, p Plan, issued bool) {
 		}
 		set(certmanagerv1.IssuingCondition, metav1.ConditionFalse, *p.Obstacle)
 		return
-	case p.Waiting && !Asked(c): // which has to be remembered
+	case p.Waiting && !Asked(c): // the request must not be lost
 		set(certmanagerv1.IssuingCondition, metav1.ConditionTrue, *p.Obstacle)
 	case !p.Waiting:
 		conditions.Delete(c, certmanagerv1.IssuingCondition)
@@ -50,8 +50,8 @@ func Report(f Facts, p Plan, issued bool) {
 	c.Status.LastFailureTime = nil
 }
 
-// notReady is why the Secret does not hold what is asked for: who knows what stands
-// in the way wants to read that first.
+// notReady is why the Secret does not match the Certificate. A failure to issue is the
+// cause, so its message is first.
 func notReady(p Plan) *Reason {
 	failed := p.Obstacle != nil && !p.Waiting && p.Obstacle.Reason == certmanagerv1.FailedReason
 	switch {
@@ -67,8 +67,8 @@ func notReady(p Plan) *Reason {
 
 func date(t time.Time) *metav1.Time { return new(metav1.NewTime(t.Truncate(time.Second))) }
 
-// Metadata are the labels and annotations of the Secret of a Certificate: what its
-// template says, and what tells whose certificate it is, which no template changes.
+// Metadata are the labels and annotations of the Secret of a Certificate: those of its
+// template, and those that name its Certificate, which no template changes.
 func Metadata(c *certmanagerv1.Certificate, n Names) (labels, annotations map[string]string) {
 	labels, annotations = map[string]string{}, map[string]string{}
 	if t := c.Spec.SecretTemplate; t != nil {
@@ -99,13 +99,13 @@ func Metadata(c *certmanagerv1.Certificate, n Names) (labels, annotations map[st
 	return labels, annotations
 }
 
-// Names are those in a certificate.
+// Names are the names in a certificate.
 type Names struct {
 	Common                 string
 	DNS, IPs, URIs, Emails []string
 }
 
-// Wants reports whether a Certificate asks for a further form of its key.
+// Wants reports whether a Certificate requests an additional format of its key.
 func Wants(c *certmanagerv1.Certificate, format string) bool {
 	return slices.ContainsFunc(c.Spec.AdditionalOutputFormats, func(f certmanagerv1.OutputFormat) bool { return f.Type == format })
 }

@@ -24,8 +24,7 @@ type Times struct {
 	percent  int64
 }
 
-// ReadTimes reads what a Certificate asks for. The error names each field that is
-// wrong.
+// ReadTimes parses the durations of a Certificate. The error names each invalid field.
 func ReadTimes(spec *certmanagerv1.CertificateSpec) (t Times, err error) {
 	t.Duration = defaultDuration
 	var errs []error
@@ -70,9 +69,8 @@ func (t Times) share(life time.Duration) time.Duration {
 	return life / 3
 }
 
-// Renewal is when a certificate is renewed that is valid for a time: before its end
-// by as much as was asked for, if that is less than its life, and otherwise by a
-// third of it.
+// Renewal is when a certificate with that validity is renewed: before its end by the
+// requested time, if that is less than its lifetime, and otherwise by a third of it.
 func (t Times) Renewal(notBefore, notAfter time.Time) time.Time {
 	life := notAfter.Sub(notBefore)
 	before := t.before

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chaos plans what goes wrong at random with simulated clusters, and
-// says how it is set on their objects and taken back.
+// Package chaos plans random faults of simulated clusters, and sets them on and removes
+// them from the objects of the clusters.
 package chaos
 
 import (
@@ -16,16 +16,16 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// Options is what a plan is made of, besides what there is.
+// Options is the input of a plan, in addition to the clusters.
 type Options struct {
-	// Seed decides all that is random.
+	// Seed determines all random decisions.
 	Seed uint64 `json:"seed"`
-	// For is how long it lasts: at its end nothing is wrong any more.
+	// For is the duration of the plan. At its end no fault remains.
 	For metav1.Duration `json:"for"`
-	// Every is how long it is, on average, from one incident to the next.
+	// Every is the average time from one incident to the next.
 	Every metav1.Duration `json:"every"`
-	// LoseDisks has machines lose their disks, one in each cluster at most: what
-	// is not replaced then stays broken.
+	// LoseDisks lets machines lose their disks, at most one in each cluster. Such a
+	// machine stays broken until it is replaced.
 	LoseDisks bool `json:"loseDisks,omitempty"`
 }
 
@@ -50,9 +50,9 @@ const (
 	LocalMachine = "LocalMachine"
 )
 
-// Step sets a fault on an object, or takes it away.
+// Step sets a fault on an object or removes it.
 type Step struct {
-	At        metav1.Duration `json:"at"` // since the beginning
+	At        metav1.Duration `json:"at"` // since the start of the plan
 	Kind      string          `json:"kind"`
 	Namespace string          `json:"namespace"`
 	Name      string          `json:"name"`
@@ -68,19 +68,20 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s %s/%s: %s %s", s.Kind, s.Namespace, s.Name, s.Fault, verb)
 }
 
-// How long an incident lasts, which is a quarter of all at most, and how long a machine that flaps stays as it is.
+// How long an incident lasts, at most a quarter of the plan, and how long a flapping
+// machine keeps its state.
 const (
 	shortest, longest         = 5 * time.Second, 5 * time.Minute
 	shortestFlap, longestFlap = time.Second, 20 * time.Second
 )
 
-// incident is something that may happen, to a cluster or to some of its machines.
+// incident is something that can happen to a cluster or to some of its machines.
 type incident struct {
 	ofCluster infrav1.ClusterFault // or
 	ofMachine infrav1.MachineFault
-	machines  func(Machine) bool // to one of these; all if nil
-	most      bool               // to most of them at once, so that a quorum is lost
-	flaps     bool               // it comes and goes
+	machines  func(Machine) bool // to one of these machines; all if nil
+	most      bool               // to most of them together, so that quorum is lost
+	flaps     bool               // the fault is set and removed repeatedly
 }
 
 var (
@@ -88,7 +89,7 @@ var (
 	unborn       = func(m Machine) bool { return !m.Booted }
 )
 
-// incidents are as likely as each other.
+// incidents all have the same probability.
 var incidents = []incident{
 	{ofMachine: infrav1.MachineFaultNeverBoots, machines: unborn},
 	{ofMachine: infrav1.MachineFaultPoweredOff},
@@ -109,13 +110,13 @@ var incidents = []incident{
 	{ofCluster: infrav1.ClusterFaultClockBehind},
 }
 
-// Plan says what goes wrong when, in order of time. The same options and the same
-// clusters have the same plan, in whatever order they are told. Machines count in
-// the order in which they were made: their names are random.
+// Plan returns the faults and their times, in order of time. The same options and
+// clusters have the same plan, regardless of the order of the clusters. Machines are
+// ordered by creation time: their names are random.
 //
-// Each fault that begins ends, and none begins on an object that has it from the
-// plan already. Disks are lost only if that is wanted, one in each cluster, and on
-// a control plane only if two thirds of its etcd remain.
+// Each fault that starts also ends, and none starts on an object that still has it from
+// the plan. Disks are lost only with LoseDisks, one in each cluster, and on a control
+// plane only if two thirds of its etcd remain.
 func Plan(o Options, clusters []Cluster) []Step {
 	if len(clusters) == 0 || o.For.Duration < shortest || o.Every.Duration <= 0 {
 		return nil
@@ -147,7 +148,7 @@ type planner struct {
 	lost     map[int]bool           // clusters in which a machine has lost its disk
 }
 
-// happen lets one incident begin, if the dice find what it can happen to.
+// happen plans one incident, if the dice select a target that it can happen to.
 func (p *planner) happen(at time.Duration) {
 	in, n := incidents[p.below(len(incidents))], p.below(len(p.clusters))
 	end := min(at+p.between(shortest, max(min(longest, p.options.For.Duration/4), shortest)), p.options.For.Duration)
@@ -180,7 +181,7 @@ func (p *planner) happen(at time.Duration) {
 	}
 }
 
-// mayLose are the machines of a cluster of which one may lose its disk.
+// mayLose returns the machines of a cluster of which one may lose its disk.
 func (p *planner) mayLose(cluster int, machines []Machine) []Machine {
 	if !p.options.LoseDisks || p.lost[cluster] {
 		return nil
@@ -194,7 +195,7 @@ func (p *planner) mayLose(cluster int, machines []Machine) []Machine {
 	return slices.DeleteFunc(machines, func(m Machine) bool { return m.ControlPlane && members < 3 })
 }
 
-// last plans that a fault lasts.
+// last plans a fault from begin to end.
 func (p *planner) last(s Step, begin, end time.Duration) {
 	if until, known := p.busy[s]; known && begin <= until {
 		return
@@ -206,7 +207,7 @@ func (p *planner) last(s Step, begin, end time.Duration) {
 	p.steps = append(p.steps, s)
 }
 
-// flap plans that a fault comes and goes.
+// flap plans a fault that is set and removed repeatedly.
 func (p *planner) flap(s Step, begin, end time.Duration) {
 	for begin < end {
 		until := min(begin+p.between(shortestFlap, longestFlap), end)
@@ -215,8 +216,8 @@ func (p *planner) flap(s Step, begin, end time.Duration) {
 	}
 }
 
-// dice give the same numbers for the same seed, for ever: SplitMix64, of Steele,
-// Lea and Flood.
+// dice return the same numbers for the same seed, in every release: SplitMix64, by
+// Steele, Lea and Flood.
 type dice uint64
 
 func (d *dice) roll() uint64 {
@@ -229,7 +230,7 @@ func (d *dice) roll() uint64 {
 
 func (d *dice) below(n int) int { return int(d.roll() % uint64(n)) }
 
-// between is in whole milliseconds, so that a record is exact.
+// between returns whole milliseconds, so that a record is exact.
 func (d *dice) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(d.below(int((high-low)/time.Millisecond)+1))*time.Millisecond
 }

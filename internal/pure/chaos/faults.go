@@ -12,8 +12,9 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
-// Begin sets a fault on a LocalCluster or a LocalMachine, and notes on it that it
-// is from here. One that somebody else has set stays theirs: it is not noted.
+// Begin sets a fault on a LocalCluster or a LocalMachine, and records in an annotation
+// that it is from this package. A fault that the object already has is not recorded: it
+// belongs to the client that set it.
 func Begin(obj metav1.Object, fault string) error {
 	f, err := faultsOf(obj)
 	if err != nil {
@@ -25,20 +26,19 @@ func Begin(obj metav1.Object, fault string) error {
 	return nil
 }
 
-// End takes a fault back that Begin has set, if it is still there.
+// End removes a fault that Begin set, if it is still set.
 func End(obj metav1.Object, fault string) {
 	noted := Noted(obj)
 	if !slices.Contains(noted, fault) {
 		return
 	}
 	note(obj, slices.DeleteFunc(noted, func(n string) bool { return n == fault }))
-	if f, err := faultsOf(obj); err == nil { // else somebody has made it another one
+	if f, err := faultsOf(obj); err == nil { // else the object has been changed to another kind of cluster or machine
 		f.remove(fault)
 	}
 }
 
-// Noted are the faults that Begin has set on an object and End has not taken
-// back.
+// Noted returns the faults that Begin set on an object and End has not removed.
 func Noted(obj metav1.Object) []string {
 	return strings.FieldsFunc(obj.GetAnnotations()[infrav1.ChaosAnnotation], func(r rune) bool { return r == ',' })
 }
@@ -54,9 +54,9 @@ func note(obj metav1.Object, faults []string) {
 	obj.SetAnnotations(all)
 }
 
-// faults are those of an object.
+// faults are the faults of one object.
 type faults interface {
-	add(fault string) bool // unless it is there
+	add(fault string) bool // unless it is set already
 	remove(fault string)
 }
 

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claim decides what an object may be referred to for, and to whom an
-// object belongs that is referred to. A reference is no more than a name, which
-// anybody can write: it gives no right to what it names.
+// Package claim decides for which roles an object can be referred to, and to which owner
+// a referenced object belongs. A reference is only a name, which any client can write:
+// it grants no right to the object.
 //
-// What counts as a kind for a role, as far as its group tells:
+// Whether a kind can have a role, as far as its group indicates:
 //
-//   - Kinds of Cluster API's own groups are nobody's infrastructure, bootstrap
+//   - Kinds of Cluster API's own groups are never infrastructure, bootstrap
 //     configuration or control plane.
-//   - A group that has the name of another role in it serves that role, and not
-//     this one: such as bootstrap.cluster.x-k8s.io. A control plane may be the
-//     infrastructure of its Cluster, and infrastructure its control plane:
-//     providers of managed Kubernetes have one object for both.
-//   - What is made from a template refers to a kind that ends in Template, and
-//     nothing else does.
+//   - A group whose name contains another role serves that role, and not this one: for
+//     example bootstrap.cluster.x-k8s.io. A control plane can be the infrastructure of
+//     its Cluster, and infrastructure its control plane: providers of managed Kubernetes
+//     have one object for both.
+//   - A reference to a template has a kind that ends in Template, and no other reference
+//     does.
 //
-// Who holds an object:
+// The holder of an object:
 //
-//   - Whoever its controller reference names, whatever the UID: an owner that
-//     was restored or moved has another one. If that is who made the object for
-//     the claimant, such as the MachineSet of a Machine, nobody has it yet.
-//   - A Cluster may have an object beside a controller that is no part of
-//     Cluster API, if the object says so: by its label, or an owner reference. So
-//     may the Machine of a pool, whose provider has made the object.
-//   - Without a controller, whoever else of Cluster API is among its owners. Two
-//     Clusters among them hold it from each other.
-//   - Without such an owner, the Cluster that its cluster-name label names.
-//   - Otherwise nobody, and whoever refers to it may take it.
+//   - The holder is the owner that its controller reference names, regardless of the
+//     UID: an owner that was restored or moved has a different UID. If that owner
+//     created the object for the claimant, such as the MachineSet of a Machine, the
+//     object has no holder yet.
+//   - A Cluster can have an object next to a controller that is not part of Cluster API,
+//     if the object permits it by its label or an owner reference. So can the Machine of
+//     a pool, whose provider created the object.
+//   - Without a controller, any other owner of Cluster API is the holder. Two Clusters
+//     among the owners exclude each other.
+//   - Without such an owner, it is the Cluster in the cluster-name label.
+//   - Otherwise the object has no holder, and any referrer can take it.
 //
-// Templates, and Secrets that are only read, are shared by all that is of one
-// Cluster: they are held by the Clusters among their owners or, if there is
-// none, by the Cluster that their label names. What a bootstrap configuration
-// controls is for its machine alone.
+// Templates, and Secrets that are only read, are shared by all objects of one Cluster:
+// they are held by the Clusters among their owners or, without one, by the Cluster in
+// their label. Objects that a bootstrap configuration controls are for its machine only.
 package claim
 
 import (
@@ -44,17 +44,17 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Claim is who wants an object.
+// Claim is a claimant's request for an object.
 type Claim struct {
-	Owner   metav1.OwnerReference  // that is put on the object, to hold it
-	Maker   *metav1.OwnerReference // who makes objects for the owner; nil for nobody
-	Cluster string                 // that the owner is of
-	Shared  bool                   // with everybody of the Cluster
+	Owner   metav1.OwnerReference  // set on the object, to hold it
+	Maker   *metav1.OwnerReference // the owner that creates objects for Owner; nil for none
+	Cluster string                 // of the owner
+	Shared  bool                   // with all claimants of the Cluster
 }
 
-// ByCluster is the claim of a Cluster to the objects that it refers to. It is their
-// controller only if it has a topology, which makes them: as upstream, so that other
-// tools can be the controller of what they made.
+// ByCluster is the claim of a Cluster to the objects that it refers to. It becomes their
+// controller only if it has a topology, which creates them. As upstream, other tools can
+// be the controller of the objects that they created.
 func ByCluster(c *clusterv1.Cluster) Claim {
 	out := Claim{Owner: controller(clusterv1.ClusterKind, c), Cluster: c.Name}
 	if !c.Spec.Topology.IsDefined() {
@@ -73,8 +73,8 @@ func ByMachinePool(p *clusterv1.MachinePool) Claim {
 	return Claim{Owner: controller("MachinePool", p), Cluster: p.Spec.ClusterName}
 }
 
-// ToShare is the claim of all that is of a Cluster to a template, or to a Secret
-// that is only read.
+// ToShare is the claim of all objects of a Cluster to a template, or to a Secret that is
+// only read.
 func ToShare(c *clusterv1.Cluster) Claim {
 	claim := ByCluster(c)
 	claim.Shared, claim.Owner.Controller, claim.Owner.BlockOwnerDeletion = true, nil, nil
@@ -88,13 +88,14 @@ func controller(kind string, obj metav1.Object) metav1.OwnerReference {
 	}
 }
 
-// Verdict is to whom an object belongs.
+// Verdict is the owner to which an object belongs.
 type Verdict struct {
-	Holder string // who holds it from the claimant, for messages; empty if nobody does
-	Beside bool   // the claimant may have it, but only beside its controller
+	Holder string // the owner that holds it, if not the claimant, for messages; else empty
+	Beside bool   // the claimant may have it, but only next to its controller
 }
 
-// Judge tells to whom an object belongs, from where the claim stands.
+// Judge returns the owner to which an object belongs, from the point of view of the
+// claim.
 func (c Claim) Judge(obj metav1.Object) Verdict {
 	label := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if c.Shared {
@@ -148,14 +149,14 @@ func (c Claim) owns(o metav1.OwnerReference) bool { return same(o, c.Owner) }
 
 func (c Claim) made(o metav1.OwnerReference) bool { return c.Maker != nil && same(o, *c.Maker) }
 
-// besides reports whether the claimant may have an object that o controls.
+// besides reports whether the claimant may share an object that o controls.
 func (c Claim) besides(o metav1.OwnerReference) bool {
 	ofPool := c.Maker != nil && groupKind(*c.Maker) == schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "MachinePool"}
 	return (isCluster(c.Owner) || ofPool) && !holds(o)
 }
 
-// holds reports whether owners of a kind have what they own for themselves:
-// core kinds, and control planes.
+// holds reports whether owners of a kind hold their objects exclusively: core kinds and
+// control planes do.
 func holds(o metav1.OwnerReference) bool {
 	group := groupKind(o).Group
 	return group == clusterv1.GroupVersion().Group || serves(group, "controlplane")
@@ -172,8 +173,8 @@ func groupKind(o metav1.OwnerReference) schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: o.Kind}
 }
 
-// Names reports whether a reference names an object: whoever is called its owner,
-// and does not refer to it, is not.
+// Names reports whether a reference names an object. An owner that does not refer to its
+// object does not own it.
 func Names(ref clusterv1.ContractVersionedObjectReference, kind schema.GroupVersionKind, name string) bool {
 	return ref.Name == name && ref.GroupKind() == kind.GroupKind()
 }

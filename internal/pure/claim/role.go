@@ -13,10 +13,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Role is what a reference is for.
+// Role is the purpose of a reference.
 type Role string
 
-// The roles of the kinds that a provider brings.
+// The roles of the kinds that a provider installs.
 const (
 	ClusterInfrastructure Role = "the infrastructure of a Cluster"
 	ControlPlane          Role = "a control plane"
@@ -25,7 +25,7 @@ const (
 	Remediation           Role = "a request to remediate a Machine"
 )
 
-// others are the parts of a group's name that tell of another role, if they tell.
+// others are the parts of a group's name that indicate another role.
 var others = map[Role][]string{
 	ClusterInfrastructure: {"bootstrap"},
 	ControlPlane:          {"bootstrap"},
@@ -34,12 +34,12 @@ var others = map[Role][]string{
 	Remediation:           {"bootstrap", "controlplane"},
 }
 
-// ours are the groups of Cluster API of which no kind is a provider's.
+// ours are the groups of Cluster API in which no kind belongs to a provider.
 var ours = []string{
 	clusterv1.GroupVersion().Group, "runtime.cluster.x-k8s.io", "addons.cluster.x-k8s.io", "ipam.cluster.x-k8s.io", "clusterctl.cluster.x-k8s.io",
 }
 
-// Kind says why no object of a kind can have the role, or returns nil.
+// Kind returns why no object of a kind can have the role, or nil.
 func (r Role) Kind(gk schema.GroupKind) error {
 	if err := Provided(gk); err != nil {
 		return fmt.Errorf("%w, so it cannot be %s", err, r)
@@ -55,8 +55,7 @@ func (r Role) Kind(gk schema.GroupKind) error {
 	return nil
 }
 
-// Template says why no object of a kind can be a template for the role, or
-// returns nil.
+// Template returns why no object of a kind can be a template for the role, or nil.
 func (r Role) Template(gk schema.GroupKind) error {
 	kind, ok := strings.CutSuffix(gk.Kind, clusterv1.TemplateSuffix)
 	if !ok || kind == "" {
@@ -65,9 +64,9 @@ func (r Role) Template(gk schema.GroupKind) error {
 	return r.Kind(schema.GroupKind{Group: gk.Group, Kind: kind})
 }
 
-// Reference says what is wrong with a reference to an object for the role, or to
-// a template for it. One that is as it was before is left alone: what was stored
-// once must stay editable.
+// Reference returns what is wrong with a reference to an object for the role, or to a
+// template for it. An unchanged reference is not checked: stored objects must stay
+// editable.
 func (r Role) Reference(at *field.Path, ref, old clusterv1.ContractVersionedObjectReference, template bool) field.ErrorList {
 	if !ref.IsDefined() || ref.GroupKind() == old.GroupKind() {
 		return nil
@@ -82,7 +81,7 @@ func (r Role) Reference(at *field.Path, ref, old clusterv1.ContractVersionedObje
 	return nil
 }
 
-// Provided says why no provider can bring a kind, or returns nil.
+// Provided returns why no provider can define a kind, or nil.
 func Provided(gk schema.GroupKind) error {
 	if slices.Contains(ours, gk.Group) {
 		return fmt.Errorf("group %s is Cluster API's own, and not a provider's", gk.Group)
@@ -90,12 +89,12 @@ func Provided(gk schema.GroupKind) error {
 	return nil
 }
 
-// domains are those in which the name of a group tells what its kinds are for.
-// Elsewhere it may tell anything: a vendor may well have all of its kinds, of
-// bootstrap configurations too, in infrastructure.example.com.
+// domains are those in which the name of a group says what its kinds are for. In other
+// domains a name has no such meaning: a vendor may have all of its kinds, including
+// bootstrap configurations, in infrastructure.example.com.
 var domains = []string{".cluster.x-k8s.io", ".capstan.dev"}
 
-// serves reports whether a group says that it is for a role, as
+// serves reports whether the name of a group declares a role, as
 // vmware.infrastructure.cluster.x-k8s.io does.
 func serves(group, role string) bool {
 	return slices.ContainsFunc(domains, func(d string) bool { return strings.HasSuffix(group, d) }) && slices.Contains(strings.Split(group, "."), role)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloudinit writes the document that cloud-init reads on a machine.
+// Package cloudinit renders the document that cloud-init reads on a machine.
 //
-// The document is a jinja template that gives a #cloud-config in YAML. So
-// "{{ ds.meta_data.local_hostname }}" in a file or command is replaced on the
-// machine; text with such marks is written as a literal block, in which
-// nothing is escaped.
+// The document is a jinja template that yields a #cloud-config in YAML. So "{{
+// ds.meta_data.local_hostname }}" in a file or command is replaced on the machine; text
+// with such marks is written as a literal block, in which nothing is escaped.
 package cloudinit
 
 import (
@@ -23,18 +22,18 @@ const (
 	header      = "#cloud-config"
 )
 
-// Document is what a machine does when it boots for the first time.
+// Document is what a machine does at its first boot.
 type Document struct {
-	Files        []bootstrapv1.File // with their content; contentFrom is not looked at
+	Files        []bootstrapv1.File // with their content; contentFrom is ignored
 	BootCommands []string           // run first, at each boot
 	RunCommands  []string           // run last
 	NTP          bootstrapv1.NTP
-	Users        []bootstrapv1.User // with their passwd; passwdFrom is not looked at
+	Users        []bootstrapv1.User // with their passwd; passwdFrom is ignored
 	DiskSetup    bootstrapv1.DiskSetup
 	Mounts       []bootstrapv1.MountPoints
 }
 
-// Render writes the document. Sections without content are left out.
+// Render renders the document. Empty sections are omitted.
 func Render(d Document) ([]byte, error) {
 	root := mapping()
 	root.list("write_files", each(d.Files, file))
@@ -65,7 +64,7 @@ func file(f bootstrapv1.File) *yaml.Node {
 	m.boolean("append", f.Append)
 	content := f.Content
 	if f.Encoding == "" && content != "" && !strings.HasSuffix(content, "\n") {
-		content += "\n" // as upstream writes it: cron ignores a last line without, and appended text would run on
+		content += "\n" // as upstream: cron ignores an unterminated last line, and appended text would join it
 	}
 	m.add("content", literal(content))
 	return (*yaml.Node)(m)
@@ -112,7 +111,7 @@ func disks(partitions []bootstrapv1.Partition) *section {
 	return m
 }
 
-// share is one partition: its percentage, with its type if that is said.
+// share is one partition: its percentage, with its type if it is set.
 func share(table string, s bootstrapv1.PartitionSpec) *yaml.Node {
 	percentage := number(s.Percentage)
 	if s.PartitionType == "" {
@@ -123,9 +122,8 @@ func share(table string, s bootstrapv1.PartitionSpec) *yaml.Node {
 	return n
 }
 
-// partitionCode is a partition type as cloud-init hands it on: to sfdisk for
-// the table type mbr, to sgdisk (which pads it with zeros) for gpt. A GUID
-// stays as it is.
+// partitionCode is a partition type in the form that cloud-init forwards: to sfdisk for
+// the table type mbr, to sgdisk (which pads it with zeros) for gpt. A GUID is unchanged.
 func partitionCode(table, partitionType string) string {
 	codes := map[string]string{
 		bootstrapv1.PartitionTypeLinux:         "83",
@@ -158,7 +156,7 @@ func filesystem(f bootstrapv1.Filesystem) *yaml.Node {
 	return (*yaml.Node)(m)
 }
 
-// section is a YAML mapping under construction. Empty values are left out.
+// section is a YAML mapping under construction. Empty values are omitted.
 type section yaml.Node
 
 func mapping() *section { return &section{Kind: yaml.MappingNode} }
@@ -201,7 +199,7 @@ func number(n int32) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(n)}
 }
 
-// text is any text: several lines or a jinja mark make a literal block.
+// text is any text: several lines or a jinja mark yield a literal block.
 func text(s string) *yaml.Node {
 	if strings.Contains(s, "\n") || strings.Contains(s, "{{") || strings.Contains(s, "{%") {
 		return literal(s)
@@ -209,8 +207,8 @@ func text(s string) *yaml.Node {
 	return scalar(s)
 }
 
-// scalar is text in quotes where it would be taken for something else, also by
-// a reader of YAML 1.1 such as cloud-init, to which yes is a boolean.
+// scalar is text in quotes where it would otherwise be read as another type, also by a
+// YAML 1.1 parser such as cloud-init's, for which yes is a boolean.
 func scalar(s string) *yaml.Node {
 	n := &yaml.Node{}
 	if err := n.Encode(s); err != nil {
@@ -223,9 +221,9 @@ func quoted(s string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle}
 }
 
-// literal is text in which no character is escaped, so that jinja sees it as
-// it is. Where YAML leaves no choice the encoder falls back to quotes, and so
-// does this for text that begins with space, which readers see differently.
+// literal is text in which no character is escaped, so that jinja reads it unchanged.
+// Where YAML allows no literal, the encoder falls back to quotes. So does this function
+// for text that starts with space, which parsers read differently.
 func literal(s string) *yaml.Node {
 	n := scalar(s)
 	if n.Tag == "!!str" && s != "" && !strings.ContainsRune(" \t\n", rune(s[0])) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterdeletion decides how a Cluster is taken down.
+// Package clusterdeletion decides how a Cluster is deleted.
 //
-//   - Nothing goes before the hook BeforeClusterDelete of a topology lets it.
-//   - Workers go first: what nobody but the Cluster manages is deleted;
-//     deployments and sets delete their own. All of them are waited for.
-//   - Then goes the control plane: its object, or the Machines of one without.
-//   - The infrastructure goes last, and after it the Cluster.
-//   - What belongs to somebody else stays, and is not waited for. A control
-//     plane object that stays leaves Machines of the Cluster's own to be deleted.
+//   - Deletion waits until hook BeforeClusterDelete of a topology permits it.
+//   - Workers are deleted first: those that are managed only by the Cluster. Deployments
+//     and sets delete their own Machines. The deletion waits for all of them.
+//   - The control plane is next: its object, or the Machines of a control plane without
+//     one.
+//   - The infrastructure is last, and after it the Cluster.
+//   - Objects of other owners stay, and the deletion does not wait for them. If a
+//     control plane object stays, the Cluster's own control plane Machines are still
+//     deleted.
 package clusterdeletion
 
 import (
@@ -25,33 +27,33 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// Facts are what is known before anything is asked. The objects that are
-// referred to are looked for only when their turn has come.
+// Facts are the input before any question is asked. The referenced objects are read only
+// when they are due for deletion.
 type Facts struct {
 	Infrastructure reference.Object `json:"infrastructure"`
 	ControlPlane   reference.Object `json:"controlPlane"`
 	clusterstatus.Members
-	// Hooked says that hook BeforeClusterDelete has not let the Cluster go yet.
+	// Hooked says that hook BeforeClusterDelete does not permit the deletion yet.
 	Hooked bool `json:"hooked,omitempty"`
 }
 
-// Plan is where the deletion stands.
+// Plan is the progress of the deletion.
 type Plan struct {
 	clusterstatus.Stage
-	Done bool `json:"done,omitempty"` // nothing holds the Cluster any more
+	Done bool `json:"done,omitempty"` // nothing blocks the deletion of the Cluster any longer
 }
 
-// Question is what the plan wants deleted, unless that has been asked for.
+// Question requests the deletion of an object, unless that was requested before.
 type Question struct {
 	Kind Kind   `json:"kind"`
 	Name string `json:"name,omitempty"`
 }
 
-// Kind is the kind of what is to be deleted, or the role of what the Cluster
+// Kind is the kind of the object to delete, or the role of an object that the Cluster
 // refers to.
 type Kind string
 
-// What is to be deleted.
+// The objects to delete.
 const (
 	MachineDeployment Kind = "MachineDeployment"
 	MachineSet        Kind = "MachineSet"
@@ -61,18 +63,18 @@ const (
 	Infrastructure    Kind = "Infrastructure"
 )
 
-// Answer is what came of it.
+// Answer is the result of a question.
 type Answer struct {
-	Gone    bool               `json:"gone,omitempty"`    // ControlPlane, Infrastructure: it is not there, nor can be
-	Held    bool               `json:"held,omitempty"`    // ControlPlane, Infrastructure: it is another's, and stays
-	Unknown *questions.Failure `json:"unknown,omitempty"` // ControlPlane, Infrastructure: why it could not be looked for
+	Gone    bool               `json:"gone,omitempty"`    // ControlPlane, Infrastructure: it does not and cannot exist
+	Held    bool               `json:"held,omitempty"`    // ControlPlane, Infrastructure: it belongs to another owner, and stays
+	Unknown *questions.Failure `json:"unknown,omitempty"` // ControlPlane, Infrastructure: why it could not be read
 	Failed  *questions.Failure `json:"failed,omitempty"`  // the others: why it could not be deleted
 }
 
-// Planner makes the plan of a Cluster that is being deleted.
+// Planner plans the deletion of a Cluster.
 var Planner questions.Planner[Facts, Question, Answer, Plan] = plan
 
-// planner is a plan in the making.
+// planner builds one plan.
 type planner struct {
 	Facts
 	*questions.Asker[Question, Answer]
@@ -95,7 +97,7 @@ func (p *planner) at(reason, message string) {
 	p.plan.Stage = clusterstatus.Stage{Reason: reason, Message: message}
 }
 
-// hook waits until the topology controller says that the hook lets the Cluster go.
+// hook waits until the topology controller reports that the hook permits the deletion.
 func hook(p *planner) (bool, error) {
 	if p.Hooked {
 		p.at(clusterv1.ClusterDeletingWaitingForBeforeDeleteHookReason, "Waiting for BeforeClusterDelete hook")
@@ -103,7 +105,7 @@ func hook(p *planner) (bool, error) {
 	return !p.Hooked, nil
 }
 
-// workers deletes what nobody but the Cluster manages.
+// workers deletes the workers that are managed only by the Cluster.
 func workers(p *planner) (bool, error) {
 	all := len(p.Deployments) + len(p.Sets) + len(p.Pools) + len(p.Workers)
 	if all == 0 {
@@ -115,8 +117,8 @@ func workers(p *planner) (bool, error) {
 		remove(p, MachinePool, p.Pools), remove(p, Machine, p.StandaloneWorkers()))
 }
 
-// remove has those of a kind deleted that are not yet on their way. One that
-// fails does not keep the others.
+// remove requests the deletion of the objects of a kind that are not being deleted yet.
+// A failure does not prevent the deletion of the others.
 func remove[T metav1.Object](p *planner, kind Kind, objects []T) error {
 	var errs []error
 	for _, o := range objects {
@@ -130,7 +132,7 @@ func remove[T metav1.Object](p *planner, kind Kind, objects []T) error {
 	return errors.Join(errs...)
 }
 
-// left says what of the workers is still there.
+// left lists the workers that still exist.
 func (p *planner) left() string {
 	var parts []string
 	for _, of := range []struct {
@@ -155,7 +157,7 @@ func controlPlane(p *planner) (bool, error) {
 	return goOn, err
 }
 
-// controlPlaneMachines deletes those that users made without a control plane
+// controlPlaneMachines deletes the Machines that users created without a control plane
 // object.
 func (p *planner) controlPlaneMachines() (bool, error) {
 	machines := p.ControlPlaneMachines
@@ -174,7 +176,8 @@ func infrastructure(p *planner) (bool, error) {
 	return goOn, err
 }
 
-// goes has the object behind a reference deleted, and waits until it has gone.
+// goes requests the deletion of the object behind a reference, and waits until it is
+// deleted.
 func (p *planner) goes(o reference.Object, role Kind, reason string) (a Answer, goOn bool, err error) {
 	p.at(reason, fmt.Sprintf("Waiting for %s to be deleted", o))
 	if a, _ = p.Ask(Question{Kind: role}); a.Unknown != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// youngMachine is how long a Machine may be without the UpToDate condition
-// before that counts: its owner writes it a moment after the creation.
+// youngMachine is how long a Machine can be without the UpToDate condition before that
+// counts: its owner writes the condition shortly after creation.
 const youngMachine = 10 * time.Second
 
 func infrastructureReady(f Facts) metav1.Condition {
@@ -50,13 +50,13 @@ func controlPlaneAvailable(f Facts) metav1.Condition {
 	})
 }
 
-// absent is shown while there is no object to read; done, if it has done its
-// part at least once.
+// absent is the condition while there is no object to read; done says that the object
+// did its part before.
 func absent(f Facts, ref reference.Object, target string, done bool) metav1.Condition {
 	switch {
 	case !ref.Defined():
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, "Waiting for cluster topology to be reconciled")
-	case !ref.Missing: // a deletion that has not come so far
+	case !ref.Missing: // the deletion has not reached it yet
 		if old := conditions.Get(f.Cluster, target); old != nil {
 			return *old
 		}
@@ -90,9 +90,9 @@ func controlPlaneInitialized(f Facts) metav1.Condition {
 	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotInitializedReason, awaited)
 }
 
-// remoteConnectionProbe tells whether the API server of the cluster answers. A
-// few failures in a row are forgiven, and so is that this process, which may
-// have started just now, has not reached a cluster yet that others have.
+// remoteConnectionProbe reports whether the API server of the cluster answers. A few
+// consecutive failures are tolerated. So is a process that started recently and has not
+// reached a cluster yet that another process reached.
 func remoteConnectionProbe(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterRemoteConnectionProbeCondition
 	why := ""
@@ -115,14 +115,14 @@ func remoteConnectionProbe(f Facts) metav1.Condition {
 
 const notEstablished = "Remote connection not established yet"
 
-// tellsMore reports whether what an earlier process found tells more than a
-// process that has never been connected can: since when, or why until that is
-// known again.
+// tellsMore reports whether the result of an earlier process has more detail than a
+// process that was never connected can report: since when, or why until a new cause is
+// known.
 func tellsMore(old metav1.Condition, why string) bool {
 	return old.Status == metav1.ConditionFalse && (why == "" || !strings.HasPrefix(old.Message, notEstablished))
 }
 
-// ofDescendants sums up the conditions of control plane, workers and machines.
+// ofDescendants aggregates the conditions of control plane, workers and machines.
 func ofDescendants(f Facts) []metav1.Condition {
 	workers := conditions.Objects("MachineDeployment", f.Deployments...)
 	workers = append(workers, conditions.Objects("MachinePool", f.Pools...)...)
@@ -159,7 +159,7 @@ func ofDescendants(f Facts) []metav1.Condition {
 	}
 }
 
-// judged leaves out Machines too young to have been judged up to date or not.
+// judged omits Machines that are too young to have the UpToDate condition.
 func judged(f Facts, machines []*clusterv1.Machine) (out []*clusterv1.Machine) {
 	for _, m := range machines {
 		if conditions.Has(m, clusterv1.MachineUpToDateCondition) || f.Now.Sub(m.CreationTimestamp.Time) >= youngMachine {
@@ -169,8 +169,8 @@ func judged(f Facts, machines []*clusterv1.Machine) (out []*clusterv1.Machine) {
 	return out
 }
 
-// controlPlaneObject is the control plane as something to aggregate. One that
-// reports no condition of a kind says nothing about it.
+// controlPlaneObject is the control plane as an object to aggregate. If it does not
+// report a condition, it is not part of that aggregate.
 func controlPlaneObject(f Facts) []conditions.Object {
 	if f.ControlPlane.Obj == nil {
 		return nil
@@ -186,8 +186,8 @@ func reasons(issue, unknown, info string) conditions.Reasons {
 	return conditions.Reasons{Issue: issue, Unknown: unknown, Info: info}
 }
 
-// remediating names the Machines that are being replaced because they are
-// unhealthy, or failing that, those that are unhealthy.
+// remediating lists the Machines that are being replaced because they are unhealthy or,
+// if there are none, the unhealthy Machines.
 func remediating(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterRemediatingCondition
 	var replaced, unhealthy []string
@@ -218,8 +218,8 @@ func deleting(f Facts) metav1.Condition {
 	return conditions.New(target, metav1.ConditionTrue, f.Deletion.Reason, f.Deletion.Message)
 }
 
-// topologyPriority is that of the topology's condition. A Cluster that is being
-// created or upgraded, or whose upgrade somebody holds, lacks nothing for that.
+// topologyPriority is the priority of the topology's condition. A Cluster that is being
+// created or upgraded, or whose upgrade is held by a user, is not degraded by that.
 func topologyPriority(c metav1.Condition) (conditions.Priority, bool) {
 	if c.Type != clusterv1.ClusterTopologyReconciledCondition || c.Status != metav1.ConditionFalse {
 		return conditions.Info, false
@@ -231,7 +231,7 @@ func topologyPriority(c metav1.Condition) (conditions.Priority, bool) {
 	return conditions.Info, true
 }
 
-// gates are those of the Cluster, or if it has none, of its class.
+// gates are the gates of the Cluster or, if it has none, of its class.
 func (f Facts) gates() []clusterv1.ClusterAvailabilityGate {
 	if own := f.Cluster.Spec.AvailabilityGates; len(own) > 0 {
 		return own
@@ -239,7 +239,7 @@ func (f Facts) gates() []clusterv1.ClusterAvailabilityGate {
 	return f.ClassGates
 }
 
-// available sums up the Cluster.
+// available summarizes the Cluster.
 func available(f Facts) metav1.Condition {
 	c := f.Cluster
 	o := conditions.SummaryOptions{

@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// ReportLegacy fills what a Cluster tells clients of v1beta1, after Report: it is
-// ready once its control plane and its infrastructure are.
+// ReportLegacy fills the status fields for clients of v1beta1, after Report: a Cluster
+// is ready once its control plane and its infrastructure are.
 func ReportLegacy(f Facts) {
 	c := f.Cluster
 	st := legacyOf(c)
@@ -42,7 +42,7 @@ func ReportLegacy(f Facts) {
 	c.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &st}
 }
 
-// SetLegacy sets a condition that is not of this package: of the topology.
+// SetLegacy sets a condition that is not from this package: the topology's.
 func SetLegacy(c *clusterv1.Cluster, now time.Time, condition clusterv1.Condition) {
 	st := legacyOf(c)
 	st.Conditions = legacy.Set(st.Conditions, now, condition)

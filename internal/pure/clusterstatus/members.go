@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/items"
 )
 
-// Members are what belongs to a Cluster, beside the objects that it refers to.
+// Members are the objects of a Cluster, without those that it refers to.
 type Members struct {
 	Deployments          []*clusterv1.MachineDeployment
 	Sets                 []*clusterv1.MachineSet // standalone or not
@@ -18,7 +18,7 @@ type Members struct {
 	Workers              []*clusterv1.Machine // the other Machines
 }
 
-// Sort sorts what belongs to a Cluster by its part.
+// Sort sorts the objects of a Cluster by role.
 func Sort(deployments []clusterv1.MachineDeployment, sets []clusterv1.MachineSet, pools []clusterv1.MachinePool, machines []clusterv1.Machine) Members {
 	m := Members{Deployments: items.Pointers(deployments), Sets: items.Pointers(sets), Pools: items.Pointers(pools)}
 	for _, machine := range items.Pointers(machines) {
@@ -31,7 +31,7 @@ func Sort(deployments []clusterv1.MachineDeployment, sets []clusterv1.MachineSet
 	return m
 }
 
-// StandaloneSets are those that nobody but the Cluster manages.
+// StandaloneSets are the MachineSets that are managed only by the Cluster.
 func (m Members) StandaloneSets() (all []*clusterv1.MachineSet) {
 	for _, set := range m.Sets {
 		if standalone(set) {
@@ -41,7 +41,7 @@ func (m Members) StandaloneSets() (all []*clusterv1.MachineSet) {
 	return all
 }
 
-// StandaloneWorkers are Machines that nobody but the Cluster manages.
+// StandaloneWorkers are the Machines that are managed only by the Cluster.
 func (m Members) StandaloneWorkers() (all []*clusterv1.Machine) {
 	for _, worker := range m.Workers {
 		if standalone(worker) {

@@ -12,17 +12,17 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// WithoutInfrastructure notes that a Cluster without infrastructure of its own
-// has nothing to wait for; but a topology is going to bring it some.
+// WithoutInfrastructure records that a Cluster without its own infrastructure has
+// nothing to wait for, unless its topology will create infrastructure.
 func WithoutInfrastructure(c *clusterv1.Cluster) {
 	if !c.Spec.Topology.IsDefined() {
 		c.Status.Initialization.InfrastructureProvisioned = new(true)
 	}
 }
 
-// TakeInfrastructure copies what the infrastructure object says to the Cluster:
-// the endpoint, failure domains, and that it is provisioned. It reports whether
-// that is news.
+// TakeInfrastructure copies the status of the infrastructure object to the Cluster: the
+// endpoint, failure domains, and that it is provisioned. It returns whether the Cluster
+// was provisioned just now.
 func TakeInfrastructure(c *clusterv1.Cluster, obj *unstructured.Unstructured, contractVersion string) (news bool, err error) {
 	promises, err := contract.InfraClusterFor(contractVersion)
 	if err != nil {
@@ -38,14 +38,14 @@ func TakeInfrastructure(c *clusterv1.Cluster, obj *unstructured.Unstructured, co
 	}
 	domains, _, err := promises.FailureDomains.Get(obj)
 	if err == nil {
-		c.Status.FailureDomains = domains // those that are reported no more are gone
+		c.Status.FailureDomains = domains // domains that are no longer reported are removed
 	}
 	c.Status.Initialization.InfrastructureProvisioned = new(true)
 	return !before, err
 }
 
-// WithoutControlPlane notes, for a Cluster without a control plane object, that
-// a control plane Machine has become a Node: so the control plane is initialized.
+// WithoutControlPlane records, for a Cluster without a control plane object, that the
+// control plane is initialized, once a control plane Machine has a Node.
 func WithoutControlPlane(c *clusterv1.Cluster, machines []*clusterv1.Machine) {
 	for _, m := range machines {
 		if m.Status.NodeRef.IsDefined() {
@@ -54,8 +54,8 @@ func WithoutControlPlane(c *clusterv1.Cluster, machines []*clusterv1.Machine) {
 	}
 }
 
-// ReadControlPlane reads what a control plane object counts; what cannot be read is in
-// the error.
+// ReadControlPlane reads the counters of a control plane object; the error holds those
+// that cannot be read.
 func ReadControlPlane(obj *unstructured.Unstructured, contractVersion string) (r contract.Replicas, versions []clusterv1.StatusVersion, err error) {
 	promises, err := contract.ControlPlaneFor(contractVersion)
 	if err != nil {
@@ -66,15 +66,16 @@ func ReadControlPlane(obj *unstructured.Unstructured, contractVersion string) (r
 	if err != nil || ok {
 		return r, versions, errors.Join(uncounted, err)
 	}
-	lowest, _, err := promises.StatusVersion.Get(obj) // an older provider tells the lowest version alone
+	lowest, _, err := promises.StatusVersion.Get(obj) // an older provider reports only the lowest version
 	if current := ptr.Deref(r.Current, 0); lowest != "" && (r.Current == nil || current > 0) {
-		versions = []clusterv1.StatusVersion{{Version: lowest, Replicas: current}} // without a number where none is told
+		versions = []clusterv1.StatusVersion{{Version: lowest, Replicas: current}} // without a count if none is reported
 	}
 	return r, versions, errors.Join(uncounted, err)
 }
 
-// TakeControlPlane copies what the control plane object says to the Cluster: the
-// endpoint, and that it is initialized. It reports whether that is news.
+// TakeControlPlane copies the status of the control plane object to the Cluster: the
+// endpoint, and that it is initialized. It returns whether the Cluster was initialized
+// just now.
 func TakeControlPlane(c *clusterv1.Cluster, obj *unstructured.Unstructured, contractVersion string) (news bool, err error) {
 	promises, err := contract.ControlPlaneFor(contractVersion)
 	if err != nil {
@@ -92,8 +93,8 @@ func TakeControlPlane(c *clusterv1.Cluster, obj *unstructured.Unstructured, cont
 	return !before, nil
 }
 
-// takeEndpoint takes the endpoint of the control plane from whoever knows it
-// first. It never changes again.
+// takeEndpoint sets the endpoint of the control plane from the first object that reports
+// one. It never changes again.
 func takeEndpoint(c *clusterv1.Cluster, obj *unstructured.Unstructured, field contract.Field[clusterv1.APIEndpoint]) error {
 	if c.Spec.ControlPlaneEndpoint.IsValid() {
 		return nil

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterstatus tells how a Cluster is: it sums up the objects that the
-// Cluster refers to, its workers and Machines, and the connection to it.
+// Package clusterstatus reports the status of a Cluster: it aggregates the objects that
+// the Cluster refers to, its workers and Machines, and the connection to it.
 //
-//   - What an object was seen to have done once stays done: that the
-//     infrastructure is provisioned, and the control plane initialized.
-//   - The endpoint comes from whoever knows it first, and never changes again.
-//   - Replicas of the control plane are what its object says. Without one, the
-//     control plane Machines are counted.
-//   - Of workers, those are counted that nobody else counts: deployments, pools,
-//     and sets and Machines that nobody manages.
-//   - A cluster counts as reachable for 50 seconds after the last probe that
-//     succeeded, and likewise after this process has begun to ask, if it
-//     answered an earlier one.
+//   - Progress that was observed once is permanent: that the infrastructure is
+//     provisioned, and the control plane initialized.
+//   - The endpoint is from the first object that reports one, and never changes again.
+//   - Replicas of the control plane are those that its object reports. Without an
+//     object, the control plane Machines are counted.
+//   - Workers are counted once: deployments, pools, and the sets and Machines without a
+//     controller.
+//   - A cluster counts as reachable for 50 seconds after the last successful probe. The
+//     same time is granted after this process started to probe, if the cluster answered
+//     an earlier process.
 package clusterstatus
 
 import (
@@ -31,37 +31,37 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// connectionGrace is how long a cluster counts as reachable after the last
-// probe that succeeded.
+// connectionGrace is how long a cluster counts as reachable after the last successful
+// probe.
 const connectionGrace = 50 * time.Second
 
-// Facts are what the status tells of.
+// Facts are the input of the status.
 type Facts struct {
 	Cluster    *clusterv1.Cluster
-	Generation int64 // that the status is about
+	Generation int64 // observed generation of the status
 	Now        time.Time
-	Failed     bool // this reconcile has: the status is about what was seen
+	Failed     bool // this reconcile failed: the status is what was read before
 
 	Infrastructure reference.Object
 	ControlPlane   reference.Object
-	Replicas       contract.Replicas         // that the control plane object counts
-	Versions       []clusterv1.StatusVersion // that it reports
+	Replicas       contract.Replicas         // reported by the control plane object
+	Versions       []clusterv1.StatusVersion // reported by the control plane object
 	Members
 	Connection Connection
 	Deletion   Stage
-	// ClassGates are the availability gates of its class.
+	// ClassGates are the availability gates of the Cluster's class.
 	ClassGates []clusterv1.ClusterAvailabilityGate
 }
 
-// Stage is how far a deletion has come.
+// Stage is the progress of a deletion.
 type Stage struct{ Reason, Message string }
 
-// Connection is the state of the one to the workload cluster.
+// Connection is the state of the connection to the workload cluster.
 type Connection struct {
 	Failing     bool      // not connected, or the last probe failed
-	LastProbe   time.Time // that succeeded; zero if none did since the process started
-	GraceStarts time.Time // from when on failures are forgiven; zero: they are not
-	Why         string    // it fails, if it does so for long enough to tell
+	LastProbe   time.Time // last success; zero if none since the process started
+	GraceStarts time.Time // from when failures are tolerated; zero: they are not
+	Why         string    // the cause, if it fails for long enough to report it
 }
 
 func (c Connection) graceEnds() time.Time { return c.GraceStarts.Add(connectionGrace) }
@@ -88,7 +88,7 @@ func Report(f Facts) {
 	}
 	set(remediating(f))
 	set(deleting(f))
-	set(available(f)) // last: it sums up the others
+	set(available(f)) // last: it summarizes the others
 	set(pause.Condition(c, c))
 	c.Status.Phase = string(phaseOf(f))
 	if !f.Failed {
@@ -96,7 +96,7 @@ func Report(f Facts) {
 	}
 }
 
-// Deadline is when time alone changes the status next; zero if it never does.
+// Deadline is when the status next changes through time alone; zero if it never does.
 func Deadline(f Facts) time.Time {
 	if at := f.Connection.graceEnds(); f.Connection.Failing && at.After(f.Now) {
 		return at
@@ -117,9 +117,9 @@ func phaseOf(f Facts) clusterv1.ClusterPhase {
 	return clusterv1.ClusterPhasePending
 }
 
-// countControlPlane takes the counters of the control plane object, or counts
-// the control plane Machines if there is none. The plan of an upgrade stays: it is
-// the topology controller's.
+// countControlPlane copies the counters of the control plane object, or counts the
+// control plane Machines if there is none. The upgrade plan stays: it belongs to the
+// topology controller.
 func countControlPlane(f Facts) {
 	status := &f.Cluster.Status
 	var plan []clusterv1.StatusUpgradePlanVersion
@@ -128,7 +128,7 @@ func countControlPlane(f Facts) {
 	}
 	if f.ControlPlane.Defined() {
 		if f.ControlPlane.Obj == nil {
-			return // what was known stays
+			return // the last counters stay
 		}
 		r := f.Replicas
 		status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
@@ -151,7 +151,7 @@ func countControlPlane(f Facts) {
 	}
 }
 
-// countWorkers sums up deployments, pools, standalone sets and Machines.
+// countWorkers adds up deployments, pools, standalone sets and Machines.
 func countWorkers(f Facts) {
 	n := counting.Machines(f.StandaloneWorkers())
 	for _, d := range f.Deployments {
@@ -182,7 +182,7 @@ func countWorkers(f Facts) {
 	}
 }
 
-// bullets makes a list of lines.
+// bullets joins lines to a list.
 func bullets(lines []string) string {
 	return "* " + strings.Join(lines, "\n* ")
 }

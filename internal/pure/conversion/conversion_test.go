@@ -37,7 +37,7 @@ func kinds() []rules.Kind {
 
 func lookup(kind schema.GroupKind) (string, error) { return kind.Group + "/v7", nil }
 
-// hub makes an object of the stored version.
+// hub builds an object of the stored version.
 func hub(k rules.Kind, f filler) runtime.Object {
 	obj := k.NewHub()
 	f.fill(reflect.ValueOf(obj).Elem(), 0)
@@ -65,7 +65,8 @@ func encoded(t *testing.T, obj any) map[string]any {
 	return out
 }
 
-// read is an object as who reads JSON has it: what does not show there is gone.
+// read returns an object as a client decodes it from JSON: fields that are not in the
+// JSON are lost.
 func read(t *testing.T, obj, into runtime.Object) runtime.Object {
 	t.Helper()
 	data, err := json.Marshal(obj)
@@ -78,9 +79,9 @@ func read(t *testing.T, obj, into runtime.Object) runtime.Object {
 	return into
 }
 
-// TestWhoWritesBackWhatHeReadChangesNothing: after the first time, at which what an
-// old version cannot say may be lost, both versions stay as they are. So a manifest
-// that is applied twice makes no new generation.
+// TestWhoWritesBackWhatHeReadChangesNothing: after the first time, at which fields that
+// an old version does not have may be lost, both versions stay unchanged. So a manifest
+// that is applied twice causes no new generation.
 func TestWhoWritesBackWhatHeReadChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds() {

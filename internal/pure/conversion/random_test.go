@@ -105,7 +105,7 @@ func (f *filler) scalar(v reflect.Value) {
 	}
 }
 
-// special fills what has a form of its own on the wire.
+// special fills types with their own wire format.
 func (f *filler) special(v reflect.Value) bool {
 	switch p := v.Addr().Interface().(type) {
 	case *metav1.Time:

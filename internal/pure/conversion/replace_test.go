@@ -25,9 +25,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// through is what is stored of an object after somebody has written at an old
-// version what he read there. Without the annotation he kept a manifest, and
-// applied that.
+// through returns what is stored after a client has written an object at an old version
+// as it read it there. Without the annotation, the client stored a manifest and applied
+// that.
 func through[T runtime.Object](t *testing.T, k rules.Kind, hub T, annotated bool) T {
 	t.Helper()
 	old, err := k.Down(hub, lookup)
@@ -62,8 +62,8 @@ func timeoutsOfV1beta1(s *bootstrapv1.KubeadmConfigSpec) {
 	s.JoinConfiguration.Timeouts = bootstrapv1.Timeouts{ControlPlaneComponentHealthCheckSeconds: health, TLSBootstrapSeconds: tls}
 }
 
-// onceEach gives arguments names of their own: of several with one name v1beta1 has
-// the last.
+// onceEach gives arguments unique names: of several with one name v1beta1 retains the
+// last.
 func onceEach(s *bootstrapv1.KubeadmConfigSpec) {
 	for _, args := range argLists(s) {
 		for i := range args {
@@ -80,9 +80,9 @@ func argLists(s *bootstrapv1.KubeadmConfigSpec) [][]bootstrapv1.Arg {
 	}
 }
 
-// TestAWriteOfAnOldVersionReplacesNoMachine lets control planes, and the configs of
-// their machines, be written at v1beta1, where what is stored changes its form: the
-// machines stay what is wanted.
+// TestAWriteOfAnOldVersionReplacesNoMachine writes control planes, and the configs of
+// their machines, at v1beta1, which changes the form of the stored objects: the machines
+// stay up to date.
 func TestAWriteOfAnOldVersionReplacesNoMachine(t *testing.T) {
 	t.Parallel()
 	planes, configs := kindOf(t, controlplanev1.GroupVersion().WithKind("KubeadmControlPlane")), kindOf(t, bootstrapv1.GroupVersion().WithKind("KubeadmConfig"))

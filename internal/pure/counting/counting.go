@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package counting counts machines, one by one or by groups that were counted
-// already, for the statuses of all that have machines.
+// Package counting counts machines, individually or by groups that were counted before,
+// for the statuses of all objects that have machines.
 //
-//   - A Machine that is being updated in place is neither ready, nor available,
-//     nor up to date, whatever its conditions still say.
-//   - The version of a Machine is the one that its Node reports or, before there
-//     is a Node, the one that it is made for.
-//   - Versions are listed with the oldest first, and what is none last. What a
-//     status cannot hold is left out: the API would refuse the whole of it.
+//   - A Machine that is being updated in place is neither ready, nor available, nor up
+//     to date, regardless of its conditions.
+//   - The version of a Machine is the one that its Node reports or, without a Node, the
+//     one in its spec.
+//   - Versions are listed oldest first, and invalid versions last. Versions that a
+//     status cannot hold are omitted: otherwise the API would reject the whole status.
 package counting
 
 import (
@@ -46,7 +46,7 @@ func Machines(machines []*clusterv1.Machine) *Counters {
 	return c
 }
 
-// Machine adds one Machine, which is desired as it is there.
+// Machine adds one Machine; it also counts as desired.
 func (c *Counters) Machine(m *clusterv1.Machine) {
 	c.Desired++
 	c.Replicas++
@@ -64,7 +64,7 @@ func is(m *clusterv1.Machine, condition string) bool {
 	return !updating && conditions.IsTrue(m, condition)
 }
 
-// Group is what a group of machines reports of itself.
+// Group is what a group of machines reports in its status.
 type Group struct {
 	Desired, Replicas, Ready, Available, UpToDate *int32
 
@@ -91,7 +91,7 @@ func (c *Counters) Versions(most int) (out []clusterv1.StatusVersion) {
 	return Listed(out, most)
 }
 
-// Listed brings versions into the form of a status.
+// Listed converts versions to the form of a status.
 func Listed(versions []clusterv1.StatusVersion, most int) []clusterv1.StatusVersion {
 	out := slices.DeleteFunc(slices.Clone(versions), func(v clusterv1.StatusVersion) bool { return !fits(v.Version) || v.Replicas < 0 })
 	slices.SortFunc(out, func(a, b clusterv1.StatusVersion) int { return compareVersions(a.Version, b.Version) })
@@ -117,7 +117,7 @@ func running(m *clusterv1.Machine) string {
 	return m.Spec.Version
 }
 
-// compareVersions puts older versions first, and what is no version last.
+// compareVersions sorts older versions first, and invalid versions last.
 func compareVersions(a, b string) int {
 	va, errA := version.ParseSemantic(a)
 	vb, errB := version.ParseSemantic(b)

@@ -12,9 +12,9 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Nodes counts the Machines whose Nodes are ready, and those whose Nodes have been
-// so for minReadySeconds, as clients of v1beta1 read it. Whatever else is asked of
-// a Machine does not count there.
+// Nodes counts the Machines whose Nodes are ready, and those whose Nodes have been ready
+// for minReadySeconds, as v1beta1 defines it. Other conditions of a Machine do not
+// count.
 func Nodes(machines []*clusterv1.Machine, minReadySeconds *int32, now time.Time) (ready, available int32) {
 	wait := time.Duration(ptr.Deref(minReadySeconds, 0)) * time.Second
 	for _, m := range machines {

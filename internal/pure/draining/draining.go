@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package draining decides what becomes of each Pod when a Node is drained, and
-// when its volumes have let go.
+// Package draining decides what happens to each Pod when a Node is drained, and when its
+// volumes are detached.
 package draining
 
 import (
@@ -19,20 +19,21 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// staleAfter is how long a Pod on an unreachable Node may be terminating before
-// it counts as gone: its kubelet cannot report that it is.
+// staleAfter is how long a Pod on an unreachable Node can be terminating before it
+// counts as deleted: its kubelet cannot report the deletion.
 const staleAfter = time.Second
 
 // Behavior is what draining does to a Pod.
 type Behavior = clusterv1.MachineDrainRuleDrainBehavior
 
-// Facts are what the decision depends on.
+// Facts are the input of the decision.
 type Facts struct {
 	Machine *clusterv1.Machine
 	Cluster *clusterv1.Cluster
 	Rules   []clusterv1.MachineDrainRule // of the Machine's namespace
 	Pods    []corev1.Pod                 // on the Node
-	// NamespaceLabels are those of the namespaces of the Pods; only needed when a rule selects by them.
+	// NamespaceLabels are the labels of the Pods' namespaces; only needed if a rule
+	// selects by them.
 	NamespaceLabels map[string]map[string]string
 	// DaemonSets that exist; Pods of others are orphans and are drained.
 	DaemonSets map[types.NamespacedName]bool
@@ -41,7 +42,7 @@ type Facts struct {
 	Now         time.Time
 }
 
-// SelectsNamespaces reports whether a rule asks for the labels of namespaces.
+// SelectsNamespaces reports whether a rule selects by labels of namespaces.
 func (f Facts) SelectsNamespaces() bool {
 	return slices.ContainsFunc(f.Rules, func(rule clusterv1.MachineDrainRule) bool {
 		return slices.ContainsFunc(rule.Spec.Pods, func(p clusterv1.MachineDrainRulePodSelector) bool { return p.NamespaceSelector != nil })
@@ -58,7 +59,7 @@ func (f Facts) DaemonSetsOfPods() (all []types.NamespacedName) {
 	return all
 }
 
-// daemonSet is the one that owns a Pod; nil for none.
+// daemonSet is the DaemonSet that owns a Pod; nil for none.
 func daemonSet(pod *corev1.Pod) *types.NamespacedName {
 	o := metav1.GetControllerOfNoCopy(pod)
 	if o == nil || o.Kind != "DaemonSet" {
@@ -67,24 +68,25 @@ func daemonSet(pod *corev1.Pod) *types.NamespacedName {
 	return &types.NamespacedName{Namespace: pod.Namespace, Name: o.Name}
 }
 
-// Verdict is what becomes of one Pod, and why.
+// Verdict is the behavior for one Pod, and its reason.
 type Verdict struct {
 	Pod      *corev1.Pod
 	Behavior Behavior
-	// Order in which Pods go, lowest first. Waiting for a Pod to complete has order 0.
+	// Order in which Pods are evicted, lowest first. Waiting for a Pod to complete has
+	// order 0.
 	Order int32
-	// Note tells what a user should know, such as data that is lost; empty for none.
+	// Note is a warning for the user, such as lost data; empty for none.
 	Note string
 }
 
-// judge is one rule of the order below. ok is false when it has no opinion.
+// judge is one of the rules below. ok is false if the rule does not apply.
 type judge func(Facts, *corev1.Pod) (v Verdict, ok bool, err error)
 
-// inOrder are the rules; the first with an opinion decides. A Pod that none has
-// an opinion on is evicted.
+// inOrder are the rules; the first that applies decides. A Pod to which no rule applies
+// is evicted.
 var inOrder = []judge{goneOnUnreachable, ofDaemonSet, mirrored, byLabel, byRule}
 
-// Judge returns a verdict for each Pod, in the order of namespace and name.
+// Judge returns a Verdict for each Pod, in the order of namespace and name.
 func Judge(f Facts) ([]Verdict, error) {
 	f.Rules = slices.SortedFunc(slices.Values(f.Rules), func(a, b clusterv1.MachineDrainRule) int { return cmp.Compare(a.Name, b.Name) })
 	out := make([]Verdict, 0, len(f.Pods))
@@ -113,13 +115,13 @@ func (f Facts) judge(pod *corev1.Pod) (Verdict, error) {
 	return Verdict{Pod: pod, Behavior: clusterv1.MachineDrainRuleDrainBehaviorDrain, Note: warning(pod)}, nil
 }
 
-// goneOnUnreachable: nobody is there to finish the Pod, so it does not block.
+// goneOnUnreachable: no kubelet can finish the Pod, so it does not block.
 func goneOnUnreachable(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
 	gone := f.Unreachable && pod.DeletionTimestamp != nil && f.Now.Sub(pod.DeletionTimestamp.Time) > staleAfter
 	return skip(), gone, nil
 }
 
-// ofDaemonSet: its DaemonSet would only put it back; without one it is an orphan.
+// ofDaemonSet: its DaemonSet would only recreate it; without one it is an orphan.
 func ofDaemonSet(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
 	key := daemonSet(pod)
 	if key == nil || finished(pod) {
@@ -134,7 +136,7 @@ func mirrored(_ Facts, pod *corev1.Pod) (Verdict, bool, error) {
 	return skip(), is, nil
 }
 
-// byLabel: the Pod says itself.
+// byLabel: the Pod's own label decides.
 func byLabel(_ Facts, pod *corev1.Pod) (Verdict, bool, error) {
 	switch strings.ToLower(pod.Labels[clusterv1.PodDrainLabel]) {
 	case "skip":
@@ -168,10 +170,10 @@ func byRule(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
 	return Verdict{}, false, nil
 }
 
-// matches reports whether a rule is about a Pod on this machine: any entry for
-// machines and any for Pods must match, and no entries match all. A Pod whose
-// machine does not match is not looked at, so that a mistake in spec.pods stops
-// the drain of no other machine.
+// matches reports whether a rule applies to a Pod on this machine: any entry for
+// machines and any for Pods must match, and no entries match all. A Pod is not evaluated
+// if its machine does not match, so that a mistake in spec.pods does not block the drain
+// of other machines.
 func (f Facts) matches(rule *clusterv1.MachineDrainRule, pod *corev1.Pod) (bool, error) {
 	machine := len(rule.Spec.Machines) == 0
 	for _, s := range rule.Spec.Machines {
@@ -199,7 +201,7 @@ func (f Facts) matches(rule *clusterv1.MachineDrainRule, pod *corev1.Pod) (bool,
 	return false, nil
 }
 
-// both reports whether both selectors match; one that is not given does.
+// both reports whether both selectors match; an absent selector matches.
 func both(a *metav1.LabelSelector, onA map[string]string, b *metav1.LabelSelector, onB map[string]string) (bool, error) {
 	for _, part := range []struct {
 		selector *metav1.LabelSelector
@@ -219,7 +221,7 @@ func both(a *metav1.LabelSelector, onA map[string]string, b *metav1.LabelSelecto
 	return true, nil
 }
 
-// warning tells what an eviction costs.
+// warning returns what an eviction loses.
 func warning(pod *corev1.Pod) string {
 	var notes []string
 	if !finished(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.EmptyDir != nil }) {
@@ -237,15 +239,15 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Key is namespace/name of a Pod.
+// Key is the namespace/name of a Pod.
 func Key(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// Plan is what to do now.
+// Plan is the next step of the drain.
 type Plan struct {
-	Evict       []*corev1.Pod // ask for their eviction
-	Terminating []*corev1.Pod // evicted already, not gone yet
-	Completing  []*corev1.Pod // waited for
-	Later       []*corev1.Pod // their turn comes when the above are gone
+	Evict       []*corev1.Pod // to evict now
+	Terminating []*corev1.Pod // evicted already, not deleted yet
+	Completing  []*corev1.Pod // the drain waits until they complete
+	Later       []*corev1.Pod // after the Pods above are deleted
 }
 
 // Done reports whether the Node is drained.
@@ -253,7 +255,7 @@ func (p Plan) Done() bool {
 	return len(p.Evict)+len(p.Terminating)+len(p.Completing)+len(p.Later) == 0
 }
 
-// Next picks the Pods of the lowest order that are still there.
+// Next selects the Pods of the lowest order that still exist.
 func Next(verdicts []Verdict) Plan {
 	var p Plan
 	first := true

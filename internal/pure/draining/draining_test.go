@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// pod makes a running Pod with a controller; change alters it.
+// pod builds a running Pod with a controller; change modifies it.
 func pod(name string, change ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "app", Name: name, Labels: map[string]string{"app": name},

@@ -23,8 +23,8 @@ type Refusal struct {
 	Why string
 }
 
-// Report is what a drain tells while it is not done: which Pods it waits for
-// and why. It is empty when there is nothing to wait for.
+// Report is the message of a drain in progress: which Pods it waits for and why. It is
+// empty when there is nothing to wait for.
 func Report(started time.Time, p Plan, refused []Refusal) string {
 	if p.Done() {
 		return ""

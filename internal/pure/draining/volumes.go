@@ -14,23 +14,23 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// csiPrefix begins the unique names of CSI volumes: prefix, driver, ^, handle.
+// csiPrefix starts the unique names of CSI volumes: prefix, driver, ^, handle.
 const csiPrefix = "kubernetes.io/csi/"
 
-// Volumes is what the wait for volumes depends on.
+// Volumes is the input of the wait for volumes.
 type Volumes struct {
 	Node        *corev1.Node
 	Attachments []storagev1.VolumeAttachment // of all Nodes
 	// PersistentVolumes by name.
 	PersistentVolumes map[string]corev1.PersistentVolume
-	// Verdicts of the drain: volumes of Pods that it leaves alone stay attached.
+	// Verdicts of the drain: volumes of Pods that it skips stay attached.
 	Verdicts []Verdict
 }
 
-// Attached lists the volumes that are still attached to the Node and must let
-// go before the host may be taken away, each by its claim where it has one.
+// Attached lists the volumes that are still attached to the Node and must be detached
+// before the infrastructure machine can be deleted, each by its claim if it has one.
 func (v Volumes) Attached() []string {
-	left := map[string]bool{} // names of attached volumes, PersistentVolumes where known
+	left := map[string]bool{} // names of attached volumes, PersistentVolumes if found
 	byHandle := map[string]string{}
 	for name, pv := range v.PersistentVolumes {
 		if csi := pv.Spec.CSI; csi != nil {

@@ -17,24 +17,23 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Limits of what an extension may answer. Longer waits and messages are cut; messages
-// go into conditions, which hold 32 KiB.
+// Limits of the answers of an extension. Longer waits and messages are cut; messages are
+// copied to conditions, which hold 32 KiB.
 const (
 	MaxRetryAfter     = 24 * time.Hour
 	MaxMessageLength  = 4 << 10
 	maxMessagesLength = 16 << 10
 )
 
-// Answer is what one handler answered.
+// Answer is the response of one handler.
 type Answer struct {
 	Handler  string
 	Response hooksv1.ResponseObject
 }
 
-// Decode reads an answer of the given kind into a response, which must be
-// empty. The error says why the answer cannot be used; the response is
-// undefined then. Fields that are not known are passed over, so that an
-// extension may be newer than we are.
+// Decode reads an answer of the given kind into a response, which must be empty. The
+// error says why the answer cannot be used; the response is undefined then. Unknown
+// fields are ignored, so that an extension can be newer than this program.
 func Decode(body []byte, kind schema.GroupVersionKind, into hooksv1.ResponseObject) error {
 	if len(body) == 0 {
 		return errors.New("decode answer: it is empty")
@@ -66,13 +65,13 @@ func Decode(body []byte, kind schema.GroupVersionKind, into hooksv1.ResponseObje
 	return nil
 }
 
-// FailureError says that an extension was called and answered Failure. No
-// failure policy hides it.
+// FailureError says that an extension was called and answered Failure. It is not subject
+// to the failure policy.
 type FailureError struct {
 	Message string // the extension's own, bounded in length
 }
 
-// Error is what the extension said.
+// Error is the message of the extension.
 func (e *FailureError) Error() string {
 	if e.Message == "" {
 		return "the extension answered Failure, without a message"
@@ -80,8 +79,7 @@ func (e *FailureError) Error() string {
 	return "the extension answered Failure: " + e.Message
 }
 
-// Success is an error unless the answer says Success: a *FailureError if it
-// says Failure.
+// Success is an error unless the answer is Success: a *FailureError if it is Failure.
 func Success(answer hooksv1.ResponseObject) error {
 	switch answer.GetStatus() {
 	case hooksv1.ResponseStatusSuccess:
@@ -92,9 +90,9 @@ func Success(answer hooksv1.ResponseObject) error {
 	return fmt.Errorf("the extension answered with status %s: want Success or Failure", quote(string(answer.GetStatus())))
 }
 
-// Aggregate makes one of several successful answers, which are in the order of
-// their handlers' names: Success, the messages joined by ", ", and the lowest
-// retryAfterSeconds that is not zero. What into held before is lost.
+// Aggregate combines several successful answers, in the order of their handlers' names:
+// Success, the messages joined by ", ", and the lowest retryAfterSeconds that is not
+// zero. The previous content of into is lost.
 func Aggregate(into hooksv1.ResponseObject, answers []Answer) {
 	var messages []string
 	var wait int32
@@ -115,9 +113,8 @@ func Aggregate(into hooksv1.ResponseObject, answers []Answer) {
 	}
 }
 
-// Aggregatable reports whether answers of a type can be made one without
-// losing something: whether they hold no more than status, message and
-// retryAfterSeconds. The type is a struct's.
+// Aggregatable reports whether answers of a type can be combined without loss: whether
+// they hold only status, message and retryAfterSeconds. The type is a struct's.
 func Aggregatable(response reflect.Type) bool {
 	for field := range response.Fields() {
 		switch field.Type {
@@ -131,7 +128,7 @@ func Aggregatable(response reflect.Type) bool {
 	return true
 }
 
-// Reset makes a response an empty Success of a kind.
+// Reset sets a response to an empty Success of a kind.
 func Reset(r hooksv1.ResponseObject, kind schema.GroupVersionKind) {
 	Clear(r)
 	r.GetObjectKind().SetGroupVersionKind(kind)
@@ -141,8 +138,8 @@ func Reset(r hooksv1.ResponseObject, kind schema.GroupVersionKind) {
 // Clear empties a response.
 func Clear(r hooksv1.ResponseObject) { reflect.ValueOf(r).Elem().SetZero() }
 
-// Shorten cuts a text that is longer than limit bytes, between characters, and
-// says so by an ellipsis. It also drops what is no valid UTF-8.
+// Shorten cuts a text that is longer than limit bytes, between characters, and marks the
+// cut by an ellipsis. It also replaces invalid UTF-8.
 func Shorten(s string, limit int) string {
 	if len(s) > limit {
 		cut := limit - len("…")

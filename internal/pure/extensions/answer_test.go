@@ -95,7 +95,7 @@ func TestAggregate(t *testing.T) {
 			}
 			got := created("Failure", "from before", 99)
 			if len(list) > 0 {
-				got = tc.answers[0] // as callers do: one of the answers is where the result goes
+				got = tc.answers[0] // as callers do: one of the answers receives the result
 			}
 			Aggregate(got, list)
 			if diff := cmp.Diff(tc.want, got); diff != "" {

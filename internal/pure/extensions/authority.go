@@ -15,8 +15,8 @@ import (
 // authorityKey is where a Secret keeps the certificate of an authority.
 const authorityKey = "ca.crt"
 
-// AuthoritySecret is the Secret that has the certificate authority of an
-// extension; empty if the user gives the authority in another way.
+// AuthoritySecret is the Secret with the certificate authority of an extension; empty if
+// the user sets the authority directly.
 func AuthoritySecret(config *runtimev1.ExtensionConfig) (types.NamespacedName, error) {
 	value, annotated := config.Annotations[runtimev1.InjectCAFromSecretAnnotation]
 	if !annotated {
@@ -29,9 +29,9 @@ func AuthoritySecret(config *runtimev1.ExtensionConfig) (types.NamespacedName, e
 	return key, nil
 }
 
-// Authority reads the certificate authority from its Secret, nil if that is not
-// there. Who may write an ExtensionConfig need not be one who may read Secrets:
-// certificates are public, and nothing else of the Secret goes anywhere.
+// Authority reads the certificate authority from its Secret, nil if that does not exist.
+// A user who can write an ExtensionConfig may not be permitted to read Secrets:
+// certificates are public, and nothing else of the Secret is copied.
 func Authority(key types.NamespacedName, secret *corev1.Secret) ([]byte, error) {
 	named := fmt.Sprintf("Secret %s, named by annotation %s,", key, runtimev1.InjectCAFromSecretAnnotation)
 	if secret == nil {

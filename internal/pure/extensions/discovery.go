@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 )
 
-// Limits of what an extension may say at discovery. The first two are those of
-// an ExtensionConfig's status.
+// Limits of an extension's answer to discovery. The first two are those of an
+// ExtensionConfig's status.
 const (
 	MaxHandlers    = 512
 	MaxNameLength  = 512
@@ -27,9 +27,9 @@ const (
 	MaxTimeout     = 30 * time.Second
 )
 
-// Handlers returns what to register of an extension's answer to discovery: the
-// handlers by their full names, sorted, with timeout and failure policy filled
-// in. The error names every mistake; nothing is to be registered then.
+// Handlers returns the handlers to register from an extension's answer to discovery:
+// with their full names, sorted, with default timeout and failure policy. The error
+// lists every mistake; then no handler must be registered.
 func Handlers(c *catalog.Catalog, config string, answer *hooksv1.DiscoveryResponse) ([]runtimev1.ExtensionHandler, error) {
 	if err := Success(answer); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func Handlers(c *catalog.Catalog, config string, answer *hooksv1.DiscoveryRespon
 	return handlers, nil
 }
 
-// check looks at one handler alone; each mistake starts with its field.
+// check validates one handler without the others; each mistake starts with its field.
 func check(c *catalog.Catalog, config string, h hooksv1.ExtensionHandler) (runtimev1.ExtensionHandler, []error) {
 	out := runtimev1.ExtensionHandler{
 		Name:           h.Name + "." + config,
@@ -119,7 +119,7 @@ func checkHook(c *catalog.Catalog, hook hooksv1.GroupVersionHook) error {
 	return nil
 }
 
-// known says what a hook that is not known may have been meant to be.
+// known suggests which hook an unknown hook may be meant to be.
 func known(c *catalog.Catalog, hook hooksv1.GroupVersionHook) string {
 	var versions, spellings []string
 	groupVersion := false
@@ -144,9 +144,9 @@ func known(c *catalog.Catalog, hook hooksv1.GroupVersionHook) string {
 	return ""
 }
 
-// Only is the one handler of a hook that allows no more than one, as those of
-// in-place updates do; empty if there is none. It is for callers: any number
-// may be registered, since namespaceSelectors can keep them apart.
+// Only is the one handler of a hook that allows at most one, such as those of in-place
+// updates; empty if there is none. It is for callers: any number can be registered,
+// since namespaceSelectors can separate them.
 func Only(hook string, names []string) (string, error) {
 	switch len(names) {
 	case 0:
@@ -157,5 +157,5 @@ func Only(hook string, names []string) (string, error) {
 	return "", fmt.Errorf("hook %s must have no more than one handler, but has %s: remove all but one ExtensionConfig, or keep them apart by namespaceSelector", hook, strings.Join(names, ", "))
 }
 
-// quote quotes what an extension sent, cut to a length that suits a message.
+// quote quotes a text that an extension sent, cut to a length that suits a message.
 func quote(s string) string { return fmt.Sprintf("%q", Shorten(s, 100)) }

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 )
 
-// conversionData is the annotation in which a conversion between API versions
-// keeps what the older one cannot hold. It is of no use to an extension.
+// conversionData is the annotation in which a conversion between API versions stores
+// fields that the older one does not have. It is not useful for an extension.
 const conversionData = "cluster.x-k8s.io/conversion-data"
 
 // Settings are those of the ExtensionConfig, overridden by those of the

@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// maxMessage is what a condition's message may have, and maxNote an event's.
+	// maxMessage is the maximum length of a condition's message, and maxNote of an
+	// event's.
 	maxMessage = 32768
 	maxNote    = 1024
 
-	// slowPeriod is how often an extension is asked whose ExtensionConfig does
-	// not change: a new release of it may answer other hooks.
+	// slowPeriod is how often discovery runs for an extension whose ExtensionConfig does
+	// not change: a new release of it may implement other hooks.
 	slowPeriod = 10 * time.Minute
 
-	// A failed attempt is repeated after firstRetry, doubling, to lastRetry: an
-	// extension often starts together with its ExtensionConfig, and one that
-	// stays away is not worth a call a minute.
+	// A failed discovery is retried after firstRetry, doubling, up to lastRetry: an
+	// extension often starts together with its ExtensionConfig, and one that stays
+	// unavailable does not justify a call a minute.
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
 
-	// jitter is the part of a wait by which it is longer or shorter.
+	// jitter is the fraction by which a wait is randomly longer or shorter.
 	jitter = 0.1
 )
 
-// Known reports whether the extension was ever discovered. It may have no
-// handler at all.
+// Known reports whether the extension was ever discovered. It may have no handler.
 func Known(config *runtimev1.ExtensionConfig) bool {
 	return len(config.Status.Handlers) > 0 || conditions.IsTrue(config, runtimev1.ExtensionConfigDiscoveredCondition)
 }
 
-// Conditions tell what came of asking an extension: failed is why the handlers
-// are not known to be those of now, deprecated which of them answer deprecated
-// versions of hooks.
+// Conditions report the result of discovery: failed is why the handlers cannot be
+// confirmed as current, deprecated are those that implement deprecated versions of
+// hooks.
 func Conditions(config *runtimev1.ExtensionConfig, failed error, deprecated []string) []metav1.Condition {
 	discovered := conditions.New(runtimev1.ExtensionConfigDiscoveredCondition, metav1.ConditionTrue, runtimev1.ExtensionConfigDiscoveredReason, "")
 	if failed != nil {
@@ -64,8 +64,8 @@ func Conditions(config *runtimev1.ExtensionConfig, failed error, deprecated []st
 	return []metav1.Condition{discovered, versions}
 }
 
-// Legacy is what an ExtensionConfig whose conditions are made tells clients of
-// v1beta1.
+// Legacy is the status for clients of v1beta1, of an ExtensionConfig whose conditions
+// are set.
 func Legacy(config *runtimev1.ExtensionConfig, now time.Time) *runtimev1.ExtensionConfigDeprecatedStatus {
 	const t = runtimev1.RuntimeExtensionDiscoveredV1Beta1Condition
 	st := ptr.Deref(ptr.Deref(config.Status.Deprecated, runtimev1.ExtensionConfigDeprecatedStatus{}).V1Beta1, runtimev1.ExtensionConfigV1Beta1DeprecatedStatus{})
@@ -77,10 +77,10 @@ func Legacy(config *runtimev1.ExtensionConfig, now time.Time) *runtimev1.Extensi
 	return &runtimev1.ExtensionConfigDeprecatedStatus{V1Beta1: &st}
 }
 
-// News is what users are told of.
+// News is the content of an event for users.
 type News struct{ Type, Reason, Note string }
 
-// Changed tells what is new about an extension since before; nil if nothing is.
+// Changed returns what changed in an extension since before; nil if nothing did.
 func Changed(before, config *runtimev1.ExtensionConfig, failed error) *News {
 	if failed != nil {
 		why := message(failed)
@@ -104,9 +104,8 @@ func Changed(before, config *runtimev1.ExtensionConfig, failed error) *News {
 	return &News{corev1.EventTypeNormal, "Discovered", shorten("Discovered "+found, maxNote)}
 }
 
-// AskAgain is after how long an extension is asked again, after a number of
-// failures in a row. random is in [0,1): extensions that were asked together are
-// not asked together again.
+// AskAgain is the time until the next discovery, after a number of consecutive failures.
+// random is in [0,1): it spreads extensions whose discovery ran together.
 func AskAgain(failures int, random float64) time.Duration {
 	wait := slowPeriod
 	if failures > 0 {
@@ -118,8 +117,8 @@ func AskAgain(failures int, random float64) time.Duration {
 	return time.Duration(float64(wait) * (1 - jitter + 2*jitter*random))
 }
 
-// passing is what differs between two errors with one cause: the port we called
-// from, the time, and how much came.
+// passing is what differs between two errors with one cause: the client's port, the
+// time, and the number of bytes received.
 var passing = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -129,8 +128,8 @@ var passing = []struct {
 	{regexp.MustCompile(`after [1-9]\d* bytes`), "after some bytes"},
 }
 
-// message is the text of an error, the same for the same cause: a condition
-// that changes is a write, and wakes all who watch.
+// message is the text of an error, the same for the same cause: a changed condition is a
+// write, which notifies all watches.
 func message(err error) string {
 	text := err.Error()
 	for _, p := range passing {

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
-// having makes an ExtensionConfig that has handlers of these names.
+// having builds an ExtensionConfig with handlers of these names.
 func having(names ...string) *runtimev1.ExtensionConfig {
 	c := &runtimev1.ExtensionConfig{}
 	for _, n := range names {

@@ -13,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxBundle is what a caBundle may have in an ExtensionConfig.
+// maxBundle is the maximum size of a caBundle in an ExtensionConfig.
 const maxBundle = 51200
 
-// CertificateBundle says what is wrong with a caBundle: certificates in PEM, at
-// least one, and all of them readable. It returns them without what may stand
-// around them.
+// CertificateBundle validates a caBundle: certificates in PEM, at least one, and all of
+// them valid. It returns them without the text around them.
 func CertificateBundle(bundle []byte) (alone []byte, err error) {
 	if len(bundle) > maxBundle {
 		return nil, fmt.Errorf("has %d bytes, and may have %d", len(bundle), maxBundle)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fieldrules holds the rules that several kinds share for fields of
-// the same sort: versions, taints, names made by templates, selectors, amounts
-// in numbers or percent. Each names the field and says what would be right.
+// Package fieldrules holds rules for fields that several kinds share: versions, taints,
+// names generated from templates, selectors, amounts in numbers or percent. Each error
+// names the field and a correct value.
 package fieldrules
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
-// NormalVersion is a Kubernetes version with its "v".
+// NormalVersion is a Kubernetes version with a leading "v".
 func NormalVersion(version string) string {
 	if version == "" || strings.HasPrefix(version, "v") {
 		return version
@@ -34,7 +34,7 @@ func NormalVersion(version string) string {
 	return "v" + version
 }
 
-// Version demands a version such as v1.34.1, if there is one.
+// Version requires a version such as v1.34.1, if it is set.
 func Version(at *field.Path, version string) field.ErrorList {
 	if version == "" {
 		return nil
@@ -46,7 +46,7 @@ func Version(at *field.Path, version string) field.ErrorList {
 	return nil
 }
 
-// Unchanged demands that a field is as it was.
+// Unchanged requires that a field does not change.
 func Unchanged(at *field.Path, value, old string) field.ErrorList {
 	if value == old {
 		return nil
@@ -54,7 +54,7 @@ func Unchanged(at *field.Path, value, old string) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, value, fmt.Sprintf("cannot change: it was %q; create another object instead", old))}
 }
 
-// LabelValue demands that a name can be the value of a label.
+// LabelValue requires that a name is a valid label value.
 func LabelValue(at *field.Path, name string) (errs field.ErrorList) {
 	for _, reason := range validation.IsValidLabelValue(name) {
 		errs = append(errs, field.Invalid(at, name, "is used as the value of a label: "+reason))
@@ -62,8 +62,8 @@ func LabelValue(at *field.Path, name string) (errs field.ErrorList) {
 	return errs
 }
 
-// AsLabelValue makes a name fit for a label: itself, or a hash of a name that
-// is longer than a label may be.
+// AsLabelValue converts a name to a label value: itself, or a hash of a name that is
+// longer than a label value can be.
 func AsLabelValue(name string) string {
 	if len(validation.IsValidLabelValue(name)) == 0 {
 		return name
@@ -73,15 +73,14 @@ func AsLabelValue(name string) string {
 	return "hash_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil)) + "_z"
 }
 
-// Metadata demands that labels and annotations of a template can be those of
-// an object.
+// Metadata requires that labels and annotations of a template are valid for an object.
 func Metadata(at *field.Path, meta clusterv1.ObjectMeta) field.ErrorList {
 	return append(
 		metav1validation.ValidateLabels(meta.Labels, at.Child("labels")),
 		apivalidation.ValidateAnnotations(meta.Annotations, at.Child("annotations"))...)
 }
 
-// Selector demands that a label selector can be understood.
+// Selector requires that a label selector is valid.
 func Selector(at *field.Path, selector *metav1.LabelSelector) field.ErrorList {
 	if selector == nil {
 		return nil
@@ -89,12 +88,12 @@ func Selector(at *field.Path, selector *metav1.LabelSelector) field.ErrorList {
 	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)
 }
 
-// IsEmptySelector is whether a selector selects without condition.
+// IsEmptySelector reports whether a selector selects without condition.
 func IsEmptySelector(s metav1.LabelSelector) bool {
 	return len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0
 }
 
-// Amount demands a number or a percentage, if there is either.
+// Amount requires a number or a percentage, if either is set.
 func Amount(at *field.Path, amount *intstr.IntOrString) field.ErrorList {
 	if amount == nil {
 		return nil
@@ -111,10 +110,10 @@ func Amount(at *field.Path, amount *intstr.IntOrString) field.ErrorList {
 	return nil
 }
 
-// reserved are taints that somebody else sets and removes.
+// reserved are taints that other controllers set and remove.
 var reserved = []string{"node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision", "node-role.kubernetes.io/master"}
 
-// Taints demands that nobody else is in charge of the taints of a Machine.
+// Taints requires that the taints of a Machine are not managed by other controllers.
 func Taints(at *field.Path, taints []clusterv1.MachineTaint, controlPlane bool) (errs field.ErrorList) {
 	for i, t := range taints {
 		key := at.Index(i).Child("key")
@@ -130,12 +129,12 @@ func Taints(at *field.Path, taints []clusterv1.MachineTaint, controlPlane bool) 
 	return errs
 }
 
-// maxTemplate is how long a template of names may be.
+// maxTemplate is the maximum length of a template of names.
 const maxTemplate = 256
 
-// MachineName demands that a template of names, if there is one, makes a
-// different and valid name each time. owner is what the template calls the
-// object that has the machines, such as machineSet.
+// MachineName requires that a template of names, if there is one, yields a different and
+// valid name each time. owner is the template's name for the object that has the
+// machines, such as machineSet.
 func MachineName(at *field.Path, text, owner string) field.ErrorList {
 	if text == "" {
 		return nil
@@ -168,7 +167,7 @@ func MachineName(at *field.Path, text, owner string) field.ErrorList {
 	return errs
 }
 
-// Bootstrap demands that something makes a Machine a Node.
+// Bootstrap requires a source of bootstrap data, which turns a Machine into a Node.
 func Bootstrap(at *field.Path, b clusterv1.Bootstrap) field.ErrorList {
 	if b.DataSecretName == nil && !b.ConfigRef.IsDefined() {
 		return field.ErrorList{field.Required(at, "set configRef to a bootstrap config, such as a KubeadmConfig, or dataSecretName to a Secret with bootstrap data")}
@@ -176,8 +175,8 @@ func Bootstrap(at *field.Path, b clusterv1.Bootstrap) field.ErrorList {
 	return nil
 }
 
-// MachineTemplate demands what MachineSets and MachineDeployments demand of
-// the Machines they make.
+// MachineTemplate applies the common requirements of MachineSets and MachineDeployments
+// for the Machines that they create.
 func MachineTemplate(at *field.Path, t clusterv1.MachineTemplateSpec, clusterName string, selector metav1.LabelSelector) field.ErrorList {
 	spec := at.Child("spec")
 	errs := Metadata(at.Child("metadata"), t.ObjectMeta)

@@ -12,12 +12,12 @@ import (
 const (
 	// tooMuch is more than any budget.
 	tooMuch = int(PerObject) + 1
-	// A value that is deeper contains itself, and would be printed for ever.
+	// A deeper value contains itself, and its output would be infinite.
 	deepest = 1000
-	// No class has a longer regular expression; to read one takes 1000 times its size.
+	// No class has a longer regular expression; compiling one takes 1000 times its size.
 	maxRegexp = 4 << 10
-	// What an item of a list or map takes in addition to its text: memory, and the
-	// time to reach it.
+	// The cost of an item of a list or map in addition to its text: memory, and the time
+	// to reach it.
 	itemCost, entryCost = 4, 8
 )
 
@@ -98,8 +98,8 @@ func weight(v reflect.Value, limit, depth int) int {
 	return 1
 }
 
-// works returns what a call costs in addition to its arguments, for functions whose
-// work is a multiple or a product of them. Arguments are those that a template gives.
+// works returns the cost of a call in addition to its arguments, for functions whose
+// work is a multiple or a product of them. Arguments are those in the template.
 var works = map[string]func(args []any) int{
 	"indent":  func(a []any) int { return times(number(a[0]), 1+strings.Count(text(a[1]), "\n")) },
 	"nindent": func(a []any) int { return times(number(a[0]), 1+strings.Count(text(a[1]), "\n")) },
@@ -160,7 +160,7 @@ func number(v any) int {
 // heavy is the weight of arguments.
 func heavy(args []any) int { return weight(reflect.ValueOf(args), int(PerObject), 0) }
 
-// times is a product of what is not negative, or too much.
+// times is a product of non-negative numbers, or the maximum on overflow.
 func times(a, b int) int {
 	if b == 0 || a <= int(PerObject)/b {
 		return a * b
@@ -183,7 +183,7 @@ func parts(sep, of any, each int) int { return times(each, 1+strings.Count(text(
 // pairs is for a list of which each item is compared with each one.
 func pairs(args []any) int { return times(heavy(args), length(args[0])+len(args)) }
 
-// items is for a list whose items become texts.
+// items is for a list whose items are converted to texts.
 func items(args []any) int { return times(8*itemCost, length(args[0])) }
 
 // decimals is for numbers of some hundred digits for each argument.
@@ -215,7 +215,8 @@ func depth(v reflect.Value) (deep int) {
 	return deep + 1
 }
 
-// format is what a format can make of its arguments, each with all of its widths.
+// format is the maximum output of a format with its arguments, each with all of its
+// widths.
 func format(args []any) int {
 	width, longest, of := 1, 1, text(args[0])
 	for word := range strings.FieldsFuncSeq(of, func(r rune) bool { return r < '0' || r > '9' }) {

@@ -30,7 +30,7 @@ func TestFunctionsAreChargedForTheirWork(t *testing.T) {
 			args := arguments(random, of)
 			allocated, used := measure(name, all[name], args)
 			bytes, units = bytes+allocated, units+used
-			if allocated > maxBytes*used+1<<16 && worst == "" { // the first call of some functions makes tables
+			if allocated > maxBytes*used+1<<16 && worst == "" { // the first call of some functions builds tables
 				worst = fmt.Sprintf("%d bytes for %d units with %.200v", allocated, used, args)
 			}
 		}

@@ -10,8 +10,9 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// ClusterClasses are written for the release of sprig that upstream has: its functions
-// and their quirks are part of what a class means. Its successor has other functions.
+// ClusterClasses are written for the release of sprig that upstream uses: its functions
+// and their quirks are part of the meaning of a class. Its successor has other
+// functions.
 
 const (
 	differs = "it gives another result each time, so that machines would be replaced for ever"
@@ -34,8 +35,8 @@ var refused = map[string]string{
 // changing are functions that change a map that they are given.
 var changing = []string{"set", "unset", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"}
 
-// builtin are the functions of text/template that are left as they are; the
-// parser looks for the names alone.
+// builtin are the functions of text/template that are unchanged; the parser needs only
+// the names.
 var builtin = map[string]any{
 	"and": true, "call": true, "index": true, "len": true, "not": true, "or": true, "slice": true,
 }

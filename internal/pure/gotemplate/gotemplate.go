@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gotemplate renders the Go templates of users, with sprig's functions:
-// the patches of a ClusterClass, the names of Machines and of the objects of a
-// topology, and the files of a KubeadmConfig. No other package executes them.
+// Package gotemplate renders the Go templates of users, with sprig's functions: the
+// patches of a ClusterClass, the names of Machines and of the objects of a topology, and
+// the files of a KubeadmConfig. No other package executes them.
 //
-// A template runs in the process that runs all clusters, in admission before its
-// object exists, so its cost has a Budget. Each node that is executed, each byte
-// that a function receives or returns and each byte of output is charged, the work
-// of a function before it is called. Cost bounds time, too: a unit is a few
-// nanoseconds of work. There is no clock, so a template that renders once renders
-// on any machine, and one that costs too much stops where it is.
+// A template runs in the process that runs all clusters, and in admission before its
+// object exists, so its cost has a Budget. Each node that is executed, each byte that a
+// function receives or returns and each byte of output is charged, the work of a
+// function before it is called. Cost limits time, too: a unit is a few nanoseconds of
+// work. There is no clock, so a template that renders once renders on any machine, and
+// one that costs too much stops immediately.
 //
-// The same values always render the same text: functions whose results differ from
-// call to call are refused, since a template with other text each time would
-// replace machines for ever.
+// The same values always render the same text: functions whose results differ between
+// calls are refused, since a template with a different text each time would replace
+// machines endlessly.
 package gotemplate
 
 import (
@@ -115,7 +115,7 @@ func read(name, text string, isName bool) (*Template, error) {
 	return t, nil
 }
 
-// bind gives the template the functions that it uses.
+// bind adds to the template the functions that it uses.
 func (t *Template) bind(all map[string]any, used map[string]bool) {
 	if len(used) == 0 {
 		return

@@ -127,7 +127,7 @@ func TestWhatATemplateCostsIsBounded(t *testing.T) {
 		`{{ range 1000000000 }}{{ if true }}{{ with 1 }}{{ else }}{{ end }}{{ end }}{{ end }}`,
 		`{{ $a := 1 }}{{ range 100000 }}` + strings.Repeat(`{{ if $a }}{{ end }}`, 1000) + `{{ end }}`,
 		`{{ define "t" }}` + strings.Repeat(`{{ with 1 }}`, 500) + `{{ template "t" . }}` + strings.Repeat(`{{ end }}`, 500) + `{{ end }}{{ template "t" . }}`,
-		// widths that come from arguments, or are used for each item of a list
+		// widths that are from arguments, or are used for each item of a list
 		strings.Repeat(`{{ printf "%*d%*d%*d%*d" 1000000 1 1000000 1 1000000 1 1000000 1 }}`, 50), `{{ printf "%.*f" 1000000 1.0 | repeat 20 }}`,
 		`{{ printf "%99999d" (until 100000) }}`, `{{ printf "%.99999f" (list 1.0 1.0 1.0 1.0 1.0) | repeat 100 }}`,
 		// a value that grows after others have it
@@ -206,7 +206,7 @@ func TestParseReadsShortTemplates(t *testing.T) {
 }
 
 // TestFunctionsOfTheHostDoNotExist: no function reads the environment, the network or
-// the clock, or makes keys.
+// the clock, or generates keys.
 func TestFunctionsOfTheHostDoNotExist(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
@@ -300,7 +300,7 @@ func TestValuesAreNotChanged(t *testing.T) {
 	}
 }
 
-// FuzzRender wants of any template that it ends, and gives the same again.
+// FuzzRender requires of any template that it ends, and yields the same result again.
 func FuzzRender(f *testing.F) {
 	f.Add(`{{ range .list }}{{ . | upper | quote }}{{ end }}`)
 	f.Add(`{{ if and .on (gt .count 2) }}{{ printf "%05d" .count }}{{ end }}`)
@@ -312,7 +312,7 @@ func FuzzRender(f *testing.F) {
 	f.Add(`{{ $a := dict }}{{ $b := dict "a" $a "b" $a }}{{ $_ := set $a "c" (seq 1 2 99) }}{{ toPrettyJson $b }}{{ printf "%*d" 99 1 }}`)
 	f.Add(`{{ .name | lower | trunc 20 | trimSuffix "-" | replace "." "-" }}-{{ with .count }}{{ . }}{{ end }}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > 10240 { // what the API allows
+		if len(text) > 10240 { // the limit of the API
 			t.Skip()
 		}
 		if e, err := gotemplate.ParseName(text); err == nil {

@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// Whole numbers in variables are integers here, so that they print as such; for
-// upstream all numbers are floats. Classes are written for floats, as in
-// eq .replicas 3.0 or printf "%.0f" .replicas, and for integers, which is what a
-// newcomer expects: both work.
+// Whole numbers in variables are integers here, so that they print as such; for upstream
+// all numbers are floats. Classes are written for floats, as in eq .replicas 3.0 or
+// printf "%.0f" .replicas, and for integers, which new users expect: both work.
 
 // equal reports whether the first value equals one of the others.
 func equal(a any, others ...any) (bool, error) {
@@ -79,7 +78,7 @@ func float(v reflect.Value) (float64, bool) {
 	return 0, false
 }
 
-// printf gives each verb a number of the kind that it is for.
+// printf converts the argument of each verb to the matching kind of number.
 func printf(format string, args ...any) string {
 	args = slices.Clone(args)
 	n := 0

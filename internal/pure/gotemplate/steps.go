@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// A node takes as long as handling a few words.
+	// A node takes as long as processing a few words.
 	nodeCost = 16
 	// A template includes templates that include others, each with a part of the
 	// stack: no class has more than a few.
@@ -30,9 +30,9 @@ const (
 // sized finds a verb of printf with a width or precision.
 var sized = regexp.MustCompile(`%[-+# ]*(\[\d+\])?[0-9*.]`)
 
-// mark is what a text node charges, which is inserted where a list of nodes starts,
-// so that a loop over nothing costs as well. A mark is recognized by the address of
-// its text, which no other text has.
+// mark is the charge of a text node that is inserted where a list of nodes starts, so
+// that a loop over nothing costs as well. A mark is recognized by the address of its
+// text, which no other text has.
 type mark struct{ cost, depth int }
 
 // walker prepares the trees of a template, which text/template executes.
@@ -137,7 +137,7 @@ func (w *walker) pipe(p *parse.PipeNode) int {
 	return cost
 }
 
-// printf refuses formats of names with a width or precision, or that are not known.
+// printf refuses formats with a width or precision for names, and unknown formats.
 func (w *walker) printf(c *parse.CommandNode, piped bool) {
 	if len(c.Args) < 2 {
 		if piped {

@@ -18,23 +18,23 @@ const (
 	externally = clusterv1.MachineExternallyRemediatedCondition
 )
 
-// Action is what is to be done about one Machine.
+// Action is the change to one Machine.
 type Action struct {
 	Machine *clusterv1.Machine
 	Set     []metav1.Condition
-	Drop    []string // types of conditions
-	// Anew says that HealthCheckSucceeded is of now, though it said so before:
-	// owners follow no verdict from before the connection.
+	Drop    []string // types of conditions to delete
+	// Anew says that HealthCheckSucceeded gets a new time although its state is
+	// unchanged: owners ignore a result from before the connection.
 	Anew    bool
 	Request Request
-	// Marked says why the Machine is found unhealthy, if it was not before.
+	// Marked is why the Machine is unhealthy, if it was healthy before.
 	Marked string
 }
 
-// Request is what is to become of the request to an external controller.
+// Request is the change to the request to an external controller.
 type Request int
 
-// What may become of it.
+// The changes to a request.
 const (
 	Leave Request = iota
 	Make
@@ -43,7 +43,7 @@ const (
 
 func (a Action) does() bool { return len(a.Set) > 0 || len(a.Drop) > 0 || a.Request != Leave }
 
-// Failed is the action if the request could not be made.
+// Failed is the action if the request could not be created.
 func (a Action) Failed(err error) Action {
 	for i, c := range a.Set {
 		if c.Type == externally {
@@ -54,7 +54,7 @@ func (a Action) Failed(err error) Action {
 	return a
 }
 
-// act says what follows from a verdict.
+// act returns the action that follows from the result for a target.
 func (f Facts) act(v Verdict, l Limit) Action {
 	a := Action{Machine: v.Machine}
 	switch m := v.Machine; {
@@ -70,15 +70,15 @@ func (f Facts) act(v Verdict, l Limit) Action {
 	case v.State == Unhealthy:
 		a = f.remediate(v, l)
 	case conditions.Has(m, succeeded) && !conditions.IsTrue(m, succeeded):
-		// Nothing has lasted for too long, by what is known now.
+		// No timeout has expired, as far as is known now.
 		a.Set = []metav1.Condition{conditions.New(succeeded, metav1.ConditionUnknown, clusterv1.MachineHealthCheckWaitingForNewsReason, cmp.Or(v.Message, "Waiting for a Node"))}
 	}
 	a.Set, a.Drop = a.news(), present(v.Machine, a.Drop)
 	return a
 }
 
-// remediate has an unhealthy Machine remediated, if that is allowed now. What
-// was asked for before and has not begun is taken back if it is not.
+// remediate requests the remediation of an unhealthy Machine, if that is allowed now. If
+// it is not, a request that the owner has not started to execute is withdrawn.
 func (f Facts) remediate(v Verdict, l Limit) Action {
 	a := Action{Machine: v.Machine, Set: []metav1.Condition{conditions.New(succeeded, metav1.ConditionFalse, v.Reason, v.Message)}}
 	if !conditions.IsFalse(v.Machine, succeeded) {
@@ -110,8 +110,8 @@ func (f Facts) remediate(v Verdict, l Limit) Action {
 	return a
 }
 
-// unasked reports whether a Machine does not say yet that an external controller was
-// asked. What that controller says stands.
+// unasked reports whether the Machine does not report a request to an external
+// controller yet. A condition that the external controller set is not overwritten.
 func unasked(m *clusterv1.Machine) bool {
 	switch conditions.Reason(m, externally) {
 	case "", clusterv1.MachineExternallyRemediatedRemediationTemplateNotFoundReason, clusterv1.MachineExternallyRemediatedRemediationRequestCreationFailedReason:
@@ -120,7 +120,7 @@ func unasked(m *clusterv1.Machine) bool {
 	return false
 }
 
-// withdrawn are the conditions by which a Machine would be remediated.
+// withdrawn are the conditions that request the remediation of a Machine.
 func withdrawn(m *clusterv1.Machine) []string {
 	if !m.DeletionTimestamp.IsZero() {
 		return nil
@@ -128,7 +128,7 @@ func withdrawn(m *clusterv1.Machine) []string {
 	return append(begun(m), succeeded, externally)
 }
 
-// begun is the request to the owner, unless it has begun to follow it.
+// begun is the request to the owner, unless the owner has started to execute it.
 func begun(m *clusterv1.Machine) []string {
 	if conditions.Reason(m, byOwner) == clusterv1.MachineSetMachineRemediationMachineDeletingReason {
 		return nil
@@ -137,7 +137,7 @@ func begun(m *clusterv1.Machine) []string {
 }
 
 // before is the request to the owner from before there was one to an external
-// controller. What that one asks of the owner later is its affair.
+// controller. Later requests to the owner belong to that controller.
 func before(m *clusterv1.Machine) []string {
 	if conditions.Has(m, externally) {
 		return nil
@@ -145,8 +145,8 @@ func before(m *clusterv1.Machine) []string {
 	return begun(m)
 }
 
-// waiting is the request to the owner, if it has not looked at it: what it has
-// written itself it takes away itself.
+// waiting is the request to the owner, if the owner has not processed it: the owner
+// removes the conditions that it wrote itself.
 func waiting(m *clusterv1.Machine) []string {
 	if conditions.Reason(m, byOwner) != clusterv1.MachineOwnerRemediatedWaitingForRemediationReason {
 		return nil
@@ -154,7 +154,7 @@ func waiting(m *clusterv1.Machine) []string {
 	return []string{byOwner}
 }
 
-// news are the conditions that the Machine does not have as they are.
+// news are the conditions that differ from those of the Machine.
 func (a Action) news() []metav1.Condition {
 	return slices.DeleteFunc(a.Set, func(c metav1.Condition) bool {
 		is := conditions.Get(a.Machine, c.Type)
@@ -162,7 +162,7 @@ func (a Action) news() []metav1.Condition {
 	})
 }
 
-// present are the conditions that a Machine has.
+// present are those of the types that the Machine has a condition of.
 func present(m *clusterv1.Machine, types []string) []string {
 	return slices.DeleteFunc(types, func(t string) bool { return !conditions.Has(m, t) })
 }

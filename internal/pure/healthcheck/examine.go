@@ -16,24 +16,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// startupSeconds is how long a Machine may take to have a Node if the spec does
-// not say.
+// startupSeconds is how long a Machine can take to have a Node if the spec does not set
+// it.
 const startupSeconds = 600
 
-// maxType is how much of the type of a Node's condition is told: a spec may name
-// any, and what is found becomes part of events.
+// maxType is how much of the type of a Node's condition is reported: a spec can contain
+// any type, and the text becomes part of events.
 const maxType = 100
 
-// symptom is what speaks against a Machine, by one rule.
+// symptom is a sign that a Machine is unhealthy, by one rule.
 type symptom struct {
 	reason string
 	what   string // as in "Condition Ready of Node n is Unknown"
 	since  time.Time
-	after  time.Duration // for which it may last
-	rule   string        // the field that says so
+	after  time.Duration // how long it can last
+	rule   string        // the field that defines the rule
 }
 
-// examine judges a target.
+// examine evaluates a target.
 func (f Facts) examine(m *clusterv1.Machine) Verdict {
 	v := Verdict{Machine: m}
 	switch _, ordered := m.Annotations[clusterv1.RemediateMachineAnnotation]; {
@@ -55,14 +55,14 @@ func (f Facts) examine(m *clusterv1.Machine) Verdict {
 	return v
 }
 
-// expected reports whether a Machine can be held to anything yet.
+// expected reports whether a Machine can be expected to be healthy yet.
 func (f Facts) expected(m *clusterv1.Machine) bool {
 	i := f.Cluster.Status.Initialization
 	return ptr.Deref(i.InfrastructureProvisioned, false) && (ptr.Deref(i.ControlPlaneInitialized, false) || isControlPlane(m))
 }
 
-// needsNews reports whether a Machine can be judged only by what its cluster
-// says: before there is a control plane, there is nothing that could answer.
+// needsNews reports whether a Machine can be evaluated only by what its cluster reports:
+// before the control plane is initialized, no API server can answer.
 func needsNews(cluster *clusterv1.Cluster, m *clusterv1.Machine) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) || m.Status.NodeRef.IsDefined()
 }
@@ -71,11 +71,11 @@ func (f Facts) silence() string {
 	return fmt.Sprintf("The workload cluster of Cluster %s does not answer: what was known of its Machines and Nodes may be out of date", f.Cluster.Name)
 }
 
-// signature stands before the name of the check in each verdict against a Machine.
+// signature precedes the name of the check in each message about an unhealthy Machine.
 const signature = "MachineHealthCheck "
 
-// at is a verdict on what is seen at this moment. While the same is seen, it is
-// said in the same words: what only is reported is noted nowhere, so it has no
+// at returns v as Unhealthy because of the current state. While that state lasts, the
+// message stays the same: a result that is only reported is not recorded, so it has no
 // time.
 func (f Facts) at(v Verdict, reason, what string) Verdict {
 	v.State, v.Reason = Unhealthy, reason
@@ -92,8 +92,8 @@ func (f Facts) at(v Verdict, reason, what string) Verdict {
 	return v
 }
 
-// weigh finds the first symptom that has lasted for too long or, failing that,
-// the one that will have first.
+// weigh returns the first symptom that has exceeded its timeout or, without one, the one
+// that will exceed it first.
 func (f Facts) weigh(v Verdict, symptoms []symptom) Verdict {
 	for _, s := range symptoms {
 		if !f.Now.Before(f.due(s)) {
@@ -118,8 +118,8 @@ func (f Facts) weigh(v Verdict, symptoms []symptom) Verdict {
 	return v
 }
 
-// due is when a symptom has lasted for too long. It counts from when the cluster
-// began to answer, at the earliest: no news is older than the connection.
+// due is when a symptom exceeds its timeout. The timeout starts at the earliest when the
+// cluster started to answer: no observation is older than the connection.
 func (f Facts) due(s symptom) time.Time {
 	from := s.since
 	if f.Connection.Answering.After(from) {
@@ -137,7 +137,7 @@ func (f Facts) knowing(s symptom) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// symptoms are what speaks against a Machine, what counts first before the rest.
+// symptoms are the signs that a Machine is unhealthy, in order of precedence.
 func (f Facts) symptoms(m *clusterv1.Machine, node *corev1.Node) (all []symptom) {
 	checks := f.Check.Spec.Checks
 	for i, c := range checks.UnhealthyMachineConditions {
@@ -175,9 +175,9 @@ func (f Facts) symptoms(m *clusterv1.Machine, node *corev1.Node) (all []symptom)
 	return all
 }
 
-// counts reports whether a symptom counts. A rule without patience would replace
-// each new Machine while it comes up: until its Node has been ready once, such a
-// Machine has the time that starting may take.
+// counts reports whether a symptom counts. A rule without a timeout would replace each
+// new Machine while it starts: until its Node has been ready once, such a Machine has
+// the startup timeout.
 func (f Facts) counts(s *symptom, m *clusterv1.Machine, node *corev1.Node) bool {
 	up := m.Status.NodeRef.IsDefined() && (node == nil || !neverReady(node))
 	if s.after > 0 || up {
@@ -188,16 +188,16 @@ func (f Facts) counts(s *symptom, m *clusterv1.Machine, node *corev1.Node) bool 
 	return s.after > 0
 }
 
-// neverReady reports whether a Node has not been ready since it came up. The
-// kubelet's clock may be some seconds off.
+// neverReady reports whether a Node has not been ready since it was created. The
+// kubelet's clock can differ by some seconds.
 func neverReady(node *corev1.Node) bool {
 	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 	return at >= 0 && node.Status.Conditions[at].Status != corev1.ConditionTrue &&
 		node.Status.Conditions[at].LastTransitionTime.Time.Before(node.CreationTimestamp.Add(10*time.Second))
 }
 
-// startup is what speaks against a Machine that has no Node: it counts from when
-// all was there that it depends on.
+// startup is the symptom of a Machine without a Node: its timeout starts when everything
+// that the Machine depends on is ready.
 func (f Facts) startup(m *clusterv1.Machine) symptom {
 	since := m.CreationTimestamp.Time
 	for _, c := range []*metav1.Condition{
@@ -215,7 +215,7 @@ func (f Facts) startup(m *clusterv1.Machine) symptom {
 	}
 }
 
-// startupTimeout is how long a Machine may take to have a Node; 0 for any time.
+// startupTimeout is how long a Machine can take to have a Node; 0 for any time.
 func startupTimeout(check *clusterv1.MachineHealthCheck) time.Duration {
 	if s := check.Spec.Checks.NodeStartupTimeoutSeconds; s != nil {
 		return seconds(s)

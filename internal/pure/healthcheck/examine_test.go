@@ -76,7 +76,7 @@ func annotated(key string) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) { m.Annotations[key] = "" }
 }
 
-// has gives a Machine a condition, such as "InfrastructureReady False".
+// has sets a condition on a Machine, such as "InfrastructureReady False".
 func has(condition string, since time.Duration) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) {
 		f := strings.SplitN(condition+strings.Repeat(" ", max(0, 3-strings.Count(condition, " "))), " ", 4)

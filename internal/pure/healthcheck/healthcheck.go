@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package healthcheck decides which Machines a MachineHealthCheck finds
-// unhealthy, and what is done about it.
+// Package healthcheck decides which Machines a MachineHealthCheck finds unhealthy, and
+// which action follows.
 //
-// It is pure: the controller observes, calls Select and Decide, carries the
-// actions out and comes back at Decision.Wake, when time alone changes
-// something.
+// It is pure: the controller observes, calls Select and Decide, executes the actions and
+// requeues at Decision.Wake, when time alone changes the result.
 //
-//   - A Machine is judged by one MachineHealthCheck: the oldest that selects it.
-//   - What is reported counts from when its cluster began to answer without a
-//     failure, at the earliest. While it does not answer, Machines are Unknown,
-//     and nothing but an order of a user has one remediated.
-//   - With too many that are not healthy, nothing is remediated.
-//   - A MachineHealthCheck that shall only report writes on no Machine.
-//   - What was said of a Machine counts as long as a MachineHealthCheck judges
-//     it, and no longer than the connection that it was seen by; see Orders.
+//   - A Machine is checked by one MachineHealthCheck: the oldest that selects it.
+//   - Timeouts start at the earliest when the cluster started to answer without a
+//     failure. While it does not answer, Machines are Unknown, and only a user's
+//     annotation has one remediated.
+//   - If too many Machines are not healthy, none is remediated.
+//   - A MachineHealthCheck in report mode does not write to any Machine.
+//   - The result for a Machine counts as long as a MachineHealthCheck checks it, and
+//     only for the connection in which it was observed; see Orders.
 package healthcheck
 
 import (
@@ -27,68 +26,68 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Facts are what is decided from.
+// Facts are the input of a decision.
 type Facts struct {
 	Check      *clusterv1.MachineHealthCheck
 	Cluster    *clusterv1.Cluster
 	Selection  Selection
 	Observed   map[string]Observed // by the name of a target
 	Connection Connection
-	// Template says why requests to an external controller cannot be made; empty
-	// if they can, or are not wanted.
+	// Template is why requests to an external controller cannot be created; empty if
+	// they can, or are not configured.
 	Template string
 	Now      time.Time
 }
 
-// Observed is what is known of a target beside its Machine.
+// Observed is the state of a target in addition to its Machine.
 type Observed struct {
-	Node      *corev1.Node // nil if there is none, or none is known
-	Requested bool         // an external controller has been asked to remediate it
+	Node      *corev1.Node // nil if it does not exist or is unknown
+	Requested bool         // an external controller was requested to remediate it
 }
 
-// Connection is what is known of the one to the workload cluster.
+// Connection is the state of the connection to the workload cluster.
 type Connection struct {
-	// Answering is since when the cluster has answered without a failure; zero
-	// while it does not.
+	// Answering is since when the cluster has answered without a failure; zero while it
+	// does not.
 	Answering time.Time
-	// Untried is until when a process that has just started need not know
-	// whether the cluster answers; zero if it knows.
+	// Untried is until when a process that started recently need not know whether the
+	// cluster answers; zero once it knows.
 	Untried time.Time
 }
 
-// State is how a Machine is found.
+// State is the result for a Machine.
 type State int
 
 // The states of a Machine. Only Healthy ones are healthy when they are counted.
 const (
 	Healthy   State = iota
-	Unhealthy       // it is to be remediated
-	Doubtful        // it is Unhealthy at Verdict.Due unless something changes
-	Starting        // its Node is not there yet, or nothing is to be expected of it
+	Unhealthy       // to be remediated
+	Doubtful        // Unhealthy at Verdict.Due unless its state changes
+	Starting        // it has no Node yet, or cannot be expected to have one
 	Leaving         // it is being deleted
 	Unknown         // its cluster does not answer
-	Unjudged        // nobody knows yet whether its cluster answers
+	Unjudged        // not known yet whether its cluster answers
 )
 
-// Verdict is how a target is found.
+// Verdict is the result for a target.
 type Verdict struct {
 	Machine *clusterv1.Machine
 	State   State
 	Reason  string // of HealthCheckSucceeded
-	Message string // which rule says so, by which observation, since when
+	Message string // the rule, the observation, and since when
 	Due     time.Time
 }
 
-// Decision is what becomes of the targets.
+// Decision is the result for all targets.
 type Decision struct {
 	Verdicts []Verdict
 	Healthy  int
 	Limit    Limit
-	Actions  []Action // what is to be written on Machines, or requested for them
+	Actions  []Action // changes to Machines, and requests for them
 	Wake     time.Time
 }
 
-// Decide judges the targets and says what is to be done.
+// Decide evaluates the targets and returns the actions.
 func Decide(f Facts) Decision {
 	var d Decision
 	for _, m := range f.Selection.Targets {
@@ -110,7 +109,7 @@ func Decide(f Facts) Decision {
 	return d
 }
 
-// unhealthy are the verdicts on Machines that are to be remediated.
+// unhealthy are the results for Machines to remediate.
 func (d Decision) unhealthy() (all []Verdict) {
 	for _, v := range d.Verdicts {
 		if v.State == Unhealthy {
@@ -120,8 +119,8 @@ func (d Decision) unhealthy() (all []Verdict) {
 	return all
 }
 
-// ReportsOnly tells whether a MachineHealthCheck shall remediate nothing. An
-// annotation with a word that is not known is no leave to remediate.
+// ReportsOnly reports whether a MachineHealthCheck must not remediate. An annotation
+// with an unknown value does not permit remediation either.
 func ReportsOnly(check *clusterv1.MachineHealthCheck) bool {
 	_, ok := check.Annotations[clusterv1.RemediationModeAnnotation]
 	return ok
@@ -132,7 +131,7 @@ func isControlPlane(m metav1.Object) bool {
 	return ok
 }
 
-// Why is what a health check has found of a Machine, in words for its owner.
+// Why is the result of a health check for a Machine, as a text for its owner.
 func Why(m *clusterv1.Machine) string {
 	if found := conditions.Message(m, clusterv1.MachineHealthCheckSucceededCondition); found != "" {
 		return found
@@ -140,8 +139,8 @@ func Why(m *clusterv1.Machine) string {
 	return "it is unhealthy"
 }
 
-// Because adds to what an owner says of an unhealthy Machine what a health check
-// has found of it, if that said so.
+// Because appends the result of a health check to an owner's message about an unhealthy
+// Machine, if there is one.
 func Because(m *clusterv1.Machine, what string) string {
 	if found := conditions.Message(m, clusterv1.MachineHealthCheckSucceededCondition); found != "" {
 		return what + "; " + found

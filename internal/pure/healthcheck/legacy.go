@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// legacyReasons are those of conditions of v1beta1, by those of today, where they
+// legacyReasons are the reasons of v1beta1 conditions by current reasons, if they
 // differ.
 var legacyReasons = map[string]string{
 	clusterv1.MachineHealthCheckHasRemediateAnnotationReason:    clusterv1.HasRemediateMachineAnnotationV1Beta1Reason,
@@ -23,9 +23,9 @@ var legacyReasons = map[string]string{
 	clusterv1.InternalErrorReason:                               clusterv1.RemediationFailedV1Beta1Reason,
 }
 
-// Legacy shows clients of v1beta1 what is found of the health of a Machine, and
-// whether its owner has replaced it. Nobody acts on these: they follow the
-// conditions of today, and go with them.
+// Legacy returns the v1beta1 conditions for the health of a Machine, and for its
+// replacement by the owner. No controller acts on them: they follow the current
+// conditions, and are deleted with them.
 func Legacy(m *clusterv1.Machine) []clusterv1.Condition {
 	const warning = clusterv1.ConditionSeverityWarning
 	found := legacy.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, legacyReasons)
@@ -36,8 +36,8 @@ func Legacy(m *clusterv1.Machine) []clusterv1.Condition {
 	return []clusterv1.Condition{found, remediated}
 }
 
-// ReportLegacy fills what a MachineHealthCheck tells clients of v1beta1, after its
-// own condition.
+// ReportLegacy fills the v1beta1 status of a MachineHealthCheck, after its own
+// condition.
 func ReportLegacy(check *clusterv1.MachineHealthCheck, now time.Time) {
 	st := ptr.Deref(ptr.Deref(check.Status.Deprecated, clusterv1.MachineHealthCheckDeprecatedStatus{}).V1Beta1, clusterv1.MachineHealthCheckV1Beta1DeprecatedStatus{})
 	st.Conditions = legacy.Set(st.Conditions, now, legacy.From(

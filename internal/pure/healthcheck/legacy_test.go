@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// TestOldClientsAreToldWhatIsFound goes from one state of a Machine to the next:
-// the older conditions come and go with those of today.
+// TestOldClientsAreToldWhatIsFound goes through the states of a Machine: the v1beta1
+// conditions follow the current ones.
 func TestOldClientsAreToldWhatIsFound(t *testing.T) {
 	t.Parallel()
 	m, at := &clusterv1.Machine{}, time.Unix(0, 0)

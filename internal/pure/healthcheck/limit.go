@@ -12,14 +12,14 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Limit is whether remediation may go on, with so many Machines not healthy.
+// Limit is whether remediation is allowed, with so many Machines not healthy.
 type Limit struct {
 	Remaining int    // how many more may become unhealthy
 	Exceeded  string // why nothing is remediated; empty if it may be
 }
 
-// limit compares how many are not healthy with what the spec allows. Without a
-// range or a number, all may be.
+// limit compares the number of Machines that are not healthy with the range in the spec.
+// Without a range or a number, all may be.
 func limit(t clusterv1.MachineHealthCheckRemediationTriggerIf, expected, healthy int) Limit {
 	least, most, rule, err := bounds(t, expected)
 	bad := expected - healthy
@@ -32,8 +32,8 @@ func limit(t clusterv1.MachineHealthCheckRemediationTriggerIf, expected, healthy
 	return Limit{Remaining: min(most, expected) - bad}
 }
 
-// bounds are the fewest and the most that may not be healthy, and the rule that
-// says so.
+// bounds are the minimum and maximum number that may not be healthy, and the rule that
+// defines them.
 func bounds(t clusterv1.MachineHealthCheckRemediationTriggerIf, expected int) (least, most int, rule string, err error) {
 	const inRange, number = "spec.remediation.triggerIf.unhealthyInRange", "spec.remediation.triggerIf.unhealthyLessThanOrEqualTo"
 	if t.UnhealthyInRange != "" {

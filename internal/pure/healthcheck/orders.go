@@ -11,9 +11,9 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Orders are what the owner of Machines has to know before it replaces those
-// that were found unhealthy: the conditions that say so may be those of a check
-// that has gone, or of a process that has ended.
+// Orders are what the owner of Machines needs before it replaces unhealthy ones: the
+// conditions that request it can be from a check that was deleted, or from a process
+// that has ended.
 type Orders struct {
 	Cluster *clusterv1.Cluster
 	Checks  []*clusterv1.MachineHealthCheck // of the Cluster
@@ -21,20 +21,20 @@ type Orders struct {
 	// without a failure; zero while it does not.
 	Answering time.Time
 	Now       time.Time
-	// Patience is for how long after that a verdict from before waits to be given
-	// anew; zero for ever. An owner may run in another process than the check,
-	// which then has no cause to repeat itself.
+	// Patience is how long after Answering an earlier result is held until it is
+	// confirmed; zero for no limit. An owner can run in another process than the check,
+	// which then has no reason to confirm it.
 	Patience time.Duration
 }
 
-// Condemned reports whether the owner of a Machine is asked to replace it.
+// Condemned reports whether the owner of a Machine is requested to replace it.
 func Condemned(m *clusterv1.Machine) bool {
 	return conditions.IsFalse(m, succeeded) && conditions.IsFalse(m, byOwner)
 }
 
-// Held names the Machines that were found unhealthy and are not to be replaced
-// for it now. What a check says anew comes as a change of its Machine; until is
-// when time alone makes an order count.
+// Held lists the unhealthy Machines that must not be replaced for it now. A new result
+// of a check arrives as a change of its Machine; until is when time alone makes a
+// request valid.
 func (o Orders) Held(machines []*clusterv1.Machine) (names []string, until time.Time) {
 	for _, m := range machines {
 		if !Condemned(m) {
@@ -52,8 +52,7 @@ func (o Orders) Held(machines []*clusterv1.Machine) (names []string, until time.
 	return names, until
 }
 
-// stands reports whether the order to replace a Machine counts, or from when on
-// it does.
+// stands reports whether the request to replace a Machine is valid, or from when it is.
 func (o Orders) stands(m *clusterv1.Machine) (ok bool, at time.Time) {
 	var check *clusterv1.MachineHealthCheck
 	if said(m) {
@@ -80,9 +79,8 @@ func (o Orders) stands(m *clusterv1.Machine) (ok bool, at time.Time) {
 	return false, at
 }
 
-// stale reports whether a verdict is from before the cluster began to answer, or
-// from before the check was paused, of which nobody knows whether it still holds.
-// The wire has whole seconds.
+// stale reports whether a result is from before the cluster started to answer, or from
+// before the check was paused, so that it may be outdated. The wire has whole seconds.
 func stale(m *clusterv1.Machine, check *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, answering time.Time) bool {
 	var from time.Time
 	if needsNews(cluster, m) {
@@ -97,25 +95,25 @@ func stale(m *clusterv1.Machine, check *clusterv1.MachineHealthCheck, cluster *c
 	return is != nil && is.LastTransitionTime.Time.Before(from)
 }
 
-// judges reports whether what a check says of a Machine may count: it selects
-// the Machine, and shall do more than report.
+// judges reports whether the results of a check for a Machine can count: it selects the
+// Machine, and does not only report.
 func judges(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 	return check.DeletionTimestamp.IsZero() && !ReportsOnly(check) && !left(m) && selects(check, m)
 }
 
-// Reach is what of a check makes out whom it judges.
+// Reach returns the parts of a check that determine which Machines it checks.
 func Reach(check *clusterv1.MachineHealthCheck) []any {
 	return []any{check.Spec.Selector, check.DeletionTimestamp.IsZero(), ReportsOnly(check)}
 }
 
-// said reports whether it was a check that has found a Machine unhealthy, and not
-// a user, or a controller of theirs: what these write is for them to take away.
+// said reports whether a check found a Machine unhealthy, and not a user or another
+// controller: their conditions are theirs to remove.
 func said(m *clusterv1.Machine) bool {
 	return strings.Contains(conditions.Message(m, succeeded), signature)
 }
 
-// Withdraw takes from a Machine what checks have said of it, if none judges it
-// any longer. A replacement that has begun is not undone by it.
+// Withdraw removes the conditions of checks from a Machine, if no check selects it any
+// longer. It does not undo a replacement that has started.
 func Withdraw(m *clusterv1.Machine, checks []*clusterv1.MachineHealthCheck) {
 	byOthers := !conditions.Has(m, succeeded) || conditions.IsFalse(m, succeeded) && !said(m)
 	if byOthers || slices.ContainsFunc(checks, func(c *clusterv1.MachineHealthCheck) bool { return judges(c, m) }) {
@@ -126,5 +124,5 @@ func Withdraw(m *clusterv1.Machine, checks []*clusterv1.MachineHealthCheck) {
 	}
 }
 
-// Checked reports whether somebody has told of the health of a Machine.
+// Checked reports whether the health of a Machine was reported.
 func Checked(m *clusterv1.Machine) bool { return conditions.Has(m, succeeded) }

@@ -14,8 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Report are the counters and conditions of a MachineHealthCheck, but for
-// Paused.
+// Report returns the counters and conditions of a MachineHealthCheck, except for Paused.
 func Report(f Facts, d Decision) clusterv1.MachineHealthCheckStatus {
 	var targets []string
 	for _, v := range d.Verdicts {
@@ -30,7 +29,7 @@ func Report(f Facts, d Decision) clusterv1.MachineHealthCheckStatus {
 	}
 }
 
-// allowed says whether Machines that are unhealthy are remediated.
+// allowed reports whether unhealthy Machines are remediated.
 func (f Facts) allowed(d Decision) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.MachineHealthCheckRemediationAllowedCondition, Status: metav1.ConditionFalse}
 	blind := slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.State == Unknown })
@@ -50,7 +49,7 @@ func (f Facts) allowed(d Decision) metav1.Condition {
 	return c
 }
 
-// would says what would be done if it were not for the annotation.
+// would lists the remediations that the annotation prevents.
 func (f Facts) would(mode string, d Decision) string {
 	lines := []string{fmt.Sprintf("Annotation %s is %s: Machines are not remediated", clusterv1.RemediationModeAnnotation, clusterv1.RemediationModeReport)}
 	if mode != clusterv1.RemediationModeReport {
@@ -77,10 +76,10 @@ func (f Facts) would(mode string, d Decision) string {
 // Told is an event of a MachineHealthCheck. The zero value is none.
 type Told struct {
 	Type, Reason, Message string
-	Once                  string // until the status says so, what has the same here is told once
+	Once                  string // events with the same value here are sent once until the status has changed
 }
 
-// News is what is to be told, now that the status has not said it yet.
+// News is the event to send, if the status does not report it yet.
 func News(f Facts, d Decision) Told {
 	c, was := f.allowed(d), conditions.Get(f.Check, clusterv1.MachineHealthCheckRemediationAllowedCondition)
 	if was == nil {
@@ -95,10 +94,10 @@ func News(f Facts, d Decision) Told {
 	return Told{}
 }
 
-// maxTold is how many Machines are told of one by one.
+// maxTold is how many Machines are listed individually.
 const maxTold = 10
 
-// sound says what of a valid spec can hardly be meant.
+// sound reports settings of a valid spec that are probably not intended.
 func (f Facts) sound() metav1.Condition {
 	type doubt struct{ reason, message string }
 	var doubts []doubt
@@ -146,8 +145,8 @@ func others(all []Other) string {
 	return fmt.Sprintf("Not judged here, but by an older MachineHealthCheck, %s, which selects them too: %s", conditions.Names(checks), conditions.Names(machines))
 }
 
-// impatient are the rules by which a single report of a condition that comes and
-// goes makes a Machine unhealthy.
+// impatient are the rules by which a single report of a transient condition makes a
+// Machine unhealthy.
 func (f Facts) impatient() (fields []string) {
 	for i, c := range f.Check.Spec.Checks.UnhealthyNodeConditions {
 		if c.Type == corev1.NodeReady && seconds(c.TimeoutSeconds) == 0 {

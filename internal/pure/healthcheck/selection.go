@@ -13,17 +13,16 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Selection is what a MachineHealthCheck has to do with the Machines of its
-// Cluster.
+// Selection is the relation of a MachineHealthCheck to the Machines of its Cluster.
 type Selection struct {
-	Targets []*clusterv1.Machine // to judge, by name
-	Others  []Other              // that another one judges
+	Targets []*clusterv1.Machine // to check, by name
+	Others  []Other              // that another check covers
 }
 
-// Other is a Machine that is selected, and judged by an older check.
+// Other is a Machine that is selected, but checked by an older check.
 type Other struct{ Machine, Check string }
 
-// Select picks among the Machines of a Cluster, of which checks are all
+// Select selects Machines among those of a Cluster; checks are all of its
 // MachineHealthChecks.
 func Select(check *clusterv1.MachineHealthCheck, machines []*clusterv1.Machine, checks []*clusterv1.MachineHealthCheck) (s Selection, err error) {
 	mine, err := selectorOf(check)
@@ -46,7 +45,7 @@ func Select(check *clusterv1.MachineHealthCheck, machines []*clusterv1.Machine, 
 	return s, nil
 }
 
-// left reports whether a user wants a Machine left alone.
+// left reports whether a user excluded a Machine from remediation.
 func left(m metav1.Object) bool {
 	_, paused := m.GetAnnotations()[clusterv1.PausedAnnotation]
 	_, skipped := m.GetAnnotations()[clusterv1.MachineSkipRemediationAnnotation]
@@ -58,9 +57,8 @@ type elder struct {
 	selector labels.Selector
 }
 
-// eldersOf are the checks that come before one: older ones, and of the same age
-// those whose name comes first. One that only reports is in nobody's way, and
-// nobody in its.
+// eldersOf are the checks that precede one: older ones, and of the same age those with a
+// lower name. A check that only reports neither precedes others nor is preceded.
 func eldersOf(check *clusterv1.MachineHealthCheck, checks []*clusterv1.MachineHealthCheck) (elders []elder) {
 	if ReportsOnly(check) {
 		return nil
@@ -72,14 +70,14 @@ func eldersOf(check *clusterv1.MachineHealthCheck, checks []*clusterv1.MachineHe
 		}
 		selector, err := selectorOf(c)
 		if err != nil {
-			continue // it judges nobody, and says so
+			continue // it checks no Machine, and reports that
 		}
 		elders = append(elders, elder{c.Name, selector})
 	}
 	return elders
 }
 
-// Selects reports whether a check has to do with a Machine, or had.
+// Selects reports whether a check selects a Machine, or did.
 func Selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 	return selects(check, m) || slices.Contains(check.Status.Targets, m.Name)
 }
@@ -89,8 +87,8 @@ func selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 	return err == nil && selector.Matches(labels.Set(m.Labels))
 }
 
-// selectorOf is what a check selects by. An empty selector would select every
-// Machine of the Cluster, and so selects none.
+// selectorOf is the selector of a check. An empty selector would select every Machine of
+// the Cluster, and therefore selects none.
 func selectorOf(check *clusterv1.MachineHealthCheck) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&check.Spec.Selector)
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hookrules judges what extensions answer: whether patches apply and
-// stay where they belong. It works on objects as decoded JSON, whose types nobody
-// here knows. Plans of upgrades are judged by package plan.
+// Package hookrules validates the answers of extensions: whether patches apply and
+// change only permitted fields. It works on objects as decoded JSON, without their
+// types. Package plan validates upgrade plans.
 package hookrules

@@ -4,9 +4,8 @@ package hookrules
 
 import "slices"
 
-// Strays lists, sorted, the fields of updated whose value is neither that in
-// current nor that in desired. A list that is a list in all three may be
-// anything.
+// Strays lists, sorted, the fields of updated whose value is neither that in current nor
+// that in desired. A list that is a list in all three can have any value.
 func Strays(current, updated, desired any) []string {
 	found := strays(current, updated, desired, "")
 	slices.Sort(found)

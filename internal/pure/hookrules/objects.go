@@ -58,7 +58,7 @@ func below(path, field string) string {
 	return path + "." + field
 }
 
-// Join lists paths for people, the first few.
+// Join lists the first few paths for users.
 func Join(paths []string) string {
 	const most = 5
 	if len(paths) > most {
@@ -67,14 +67,14 @@ func Join(paths []string) string {
 	return strings.Join(paths, ", ")
 }
 
-// What a patch may ask for: it comes from somebody else, and a few bytes of it
-// can double an object again and again.
+// Limits of a patch: it is untrusted, and a few bytes of it can double an object again
+// and again.
 const (
 	maxOperations = 10_000
 	maxCopied     = 4 << 20
 )
 
-// Apply returns an object with a patch applied; the object given is as it was.
+// Apply returns an object with a patch applied; it does not change its argument.
 func Apply(object map[string]any, kind hooksv1.PatchType, patch []byte) (map[string]any, error) {
 	before, err := json.Marshal(object)
 	if err != nil {
@@ -118,12 +118,12 @@ func ApplyTo(before []byte, kind hooksv1.PatchType, patch []byte) (after []byte,
 	return after, nil
 }
 
-// Below lists what of the paths is or lies below one of the others.
+// Below lists the paths that equal one of the others or are below it.
 func Below(paths []string, others ...string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !isBelow(p, others) })
 }
 
-// Outside lists what Below does not.
+// Outside lists the paths that Below does not.
 func Outside(paths []string, others ...string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return isBelow(p, others) })
 }

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What a Container Linux Config may hold here: what has a counterpart in version
-// 3 of Ignition's language. Its sections for services of former Container Linux
-// (docker, etcd, flannel, locksmith, update) have none.
+// additional lists the supported sections of a Container Linux Config: those with a
+// counterpart in version 3 of Ignition's format. Its sections for services of former
+// Container Linux (docker, etcd, flannel, locksmith, update) have none.
 type additional struct {
 	Passwd struct {
 		Users  []additionalUser  `json:"users"`
@@ -214,7 +214,7 @@ func (a additional) disks(c *types.Config) (err error) {
 
 var sizes = regexp.MustCompile(`^([0-9]{1,12})([KMGT]iB)$`)
 
-// mebibytes reads a size or a start, which version 3 knows in MiB alone; nil for
+// mebibytes parses a size or a start, which version 3 supports only in MiB; nil for
 // none.
 func mebibytes(text intstr.IntOrString) (*int, error) {
 	m := sizes.FindStringSubmatch(text.String())
@@ -282,7 +282,7 @@ func (n additionalNode) node() (types.Node, error) {
 	return types.Node{Path: n.Path, Overwrite: n.Overwrite, User: n.User, Group: n.Group}, nil
 }
 
-// network adds the units of systemd-networkd, which lie in files.
+// network adds the units of systemd-networkd, which are files.
 func (a additional) network(c *types.Config) error {
 	const dir = "/etc/systemd/network/"
 	for _, u := range a.Networkd.Units {
@@ -301,7 +301,7 @@ func (a additional) network(c *types.Config) error {
 	return nil
 }
 
-// translated says what of a text cannot be used, without a value of it.
+// translated describes the invalid parts of a text, without its values.
 func translated(err error) error {
 	for _, why := range []struct {
 		found []string

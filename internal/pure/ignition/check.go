@@ -17,8 +17,7 @@ import (
 
 const additionalPath = "spec.ignition.containerLinuxConfig.additionalConfig"
 
-// Check names the fields of a spec, which lies at a path, that Ignition cannot
-// follow.
+// Check returns the fields of a spec at a path that Ignition does not support.
 func Check(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec) (errs field.ErrorList) {
 	if len(spec.BootCommands) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("bootCommands"), "Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"))
@@ -75,7 +74,7 @@ func checkRegistration(at *field.Path, node bootstrapv1.NodeRegistrationOptions)
 	return errs
 }
 
-// formats are the file systems that Ignition makes.
+// formats are the file systems that Ignition can create.
 var formats = []string{"btrfs", "ext4", "swap", "vfat", "xfs"}
 
 func checkDisks(at *field.Path, setup bootstrapv1.DiskSetup) (errs field.ErrorList) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ignition writes what Ignition does on a machine when it boots for the
-// first time: on Flatcar, Fedora CoreOS and whatever else has Ignition 2.14 or
-// later, which reads version 3.3 of its language.
+// Package ignition renders the config that Ignition applies at the first boot of a
+// machine: on Flatcar, Fedora CoreOS and any other system with Ignition 2.14 or later,
+// which supports version 3.3 of the format.
 //
-// Ignition prepares disks, files, accounts and units before the system starts,
-// and runs no commands. So these are a script, which a unit runs once.
+// Ignition prepares disks, files, accounts and units before the system starts, and runs
+// no commands. So the commands are in a script that a unit runs once.
 package ignition
 
 import (
@@ -24,18 +24,18 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// Where things lie on a machine. /run cannot be written to before the system
-// starts, so the paths are others than with cloud-init.
+// Paths on a machine. /run cannot be written before the system starts, so the paths
+// differ from those of cloud-init.
 const (
-	// ConfigPath is where kubeadm's configuration lies until kubeadm has run.
-	// Users' commands may change it.
+	// ConfigPath is the path of kubeadm's configuration until kubeadm has run. Users'
+	// commands can change it.
 	ConfigPath = "/etc/kubeadm.yml"
 
 	scriptPath = "/etc/kubeadm.sh"
 	unitName   = "kubeadm.service"
 )
 
-// version is the one of the language that is written.
+// version is the version of the format.
 const version = "3.3.0"
 
 const service = `[Unit]
@@ -54,22 +54,22 @@ ExecStart=/bin/bash ` + scriptPath + `
 WantedBy=multi-user.target
 `
 
-// header begins the script. Flatcar has room for programs in /opt alone.
+// header starts the script. Flatcar has space for programs only in /opt.
 const header = `#!/bin/bash
 set -e
 export PATH="$PATH:/opt/bin"
 
 `
 
-// Document is what a machine does when it boots for the first time.
+// Document is what a machine does at its first boot.
 type Document struct {
-	Files    []bootstrapv1.File            // with their content; contentFrom is not looked at
+	Files    []bootstrapv1.File            // with their content; contentFrom is ignored
 	Commands []string                      // run in order, until one fails
 	Spec     bootstrapv1.KubeadmConfigSpec // its users, with their passwd, disks, mounts, time and additional config
 }
 
-// Render writes the document. What Ignition cannot do is an error that names the
-// field.
+// Render renders the document. A feature that Ignition does not have is an error that
+// names the field.
 func Render(d Document) ([]byte, error) {
 	if errs := Check(field.NewPath("spec"), &d.Spec); len(errs) > 0 {
 		return nil, errs.ToAggregate()
@@ -95,8 +95,8 @@ func Render(d Document) ([]byte, error) {
 	return write(config.Merge(c, additional), ptr.Deref(d.Spec.Ignition.ContainerLinuxConfig.Strict, false))
 }
 
-// write has Ignition's own rules check the whole. A strict one heeds its
-// warnings, too.
+// write validates the whole config with Ignition's own rules. With strict, its warnings
+// are errors, too.
 func write(c types.Config, strict bool) ([]byte, error) {
 	out, err := json.Marshal(c)
 	if err != nil {
@@ -118,8 +118,8 @@ func write(c types.Config, strict bool) ([]byte, error) {
 	return out, nil
 }
 
-// files makes one entry for each path, as Ignition wants: of those that replace,
-// the last counts, and what is appended follows.
+// files creates one entry for each path, as Ignition requires: of several files that
+// replace, the last counts, followed by those that append.
 func files(in []bootstrapv1.File) (out []types.File, _ error) {
 	at := map[string]int{}
 	for _, f := range in {
@@ -154,7 +154,7 @@ func files(in []bootstrapv1.File) (out []types.File, _ error) {
 	return out, nil
 }
 
-// content is that of a file as a data URL.
+// content is the content of a file as a data URL.
 func content(f bootstrapv1.File) (r types.Resource, _ error) {
 	raw := []byte(f.Content)
 	if f.Encoding == bootstrapv1.Base64 || f.Encoding == bootstrapv1.GzipBase64 {
@@ -183,7 +183,7 @@ func permissions(text string) (int, error) {
 	return int(mode), nil
 }
 
-// idOrName tells a number from a name.
+// idOrName distinguishes a number from a name.
 func idOrName(text string) (*int, *string) {
 	if text == "" {
 		return nil, nil
@@ -194,8 +194,8 @@ func idOrName(text string) (*int, *string) {
 	return nil, &text
 }
 
-// hidden reports whether a path lies where the system mounts something of its own
-// when it starts, so that what Ignition has put there cannot be seen.
+// hidden reports whether a path is where the system mounts its own file system at start,
+// so that files from Ignition are hidden.
 func hidden(path string) bool {
 	for _, dir := range []string{"/run/", "/tmp/", "/proc/", "/sys/", "/dev/"} {
 		if strings.HasPrefix(path, dir) {
@@ -207,7 +207,7 @@ func hidden(path string) bool {
 
 const hiddenWhy = "what lies there before the system starts is hidden afterwards: choose another folder"
 
-// text makes a file of our own.
+// text creates a file of this package.
 func text(path string, mode int, content string) types.File {
 	return types.File{
 		Node:          types.Node{Path: path, Overwrite: new(true)},

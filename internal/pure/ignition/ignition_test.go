@@ -104,8 +104,8 @@ passwd:
 	golden(t, "everything.json", got)
 }
 
-// TestWhatProvidersAndOurBookUseRenders holds the configs of providers' templates,
-// and those that our book shows, to be strict ones that Ignition takes.
+// TestWhatProvidersAndOurBookUseRenders checks that the configs in providers' templates,
+// and those in Capstan's book, are strict ones that Ignition accepts.
 func TestWhatProvidersAndOurBookUseRenders(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{}

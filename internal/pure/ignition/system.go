@@ -13,8 +13,8 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// accounts adds users, with their rules for sudo, and lets those log in by
-// password over SSH whose password is not locked.
+// accounts adds users, with their rules for sudo, and permits password login over SSH
+// for those whose password is not locked.
 func accounts(c *types.Config, users []bootstrapv1.User) {
 	var rules, byPassword []string
 	for _, u := range users {
@@ -47,8 +47,8 @@ func accounts(c *types.Config, users []bootstrapv1.User) {
 	}
 }
 
-// clock says where the time comes from: to systemd-timesyncd, which Flatcar has,
-// and to chrony, which Fedora CoreOS has.
+// clock configures the time servers: for systemd-timesyncd, which Flatcar has, and for
+// chrony, which Fedora CoreOS has.
 func clock(c *types.Config, ntp bootstrapv1.NTP) {
 	if ntp.Enabled != nil && !*ntp.Enabled {
 		for _, name := range []string{"systemd-timesyncd.service", "chronyd.service", "ntpd.service"} {
@@ -98,8 +98,8 @@ func partitioned(p bootstrapv1.Partition) bool {
 	return ptr.Deref(p.Layout, false) || len(p.DiskLayout) > 0
 }
 
-// partitionSuffix is what the kernel adds to the name of a disk for the partition
-// that is meant. Without a number it is the one that is made here, if one is.
+// partitionSuffix is the kernel's suffix of a disk name for the selected partition.
+// Without a number it is the partition that is created here, if there is one.
 func partitionSuffix(f bootstrapv1.Filesystem, disks []bootstrapv1.Partition) string {
 	number := f.Partition
 	switch number {
@@ -125,7 +125,7 @@ func partitionSuffix(f bootstrapv1.Filesystem, disks []bootstrapv1.Partition) st
 	return number
 }
 
-// partitionType is the GUID of a type; one that is a GUID stays as it is.
+// partitionType is the GUID of a type; a GUID is unchanged.
 func partitionType(name string) string {
 	guids := map[string]string{
 		bootstrapv1.PartitionTypeLinux:         "0FC63DAF-8483-4772-8E79-3D69D8477DE4",
@@ -155,8 +155,8 @@ func mount(m bootstrapv1.MountPoints) types.Unit {
 	return types.Unit{Name: unit.UnitNamePathEscape(m[1]) + ".mount", Enabled: new(true), Contents: new(b.String())}
 }
 
-// source is what is mounted, as a unit wants it: fstab's tags are links below
-// /dev/disk, and disks may be named without their folder.
+// source is the mounted device in the form for a unit: fstab's tags are links below
+// /dev/disk, and disks can be named without their directory.
 func source(device string) string {
 	tag, value, tagged := strings.Cut(device, "=")
 	by := map[string]string{"LABEL": "label", "UUID": "uuid", "PARTLABEL": "partlabel", "PARTUUID": "partuuid"}[tag]

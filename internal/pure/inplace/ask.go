@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
-// Machine is a Machine with what it refers to. Bootstrap may be nil.
+// Machine is a Machine with the objects that it refers to. Bootstrap may be nil.
 type Machine struct {
 	Machine                   *clusterv1.Machine
 	Infrastructure, Bootstrap *unstructured.Unstructured
@@ -32,13 +32,13 @@ type Set struct {
 	Infrastructure, Bootstrap *unstructured.Unstructured
 }
 
-// Answer says whether a change can be made in place.
+// Answer is whether a change can be made in place.
 type Answer struct {
 	Possible bool   `json:"possible,omitempty"`
 	Why      string `json:"why,omitempty"` // it is not
 }
 
-// CanUpdateMachine asks for the change of a Machine.
+// CanUpdateMachine builds the request for a change of a Machine.
 func CanUpdateMachine(from, to Machine) *hooksv1.CanUpdateMachineRequest {
 	side := func(m Machine) hooksv1.CanUpdateMachineRequestObjects {
 		return hooksv1.CanUpdateMachineRequestObjects{Machine: sent(m.Machine), InfrastructureMachine: raw(m.Infrastructure), BootstrapConfig: raw(m.Bootstrap)}
@@ -48,17 +48,17 @@ func CanUpdateMachine(from, to Machine) *hooksv1.CanUpdateMachineRequest {
 	return request
 }
 
-// UpdateMachine asks to make a Machine what it is to be.
+// UpdateMachine builds the request to update a Machine to its desired state.
 func UpdateMachine(to Machine) *hooksv1.UpdateMachineRequest {
 	return &hooksv1.UpdateMachineRequest{Desired: hooksv1.UpdateMachineRequestObjects{
 		Machine: sent(to.Machine), InfrastructureMachine: raw(to.Infrastructure), BootstrapConfig: raw(to.Bootstrap),
 	}}
 }
 
-// CanUpdateMachineSet asks for the change from the Machines of one MachineSet to
-// those of another. Where both refer to templates, these are what is compared,
-// and not their names; how many Machines there are does not matter. So the
-// question stays the same for the whole of a rollout.
+// CanUpdateMachineSet builds the request for a change from the Machines of one
+// MachineSet to those of another. If both refer to templates, the templates are
+// compared, and not their names; the number of Machines does not matter. So the request
+// stays the same for the whole rollout.
 func CanUpdateMachineSet(from, to Set) *hooksv1.CanUpdateMachineSetRequest {
 	side := func(s Set) hooksv1.CanUpdateMachineSetRequestObjects {
 		set := clusterv1.MachineSet{ObjectMeta: asSent(s.Set)}
@@ -74,19 +74,19 @@ func CanUpdateMachineSet(from, to Set) *hooksv1.CanUpdateMachineSetRequest {
 	return request
 }
 
-// follow takes over what Machines take over without an update.
+// follow copies the fields that Machines take over without an update.
 func follow(current *clusterv1.MachineSpec, desired clusterv1.MachineSpec) {
 	current.ReadinessGates, current.MinReadySeconds, current.Taints, current.Deletion = desired.ReadinessGates, desired.MinReadySeconds, desired.Taints, desired.Deletion
 }
 
-// sent is a Machine as extensions get it.
+// sent is a Machine in the form sent to extensions.
 func sent(m *clusterv1.Machine) clusterv1.Machine {
 	out := clusterv1.Machine{ObjectMeta: asSent(m), Spec: *m.Spec.DeepCopy()}
 	out.TypeMeta = metav1.TypeMeta{APIVersion: clusterv1.GroupVersion().String(), Kind: "Machine"}
 	return out
 }
 
-// raw is an object as extensions get it.
+// raw is an object in the form sent to extensions.
 func raw(u *unstructured.Unstructured) runtime.RawExtension {
 	if u == nil {
 		return runtime.RawExtension{}
@@ -105,13 +105,13 @@ func raw(u *unstructured.Unstructured) runtime.RawExtension {
 	}
 	text, err := out.MarshalJSON()
 	if err != nil {
-		panic(err) // it came as JSON
+		panic(err) // it was decoded from JSON
 	}
 	return runtime.RawExtension{Raw: text}
 }
 
-// asSent are the metadata that say what an object is. What tools keep there for
-// themselves, and what changes by itself, is of no use to an extension.
+// asSent are the metadata that describe an object. Annotations of tools, and metadata
+// that change automatically, are not useful for an extension.
 func asSent(obj metav1.Object) metav1.ObjectMeta {
 	annotations := maps.Clone(obj.GetAnnotations())
 	for _, key := range []string{
@@ -126,8 +126,8 @@ func asSent(obj metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), Labels: maps.Clone(obj.GetLabels()), Annotations: annotations}
 }
 
-// JudgeMachine says what an answer means. An answer that cannot be understood is
-// an error: it says neither yes nor no.
+// JudgeMachine interprets an answer. An answer that cannot be interpreted is an error:
+// it is neither yes nor no.
 func JudgeMachine(q *hooksv1.CanUpdateMachineRequest, a *hooksv1.CanUpdateMachineResponse) (Answer, error) {
 	const at = "spec"
 	return judge([]change{
@@ -147,7 +147,7 @@ func JudgeSet(q *hooksv1.CanUpdateMachineSetRequest, a *hooksv1.CanUpdateMachine
 	})
 }
 
-// change is one object of a question, with what the answer makes of it.
+// change is one object of a request, with the patch from the answer.
 type change struct {
 	name, at         string
 	current, desired any
@@ -171,8 +171,8 @@ func judge(changes []change) (Answer, error) {
 	return Answer{Possible: true}, nil
 }
 
-// lacks lists the fields that are not as desired once the patch is applied to
-// what is there.
+// lacks lists the fields that are not as desired after the patch is applied to the
+// current object.
 func (c change) lacks() ([]string, error) {
 	current, err := fields(c.current)
 	if err != nil {

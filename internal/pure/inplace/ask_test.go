@@ -23,7 +23,7 @@ func object(kind string, spec map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// sides are a machine with one file, and as it is to be with another.
+// sides are a machine with one file, and its desired state with another.
 func sides() (from, to Machine) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u", ResourceVersion: "3", Annotations: map[string]string{
 		clusterv1.UpdateInProgressAnnotation: "", runtimev1.PendingHooksAnnotation: "UpdateMachine", "note": "kept",
@@ -55,7 +55,7 @@ func TestJudgeMachine(t *testing.T) {
 	}
 	tests := map[string]struct {
 		answer  hooksv1.CanUpdateMachineResponse
-		version string // that is wanted
+		version string // the desired version
 		why     string
 		err     string
 	}{

@@ -15,18 +15,17 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// ErrLost means that nobody can tell which fields of an object were made from its
-// template.
+// ErrLost means that it is unknown which fields of an object are from its template.
 var ErrLost = errors.New("its managed fields are lost, and the template that it was made from is gone: nobody can tell which of its fields were the template's")
 
-// Become is what an object is to be that was made by manager before, and would be
-// made as fresh now. What somebody else has added since stays, such as the
-// provider ID that a provider has written; what manager once wrote in the spec and
-// is in fresh no more goes. Lists are taken over whole.
+// Become is the desired state of an object that manager created before and would now
+// create as fresh. Fields that others have added since stay, such as a provider ID;
+// fields that manager wrote to the spec and that are no longer in fresh are removed.
+// Lists are replaced as a whole.
 //
-// What manager wrote is in the managed fields. These may have got lost, as when an
-// object was moved or restored; so what is in former counts too, the spec of the
-// template that the object was made from; nil if it is gone.
+// The managed fields record what manager wrote. They can be lost, for example when an
+// object was moved or restored. So the fields in former count too: the spec of the
+// template that the object was created from; nil if the template was deleted.
 func Become(current, fresh *unstructured.Unstructured, former map[string]any, manager string) (*unstructured.Unstructured, error) {
 	owned, err := ownedSpec(current, manager)
 	if err != nil {
@@ -54,8 +53,8 @@ func joined(a, b map[string]string) map[string]string {
 	return out
 }
 
-// merge brings what is wanted to what there is; owned are the fields that may
-// go, as managed fields name them.
+// merge combines the desired fields with the current ones; owned are the fields that can
+// be removed, named as in managed fields.
 func merge(had, wanted, owned map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range had {
@@ -100,7 +99,7 @@ func ownedSpec(obj *unstructured.Unstructured, manager string) (map[string]any, 
 	return owned, nil
 }
 
-// asManaged names the fields of a spec as managed fields do.
+// asManaged converts the fields of a spec to the form of managed fields.
 func asManaged(spec map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range spec {
@@ -113,7 +112,7 @@ func asManaged(spec map[string]any) map[string]any {
 func join(into, from map[string]any) {
 	for k, v := range from {
 		if !strings.HasPrefix(k, "f:") {
-			continue // an element of a list, or the mark of the field itself
+			continue // an element of a list, or the entry of the field itself
 		}
 		below, _ := v.(map[string]any)
 		have, ok := into[k].(map[string]any)

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inplace decides about updates of Machines in place: whether what an
-// extension says makes one possible, what objects become by it, and where one
-// stands.
+// Package inplace decides about updates of Machines in place: whether an extension's
+// answer makes one possible, the desired state of the objects, and the progress of an
+// update.
 //
-// An update is marked on the Machine and on the objects that it refers to. The
-// marks are what it is carried on by after a restart, in this order:
+// An update is marked on the Machine and on the objects that it refers to. The marks let
+// it continue after a restart. Their order is:
 //
-//  1. The Machine is marked as in progress: by the MachineSet that hands it over,
-//     or by its control plane. From here on it counts as unavailable.
-//  2. The Machine of a MachineSet waits until its MachineDeployment has counted
-//     it with the new MachineSet.
-//  3. Its owner writes what the infrastructure machine and the bootstrap config
-//     are to be, each together with the mark.
-//  4. Then it writes what the Machine is to be, and that UpdateMachine is pending.
-//  5. The extension is asked until it is done; then the marks go, those of the
+//  1. The Machine is marked as in progress: by the MachineSet that hands it over, or by
+//     its control plane. From here on it counts as unavailable.
+//  2. The Machine of a MachineSet waits until its MachineDeployment has counted it with
+//     the new MachineSet.
+//  3. Its owner writes the desired state of the infrastructure machine and the bootstrap
+//     config, each together with the mark.
+//  4. Then it writes the desired state of the Machine, and that UpdateMachine is pending.
+//  5. The extension is called until it is done; then the marks are removed, those of the
 //     Machine last.
 //
-// Each step may be done again. Nothing in it deletes a Machine.
+// Each step can be repeated. No step deletes a Machine.
 package inplace
 
 import (
@@ -38,11 +38,11 @@ const updateMachine = "UpdateMachine"
 func InProgress(obj metav1.Object) bool { return has(obj, clusterv1.UpdateInProgressAnnotation) }
 
 // Moved reports whether a Machine was handed over by one MachineSet and is not
-// taken up yet by the next.
+// acknowledged yet by the next.
 func Moved(m *clusterv1.Machine) bool { return has(m, clusterv1.PendingAcknowledgeMoveAnnotation) }
 
-// Pending reports whether all is written that the Machine is to be, so that an
-// extension is to be asked.
+// Pending reports whether the desired state of the Machine is written completely, so
+// that the extension must be called.
 func Pending(m *clusterv1.Machine) bool {
 	return slices.Contains(Names(m.Annotations[runtimev1.PendingHooksAnnotation]), updateMachine)
 }
@@ -52,17 +52,17 @@ func has(obj metav1.Object, annotation string) bool {
 	return ok
 }
 
-// Mark says that the update of a Machine, or that of what it refers to, is in
+// Mark records that the update of a Machine, or of an object that it refers to, is in
 // progress.
 func Mark(obj metav1.Object) { annotate(obj, clusterv1.UpdateInProgressAnnotation, "") }
 
-// Target is the MachineSet to which Machines go that are updated in place.
+// Target is the MachineSet to which Machines are moved by an update in place.
 type Target struct {
-	Owner  metav1.OwnerReference // to it
+	Owner  metav1.OwnerReference // reference to it
 	Labels map[string]string     // of its Machines
 }
 
-// Take hands a Machine over to it.
+// Take hands a Machine over to the target.
 func (t Target) Take(m *clusterv1.Machine) {
 	m.OwnerReferences = slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
 	m.OwnerReferences = append(m.OwnerReferences, t.Owner)
@@ -71,7 +71,7 @@ func (t Target) Take(m *clusterv1.Machine) {
 	Mark(m)
 }
 
-// Begin says that all is written that a Machine is to be.
+// Begin records that the desired state of a Machine is written completely.
 func Begin(m *clusterv1.Machine) {
 	if hooks := Names(m.Annotations[runtimev1.PendingHooksAnnotation]); !slices.Contains(hooks, updateMachine) {
 		annotate(m, runtimev1.PendingHooksAnnotation, List(append(hooks, updateMachine)))
@@ -80,7 +80,7 @@ func Begin(m *clusterv1.Machine) {
 	delete(m.Annotations, clusterv1.PendingAcknowledgeMoveAnnotation)
 }
 
-// Finish takes the marks away, and reports whether there were any.
+// Finish removes the marks, and reports whether there were any.
 func Finish(obj metav1.Object) bool {
 	had := obj.GetAnnotations()
 	left := maps.Clone(had)
@@ -106,7 +106,7 @@ func annotate(obj metav1.Object, key, value string) {
 	obj.SetAnnotations(all)
 }
 
-// Names reads a list of names, as annotations have it.
+// Names parses a list of names in an annotation.
 func Names(list string) (names []string) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -116,7 +116,7 @@ func Names(list string) (names []string) {
 	return names
 }
 
-// List writes names as annotations have them: sorted, each once.
+// List formats names for an annotation: sorted, each once.
 func List(names []string) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
 }

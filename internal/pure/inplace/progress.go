@@ -15,49 +15,49 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// Facts are what the update of a Machine is carried on by.
+// Facts are the input for the update of a Machine.
 type Facts struct {
 	Machine                   *clusterv1.Machine
 	Infrastructure, Bootstrap reference.Object
-	// Blocked says why the owner does not write what the Machine is to be.
+	// Blocked is why the owner does not write the desired state of the Machine.
 	Blocked string `json:",omitempty"`
 }
 
-// Question asks to have the Machine updated, or whether it is.
+// Question requests the update of the Machine, or its progress.
 type Question struct {
-	// Live says that what it refers to has to be read past the cache: that it lacks
-	// its mark may be old news, or the end of an update that was interrupted.
+	// Live says that the referenced objects must be read from the API server: a missing
+	// mark may be stale cache content, or the end of an interrupted update.
 	Live bool `json:"live,omitempty"`
 }
 
-// Reply is what came of it.
+// Reply is the result of a question.
 type Reply struct {
-	Again   time.Duration `json:"again,omitempty"` // after which to ask again; 0: it is updated
+	Again   time.Duration `json:"again,omitempty"` // when to ask again; 0: the Machine is updated
 	Message string        `json:"message,omitempty"`
-	// Failure is why there is no answer or, if it is final, what the extension says
-	// has failed.
+	// Failure is why there is no answer or, if it is final, the failure that the
+	// extension reported.
 	Failure *questions.Failure `json:"failure,omitempty"`
 	Final   bool               `json:"final,omitempty"`
 }
 
-// Progress is what to do about an update, and what to tell of it.
+// Progress is the next step of an update, and its report.
 type Progress struct {
 	Reason  string        `json:"reason,omitempty"` // of condition Updating; empty if there is no update
 	Message string        `json:"message,omitempty"`
 	Again   time.Duration `json:"again,omitempty"`
-	// Finish says that the marks go: the Machine is updated, or there is nothing to
-	// update. Updated tells the two apart.
+	// Finish says that the marks are removed: the Machine is updated, or there is
+	// nothing to update. Updated distinguishes the two.
 	Finish  bool `json:"finish,omitempty"`
 	Updated bool `json:"updated,omitempty"`
 }
 
-// Planner decides how the update of a Machine goes on.
+// Planner decides the next step of a Machine's update.
 var Planner questions.Planner[Facts, Question, Reply, Progress] = progress
 
 func progress(f Facts, ask *questions.Asker[Question, Reply]) (Progress, error) {
 	m := f.Machine
 	if !InProgress(m) {
-		return Progress{Finish: Pending(m)}, nil // a hook without an update is what an interrupted one left
+		return Progress{Finish: Pending(m)}, nil // an interrupted update left the hook without a mark
 	}
 	if awaited := f.awaited(); awaited != "" {
 		return updating(awaited), nil
@@ -84,7 +84,7 @@ func updating(message string) Progress {
 	return Progress{Reason: clusterv1.MachineInPlaceUpdatingReason, Message: message}
 }
 
-// awaited is what has to come before the extension can be asked.
+// awaited is what must happen before the extension can be called.
 func (f Facts) awaited() string {
 	m := f.Machine
 	by := metav1.GetControllerOfNoCopy(m)

@@ -122,7 +122,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// again writes a plan down, and makes it once more.
+// again encodes a record and replays it.
 func again(t *testing.T, made questions.Record[Facts, Question, Reply, Progress]) {
 	t.Helper()
 	text, err := json.Marshal(made)

@@ -13,9 +13,9 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// clusterToWire writes what the version of kubeadm's API has fields for: the
-// timeout was the API server's up to v1beta3, and algorithms and validities of
-// certificates came with v1beta4.
+// clusterToWire sets the fields that the version of kubeadm's API has: the timeout was
+// the API server's up to v1beta3, and v1beta4 added algorithms and validities of
+// certificates.
 func clusterToWire(api string, c bootstrapv1.ClusterConfiguration, d Data) clusterWire {
 	w := clusterWire{
 		TypeMeta:             metav1.TypeMeta{APIVersion: api, Kind: "ClusterConfiguration"},

@@ -14,8 +14,8 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 )
 
-// registries are those of Kubernetes itself, where CoreDNS moved into a folder
-// of its own with 1.8.0.
+// registries are those of Kubernetes itself, in which CoreDNS moved to its own folder
+// with 1.8.0.
 var registries = []string{"registry.k8s.io", "k8s.gcr.io"}
 
 // DNS is a change of CoreDNS.
@@ -25,9 +25,9 @@ type DNS struct {
 	Spec     bootstrapv1.DNS
 }
 
-// PlanDNS says which image of CoreDNS the control plane wants in the place of
-// the current one; nil if it wants nothing, or what there is. A lower version
-// is refused: a Corefile can be migrated to a newer CoreDNS only.
+// PlanDNS returns the image of CoreDNS with which the spec replaces the current one; nil
+// if the spec has none or the same. A lower version is refused: a Corefile can only be
+// migrated to a newer CoreDNS.
 func PlanDNS(kcp *controlplanev1.KubeadmControlPlane, current string) (*DNS, error) {
 	if _, skip := kcp.Annotations[controlplanev1.SkipCoreDNSAnnotation]; skip {
 		return nil, nil
@@ -38,7 +38,7 @@ func PlanDNS(kcp *controlplanev1.KubeadmControlPlane, current string) (*DNS, err
 	from, err := DNSVersion(tag)
 	if err != nil {
 		if wanted == (bootstrapv1.DNS{}) && config.ImageRepository == "" {
-			return nil, nil // nobody wants it changed
+			return nil, nil // no change is requested
 		}
 		return nil, fmt.Errorf("version of CoreDNS in image %s: %w", current, err)
 	}
@@ -65,7 +65,7 @@ func dnsImage(repository string, v *version.Version) string {
 	return strings.TrimSuffix(repository, "/") + "/coredns"
 }
 
-// splitImage gives the repository without the name of the image, and the tag.
+// splitImage returns the repository without the name of the image, and the tag.
 func splitImage(image string) (repository, tag string) {
 	if i := strings.LastIndexByte(image, '@'); i >= 0 {
 		image = image[:i]
@@ -80,7 +80,7 @@ func splitImage(image string) (repository, tag string) {
 	return repository, tag
 }
 
-// DNSVersion reads a tag of CoreDNS such as v1.12.0, v1.12 or 1.12.0_vendor.3.
+// DNSVersion parses a tag of CoreDNS such as v1.12.0, v1.12 or 1.12.0_vendor.3.
 func DNSVersion(tag string) (*version.Version, error) {
 	number, _, _ := strings.Cut(strings.TrimPrefix(tag, "v"), "_")
 	if !strings.ContainsAny(number, "-+") {
@@ -93,8 +93,8 @@ func DNSVersion(tag string) (*version.Version, error) {
 	return v.WithPreRelease("").WithBuildMetadata(""), nil
 }
 
-// UpdateKubeadmDNS brings the DNS of the ClusterConfiguration that kubeadm keeps
-// in the cluster to what the spec wants.
+// UpdateKubeadmDNS sets the DNS of the ClusterConfiguration that kubeadm stores in the
+// cluster to that of the spec.
 func UpdateKubeadmDNS(current string, dns bootstrapv1.DNS) (string, error) {
 	docs, err := ParseCluster(current)
 	if err != nil {

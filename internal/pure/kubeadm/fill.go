@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
-// DataOf is what a Cluster and the version of a Machine say.
+// DataOf returns the data from a Cluster and the version of a Machine.
 func DataOf(cluster *clusterv1.Cluster, kubernetesVersion string) Data {
 	d := Data{
 		KubernetesVersion: kubernetesVersion,
@@ -42,8 +42,8 @@ func ForControlPlane(join bootstrapv1.JoinConfiguration) bootstrapv1.JoinConfigu
 	return join
 }
 
-// ForWorker is the join configuration of a worker: with the taint that its
-// Machine's labels wait behind.
+// ForWorker is the join configuration of a worker: with the taint that stays until the
+// Machine's labels are on the Node.
 func ForWorker(join bootstrapv1.JoinConfiguration) (bootstrapv1.JoinConfiguration, error) {
 	if join.ControlPlane != nil {
 		return join, errors.New("spec.joinConfiguration.controlPlane is set, but the machine is a worker: remove it, or label the machine " + clusterv1.MachineControlPlaneLabel)
@@ -59,9 +59,8 @@ func ForWorker(join bootstrapv1.JoinConfiguration) (bootstrapv1.JoinConfiguratio
 	return join, nil
 }
 
-// DiscoveryKubeConfig is the file that discovery by file reads, when its
-// content is part of the config. Server and authority are those given where
-// the config leaves them out.
+// DiscoveryKubeConfig is the file that discovery by file reads, when its content is part
+// of the config. If the config has no server or authority, it contains endpoint and ca.
 func DiscoveryKubeConfig(f bootstrapv1.FileDiscovery, endpoint string, ca []byte) (bootstrapv1.File, error) {
 	c := f.KubeConfig.Cluster
 	cluster := map[string]any{"server": cmp.Or(c.Server, "https://"+endpoint)}
@@ -99,7 +98,7 @@ func discoveryUser(u bootstrapv1.KubeConfigUser) map[string]any {
 	if e := u.Exec; e.Command != "" {
 		exec := map[string]any{
 			"apiVersion": cmp.Or(e.APIVersion, "client.authentication.k8s.io/v1"), "command": e.Command,
-			"interactiveMode": "Never", // nobody sits at a machine that boots
+			"interactiveMode": "Never", // there is no user at a machine that boots
 		}
 		if len(e.Args) > 0 {
 			exec["args"] = e.Args
@@ -126,9 +125,9 @@ func HasTemplates(files []bootstrapv1.File) bool {
 	return slices.ContainsFunc(files, func(f bootstrapv1.File) bool { return f.ContentFormat == bootstrapv1.FileContentFormatTemplate })
 }
 
-// Expand executes the files that are templates. They see .controlPlane.version
-// as vX.Y.Z, or no such key when controlPlaneVersion is empty or no version.
-// The error names the file and repeats nothing of it.
+// Expand executes the files that are templates. Their data has .controlPlane.version as
+// vX.Y.Z, or no such key when controlPlaneVersion is empty or invalid. The error names
+// the file and does not quote it.
 func Expand(files []bootstrapv1.File, controlPlaneVersion string) ([]bootstrapv1.File, error) {
 	controlPlane := map[string]any{}
 	if v, err := version.ParseSemantic(controlPlaneVersion); err == nil {

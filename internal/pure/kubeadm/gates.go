@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// KubeletLocalMode lets kubelets of control plane machines talk to their own
-// API server. From 1.36 on kubeadm knows nothing else.
+// KubeletLocalMode makes kubelets of control plane machines connect to their own API
+// server. From 1.36 on it is kubeadm's only mode.
 const KubeletLocalMode = "ControlPlaneKubeletLocalMode"
 
-// WithKubeletLocalMode are feature gates with that one where kubeadm of a version
-// of Kubernetes knows it, unless it is there already.
+// WithKubeletLocalMode returns feature gates with that one, if kubeadm of a version of
+// Kubernetes supports it and it is not set already.
 func WithKubeletLocalMode(gates map[string]bool, kubernetes string) map[string]bool {
 	v, err := version.ParseSemantic(kubernetes)
 	known := err == nil && v.Major() == 1 && v.Minor() >= 31 && v.Minor() < 36
@@ -25,8 +25,8 @@ func WithKubeletLocalMode(gates map[string]bool, kubernetes string) map[string]b
 	return with
 }
 
-// WithoutKubeletLocalMode takes that gate away again, unless a user has it among
-// his own: machines that others have made may lack it.
+// WithoutKubeletLocalMode removes that gate again, unless the user set it: machines that
+// other controllers created may lack it.
 func WithoutKubeletLocalMode(gates, users map[string]bool) map[string]bool {
 	if _, asked := users[KubeletLocalMode]; asked || !gates[KubeletLocalMode] {
 		return gates

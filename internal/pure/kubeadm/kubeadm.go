@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeadm writes and reads what kubeadm is told on a machine: the
+// Package kubeadm renders and parses the configuration of kubeadm on a machine: the
 // documents ClusterConfiguration, InitConfiguration and JoinConfiguration of
 // kubeadm.k8s.io/v1beta3 and v1beta4.
 //
-// Outside of it there are only our own API types (package bootstrapv1) and
-// Data, which holds what kubeadm wants to know and our types leave to the
-// Cluster and the Machine.
+// Its callers use only Capstan's own API types (package bootstrapv1) and Data, which
+// holds the values that kubeadm needs and that those types leave to the Cluster and the
+// Machine.
 package kubeadm
 
 import (
@@ -24,36 +24,36 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// The versions of kubeadm's own API that are known here.
+// The supported versions of kubeadm's own API.
 const (
 	V1Beta3 = "kubeadm.k8s.io/v1beta3" // kubeadm 1.22 to 1.30
 	V1Beta4 = "kubeadm.k8s.io/v1beta4" // kubeadm 1.31 and later
 )
 
-// maxConfig bounds what Parse reads: a config is a few KiB.
+// maxConfig limits what Parse reads: a config is a few KiB.
 const maxConfig = 1 << 20
 
 // ErrTooOld is returned for Kubernetes before 1.22.
 var ErrTooOld = errors.New("kubernetes before v1.22 cannot be set up: its kubeadm does not know " + V1Beta3)
 
-// Data is what kubeadm wants to know and our API types leave to the Cluster
-// and the Machine. Empty fields are left out.
+// Data holds the values that kubeadm needs and that the API types leave to the Cluster
+// and the Machine. Empty fields are omitted.
 type Data struct {
 	KubernetesVersion    string // vX.Y.Z
 	ClusterName          string
-	ControlPlaneEndpoint string // host:port; ClusterConfiguration's own goes first
+	ControlPlaneEndpoint string // host:port; ClusterConfiguration's own has precedence
 	DNSDomain            string
 	ServiceSubnet        string // CIDR, or two separated by a comma
 	PodSubnet            string // likewise
 
 	// ControlPlaneTimeoutSeconds is InitConfiguration's or JoinConfiguration's
-	// timeouts.controlPlaneComponentHealthCheckSeconds, which v1beta3 keeps in
+	// timeouts.controlPlaneComponentHealthCheckSeconds, which in v1beta3 is a field of
 	// the ClusterConfiguration.
 	ControlPlaneTimeoutSeconds *int32
 }
 
-// Documents is what kubeadm would read from one file. What the file does not
-// have is nil.
+// Documents is what kubeadm would read from one file. Documents that the file does not
+// have are nil.
 type Documents struct {
 	APIVersion string // V1Beta3 or V1Beta4
 	Cluster    *bootstrapv1.ClusterConfiguration
@@ -72,7 +72,7 @@ func APIVersion(kubernetesVersion string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("version %q of Kubernetes: %w", kubernetesVersion, err)
 	}
-	switch minor := v.Minor(); { // by the minor alone, so that v1.31.0-rc.0 counts as 1.31
+	switch minor := v.Minor(); { // by the minor only, so that v1.31.0-rc.0 counts as 1.31
 	case v.Major() == 0 || v.Major() == 1 && minor < 22:
 		return "", ErrTooOld
 	case v.Major() == 1 && minor < 31:
@@ -102,8 +102,8 @@ func RenderInit(cluster bootstrapv1.ClusterConfiguration, init bootstrapv1.InitC
 	return bytes.Join([][]byte{first, second}, []byte("---\n")), nil
 }
 
-// RenderCluster is a ClusterConfiguration in that version of kubeadm's API, as
-// it stands in kubeadm's own ConfigMap too.
+// RenderCluster is a ClusterConfiguration in that version of kubeadm's API, in the form
+// that kubeadm's own ConfigMap has too.
 func RenderCluster(apiVersion string, cluster bootstrapv1.ClusterConfiguration, d Data) ([]byte, error) {
 	out, err := yaml.Marshal(clusterToWire(apiVersion, cluster, d))
 	if err != nil {
@@ -126,9 +126,9 @@ func RenderJoin(join bootstrapv1.JoinConfiguration, kubernetesVersion string) ([
 	return out, nil
 }
 
-// Parse reads the documents of a file. Documents of other groups, such as
-// KubeletConfiguration, are passed over, and so are fields that kubeadm does
-// not know: it only warns of them. The errors do not repeat the content.
+// Parse parses the documents of a file. Documents of other groups, such as
+// KubeletConfiguration, are ignored, and so are fields unknown to kubeadm: it only warns
+// about them. The errors do not quote the content.
 func Parse(data []byte) (*Documents, error) {
 	if len(data) > maxConfig {
 		return nil, fmt.Errorf("the kubeadm config is larger than %d KiB", maxConfig>>10)
@@ -153,8 +153,8 @@ func Parse(data []byte) (*Documents, error) {
 	return docs, nil
 }
 
-// ParseCluster reads the ClusterConfiguration that kubeadm keeps in the cluster.
-// One that is empty says nothing; simulated control planes have such.
+// ParseCluster parses the ClusterConfiguration that kubeadm stores in the cluster. An
+// empty one yields an empty ClusterConfiguration; simulated control planes have such.
 func ParseCluster(text string) (*Documents, error) {
 	if strings.TrimSpace(text) == "" {
 		return &Documents{APIVersion: V1Beta4, Cluster: &bootstrapv1.ClusterConfiguration{}}, nil
@@ -166,10 +166,10 @@ func ParseCluster(text string) (*Documents, error) {
 	return docs, err
 }
 
-// add reads one document. Those of other groups, as of the kubelet, are passed
-// over; a version that is not known is an error, since what it says would be
-// lost when the config is written again. An error never quotes the document: it
-// may hold tokens and a certificate key.
+// add parses one document. Documents of other groups, such as the kubelet's, are
+// ignored; an unknown version is an error, since its fields would be lost when the
+// config is written again. An error never quotes the document: it can contain tokens and
+// a certificate key.
 func (d *Documents) add(raw []byte) error {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(raw, &kind); err != nil {

@@ -44,7 +44,7 @@ func TestAPIVersionFollowsTheVersionOfKubernetes(t *testing.T) {
 	}
 }
 
-// fullCluster has every field that v1beta4 knows.
+// fullCluster has every field of v1beta4.
 func fullCluster() bootstrapv1.ClusterConfiguration {
 	args := []bootstrapv1.Arg{{Name: "v", Value: new("2")}, {Name: "profiling", Value: new("")}}
 	volumes := []bootstrapv1.HostPathMount{{
@@ -154,8 +154,8 @@ func TestEveryFieldSurvivesV1Beta4(t *testing.T) {
 	}
 }
 
-// TestV1Beta3HasOnlyWhatItKnows reads back what is written for 1.30: what
-// v1beta3 lacks is gone, what it keeps elsewhere is found there.
+// TestV1Beta3HasOnlyWhatItKnows parses a file rendered for 1.30: fields that v1beta3
+// does not have are absent, and those that it stores elsewhere are found there.
 func TestV1Beta3HasOnlyWhatItKnows(t *testing.T) {
 	t.Parallel()
 	data := fullData()

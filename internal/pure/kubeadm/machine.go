@@ -14,13 +14,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/ignition"
 )
 
-// Where things lie on a machine.
+// Paths on a machine.
 const (
 	InitConfigPath = "/run/kubeadm/kubeadm.yaml"
 	JoinConfigPath = "/run/kubeadm/kubeadm-join-config.yaml"
 
-	// SentinelPath is there once kubeadm has succeeded. Part of the bootstrap
-	// contract: infrastructure providers wait for it.
+	// SentinelPath exists once kubeadm has succeeded. Part of the bootstrap contract:
+	// infrastructure providers wait for it.
 	SentinelPath = "/run/cluster-api/bootstrap-success.complete"
 
 	// DefaultCertificatesDir is kubeadm's own.
@@ -30,13 +30,13 @@ const (
 	placeholder     = "This file is here so that its folder is: the sentinel file of a finished bootstrap goes into it."
 )
 
-// What a machine runs.
+// The kubeadm commands of a machine.
 const (
 	Init = "init"
 	Join = "join"
 )
 
-// Boot is all that makes a machine a node.
+// Boot is everything that turns a machine into a node.
 type Boot struct {
 	Verb   string                        // Init or Join
 	Config []byte                        // of RenderInit or RenderJoin
@@ -44,7 +44,7 @@ type Boot struct {
 	Spec   bootstrapv1.KubeadmConfigSpec // files and users with their content resolved
 }
 
-// CheckFormat says which fields of a spec its format has nothing for.
+// CheckFormat returns the fields of a spec that its format does not support.
 func CheckFormat(spec bootstrapv1.KubeadmConfigSpec) error {
 	if spec.Format != bootstrapv1.Ignition {
 		return nil
@@ -52,7 +52,7 @@ func CheckFormat(spec bootstrapv1.KubeadmConfigSpec) error {
 	return ignition.Check(field.NewPath("spec"), &spec).ToAggregate()
 }
 
-// Data is what the machine reads when it boots, in the format of the spec.
+// Data is the data that the machine reads at boot, in the format of the spec.
 func (b Boot) Data() ([]byte, error) {
 	if b.Spec.Format == bootstrapv1.Ignition {
 		return b.ignition()
@@ -74,8 +74,8 @@ func (b Boot) cloudConfig() ([]byte, error) {
 	})
 }
 
-// ignition takes the configuration away after it was used: it is what tells that
-// kubeadm has not run yet.
+// ignition moves the configuration away after use: its presence means that kubeadm has
+// not run yet.
 func (b Boot) ignition() ([]byte, error) {
 	own := bootstrapv1.File{Path: ignition.ConfigPath, Owner: "root:root", Permissions: "0600", Content: string(b.Config)}
 	return ignition.Render(ignition.Document{
@@ -105,9 +105,9 @@ func (b Boot) command() string {
 	return c + " && echo success > " + SentinelPath
 }
 
-// CertificateFiles are the files of a control plane machine. Each pair lies
-// where kubeadm looks for it; with an external etcd that is what the config
-// says. A pair without content is left out.
+// CertificateFiles are the files of a control plane machine. Each pair is at the path
+// where kubeadm reads it; with an external etcd that path is in the config. A pair
+// without content is omitted.
 func CertificateFiles(c bootstrapv1.ClusterConfiguration, pairs Pairs) []bootstrapv1.File {
 	dir := c.CertificatesDir
 	if dir == "" {
@@ -140,8 +140,8 @@ func (p Pair) String() string { return "certificate pair" }
 // GoString keeps keys out of logs.
 func (p Pair) GoString() string { return "kubeadm.Pair{…}" }
 
-// certFiles: the certificate can be read by the group of root, the key by root
-// alone.
+// certFiles returns files in which the certificate is readable by the group of root, the
+// key only by root.
 func certFiles(certPath, keyPath string, p Pair) (files []bootstrapv1.File) {
 	if len(p.Cert) > 0 && certPath != "" {
 		files = append(files, bootstrapv1.File{Path: certPath, Owner: "root:root", Permissions: "0640", Content: string(p.Cert)})

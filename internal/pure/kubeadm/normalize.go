@@ -9,15 +9,14 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// Normalize brings a config into the one form of all that mean the same.
+// Normalize converts a config to the one form of all equivalent configs.
 //
-//   - What upstream's releases have written where nothing stood, and later ones
-//     leave out, is left out.
-//   - So is a false that says no more than nothing does, and an empty list of
-//     environment variables; and an argument without a value has an empty one.
-//     v1beta1 cannot tell these apart, so each write of it may change them.
-//   - Arguments are in the order of their names, for those of v1beta1 have none.
-//     Of several with one name the last counts, so these stay as they are.
+//   - Defaults that earlier upstream releases wrote, and later ones omit, are removed.
+//   - So is a false that means the same as unset, and an empty list of environment
+//     variables; and an argument without a value gets an empty one. v1beta1 cannot
+//     distinguish these, so each write at that version may change them.
+//   - Arguments are sorted by name, because those of v1beta1 have no order. Of several
+//     with one name the last counts, so these retain their order.
 func Normalize(spec *bootstrapv1.KubeadmConfigSpec) {
 	if spec.Format == bootstrapv1.CloudConfig {
 		spec.Format = ""

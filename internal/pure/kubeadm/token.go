@@ -12,15 +12,15 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// Facts of bootstrap tokens, as Kubernetes and kubeadm know them.
+// Constants of bootstrap tokens, as Kubernetes and kubeadm define them.
 const (
-	// NodeGroup is the group that kubeadm lets join.
+	// NodeGroup is the group that kubeadm permits to join.
 	NodeGroup = "system:bootstrappers:kubeadm:default-node-token"
 
 	// TokenSecretType is the type of a token's Secret.
 	TokenSecretType corev1.SecretType = "bootstrap.kubernetes.io/token"
 
-	// TokenNamespace is where tokens are kept in the workload cluster.
+	// TokenNamespace is the namespace of tokens in the workload cluster.
 	TokenNamespace = metav1.NamespaceSystem
 
 	tokenSecretPrefix = "bootstrap-token-"
@@ -30,7 +30,7 @@ const (
 // TokenSecretName is the name of the Secret of a token, from its ID.
 func TokenSecretName(id string) string { return tokenSecretPrefix + id }
 
-// TokenSecret is a token with which one machine may join until expires.
+// TokenSecret is a token with which one machine can join until it expires.
 func TokenSecret(token bootstrapv1.BootstrapTokenString, description string, expires time.Time) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: TokenNamespace, Name: TokenSecretName(token.ID)},
@@ -47,7 +47,7 @@ func TokenSecret(token bootstrapv1.BootstrapTokenString, description string, exp
 	}
 }
 
-// TokenExpiry is when the token of a Secret ends: zero when never.
+// TokenExpiry is when the token of a Secret expires; zero if never.
 func TokenExpiry(s *corev1.Secret) (time.Time, error) {
 	raw, ok := s.Data[expirationKey]
 	if !ok || len(raw) == 0 {
@@ -60,15 +60,15 @@ func TokenExpiry(s *corev1.Secret) (time.Time, error) {
 	return expires, nil
 }
 
-// ExtendToken sets when the token of a Secret ends.
+// ExtendToken sets when the token of a Secret expires.
 func ExtendToken(s *corev1.Secret, expires time.Time) {
 	s.Data[expirationKey] = []byte(expires.UTC().Format(time.RFC3339))
 }
 
-// TokenUpkeep says whether to extend a token now, and when to look again. The
-// token of a machine without a node is extended when less than 5/6 of its time
-// to live is left; looking every third of it never lets it end. A token that
-// never ends needs no upkeep.
+// TokenUpkeep returns whether to extend a token now, and when to check it again. The
+// token of a machine without a node is extended when less than 5/6 of its time to live
+// is left; a check every third of that time never lets it expire. A token that never
+// expires needs no upkeep.
 func TokenUpkeep(now, expires time.Time, ttl time.Duration) (extend bool, lookAgain time.Duration) {
 	if expires.IsZero() {
 		return false, 0

@@ -18,10 +18,9 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// The types below are kubeadm's, both versions in one: v1beta3 has flags as a
-// map instead of a list, its timeouts in other places, and lacks what is
-// marked v1beta4. The conversions see to it that each document has only what
-// its version knows.
+// The types below are kubeadm's, both versions in one: v1beta3 has flags as a map
+// instead of a list, its timeouts in other places, and lacks the fields marked v1beta4.
+// The conversions ensure that each document has only fields of its version.
 
 type clusterWire struct {
 	metav1.TypeMeta             `json:",inline"`
@@ -190,7 +189,7 @@ type args struct {
 	asMap bool
 }
 
-// MarshalJSON writes the form of the version.
+// MarshalJSON encodes the form of the version.
 func (a args) MarshalJSON() ([]byte, error) {
 	if a.asMap {
 		m := map[string]string{}
@@ -210,7 +209,7 @@ func (a args) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON decodes either form.
 func (a *args) UnmarshalJSON(b []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("[")) {
 		return json.Unmarshal(b, &a.list)
@@ -277,8 +276,8 @@ func toDays(d *metav1.Duration) int32 {
 
 func newLineReader(data []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(data)) }
 
-// withoutContent keeps from a decoder's error the place of a wrong type, and
-// drops everything that may quote a token.
+// withoutContent retains from a decoder's error the field of a wrong type, and drops
+// everything that may quote a token.
 func withoutContent(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s is not a %s", wrong.Field, wrong.Type.Kind())

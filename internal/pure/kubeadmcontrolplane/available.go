@@ -18,8 +18,8 @@ import (
 
 const waitingForInit = "Waiting for Cluster control plane to be initialized"
 
-// failureGracePeriod is how long a new failure of a component is not mentioned
-// while the control plane is available all the same.
+// failureGracePeriod is how long a new failure of a component is not reported while the
+// control plane is still available.
 const failureGracePeriod = 10 * time.Second
 
 var etcdConditions = []string{
@@ -27,7 +27,7 @@ var etcdConditions = []string{
 	controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition,
 }
 
-// reasons of a condition that sums up others.
+// reasons of a condition that summarizes others.
 type reasons struct{ uninspected, down, healthy, failing, unknown string }
 
 func etcdHealthy(f Facts) metav1.Condition {
@@ -61,7 +61,7 @@ func componentsHealthy(f Facts) metav1.Condition {
 	return c
 }
 
-// sum makes one condition of the health of all machines that have a Node.
+// sum aggregates the health of all machines that have a Node to one condition.
 func sum(f Facts, types, issues []string, r reasons) metav1.Condition {
 	if !Initialized(f.ControlPlane) {
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.uninspected, Message: waitingForInit}
@@ -97,8 +97,8 @@ func sum(f Facts, types, issues []string, r reasons) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: r.healthy}
 }
 
-// available is True when the control plane can be used and would survive what
-// it is made to survive.
+// available is True when the control plane can be used and has the fault tolerance that
+// its replicas provide.
 func (r *reporter) available() metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
 	if !Initialized(r.ControlPlane) {
@@ -106,7 +106,7 @@ func (r *reporter) available() metav1.Condition {
 	}
 	down := isDown(r.Facts)
 	if old := conditions.Get(r.ControlPlane, t); !r.Workload.Connected && r.ControlPlane.DeletionTimestamp.IsZero() && old != nil && !down {
-		return *old // nothing new is known
+		return *old // no new information
 	}
 	if down {
 		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneAvailableInspectionFailedReason, "* The workload cluster does not answer")
@@ -118,7 +118,8 @@ func (r *reporter) available() metav1.Condition {
 	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneAvailableReason, strings.Join(notes, "\n"))
 }
 
-// isDown reports whether the components are not known any more.
+// isDown reports whether the state of the components is unknown because the connection
+// is down.
 func isDown(f Facts) bool {
 	for _, m := range f.Machines {
 		for _, t := range reported(ManagesEtcd(f.ControlPlane)) {
@@ -130,7 +131,8 @@ func isDown(f Facts) bool {
 	return false
 }
 
-// unavailable lists what makes the control plane unavailable, and what does not.
+// unavailable lists the issues that make the control plane unavailable, and notes on
+// those that do not.
 func (r *reporter) unavailable() (issues, notes []string) {
 	if !r.ControlPlane.DeletionTimestamp.IsZero() {
 		issues = append(issues, "* Control plane metadata.deletionTimestamp is set")
@@ -163,8 +165,8 @@ func (r *reporter) unavailable() (issues, notes []string) {
 	return issues, notes
 }
 
-// all reports whether all conditions of a machine are True, and notes those that
-// have not been for a while.
+// all reports whether all conditions of a machine are True, and appends to notes those
+// that have not been for longer than failureGracePeriod.
 func (r *reporter) all(m *Machine, types []string, notes *[]string) bool {
 	held, _ := r.firstHeld(m)
 	good := true

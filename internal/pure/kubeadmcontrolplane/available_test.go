@@ -162,7 +162,7 @@ func TestAssess(t *testing.T) {
 		change  func(*Facts)
 		of      string
 		want    string
-		since   time.Duration // the condition is as it is
+		since   time.Duration // how long ago the condition changed
 	}{
 		"what is seen":                     {"a sick", inspected, "APIServerPodHealthy", "True Running ", 0},
 		"what is as it was":                {"a", inspected, "APIServerPodHealthy", "True Running ", time.Hour},

@@ -17,15 +17,15 @@ import (
 
 var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 
-// machine makes a healthy machine named by the first word, changed by the others:
+// machine builds a healthy machine named by the first word, changed by the others:
 //
 //	old outdated · sick component not healthy · nomember etcd member not healthy
 //	bare no Node · going being deleted · marked to be deleted first · in=DOMAIN
-//	unhealthy a health check wants it replaced
-//	held by our hook · drained up to the hooks (and going, and held) · hooked by another hook too
+//	unhealthy marked for replacement by a health check
+//	held by this controller's hook · drained up to the hooks (and going, and held) · hooked by another hook too
 //	new nothing was reported yet
-//	down an earlier process reported that nothing is known of its components
-//	lost its etcd member is not there (in facts)
+//	down an earlier process reported that the state of its components is unknown
+//	lost its etcd member does not exist (in facts)
 func machine(words string) *Machine {
 	f := strings.Fields(words)
 	m := &Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: f[0], Annotations: map[string]string{}}}, Verdict: Verdict{UpToDate: true}}
@@ -102,8 +102,8 @@ func machines(list string) (all []*Machine) {
 	return all
 }
 
-// facts are those of a control plane that is initialized and connected, and of
-// which nothing is known but what its machines have reported.
+// facts are those of a control plane that is initialized and connected, with only the
+// state that its machines have reported.
 func facts(replicas int32, list string) Facts {
 	f := Facts{
 		Now: now, ControlPlane: controlPlane(replicas), Cluster: &clusterv1.Cluster{}, Machines: machines(list),

@@ -10,9 +10,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// FailureDomain is where the next machine goes: the failure domain for control
-// planes with the fewest machines that are up to date and stay, then with the
-// fewest machines at all, then the first by name. Empty where there are none.
+// FailureDomain is where the next machine is created: the failure domain for control
+// planes with the fewest machines that are up to date and not being deleted, then with
+// the fewest machines at all, then the first by name. Empty if there are none.
 func FailureDomain(domains []clusterv1.FailureDomain, machines []*Machine) string {
 	counts := map[string][2]int{}
 	for _, m := range machines {
@@ -44,9 +44,9 @@ func eligible(domains []clusterv1.FailureDomain) (names []string) {
 	return names
 }
 
-// Leaver is the machine to delete when there is one too many: of the first
-// group below that is not empty, the oldest in the failure domain with the
-// most machines; a machine in a domain that is none any more goes first.
+// Leaver is the machine to delete when there is one too many: of the first group below
+// that is not empty, the oldest in the failure domain with the most machines; a machine
+// in a domain that no longer exists is deleted first.
 //
 //	marked by the delete annotation and outdated
 //	marked by the delete annotation

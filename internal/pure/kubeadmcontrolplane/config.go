@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
-// ConfigSpec is the bootstrap config of a machine of the control plane: the
-// one on which kubeadm init runs, or one that joins.
+// ConfigSpec is the bootstrap config of a control plane machine: the one on which
+// kubeadm init runs, or one that joins.
 func ConfigSpec(kcp *controlplanev1.KubeadmControlPlane, init bool) bootstrapv1.KubeadmConfigSpec {
 	spec := *kcp.Spec.KubeadmConfigSpec.DeepCopy()
 	if init {
@@ -26,8 +26,8 @@ func ConfigSpec(kcp *controlplanev1.KubeadmControlPlane, init bool) bootstrapv1.
 	return spec
 }
 
-// SameConfig reports whether a machine's config says what the control plane
-// wants now. What bootstrapping fills in by itself does not count.
+// SameConfig reports whether a machine's config equals the desired config of the control
+// plane. Fields that bootstrapping fills in automatically do not count.
 func SameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bool {
 	isInit := ranInit(current)
 	users := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates
@@ -48,15 +48,15 @@ func SameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.Kub
 	return isInit && equal(normal(current), normal(plain(ConfigSpec(kcp, true))))
 }
 
-// ranInit reports whether a config is for kubeadm init. One that joins has the
-// discovery at least, once its data is made. A timeout says nothing: v1beta1 has
-// one for both.
+// ranInit reports whether a config is for kubeadm init. A config that joins has at least
+// the discovery, once its data is created. A timeout does not distinguish them: v1beta1
+// has one for both.
 func ranInit(spec bootstrapv1.KubeadmConfigSpec) bool {
 	withoutStart(&spec)
 	return !empty(spec.InitConfiguration) || empty(spec.JoinConfiguration)
 }
 
-// asJoin brings a config into the form of one that joins.
+// asJoin converts a config to the form of one that joins.
 func asJoin(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 	spec = normal(spec)
 	if init := spec.InitConfiguration; !empty(init) {
@@ -69,18 +69,18 @@ func asJoin(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 		spec.InitConfiguration = bootstrapv1.InitConfiguration{}
 	}
 	if cp := spec.JoinConfiguration.ControlPlane; cp != nil && empty(cp.LocalAPIEndpoint) {
-		spec.JoinConfiguration.ControlPlane = nil // set in any case when it is rendered
+		spec.JoinConfiguration.ControlPlane = nil // always set when the config is rendered
 	}
 	return spec
 }
 
-// normal takes away what others may have filled in, and what has a default.
+// normal removes fields that other controllers may have filled in, and defaults.
 func normal(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 	spec = *spec.DeepCopy()
 	spec.ClusterConfiguration.ControlPlaneEndpoint = ""
 	spec.ClusterConfiguration.DNS = bootstrapv1.DNS{}
 	spec.JoinConfiguration.Discovery = bootstrapv1.Discovery{}
-	withoutStart(&spec) // how long that may take is for the next join to know
+	withoutStart(&spec) // this timeout only matters for the next join
 	kubeadm.Normalize(&spec)
 	return spec
 }
@@ -90,8 +90,8 @@ func withoutStart(spec *bootstrapv1.KubeadmConfigSpec) {
 	spec.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
 }
 
-// equal compares as the wire does: an empty list is one that is not there,
-// except where the API tells the two apart.
+// equal compares the JSON forms: an empty list equals an absent one, except where the
+// API distinguishes the two.
 func equal(a, b bootstrapv1.KubeadmConfigSpec) bool {
 	return reflect.DeepEqual(wire(a), wire(b))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubeadmcontrolplane decides about the machines of a kubeadm control plane:
-// which are as the spec wants them, how healthy their components are, which is
-// replaced, may terminate, or is created or deleted next, and what stands in the
-// way. It makes what is reported of all that. Facts go in, values come out.
+// which match the spec, the health of their components, which machine is replaced, may
+// terminate, or is created or deleted next, and what blocks that. It builds the status
+// of all of that. It maps facts to values, without I/O.
 package kubeadmcontrolplane
 
 import (
@@ -21,65 +21,65 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Facts are what one reconcile knows of a control plane. All that it decides
-// and reports is made from them, and never from what it reports itself.
+// Facts are the input of one reconcile of a control plane. All decisions and reports are
+// derived from them, and never from the new report.
 type Facts struct {
 	Now          time.Time
-	ControlPlane *controlplanev1.KubeadmControlPlane // its conditions are those of the last report
-	Cluster      *clusterv1.Cluster                  // nil if there is none; without a UID if it has gone while the control plane is deleted
+	ControlPlane *controlplanev1.KubeadmControlPlane // with the conditions of the last report
+	Cluster      *clusterv1.Cluster                  // nil if not found; without a UID if it was deleted before the control plane
 	Machines     []*Machine                          // the oldest first
-	Template     string                              // what is wrong with the infrastructure template; empty if nothing is
+	Template     string                              // what is wrong with the infrastructure template; empty if it is valid
 	Certificates Certificates
 	Workload     Workload
 	Etcd         Etcd
 
-	// Held names machines for which the order of a health check to replace them
-	// does not stand; until when is zero if only a change ends that.
+	// OrdersHeld names machines for which a health check's request for replacement is
+	// not valid; until when is zero if only a change ends that.
 	OrdersHeld      []string
 	OrdersHeldUntil time.Time
 }
 
-// Certificates says whether those of the cluster are there; zero if nobody has looked.
+// Certificates says whether the certificates of the cluster exist; zero if not checked.
 type Certificates struct {
 	Checked bool
 	Err     error // why they cannot be used; nil if they can
 }
 
-// Workload is what the workload cluster shows; zero if nobody has tried to look.
+// Workload is the observed state of the workload cluster; zero if not inspected.
 type Workload struct {
-	Connected bool // it can be asked
-	Inspected bool // Nodes and Pods are what there is; before kubeadm init has finished, nobody looks
+	Connected bool // it is reachable
+	Inspected bool // Nodes and Pods are complete; it is not inspected before kubeadm init has finished
 	Nodes     map[string]*corev1.Node
-	Pods      map[string]*corev1.Pod // of the control plane
+	Pods      map[string]*corev1.Pod // of the control plane components
 
-	// While it cannot be asked:
-	LastProbe time.Time // that succeeded; zero if none has since this process began
-	Since     time.Time // from when on the loss is forgiven for a while
-	Why       string    // it does not answer; empty until that is known
+	// While it is not reachable:
+	LastProbe time.Time // last success; zero if none since this process started
+	Since     time.Time // start of the grace period for the lost connection
+	Why       string    // why it does not answer; empty until that is known
 }
 
-// Machine is a machine of a control plane, with what is known of it.
+// Machine is a machine of a control plane, with its observed state.
 type Machine struct {
 	*clusterv1.Machine
 	Reported conditions.List            // its conditions as they were read
 	Source   *Source                    // of its infrastructure; nil if not known
-	Config   *bootstrapv1.KubeadmConfig // nil if it is not there
+	Config   *bootstrapv1.KubeadmConfig // nil if it does not exist
 	Health   conditions.List            // Reported, with its components as Assess found them
-	Verdict                             // of Judge
+	Verdict                             // set from Judge
 }
 
-// GetConditions are the conditions as they were read: what a reconcile is about
-// to report decides nothing.
+// GetConditions returns the conditions as they were read: a new report must not
+// influence decisions.
 func (m *Machine) GetConditions() []metav1.Condition { return m.Reported }
 
-// Source is the template that an infrastructure machine was cloned from, as
-// its annotations say.
+// Source is the template that an infrastructure machine was cloned from, according to
+// its annotations.
 type Source struct{ Name, GroupKind string }
 
-// Deleting reports whether the machine is on its way out.
+// Deleting reports whether the machine is being deleted.
 func (m *Machine) Deleting() bool { return !m.DeletionTimestamp.IsZero() }
 
-// Node is the name of the machine's Node; empty while there is none.
+// Node is the name of the machine's Node; empty until it has one.
 func (m *Machine) Node() string { return m.Status.NodeRef.Name }
 
 // marked reports whether the machine has an annotation.
@@ -96,7 +96,7 @@ func oldest(a, b *Machine) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// Sort brings machines into the order in which they are looked at everywhere.
+// Sort sorts machines into the order in which all functions process them.
 func Sort(machines []*Machine) { slices.SortFunc(machines, oldest) }
 
 // ManagesEtcd reports whether the etcd members run on the machines.
@@ -104,13 +104,13 @@ func ManagesEtcd(kcp *controlplanev1.KubeadmControlPlane) bool {
 	return len(kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints) == 0
 }
 
-// Initialized reports whether kubeadm init was seen to have finished, once.
+// Initialized reports whether kubeadm init has finished before.
 func Initialized(kcp *controlplanev1.KubeadmControlPlane) bool {
 	done := kcp.Status.Initialization.ControlPlaneInitialized
 	return done != nil && *done
 }
 
-// Origin is where a certificate of the cluster comes from.
+// Origin is the source of a certificate of the cluster.
 type Origin string
 
 // The origins.
@@ -120,8 +120,9 @@ const (
 	Kept    Origin = "the cluster was made with it: a new one would not fit"
 )
 
-// OriginOf is the origin of a certificate, which etcd is served or asked with, or
-// not. To adopt machines is to go on with what somebody else made them with.
+// OriginOf is the origin of a certificate; ofEtcd is for the server or client
+// certificates of etcd. An adopted control plane uses the certificates that its machines
+// were created with.
 func OriginOf(ofEtcd bool, kcp *controlplanev1.KubeadmControlPlane, adopts bool) Origin {
 	switch {
 	case ofEtcd && !ManagesEtcd(kcp):
@@ -133,8 +134,8 @@ func OriginOf(ofEtcd bool, kcp *controlplanev1.KubeadmControlPlane, adopts bool)
 	}
 }
 
-// MissingError says that a Secret with a certificate is missing which nobody here
-// may make.
+// MissingError says that a Secret with a certificate is missing and must not be created
+// by this controller.
 type MissingError struct {
 	Secret string // for messages
 	Origin Origin
@@ -148,8 +149,8 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("secret %s does not exist, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", e.Secret)
 }
 
-// Starting reports whether there is a machine on which kubeadm init can have
-// finished: an API server that answers without one is on its way out.
+// Starting reports whether kubeadm init can have finished on a machine: an API server
+// that answers when there is no such machine is being deleted.
 func Starting(machines []*Machine) bool {
 	return len(machines) > 1 || len(machines) == 1 && !machines[0].Deleting()
 }

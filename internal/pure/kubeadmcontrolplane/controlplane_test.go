@@ -17,7 +17,7 @@ func TestOriginOfCertificates(t *testing.T) {
 	tests := map[string]struct {
 		etcd, external, initialized, adopts bool
 		want                                Origin
-		missing                             string // what is said of one that is missing
+		missing                             string // the error for a missing one
 	}{
 		"what is missing at the beginning is made":         {want: Made},
 		"so is that of an etcd of ours":                    {etcd: true, want: Made},

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// InspectionLasts is how long a good inspection of etcd holds. An alarm of
-	// etcd shows nowhere else, so it has to be looked for now and then.
+	// InspectionLasts is how long a good inspection of etcd is valid. An alarm of etcd
+	// is reported nowhere else, so etcd must be inspected periodically.
 	InspectionLasts = 10 * time.Minute
 
-	// inspectAgain is how soon etcd is asked again when it was not all good.
+	// inspectAgain is when etcd is inspected again after a problem.
 	inspectAgain = 3 * time.Second
 )
 
-// Etcd is what the members of etcd said of themselves and of each other.
+// Etcd is what the members of etcd report about themselves and each other.
 type Etcd struct {
-	At         time.Time        // when they were asked; zero if nobody has
+	At         time.Time        // time of the inspection; zero if none
 	Members    []quorum.Member  // all of them
 	Err        error            // why Members are not known; nil if they are
 	MemberErrs map[string]error // what is wrong with the member on a Node
 }
 
-// Answer is what the etcd member on one Node said.
+// Answer is the response of the etcd member on one Node.
 type Answer struct {
 	Node    string
-	Members []quorum.Member // that it knows; whether they are healthy is not said
+	Members []quorum.Member // in its member list; without their health
 	Errors  []string        // that it reports
 	Err     error           // why it did not answer
 }
 
-// Evaluate puts answers together: the members, each healthy if it answered,
-// had nothing to complain of, and knows the same members as the others.
+// Evaluate combines answers: the members, each healthy if it answered, reported no
+// errors, and has the same member list as the others.
 func Evaluate(at time.Time, answers []Answer) Etcd {
 	e := Etcd{At: at, MemberErrs: map[string]error{}}
 	var errs []error
@@ -71,7 +71,7 @@ func Evaluate(at time.Time, answers []Answer) Etcd {
 	return e
 }
 
-// Member is the member of a Node or nil; one that has never run is nobody's.
+// Member is the member of a Node or nil; a member that has never run has no Node.
 func (e Etcd) Member(node string) *quorum.Member {
 	i := slices.IndexFunc(e.Members, func(m quorum.Member) bool { return node != "" && m.Name == node })
 	if i < 0 {
@@ -80,7 +80,7 @@ func (e Etcd) Member(node string) *quorum.Member {
 	return &e.Members[i]
 }
 
-// With gives members that were listed later the health they had when each was asked.
+// With copies to newly listed members the health from the inspection.
 func (e Etcd) With(members []quorum.Member) []quorum.Member {
 	for i, m := range members {
 		if known := e.Member(m.Name); known != nil && known.ID == m.ID {
@@ -90,7 +90,7 @@ func (e Etcd) With(members []quorum.Member) []quorum.Member {
 	return members
 }
 
-// memberErr says what is wrong with the member of a Node.
+// memberErr returns what is wrong with the member of a Node.
 func (e Etcd) memberErr(node string) error {
 	if err := e.MemberErrs[node]; err != nil {
 		return err
@@ -98,8 +98,8 @@ func (e Etcd) memberErr(node string) error {
 	return e.Err
 }
 
-// Expires is when the members are to be asked again although nothing has
-// happened; zero if nobody has asked them.
+// Expires is when the members must be inspected again without a change; zero if they
+// were not inspected.
 func (e Etcd) Expires() time.Time {
 	voting, healthy := quorum.Votes(e.Members)
 	switch {
@@ -111,7 +111,7 @@ func (e Etcd) Expires() time.Time {
 	return e.At.Add(inspectAgain)
 }
 
-// Askable are the Nodes whose etcd members can be asked, without that of one machine.
+// Askable are the Nodes with healthy etcd members, except for that of one machine.
 func (f Facts) Askable(leaving *Machine) (nodes []string) {
 	for _, m := range f.Machines {
 		if m == leaving {

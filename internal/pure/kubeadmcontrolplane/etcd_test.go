@@ -37,7 +37,7 @@ func TestEvaluate(t *testing.T) {
 	}
 	tests := map[string]struct {
 		answers []Answer
-		want    []string // the members, healthy or not, then what is wrong
+		want    []string // the members, healthy or not, then the errors
 		good    bool
 	}{
 		"all are well":                     {[]Answer{said("a", "a b"), said("b", "a b")}, []string{"a healthy", "b healthy"}, true},

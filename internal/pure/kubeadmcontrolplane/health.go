@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
-// controlPlaneRole is the label and the taint that kubeadm gives to the Nodes
-// of a control plane.
+// controlPlaneRole is the label and the taint that kubeadm sets on the Nodes of a
+// control plane.
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
 
 // components are the static Pods of a machine and their conditions.
@@ -31,23 +31,23 @@ var components = []struct{ name, condition string }{
 }
 
 const (
-	// ConnectionGrace is how long what was reported last stands while the
-	// workload cluster does not answer.
+	// ConnectionGrace is how long the last report is kept while the workload cluster
+	// does not answer.
 	ConnectionGrace = 5 * time.Minute
 
-	// firstReport is how long a machine's first report may wait for all of its
-	// components to be up: static Pods start one after the other, and each would
-	// be a write.
+	// firstReport is how long a machine's first report can wait until all of its
+	// components are running: static Pods start one after the other, and each would
+	// cause a write.
 	firstReport = 20 * time.Second
 )
 
-// Assess finds how the components on a machine are: as the workload cluster
-// shows them, else as was reported last, until it has not answered for too long.
-// It returns the conditions of the machine with theirs.
+// Assess evaluates the components on a machine: as observed in the workload cluster,
+// else as reported last, until the cluster has not answered for too long. It returns the
+// conditions of the machine, including those of its components.
 func Assess(f Facts, m *Machine) conditions.List {
 	var found []metav1.Condition
 	switch {
-	case m.Node() == "": // the Machine tells what it waits for
+	case m.Node() == "": // the Machine reports what it waits for
 	case f.Workload.Inspected:
 		found = f.see(m).conditions()
 	case !f.Workload.Connected && Initialized(f.ControlPlane) && !f.graceEnds().After(f.Now):
@@ -61,10 +61,10 @@ func Assess(f Facts, m *Machine) conditions.List {
 	return to.GetConditions()
 }
 
-// graceEnds is until when the loss of the connection is forgiven.
+// graceEnds is until when the lost connection is tolerated.
 func (f Facts) graceEnds() time.Time { return f.Workload.Since.Add(ConnectionGrace) }
 
-// lost says that nothing is known of a machine's components any more.
+// lost reports that the state of a machine's components is not known any longer.
 func (f Facts) lost(m *Machine) (all []metav1.Condition) {
 	never := f.Workload.LastProbe.IsZero()
 	message := "Last successful probe at " + f.Workload.Since.UTC().Format(time.RFC3339)
@@ -73,7 +73,7 @@ func (f Facts) lost(m *Machine) (all []metav1.Condition) {
 	}
 	for _, t := range reported(ManagesEtcd(f.ControlPlane)) {
 		if never && conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
-			continue // the process before ours knew since when
+			continue // the previous process had a more precise time
 		}
 		c := unknown(clusterv1.ConnectionDownReason, message)
 		c.Type = t
@@ -87,15 +87,15 @@ func reported(managesEtcd bool) []string {
 	return append(ComponentConditions(managesEtcd), controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition)
 }
 
-// firstHeld says that a machine's first report waits, and until when if that is
-// known: for a Node, or for the last of its components to be up.
+// firstHeld reports that a machine's first report waits, and until when if that is
+// known: for a Node, or for the last of its components to run.
 func (f Facts) firstHeld(m *Machine) (held bool, until time.Time) {
 	managed := ManagesEtcd(f.ControlPlane)
 	switch {
 	case conditions.Has(m, reported(managed)[0]):
 		return false, until
 	case m.Node() == "":
-		return m.UpToDate, until // else there is something to tell now
+		return m.UpToDate, until // else the machine is outdated, which is reported now
 	}
 	node := f.Workload.Nodes[m.Node()]
 	if node == nil || m.Deleting() || len(Unhealthy(m, managed)) == 0 {
@@ -105,17 +105,18 @@ func (f Facts) firstHeld(m *Machine) (held bool, until time.Time) {
 	return until.After(f.Now), until
 }
 
-// seen is what the workload cluster shows of one machine. Nil is what is not there.
+// seen is the observed state of one machine in the workload cluster. Absent objects are
+// nil.
 type seen struct {
-	deleting bool // the machine is
+	deleting bool // the machine is being deleted
 	nodeName string
 	node     *corev1.Node
 	pods     map[string]*corev1.Pod // by component
-	taints   *[]corev1.Taint        // that kubeadm was asked to set; nil for its own
+	taints   *[]corev1.Taint        // that kubeadm was configured to set; nil for its own
 
 	managesEtcd bool
-	member      *quorum.Member // nil: there is none for the Node
-	memberErr   error          // why members, or this one, could not be asked
+	member      *quorum.Member // nil: the Node has none
+	memberErr   error          // why members, or this one, could not be inspected
 }
 
 func (f Facts) see(m *Machine) seen {
@@ -129,7 +130,7 @@ func (f Facts) see(m *Machine) seen {
 	return s
 }
 
-// conditions are what a machine's components report, in a fixed order.
+// conditions are those of a machine's components, in a fixed order.
 func (s seen) conditions() (all []metav1.Condition) {
 	for _, c := range components {
 		if c.name == "etcd" && !s.managesEtcd {
@@ -202,7 +203,8 @@ func podReady(p *corev1.Pod) bool {
 	})
 }
 
-// waiting says which containers wait for something other than being created.
+// waiting lists containers that have terminated, or wait for another reason than their
+// creation.
 func waiting(p *corev1.Pod) string {
 	var all []string
 	for _, c := range p.Status.ContainerStatuses {
@@ -281,7 +283,7 @@ func (s seen) wantedTaints() []corev1.Taint {
 	return []corev1.Taint{{Key: controlPlaneRole, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// taintsOf are the taints that a config asks kubeadm to set; nil for its own.
+// taintsOf are the taints that a config has kubeadm set; nil for kubeadm's own.
 func taintsOf(c *bootstrapv1.KubeadmConfig) *[]corev1.Taint {
 	if c == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 // Action is one change to make.
 type Action interface{ fmt.Stringer }
 
-// Create makes a machine.
+// Create creates a machine.
 type Create struct {
 	Init          bool   // it runs kubeadm init; else it joins
 	FailureDomain string // empty for any
@@ -44,14 +44,14 @@ func (a Create) String() string {
 // String implements Action.
 func (a Delete) String() string { return "delete " + a.Machine.Name + ": " + a.Why }
 
-// Plan returns the one change to make now, or nil, and what stands in its way:
-// if there are objections, the change has to wait.
+// Plan returns the one change to make now, or nil, and what blocks it: with objections,
+// the change has to wait.
 //
-// Machines that are not as the spec wants them are replaced one at a time: a
-// new one is made first while there are fewer than spec.replicas and the surge
-// allow, else an old one goes. Without outdated machines their number is
-// brought to spec.replicas. A machine that is being deleted counts until it has
-// gone, so that there is one operation at a time.
+// Machines that do not match the spec are replaced one at a time: a new one is created
+// first while there are fewer than spec.replicas plus the surge, else an old one is
+// deleted. Without outdated machines their number is scaled to spec.replicas. A machine
+// that is being deleted counts until it is deleted, so that there is one operation at a
+// time.
 func Plan(f Facts) (Action, []string) {
 	kcp := f.ControlPlane
 	if kcp.Spec.Replicas == nil {
@@ -108,8 +108,8 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 	return 1
 }
 
-// objections are the preflight checks, in the order in which a user would want
-// to hear of them. A machine to delete need not be healthy itself.
+// objections are the results of the preflight checks, in order of relevance for a user.
+// A machine to delete need not be healthy itself.
 func (f Facts) objections(leaver *Machine) (all []string) {
 	kcp := f.ControlPlane
 	if want := step.Pending(f.Cluster, kcp.Spec.Version); leaver == nil && want != "" && len(f.Machines) > 0 {
@@ -171,13 +171,13 @@ func (f Facts) replacementObjections() (all []string) {
 	return all
 }
 
-// replacement is that of a machine, or of one that has gone.
+// replacement describes the replacement of a machine, or of a deleted one.
 func (f Facts) replacement(leaving *Machine) quorum.Replacement {
 	r := quorum.Replacement{Members: f.Etcd.Members}
 	for _, m := range f.Machines {
 		if m == leaving {
 			r.Leaving = m.Node()
-		} else if m.Node() != "" { // who has none is unhealthy too, and not on its way: nobodyComesUp
+		} else if m.Node() != "" { // one without a Node is unhealthy too, and not starting: nobodyComesUp
 			r.Staying = append(r.Staying, m.Node())
 		}
 	}

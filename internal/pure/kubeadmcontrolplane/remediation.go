@@ -18,15 +18,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/step"
 )
 
-// Record tells of a replacement of an unhealthy machine. On the control plane
-// it says that one is under way; on a machine, whom it replaces.
+// Record describes a replacement of an unhealthy machine. On the control plane it says
+// that one is in progress; on a machine, which machine it replaces.
 type Record struct {
 	Machine    string      `json:"machine"`
 	Timestamp  metav1.Time `json:"timestamp"`
 	RetryCount int32       `json:"retryCount"`
 }
 
-// ParseRecord reads the value of an annotation.
+// ParseRecord parses the value of an annotation.
 func ParseRecord(value string) (Record, error) {
 	var r Record
 	if err := json.Unmarshal([]byte(value), &r); err != nil {
@@ -44,21 +44,22 @@ func (r Record) String() string {
 	return string(raw)
 }
 
-// Remediation is what happens to an unhealthy machine: its deletion, or the reason why
+// Remediation is the decision for an unhealthy machine: its deletion, or the reason why
 // that has to wait.
 type Remediation struct {
 	Machine *Machine
-	Record  Record // to note when the machine is deleted
+	Record  Record // to store when the machine is deleted
 	Reason  string // of the condition OwnerRemediated; empty: the machine is deleted
 	Message string
-	Retry   time.Time // when the mere passing of time may change the answer; zero if never
+	Retry   time.Time // when time alone may change the decision; zero if never
 }
 
-// Remediate decides about the most broken of the machines that a health check
-// wants replaced; nil if there is none, or one is being replaced already.
+// Remediate decides about the machine with the most severe problems, of those that a
+// health check marked for replacement; nil if there is none, or if a replacement is
+// already in progress.
 //
-// A machine is replaced by deleting it, after which a new one is made as in
-// scaling up. That is done only when the rules below have nothing against it.
+// A machine is replaced by its deletion, after which a new one is created as in scaling
+// up. That happens only if all rules below permit it.
 func Remediate(f Facts) *Remediation {
 	var unhealthy []*Machine
 	for _, m := range f.Machines {
@@ -83,9 +84,9 @@ func Remediate(f Facts) *Remediation {
 	return r
 }
 
-// UnderWay reports whether the replacement that the control plane notes is still
-// to be made: no newer machine is there yet, and one is missing once the old one
-// has gone. Where fewer machines are wanted meanwhile, none may be missing.
+// UnderWay reports whether the replacement that the control plane records is still to be
+// created: no newer machine exists yet, and one is missing once the old one is deleted.
+// If the desired number was reduced meanwhile, none may be missing.
 func UnderWay(f Facts) (bool, error) {
 	const key = controlplanev1.RemediationInProgressAnnotation
 	value, noted := f.ControlPlane.Annotations[key]
@@ -108,7 +109,7 @@ func UnderWay(f Facts) (bool, error) {
 	return going || missing, nil
 }
 
-// brokenFirst orders machines by how much is wrong with them.
+// brokenFirst orders machines by the severity of their problems.
 func brokenFirst(managesEtcd bool) func(a, b *Machine) int {
 	types := []string{
 		controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition,
@@ -143,8 +144,8 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// mayReplace are the rules, in order; the first that objects is the reason to
-// wait that users are told.
+// mayReplace are the rules, in order; the first that objects provides the message for
+// users.
 var mayReplace = []func(Facts, *Remediation){
 	versionHasArrived, retriesAreLeft, othersRemain, nobodyComesUp, nobodyGoes, componentsRemain, quorumSurvives,
 }
@@ -163,8 +164,8 @@ func versionHasArrived(f Facts, r *Remediation) {
 	}
 }
 
-// retriesAreLeft limits replacements of replacements: within the minimum
-// healthy period they count as one sequence.
+// retriesAreLeft limits replacements of replacements: within the minimum healthy period
+// they count as one sequence.
 func retriesAreLeft(f Facts, r *Remediation) {
 	value, ok := r.Machine.Annotations[controlplanev1.RemediationForAnnotation]
 	if !ok {
@@ -204,8 +205,8 @@ func seconds(s *int32, otherwise int32) time.Duration {
 	return time.Duration(otherwise) * time.Second
 }
 
-// The rules from here on protect what runs: before kubeadm init has finished,
-// there is nothing to protect.
+// The following rules protect running components: before kubeadm init has finished,
+// there are none to protect.
 
 func othersRemain(f Facts, r *Remediation) {
 	if Initialized(f.ControlPlane) && len(f.Machines) <= 1 {
@@ -248,9 +249,9 @@ func componentsRemain(f Facts, r *Remediation) {
 	}
 }
 
-// componentsRemainWithout reports whether, without one of the machines, another would
-// be left that can serve the API: one whose components are all healthy. etcd
-// has rules of its own.
+// componentsRemainWithout reports whether, without one of the machines, another one
+// remains that can serve the API: one whose components are all healthy. etcd has its own
+// rules.
 func componentsRemainWithout(machines []*Machine, leaving *Machine) bool {
 	return slices.ContainsFunc(machines, func(m *Machine) bool {
 		return m != leaving && m.Node() != "" && len(Unhealthy(m, false)) == 0

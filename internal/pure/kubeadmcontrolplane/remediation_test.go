@@ -122,7 +122,7 @@ func TestTimeAloneMayAllowARemediation(t *testing.T) {
 		period, healthy, most int32 // spec.remediation, in seconds; -1 for none
 		ago                   time.Duration
 		count                 int32
-		reason                string // empty: it begins
+		reason                string // empty: the remediation starts
 		wait                  time.Duration
 		retries               int32
 	}{

@@ -43,7 +43,7 @@ func TestReportSaysUntilWhenItHolds(t *testing.T) {
 	tests := map[string]struct {
 		machines string
 		change   []func(*known)
-		want     time.Duration // 0: for ever
+		want     time.Duration // 0: without limit
 	}{
 		"at rest":                            {"a,b,c", nil, 0},
 		"etcd was asked":                     {"a,b,c", []func(*known){asked}, InspectionLasts - time.Minute},

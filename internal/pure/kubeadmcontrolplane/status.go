@@ -20,44 +20,44 @@ import (
 )
 
 const (
-	// FirstContact is how long nobody expects the first machine to answer.
+	// FirstContact is how long the first machine need not answer.
 	FirstContact = time.Minute
 
-	// comingUp is how long a new machine is not described: it says something
-	// else every moment, and each would be a write.
+	// comingUp is how long the state of a new machine is not described: it changes
+	// constantly, and each change would be a write.
 	comingUp = 10 * time.Second
 )
 
-// inProgress says of a machine that it is not up to date yet.
+// inProgress is the message that a machine is not up to date yet.
 const inProgress = "Update in place is in progress"
 
-// Outcome is what a reconcile decided, and how far it came.
+// Outcome is the result of a reconcile's decisions and actions.
 type Outcome struct {
 	Action      Action       // the change of machines that is due; nil if none is
-	Blocked     []string     // what stands in the way of it
-	Held        []string     // which machines may not terminate yet, and why
-	Remediation *Remediation // nil if no machine is to be replaced
+	Blocked     []string     // what blocks the action
+	Held        []string     // which machines must not terminate yet, and why
+	Remediation *Remediation // nil if no machine must be replaced
 	Deletion    Deletion     // of the control plane
-	Addons      *Addons      // nil if they were not looked at
+	Addons      *Addons      // nil if they were not checked
 	Failed      bool         // it ended with an error
 }
 
-// Addons says why kube-proxy and CoreDNS stay behind the spec until a user changes
+// Addons is why kube-proxy and CoreDNS differ from the spec until a user changes
 // something; empty if they do not.
 type Addons struct{ Blocked string }
 
-// Deletion says how far the deletion of a control plane is.
+// Deletion is the progress of the deletion of a control plane.
 type Deletion struct{ Reason, Message string }
 
-// reporter makes a status, and finds until when it holds.
+// reporter builds a status, and determines until when it is valid.
 type reporter struct {
 	Facts
 	Outcome
 	due time.Time
 }
 
-// later reports whether a time is still to come. The status is then to be made
-// again at that time.
+// later reports whether a time is in the future. If so, the status must be rebuilt at
+// that time.
 func (r *reporter) later(at time.Time) bool {
 	if !at.After(r.Now) {
 		return false
@@ -68,9 +68,9 @@ func (r *reporter) later(at time.Time) bool {
 	return true
 }
 
-// Report makes the status of a control plane, and says when the mere passing of
-// time will change what is known, decided or reported; zero if it never will.
-// What could not be looked at this time stays as it was reported last.
+// Report builds the status of a control plane, and returns when time alone will change
+// facts, decisions or the status; zero if it never will. The parts that were not
+// observed this time stay as they were reported last.
 func Report(f Facts, o Outcome) (controlplanev1.KubeadmControlPlaneStatus, time.Time) {
 	r := &reporter{Facts: f, Outcome: o}
 	next := controlplanev1.KubeadmControlPlane{Status: f.ControlPlane.Status}
@@ -101,7 +101,7 @@ func Report(f Facts, o Outcome) (controlplanev1.KubeadmControlPlaneStatus, time.
 	return next.Status, r.due
 }
 
-// timers are those of what is known and decided, beside those of the conditions.
+// timers are those of facts and decisions, in addition to those of the conditions.
 func (r *reporter) timers() {
 	r.later(r.Etcd.Expires())
 	if !r.ControlPlane.DeletionTimestamp.IsZero() {
@@ -122,11 +122,11 @@ func (r *reporter) timers() {
 	}
 }
 
-// ReportMachine makes the conditions of a machine, or says that they are not to
-// be written yet: those of a new machine come together.
+// ReportMachine builds the conditions of a machine, or reports that they must not be
+// written yet: those of a new machine are written together.
 func ReportMachine(f Facts, o Outcome, m *Machine) (all []metav1.Condition, write bool) {
 	if !f.ControlPlane.DeletionTimestamp.IsZero() {
-		return nil, false // nobody looks at it any more
+		return nil, false // no client reads it any longer
 	}
 	remediation := o.remediationOf(m)
 	if held, _ := f.firstHeld(m); held && (o.Remediation == nil || o.Remediation.Machine != m) {
@@ -153,8 +153,8 @@ func upToDate(m *Machine) metav1.Condition {
 	return metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotUpToDateReason, Message: m.Message()}
 }
 
-// remediationOf is the condition OwnerRemediated of a machine: what was decided
-// now, else what it says, unless the machine is healthy again; nil for none.
+// remediationOf is the condition OwnerRemediated of a machine: from this decision, else
+// the current one, unless the machine is healthy again; nil for none.
 func (o Outcome) remediationOf(m *Machine) *metav1.Condition {
 	const t = clusterv1.MachineOwnerRemediatedCondition
 	switch {
@@ -192,7 +192,7 @@ func (r *reporter) initialized() metav1.Condition {
 	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotInitializedReason, r.waitsFor())
 }
 
-// waitsFor says what a control plane that is not initialized waits for.
+// waitsFor returns what a control plane that is not initialized waits for.
 func (r *reporter) waitsFor() string {
 	infra := r.Cluster.Status.Initialization.InfrastructureProvisioned
 	switch {
@@ -208,8 +208,8 @@ func (r *reporter) waitsFor() string {
 	return ""
 }
 
-// slowStart says why the workload cluster does not answer, once it should have.
-// Until that is known, which is so after a restart too, it says what it said.
+// slowStart returns why the workload cluster does not answer, once it should have. Until
+// that is known, also after a restart, it returns the last message.
 func (r *reporter) slowStart() string {
 	if r.later(r.Machines[0].CreationTimestamp.Add(FirstContact)) {
 		return ""
@@ -287,7 +287,7 @@ func (r *reporter) rollingOut() metav1.Condition {
 	if outdated == 0 {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRollingOutReason, "")
 	}
-	if r.Action != nil && len(r.Machines) == wanted(r.Facts) { // else ScalingUp or ScalingDown tells
+	if r.Action != nil && len(r.Machines) == wanted(r.Facts) { // else ScalingUp or ScalingDown reports it
 		for _, awaited := range r.Blocked {
 			why = append(why, "* "+awaited)
 		}
@@ -331,14 +331,15 @@ func (r *reporter) scalingDown() metav1.Condition {
 	}
 	want, have := wanted(r.Facts), len(r.Machines)
 	if have <= want {
-		// A machine that somebody deletes is not one too many, yet it goes.
+		// A machine that another client deletes is not one too many, but its deletion is
+		// reported.
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, strings.Join(r.Held, "\n"))
 	}
 	message := fmt.Sprintf("Scaling down from %d to %d %s", have, want, replicas(want))
 	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, message+scaling.BlockedBecause(slices.Concat(r.Blocked, r.Held)))
 }
 
-// wanted is how many machines there are to be; none when all is deleted.
+// wanted is the desired number of machines; none when all are being deleted.
 func wanted(f Facts) int {
 	if !f.ControlPlane.DeletionTimestamp.IsZero() {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// known is what a status is made from.
+// known is the input of a status.
 type known struct {
 	Facts
 	Outcome
@@ -36,8 +36,8 @@ func text(all conditions.List, t string) string {
 // silent lets the workload cluster not answer.
 func silent(k *known, why string) { k.Workload = Workload{Why: why} }
 
-// reporting is what is known of a control plane that wants some machines and has
-// others, of which those with a reason are not up to date.
+// reporting is the state of a control plane with a desired number of machines and the
+// given ones, of which those with a reason are not up to date.
 func reporting(want int32, reasons ...string) *known {
 	f := facts(want, "")
 	uninitialized(&f)

@@ -14,14 +14,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// kept are annotations that a machine keeps: they are about it alone.
+// kept are annotations that a machine retains: they concern only it.
 var kept = []string{
 	controlplanev1.RemediationForAnnotation,
 	clusterv1.MachineCertificatesExpiryDateAnnotation,
 }
 
-// MachineTemplate is what a machine has that is made now. It carries on the
-// remediation that waits for it.
+// MachineTemplate is the template of a machine created now. It continues the remediation
+// that waits for it.
 func MachineTemplate(kcp *controlplanev1.KubeadmControlPlane, cluster string) machinetemplate.Template {
 	from, gates := kcp.Spec.MachineTemplate, ReadinessGates(kcp)
 	t := machinetemplate.Template{
@@ -50,8 +50,8 @@ func MachineTemplate(kcp *controlplanev1.KubeadmControlPlane, cluster string) ma
 	return t
 }
 
-// TemplateOf is what a machine has that is there already: what is about it alone
-// stays with it.
+// TemplateOf is the template of an existing machine: the fields that concern only it
+// stay.
 func TemplateOf(kcp *controlplanev1.KubeadmControlPlane, cluster string, m *clusterv1.Machine) machinetemplate.Template {
 	t := MachineTemplate(kcp, cluster)
 	for _, key := range kept {
@@ -74,9 +74,9 @@ func Name(kcp *controlplanev1.KubeadmControlPlane, cluster, random string) (stri
 // MaxReadinessGates is how many a Machine may have.
 const MaxReadinessGates = 32
 
-// ReadinessGates make what is reported of a machine's components and of its Node
-// part of its own health. Those of the spec come last: where there are more than
-// a Machine may have, it is them that do not fit.
+// ReadinessGates make the conditions of a machine's components and of its Node part of
+// its own readiness. Those of the spec are last: if there are more than a Machine can
+// have, these are omitted.
 func ReadinessGates(kcp *controlplanev1.KubeadmControlPlane) (gates []clusterv1.MachineReadinessGate) {
 	for _, t := range reported(ManagesEtcd(kcp)) {
 		gates = append(gates, clusterv1.MachineReadinessGate{ConditionType: t})

@@ -17,11 +17,11 @@ const nobodyToAsk = "no other etcd member is healthy"
 // Orphan is an etcd member without a machine.
 type Orphan struct {
 	quorum.Member
-	Keep string // why it may not be removed now; empty if it may
+	Keep string // why it must not be removed now; empty if it can
 }
 
-// Orphans are the etcd members that belong to no machine: they would count for
-// the majority for ever.
+// Orphans are the etcd members without a machine: they would count toward the majority
+// permanently.
 func Orphans(f Facts) (all []Orphan) {
 	if f.Etcd.Err != nil {
 		return nil
@@ -40,17 +40,18 @@ func Orphans(f Facts) (all []Orphan) {
 	return all
 }
 
-// Termination is what happens to a machine on its way out that is held until
-// its etcd member has gone: it waits, or its member is removed and it is let go.
+// Termination is the decision for a machine that is being deleted and held until its
+// etcd member is removed: it waits, or its member is removed and the machine is
+// released.
 type Termination struct {
 	Machine *Machine
-	Early   string         // why its time has not come; the Machine tells when it has
-	Wait    string         // why it may not go although its time has come
-	Member  *quorum.Member // to remove first, if a fresh look allows it; nil if there is none
+	Early   string         // why its deletion has not reached this step; the Machine reports when it has
+	Wait    string         // why it must not terminate although its deletion has reached this step
+	Member  *quorum.Member // to remove first, if a new inspection permits it; nil if there is none
 }
 
-// Terminations decides about the machines that are held. With the whole cluster
-// going, or all machines, there is no etcd to keep alive.
+// Terminations decides about the held machines. If the whole cluster, or all machines,
+// are being deleted, there is no etcd to protect.
 func Terminations(f Facts) (all []Termination) {
 	for _, m := range f.Machines {
 		if !m.Deleting() || !m.marked(controlplanev1.PreTerminateHookCleanupAnnotation) {
@@ -67,7 +68,7 @@ func Terminations(f Facts) (all []Termination) {
 	return all
 }
 
-// tooEarly says why a machine's time has not come.
+// tooEarly returns why a machine's deletion has not reached this step.
 func tooEarly(m *Machine) string {
 	if conditions.Reason(m, clusterv1.MachineDeletingCondition) != clusterv1.MachineDeletingWaitingForPreTerminateHookReason {
 		return "its deletion has not come to the hooks yet"
@@ -80,18 +81,18 @@ func tooEarly(m *Machine) string {
 	return ""
 }
 
-// leave says which etcd member leaves with a machine, or why that has to wait:
-// somebody must be left to serve the API, and to remove the member.
+// leave returns which etcd member is removed with a machine, or why that has to wait:
+// another machine must remain that serves the API, and that can remove the member.
 func (f Facts) leave(m *Machine) (member *quorum.Member, wait string) {
 	switch {
 	case m.Node() == "":
-		return nil, "" // it serves nobody
+		return nil, "" // it serves no client
 	case Initialized(f.ControlPlane) && !componentsRemainWithout(f.Machines, m):
-		return nil, "no other machine would be left with healthy control plane components" // their Pods wake us
+		return nil, "no other machine would be left with healthy control plane components" // their Pods trigger a reconcile
 	case !ManagesEtcd(f.ControlPlane):
 		return nil, ""
 	case f.Etcd.Err != nil:
-		// The connection wakes us, or it is known when to ask again.
+		// The connection triggers a reconcile, or the next inspection is scheduled.
 		return nil, fmt.Sprintf("the etcd members are not known: %v", f.Etcd.Err)
 	}
 	member = f.Etcd.Member(m.Node())
@@ -101,7 +102,7 @@ func (f Facts) leave(m *Machine) (member *quorum.Member, wait string) {
 	return member, ""
 }
 
-// Heirs are the machines that could lead etcd in the place of one that leaves.
+// Heirs are the machines whose etcd members could become leader when one leaves.
 func Heirs(f Facts, leaving *Machine) (all []quorum.Heir) {
 	for _, m := range f.Machines {
 		if m == leaving || m.Node() == "" || m.Deleting() {

@@ -23,28 +23,28 @@ type Update struct {
 // String implements Action.
 func (a Update) String() string { return "update " + a.Machine.Name + " in place: " + a.Why }
 
-// Question is whether a machine can become in place what the spec wants.
+// Question is whether a machine can be updated in place to match the spec.
 type Question struct {
 	Machine string `json:"machine"`
 }
 
-// Reply says so, or why that is not known.
+// Reply is the answer, or why there is none.
 type Reply struct {
 	inplace.Answer
 	Failure *questions.Failure `json:"failure,omitempty"`
 }
 
-// Decision is the one change to make now, and what stands in its way.
+// Decision is the one change to make now, and what blocks it.
 type Decision struct {
 	Action  Action // nil: none
 	Blocked []string
 }
 
-// Planner decides as Plan does, but for a rollout: a machine that would be deleted
-// because it is outdated is updated in place instead, if an extension can do that.
-// It is asked when all machines are well, and only as long as more machines are
-// wanted that are up to date. A machine whose update was begun, and is not written
-// yet, comes before anything else.
+// Planner decides as Plan does, except for a rollout: an outdated machine that would be
+// deleted is updated in place instead, if an extension can do that. The extension is
+// asked only when all machines are healthy, and only while fewer machines than desired
+// are up to date. A machine whose update has started, but is not written completely, has
+// precedence over everything else.
 var Planner questions.Planner[Facts, Question, Reply, Decision] = decide
 
 func decide(f Facts, ask *questions.Asker[Question, Reply]) (Decision, error) {
@@ -62,7 +62,7 @@ func decide(f Facts, ask *questions.Asker[Question, Reply]) (Decision, error) {
 	return d, nil
 }
 
-// askFor makes the decision an update in place, if that is possible.
+// askFor changes the decision to an update in place, if that is possible.
 func (d *Decision) askFor(m *Machine, why string, ask *questions.Asker[Question, Reply]) {
 	a, known := ask.Ask(Question{Machine: m.Name})
 	switch {
@@ -75,7 +75,8 @@ func (d *Decision) askFor(m *Machine, why string, ask *questions.Asker[Question,
 	}
 }
 
-// begun is a machine for which it has still to be written what it is to be.
+// begun is a machine whose update has started and whose desired state is not written
+// completely.
 func (f Facts) begun() *Machine {
 	for _, m := range f.Machines {
 		if inplace.InProgress(m) && !inplace.Pending(m.Machine) && !m.Deleting() {
@@ -85,8 +86,8 @@ func (f Facts) begun() *Machine {
 	return nil
 }
 
-// mayUpdate reports whether an update in place is thinkable for an outdated
-// machine that would be deleted otherwise.
+// mayUpdate reports whether an update in place is an option for an outdated machine that
+// would be deleted otherwise.
 func (f Facts) mayUpdate(m *Machine) bool {
 	kcp := f.ControlPlane
 	upToDate := 0
@@ -101,9 +102,9 @@ func (f Facts) mayUpdate(m *Machine) bool {
 		len(f.objections(nil)) == 0
 }
 
-// busy reports whether an update in place keeps what is to be done for leaver, or
-// for a new machine if that is nil, from being done. One that has failed holds up
-// all others, for they would fare no better, until the spec wants something else.
+// busy reports whether an update in place blocks actions for leaver, or for a new
+// machine if that is nil. A failed update blocks all others, which would fail the same
+// way, until the spec changes.
 func busy(m, leaver *Machine) bool {
 	failed := conditions.Reason(m.Reported, clusterv1.MachineUpdatingCondition) == clusterv1.MachineInPlaceUpdateFailedReason
 	switch {
@@ -115,8 +116,8 @@ func busy(m, leaver *Machine) bool {
 	return !failed || m.UpToDate
 }
 
-// ConfigInPlace is what the bootstrap config of a machine is to be that is there:
-// one that ran kubeadm init keeps the form of that.
+// ConfigInPlace is the desired bootstrap config of an existing machine: one that ran
+// kubeadm init retains that form.
 func ConfigInPlace(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 	return ConfigSpec(kcp, ranInit(current))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// begun marks the machine of that name as in the middle of an update; written
-// says that all is written that it is to be.
+// begun marks the machine of that name as in the middle of an update; written says that
+// its desired state is written completely.
 func begun(f *Facts, name string, written bool) *Machine {
 	for _, m := range f.Machines {
 		if m.Name == name {

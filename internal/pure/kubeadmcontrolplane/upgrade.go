@@ -12,11 +12,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
-// UpdateKubeadmConfig brings the ClusterConfiguration that kubeadm keeps in the
-// cluster, and reads on each machine that joins, to what the spec wants. What
-// is fixed for the life of a cluster, such as networks, stays, and so does
-// DNS, which is updated on its own. A spec that says nothing about it leaves
-// all but the version to who has made it.
+// UpdateKubeadmConfig updates the ClusterConfiguration that kubeadm stores in the
+// cluster, and reads on each machine that joins, to the spec. Fields that are fixed for
+// the lifetime of a cluster, such as networks, stay, and so does DNS, which is updated
+// separately. If the spec has no ClusterConfiguration, only the version changes and the
+// rest stays as its author wrote it.
 func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string) (string, error) {
 	docs, err := kubeadm.ParseCluster(current)
 	if err != nil {
@@ -26,7 +26,7 @@ func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string
 	from, to := wanted.ClusterConfiguration, docs.Cluster.DeepCopy()
 	if empty(kcp.Spec.KubeadmConfigSpec.ClusterConfiguration) {
 		if kubeadm.WithKubeletLocalMode(nil, kcp.Spec.Version) == nil {
-			delete(to.FeatureGates, kubeadm.KubeletLocalMode) // of us, and unknown to this kubeadm
+			delete(to.FeatureGates, kubeadm.KubeletLocalMode) // set by this controller, and unknown to this kubeadm
 		}
 		to.FeatureGates = kubeadm.WithKubeletLocalMode(to.FeatureGates, kcp.Spec.Version)
 	} else {
@@ -48,7 +48,7 @@ func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string
 		return "", err
 	}
 	if api == docs.APIVersion && equality.Semantic.DeepEqual(docs.Cluster, to) && equality.Semantic.DeepEqual(docs.Data, data) {
-		return current, nil // whatever is in it that we do not know stays
+		return current, nil // unknown content in it stays
 	}
 	out, err := kubeadm.RenderCluster(api, *to, data)
 	if err != nil {
@@ -57,9 +57,9 @@ func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string
 	return string(out), nil
 }
 
-// Image is an image of kubeadm's with the tag of a version of Kubernetes and,
-// unless it is empty, another repository. The registry that Kubernetes has left
-// is replaced by the one it moved to.
+// Image is an image of kubeadm's with the tag of a version of Kubernetes and, unless it
+// is empty, another repository. The former registry of Kubernetes is replaced by the
+// current one.
 func Image(current, repository, version string) string {
 	name := current
 	if i := strings.LastIndexByte(name, '@'); i >= 0 {

@@ -18,13 +18,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// Verdict says whether a machine is as the spec wants it, and if not, why.
+// Verdict says whether a machine matches the spec, and if not, why.
 type Verdict struct {
 	UpToDate bool
 	Why      []string // one sentence each, without a period
 }
 
-// Why the passing of time makes a machine outdated: only a new one helps then.
+// Reasons by which time alone makes a machine outdated: only a new machine solves them.
 const (
 	certificatesDue = "KubeadmControlPlane spec.rollout.before expired"
 	rolloutIsDue    = "KubeadmControlPlane spec.rollout.after expired"
@@ -34,12 +34,11 @@ var dueReasons = []string{certificatesDue, rolloutIsDue}
 
 // Judge compares a machine with the spec.
 //
-// A machine is replaced when its version, its infrastructure template or its
-// bootstrap config differ, when its certificates are about to expire, or when
-// spec.rollout.after has passed since it was made. What is not there is never
-// a reason: someone may have deleted it by hand, and a replacement would make
-// it worse. Labels, annotations, timeouts, taints and readiness gates follow
-// in place.
+// A machine is replaced when its version, its infrastructure template or its bootstrap
+// config differ, when its certificates are about to expire, or when spec.rollout.after
+// has passed since its creation. A missing object is never a reason: a user may have
+// deleted it, and a replacement would make it worse. Labels, annotations, timeouts,
+// taints and readiness gates follow in place.
 func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) Verdict {
 	var v Verdict
 	if kcp.Spec.Rollout.Before.CertificatesExpiryDays > 0 && ending(kcp, m, now) {
@@ -61,32 +60,31 @@ func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) V
 	return v
 }
 
-// ending reports whether the certificates of a machine end, as far as is known, or
-// will within the days that the spec gives.
+// ending reports whether the certificates of a machine have expired, as far as is known,
+// or will within the number of days in the spec.
 func ending(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) bool {
 	expiry := m.Status.CertificatesExpiryDate
 	return !expiry.IsZero() && !now.Before(expiry.AddDate(0, 0, -int(kcp.Spec.Rollout.Before.CertificatesExpiryDays)))
 }
 
-// Undated are the machines of which nobody has said when their certificates end,
-// and whose API server can be asked. It is said on the KubeadmConfig that the
-// certificates were made by: unless somebody renews them on the machine, it gets
-// no others.
+// Undated are the machines for which no expiry of their certificates is recorded, and
+// whose API server is ready. The expiry is recorded on the KubeadmConfig from which the
+// certificates were created: the machine gets no others unless a user renews them on it.
 func Undated(f Facts) []*Machine {
 	return f.askable(func(m *Machine, noted string) bool { return noted == "" })
 }
 
-// Ending are the machines whose certificates end by what was noted, so that they
-// are looked at again before that is acted on: somebody may have renewed them.
-// What a user has noted on the Machine stands.
+// Ending are the machines whose certificates end according to the record. They are
+// checked again before an action, because a user may have renewed them. An expiry that a
+// user set on the Machine is not checked.
 func Ending(f Facts) []*Machine {
 	return f.askable(func(m *Machine, noted string) bool {
 		return noted != "" && m.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation] == "" && ending(f.ControlPlane, m, f.Now)
 	})
 }
 
-// askable are the machines whose API server can be asked, by when their
-// certificates end as it is noted on their KubeadmConfig; empty for not at all.
+// askable are the machines whose API server is ready, filtered by the expiry recorded on
+// their KubeadmConfig; noted is empty if there is none.
 func (f Facts) askable(is func(m *Machine, noted string) bool) (all []*Machine) {
 	for _, m := range f.Machines {
 		if m.Config == nil || m.Deleting() || !is(m, m.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]) {
@@ -99,7 +97,7 @@ func (f Facts) askable(is func(m *Machine, noted string) bool) (all []*Machine) 
 	return all
 }
 
-// APIServerPort is where kubeadm has the API server of a machine listen.
+// APIServerPort is the port of the API server that kubeadm configures on a machine.
 func APIServerPort(config bootstrapv1.KubeadmConfigSpec) int {
 	port := config.InitConfiguration.LocalAPIEndpoint.BindPort
 	if joined := config.JoinConfiguration.ControlPlane; joined != nil {
@@ -108,8 +106,7 @@ func APIServerPort(config bootstrapv1.KubeadmConfigSpec) int {
 	return int(cmp.Or(port, 6443))
 }
 
-// rolloutDue is when the passing of time alone will make a machine outdated;
-// zero if it never will.
+// rolloutDue is when time alone will make a machine outdated; zero if it never will.
 func rolloutDue(kcp *controlplanev1.KubeadmControlPlane, machines []*Machine, now time.Time) (due time.Time) {
 	consider := func(t time.Time) {
 		if t.After(now) && (due.IsZero() || t.Before(due)) {
@@ -119,7 +116,7 @@ func rolloutDue(kcp *controlplanev1.KubeadmControlPlane, machines []*Machine, no
 	if after := kcp.Spec.Rollout.After; !after.IsZero() && len(machines) > 0 {
 		consider(after.Time)
 	}
-	for _, m := range machines { // without a rollout.before it is looked whether they were renewed
+	for _, m := range machines { // without rollout.before, the expiry is when to check for renewal
 		if expiry := m.Status.CertificatesExpiryDate; !expiry.IsZero() {
 			consider(expiry.AddDate(0, 0, -int(kcp.Spec.Rollout.Before.CertificatesExpiryDays)))
 		}
@@ -132,7 +129,7 @@ func wantedSource(kcp *controlplanev1.KubeadmControlPlane) Source {
 	return Source{Name: ref.Name, GroupKind: schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}.String()}
 }
 
-// Message is the verdict as the message of a condition.
+// Message returns the reasons as the message of a condition.
 func (v Verdict) Message() string {
 	if len(v.Why) == 0 {
 		return ""
@@ -140,13 +137,14 @@ func (v Verdict) Message() string {
 	return "* " + strings.Join(v.Why, "\n* ")
 }
 
-// Adoptable says why a control plane cannot take over a machine that nobody
-// controls; nil if it can.
+// Adoptable returns why a control plane cannot adopt a machine without a controller; nil
+// if it can.
 //
-//   - It must have been made by kubeadm, or nothing that is done to it later fits:
-//     it refers to a KubeadmConfig, which is there.
-//   - Its version is at most one minor from the control plane's: etcd and API
-//     servers of others cannot work side by side while one replaces the other.
+//   - The machine must have been created by kubeadm, or later actions on it would not
+//     work: it refers to a KubeadmConfig, which exists.
+//   - Its version is at most one minor from the control plane's: with a greater
+//     difference, etcd and API servers cannot run side by side while one replaces the
+//     other.
 func Adoptable(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine, config *bootstrapv1.KubeadmConfig) error {
 	if ref := m.Spec.Bootstrap.ConfigRef; ref.APIGroup != bootstrapv1.GroupVersion().Group || ref.Kind != "KubeadmConfig" {
 		return fmt.Errorf("spec.bootstrap.configRef of Machine %s must name a KubeadmConfig: it names %s %q", m.Name, ref.Kind, ref.Name)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package legacy makes conditions as v1beta1 had them, for
-// status.deprecated.v1beta1: clients of that version read nothing else.
+// Package legacy builds conditions in the form of v1beta1, for
+// status.deprecated.v1beta1: clients of that version read only these.
 //
-//   - Every condition is positive: True is the good news. How bad it is that one
-//     is False says its severity.
-//   - Set stores conditions, Ready and Merge turn several into one, Mirror shows
-//     that of another object, Aggregate one of many objects.
-//   - What several say together is what the worst says: first what is False, by
-//     its severity, then what is True, then what is Unknown.
+//   - Every condition is positive: True is good. The severity says how bad a False
+//     condition is.
+//   - Set stores conditions, Ready and Merge combine several into one, Mirror copies
+//     that of another object, Aggregate combines those of many objects.
+//   - The worst of several conditions determines the result: first False, by severity,
+//     then True, then Unknown.
 //
-// What a provider reports as False without a severity, as conditions of the newer
-// form are, counts as Info: upstream passes it over in a sum, and shows an object
-// as ready that is not.
+// A condition that a provider reports as False without a severity, as in the newer form,
+// counts as Info: upstream ignores it in a summary, and reports an object as ready that
+// is not.
 package legacy
 
 import (
@@ -27,29 +27,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// Bounds that the API has for a condition.
+// Limits of the API for a condition.
 const (
 	maxReason  = 256
 	maxMessage = 10240
 )
 
-// True makes a condition that is True.
+// True returns a condition that is True.
 func True(t clusterv1.ConditionType) clusterv1.Condition {
 	return clusterv1.Condition{Type: t, Status: corev1.ConditionTrue}
 }
 
-// False makes a condition that is False.
+// False returns a condition that is False.
 func False(t clusterv1.ConditionType, severity clusterv1.ConditionSeverity, reason, message string) clusterv1.Condition {
 	return clusterv1.Condition{Type: t, Status: corev1.ConditionFalse, Severity: severity, Reason: reason, Message: message}
 }
 
-// Unknown makes a condition of which nothing is known.
+// Unknown returns a condition whose state is not known.
 func Unknown(t clusterv1.ConditionType, reason, message string) clusterv1.Condition {
 	return clusterv1.Condition{Type: t, Status: corev1.ConditionUnknown, Reason: reason, Message: message}
 }
 
-// Failure is a reason of v1beta1 for what could not be done, with a message that
-// is the same at the next attempt: each change of it is a write.
+// Failure is a v1beta1 reason for a failed operation, with a message that is the same at
+// the next attempt: each change of it is a write.
 type Failure struct{ Reason, Message string }
 
 // Get returns a copy of the condition of a type, or nil when there is none.
@@ -64,13 +64,12 @@ func index(list clusterv1.Conditions, t clusterv1.ConditionType) int {
 	return slices.IndexFunc(list, func(c clusterv1.Condition) bool { return c.Type == t })
 }
 
-// None says that there is no condition of a type.
+// None means that there is no condition of a type.
 func None(t clusterv1.ConditionType) clusterv1.Condition { return clusterv1.Condition{Type: t} }
 
-// Set returns the list with conditions in it, and without those that are None. The
-// time of the last transition is the one given, or now, and stays as it was while
-// status, severity, reason and message stay. The list is kept in one order, Ready
-// first.
+// Set returns the list with the conditions set, and without those that are None. The
+// time of the last transition is the one given, or now, and is unchanged while status,
+// severity, reason and message are. The list is sorted, Ready first.
 func Set(list clusterv1.Conditions, now time.Time, all ...clusterv1.Condition) clusterv1.Conditions {
 	out := slices.Clone(list)
 	for _, c := range all {
@@ -105,7 +104,7 @@ func short(message string) string {
 	return plaintext.Line(message, maxMessage)
 }
 
-// inOrder puts Ready first, and the others by their names.
+// inOrder puts Ready first, and sorts the others by name.
 func inOrder(a, b clusterv1.Condition) int {
 	rank := func(c clusterv1.Condition) int {
 		if c.Type == clusterv1.ReadyV1Beta1Condition {
@@ -116,9 +115,9 @@ func inOrder(a, b clusterv1.Condition) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Type, b.Type))
 }
 
-// From shows a condition of today, nil if there is none, to clients of v1beta1.
-// While it is False its severity is the one given; its reason is looked up, and
-// stays if it is not found.
+// From converts a current condition, nil if there is none, to v1beta1. If it is False,
+// its severity is the one given; its reason is looked up in reasons, and unchanged if
+// not found.
 func From(c *metav1.Condition, t clusterv1.ConditionType, severity clusterv1.ConditionSeverity, reasons map[string]string) clusterv1.Condition {
 	if c == nil {
 		return None(t)

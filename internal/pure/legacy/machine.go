@@ -10,8 +10,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// OfMachine is what a Machine tells clients of v1beta1. Several controllers have
-// conditions in it.
+// OfMachine is the v1beta1 status of a Machine. Several controllers set conditions in
+// it.
 func OfMachine(m *clusterv1.Machine) clusterv1.MachineV1Beta1DeprecatedStatus {
 	return ptr.Deref(ptr.Deref(m.Status.Deprecated, clusterv1.MachineDeprecatedStatus{}).V1Beta1, clusterv1.MachineV1Beta1DeprecatedStatus{})
 }
@@ -20,7 +20,7 @@ func OfMachine(m *clusterv1.Machine) clusterv1.MachineV1Beta1DeprecatedStatus {
 func SetMachine(m *clusterv1.Machine, now time.Time, all ...clusterv1.Condition) {
 	st := OfMachine(m)
 	if st.Conditions = Set(st.Conditions, now, all...); len(st.Conditions) == 0 && m.Status.Deprecated == nil {
-		return // nothing to tell
+		return // nothing to set
 	}
 	m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &st}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// Merge turns conditions, in the order in which they count, into one of type t:
-// the first of the worst. Of steps, if there are any, its message tells how many
-// are completed, instead of what that one says. Without conditions it is None.
+// Merge combines conditions, in order of precedence, into one of type t: the first of
+// the worst. With steps, its message reports how many of them are completed, instead of
+// the message of the worst. Without conditions it is None.
 func Merge(t clusterv1.ConditionType, steps int, parts ...clusterv1.Condition) clusterv1.Condition {
 	worst, completed := None(t), 0
 	for _, c := range parts {
@@ -37,7 +37,7 @@ func Merge(t clusterv1.ConditionType, steps int, parts ...clusterv1.Condition) c
 	return worst
 }
 
-// badness is how much a condition counts beside others.
+// badness is the rank of a condition among others.
 func badness(c clusterv1.Condition) int {
 	switch {
 	case c.Status == corev1.ConditionTrue:
@@ -52,7 +52,7 @@ func badness(c clusterv1.Condition) int {
 	return 2
 }
 
-// Ready sums up the conditions of the list that are of those types, as Ready.
+// Ready summarizes those conditions of the list that have these types, as Ready.
 func Ready(list clusterv1.Conditions, steps int, types ...clusterv1.ConditionType) clusterv1.Condition {
 	var parts []clusterv1.Condition
 	for _, t := range types {
@@ -63,16 +63,16 @@ func Ready(list clusterv1.Conditions, steps int, types ...clusterv1.ConditionTyp
 	return Merge(clusterv1.ReadyV1Beta1Condition, steps, parts...)
 }
 
-// Child is one of the objects that an aggregate looks at.
+// Child is one of the objects of an aggregate.
 type Child struct {
 	Name       string
 	Conditions clusterv1.Conditions
 }
 
-// Aggregate turns Ready of children of one kind into a condition. Its reason names
-// the first child of those that are worst off, by their names, and its message
-// counts those that are ready. Children that do not tell are counted only; if none
-// does, it is None. Without children it is True.
+// Aggregate combines Ready of children of one kind into a condition. Its reason names
+// the first child, by name, of the worst, and its message counts the ready ones.
+// Children without the condition only count toward the total; if none has it, the result
+// is None. Without children it is True.
 func Aggregate(t clusterv1.ConditionType, kind string, children []Child) clusterv1.Condition {
 	if len(children) == 0 {
 		return True(t)
@@ -106,8 +106,8 @@ func Aggregate(t clusterv1.ConditionType, kind string, children []Child) cluster
 
 func counted(completed, steps int) string { return fmt.Sprintf("%d of %d completed", completed, steps) }
 
-// Mirror shows Ready of an object as a condition. What does not report it is
-// ready once it is done, and awaited, for that reason, until then.
+// Mirror copies Ready of an object to a condition. An object that does not report it is
+// ready once it is done; until then, awaited is the reason.
 func Mirror(t clusterv1.ConditionType, from *unstructured.Unstructured, done bool, awaited string) clusterv1.Condition {
 	if c := contract.Ready(from); c != nil {
 		c.Type = t
@@ -116,7 +116,7 @@ func Mirror(t clusterv1.ConditionType, from *unstructured.Unstructured, done boo
 	return Done(t, done, awaited)
 }
 
-// Done is True once something is done, and tells until then what is awaited.
+// Done is True once something is done; until then, awaited is the reason.
 func Done(t clusterv1.ConditionType, done bool, awaited string) clusterv1.Condition {
 	if done {
 		return True(t)

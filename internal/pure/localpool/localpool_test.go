@@ -195,7 +195,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// ready makes a member whose LocalMachine is ready, or says why it is not.
+// run builds a member whose LocalMachine is ready, or why it is not.
 func run(name, why string) Member {
 	m := member(name)
 	m.Local.Spec.ProviderID = "x://" + name

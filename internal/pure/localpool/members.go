@@ -18,24 +18,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// Kinds that are referred to.
+// Kinds of references.
 var (
 	Kind        = infrav1.GroupVersion().WithKind("LocalMachinePool")
 	MachineKind = infrav1.GroupVersion().WithKind("LocalMachine")
 )
 
-// Pool is a LocalMachinePool with whom it is for.
+// Pool is a LocalMachinePool with its MachinePool and Cluster.
 type Pool struct {
 	Local       *infrav1.LocalMachinePool
 	MachinePool string // the name of its MachinePool
 	Cluster     string // the name of its Cluster
 }
 
-// label is what the machines of the pool, and their Machines, are known by.
+// label is the label value of the pool's machines and of their Machines.
 func (p Pool) label() string { return fieldrules.AsLabelValue(p.MachinePool) }
 
-// Members are the machines of the pool with their Machines, out of those of its
-// Cluster. A machine is the pool's that has it among its owners, or its label and
+// Members are the machines of the pool with their Machines, among those of its Cluster.
+// A machine belongs to the pool if it has the pool as an owner, or the pool's label and
 // no other owner than a Machine of the pool.
 func (p Pool) Members(locals []infrav1.LocalMachine, machines []clusterv1.Machine) (members []Member) {
 	standIn := map[string]*clusterv1.Machine{}
@@ -54,12 +54,12 @@ func (p Pool) Members(locals []infrav1.LocalMachine, machines []clusterv1.Machin
 	return members
 }
 
-// hasFor reports whether a Machine stands for one of the pool.
+// hasFor reports whether a Machine represents a machine of the pool.
 func (p Pool) hasFor(m *clusterv1.Machine) bool {
 	return m.Labels[clusterv1.MachinePoolNameLabel] == p.label() && m.Spec.InfrastructureRef.GroupKind() == MachineKind.GroupKind()
 }
 
-// StandsFor reports whether a Machine stands for a machine of the pool.
+// StandsFor reports whether a Machine represents this machine of the pool.
 func (p Pool) StandsFor(m *clusterv1.Machine, local *infrav1.LocalMachine) bool {
 	return p.hasFor(m) && m.Spec.InfrastructureRef.Name == local.Name
 }
@@ -73,14 +73,14 @@ func (p Pool) has(local *infrav1.LocalMachine, m *clusterv1.Machine) bool {
 	})
 }
 
-// is reports whether an owner is the pool, whatever its UID: one that was
-// restored or moved has another.
+// is reports whether an owner is the pool, regardless of its UID: a pool that was
+// restored or moved has another UID.
 func (p Pool) is(o metav1.OwnerReference) bool {
-	gv, _ := schema.ParseGroupVersion(o.APIVersion) // a broken version is nobody's
+	gv, _ := schema.ParseGroupVersion(o.APIVersion) // an invalid version matches no pool
 	return o.Name == p.Local.Name && o.Kind == Kind.Kind && gv.Group == Kind.Group
 }
 
-// Hold gives a machine what it is the pool's by.
+// Hold sets the owner reference and labels by which a machine belongs to the pool.
 func (p Pool) Hold(local *infrav1.LocalMachine) {
 	owner := metav1.OwnerReference{APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind, Name: p.Local.Name, UID: p.Local.UID}
 	owners := slices.DeleteFunc(slices.Clone(local.OwnerReferences), p.is)
@@ -93,7 +93,7 @@ func (p Pool) Hold(local *infrav1.LocalMachine) {
 	local.Labels = labels
 }
 
-// Holds reports whether a machine has all that Hold gives it.
+// Holds reports whether a machine has everything that Hold sets.
 func (p Pool) Holds(local *infrav1.LocalMachine) bool {
 	return local.Labels[clusterv1.ClusterNameLabel] == p.Cluster && local.Labels[clusterv1.MachinePoolNameLabel] == p.label() &&
 		slices.ContainsFunc(local.OwnerReferences, func(o metav1.OwnerReference) bool {
@@ -101,9 +101,8 @@ func (p Pool) Holds(local *infrav1.LocalMachine) bool {
 		})
 }
 
-// Make makes a machine for the pool. It has the labels and annotations that the
-// MachinePool wants its machines to have, and is for the same managers as the
-// pool.
+// Make builds a machine for the pool. It has the labels and annotations from the
+// template of the MachinePool, and belongs to the same managers as the pool.
 func (p Pool) Make(mp *clusterv1.MachinePool, name string, members []Member) *infrav1.LocalMachine {
 	t := mp.Spec.Template
 	local := &infrav1.LocalMachine{
@@ -129,16 +128,16 @@ func (p Pool) Make(mp *clusterv1.MachinePool, name string, members []Member) *in
 	return local
 }
 
-// MachineSpec is the spec of a machine made for a pool now.
+// MachineSpec is the spec of a machine created for a pool now.
 func MachineSpec(pool *infrav1.LocalMachinePool) infrav1.LocalMachineSpec {
 	return infrav1.LocalMachineSpec{Simulated: pool.Spec.Template.Simulated.DeepCopy(), Container: pool.Spec.Template.Container.DeepCopy()}
 }
 
-// Template names what a machine made for the pool now is made from.
+// Template identifies the template of a machine created for the pool now.
 func Template(pool *infrav1.LocalMachinePool, mp *clusterv1.MachinePool) string {
 	text, err := json.Marshal(pool.Spec.Template)
 	if err != nil {
-		panic(err) // of types that are ours
+		panic(err) // only types of this API
 	}
 	h := fnv.New64a()
 	h.Write(append(text, " "+mp.Spec.Template.Spec.Version...))

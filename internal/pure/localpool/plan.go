@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localpool decides which machines a LocalMachinePool makes and deletes,
-// and tells how the pool is.
+// Package localpool decides which machines a LocalMachinePool creates and deletes, and
+// reports the status of the pool.
 //
-//   - As many machines are kept as the MachinePool wants. Those of another
-//     template or version of Kubernetes than the pool's are replaced: a new one
-//     comes first, and for each new one that is available an old one goes. Other
-//     bootstrap data reach the machines that are made after.
-//   - A machine that is being deleted counts until it has gone: its host may
-//     still hold what the next one needs.
-//   - Of too many, those of an old template go first, then those marked by an
-//     annotation, then the unhealthy. One that was not heard of is not unhealthy.
+//   - The number of machines is that of the MachinePool. Machines of another template or
+//     version of Kubernetes than the pool's are replaced: a new one is created first,
+//     and for each new one that is available an old one is deleted. New bootstrap data
+//     applies only to machines created later.
+//   - A machine that is being deleted counts until it is deleted: its infrastructure may
+//     still use resources that the next one needs.
+//   - If there are too many, those of an old template are deleted first, then those
+//     marked by an annotation, then the unhealthy. A machine without a health report is
+//     not unhealthy.
 package localpool
 
 import (
@@ -28,7 +29,7 @@ import (
 // Member is one machine of a pool.
 type Member struct {
 	Local   *infrav1.LocalMachine
-	Machine *clusterv1.Machine // that stands for it; nil: it has none yet, or not any more
+	Machine *clusterv1.Machine // that represents it; nil: it has none yet, or not any longer
 }
 
 // Going reports whether the machine is being deleted.
@@ -36,7 +37,7 @@ func (m Member) Going() bool {
 	return !m.Local.DeletionTimestamp.IsZero() || m.Machine != nil && !m.Machine.DeletionTimestamp.IsZero()
 }
 
-// available reports whether the machine does its work, and not only for a moment.
+// available reports whether the machine has been ready for long enough.
 func (m Member) available() bool {
 	return !m.Going() && localstatus.Provisioned(m.Local) && m.Machine != nil && conditions.IsTrue(m.Machine, clusterv1.AvailableCondition)
 }
@@ -53,22 +54,22 @@ func (m Member) unwell() bool {
 	return !localstatus.Provisioned(m.Local) || m.Machine == nil || scaling.Unwell(m.Machine)
 }
 
-// Facts are what Plan looks at. They are nothing but values: written down, they
-// give the same plan again.
+// Facts are the input of Plan. They are only values: a stored record gives the same plan
+// again.
 type Facts struct {
 	Want     int
-	Template string   // what new machines are made from, as Template has it
-	Members  []Member // all of the pool, those being deleted included
-	Blocked  bool     // no machine can be made now
-	Names    []string // for new machines; Missing tells how many are needed
+	Template string   // the template of new machines, as Template returns it
+	Members  []Member // all of the pool, including those being deleted
+	Blocked  bool     // no machine can be created now
+	Names    []string // for new machines; Missing returns how many are needed
 }
 
 func (f Facts) outdated(m Member) bool {
 	return m.Local.Annotations[infrav1.PoolTemplateAnnotation] != f.Template
 }
 
-// surge is how many more machines than wanted there may be while some are
-// replaced: a tenth, and one at least.
+// surge is how many machines above the desired number can exist during a replacement: a
+// tenth, and at least one.
 func (f Facts) surge() int {
 	if !slices.ContainsFunc(f.Members, f.outdated) {
 		return 0
@@ -76,7 +77,7 @@ func (f Facts) surge() int {
 	return max(1, f.Want/10)
 }
 
-// Missing is how many machines Plan makes, if there are names for them.
+// Missing is how many machines Plan creates, if there are names for them.
 func (f Facts) Missing() int {
 	missing := f.Want
 	for _, m := range f.Members {
@@ -91,8 +92,8 @@ func (f Facts) Missing() int {
 	return max(0, min(missing, f.Want+f.surge()-have, scaling.Batch(have)))
 }
 
-// Plan returns what brings the machines to the wanted number and template. At
-// most a batch is made, and a batch deleted; the next plan has more.
+// Plan returns the actions toward the desired number and template of machines. At most
+// one batch is created, and one deleted; the next plan continues.
 func Plan(f Facts) []scaling.Action {
 	have, stay, old, coming := len(f.Members), 0, 0, 0
 	for _, m := range f.Members {
@@ -133,7 +134,7 @@ func Plan(f Facts) []scaling.Action {
 	return acts
 }
 
-// inOrder returns the machines, the first to go first.
+// inOrder returns the machines in order of deletion.
 func (f Facts) inOrder() []Member {
 	rank := func(m Member) int {
 		r := 0

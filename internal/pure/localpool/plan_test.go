@@ -18,8 +18,8 @@ import (
 
 var now = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// member makes a healthy machine of the present template, named by the first word
-// and changed by the others: old, coming, sick, unheard, marked, going, bare.
+// member builds a healthy machine of the current template, named by the first word and
+// changed by the others: old, coming, sick, unheard, marked, going, bare.
 func member(text string) Member {
 	words := strings.Fields(text)
 	m := Member{
@@ -139,8 +139,8 @@ func TestAPlanIsCarriedOutToItsEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from  []string
 		want  int
-		least int // as many are available at all times
-		most  int // as many are there at most
+		least int // the minimum number of available machines
+		most  int // the maximum number of machines
 	}{
 		"up":                  {nil, 50, 0, 50},
 		"down":                {many(50, ""), 1, 1, 50},

@@ -20,11 +20,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
 )
 
-// maxReplicas is how many provider IDs spec.providerIDList may hold.
+// maxReplicas is how many provider IDs spec.providerIDList can hold.
 const maxReplicas = 10_000
 
-// Waits is why the machines of a pool are left as they are; empty if there is
-// nothing.
+// Waits is why the machines of a pool are not changed; empty if they are.
 func (p Pool) Waits(cluster *clusterv1.Cluster, mp *clusterv1.MachinePool) string {
 	want, ref := mp.Spec.Replicas, mp.Spec.Template.Spec.InfrastructureRef
 	switch {
@@ -40,7 +39,7 @@ func (p Pool) Waits(cluster *clusterv1.Cluster, mp *clusterv1.MachinePool) strin
 	return ""
 }
 
-// Blocked is why no machine can be made now; empty if one can.
+// Blocked is why no machine can be created now; empty if one can.
 func (p Pool) Blocked(cluster *clusterv1.Cluster, mp *clusterv1.MachinePool) string {
 	switch {
 	case !cluster.DeletionTimestamp.IsZero():
@@ -51,23 +50,24 @@ func (p Pool) Blocked(cluster *clusterv1.Cluster, mp *clusterv1.MachinePool) str
 	return localstatus.BeforeStart(cluster, localstatus.ByPool(mp, &infrav1.LocalMachine{})).Message
 }
 
-// Status is what the status of a LocalMachinePool tells of.
+// Status is the input of the status of a LocalMachinePool.
 type Status struct {
 	Pool
-	Facts      Facts              // that were acted on; without Template if they were not
-	Cluster    *clusterv1.Cluster // nil: it has gone
-	Generation int64              // that the status is about
+	Facts      Facts              // facts of the plan; without Template if there was none
+	Cluster    *clusterv1.Cluster // nil: it was deleted
+	Generation int64              // observed generation of the status
 	Now        time.Time
-	Members    []Member            // as they are now
-	ProviderID string              // of the pool; empty if nothing is known of it
+	Members    []Member            // current members
+	ProviderID string              // of the pool; empty if not known
 	Capacity   corev1.ResourceList // of a machine
 	NodeInfo   infrav1.NodeInfo
-	Waiting    string // why the machines are left as they are
-	Blocked    string // why none can be made
-	Failed     string // what this reconcile ended with
+	Waiting    string // why the machines are not changed
+	Blocked    string // why none can be created
+	Failed     string // the error of this reconcile
 }
 
-// Note writes into the spec what others find the pool and its machines by.
+// Note sets the fields of the spec that identify the pool and its machines for other
+// controllers.
 func (s Status) Note() {
 	spec := &s.Local.Spec
 	if s.ProviderID != "" {
@@ -113,7 +113,7 @@ func Report(s Status) {
 	}
 }
 
-// acted reports whether the machines were looked at with what is wanted of them.
+// acted reports whether the machines were compared with the desired state.
 func (s Status) acted() bool { return s.Waiting == "" && s.Facts.Template != "" }
 
 func ready(m Member) bool { return conditions.IsTrue(m.Local, clusterv1.ReadyCondition) }
@@ -127,8 +127,8 @@ func (s Status) count(is func(Member) bool) (n int) {
 	return n
 }
 
-// ready is true while as many machines as wanted run. It tells what is missing, and
-// how far a replacement is.
+// ready is true while the desired number of machines run. It reports what is missing,
+// and the progress of a replacement.
 func (s Status) ready() metav1.Condition {
 	c := conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, clusterv1.NotReadyReason, "")
 	var names []string

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
-// First names the LocalCluster that an identity belongs to, of those that have it:
-// the oldest. It is empty if that is this one.
+// First returns the LocalCluster that an identity belongs to, of those that have it: the
+// oldest. It is empty if that is this one.
 func First(lc *infrav1.LocalCluster, same []infrav1.LocalCluster) string {
 	first := lc
 	for i := range same {
@@ -33,19 +33,19 @@ func older(a, b *infrav1.LocalCluster) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// Cluster is what the status of a LocalCluster tells of.
+// Cluster is the input of the status of a LocalCluster.
 type Cluster struct {
 	Local      *infrav1.LocalCluster
-	Cluster    *clusterv1.Cluster // nil: none owns it, or it has gone
-	Generation int64              // that the status is about
+	Cluster    *clusterv1.Cluster // nil: it has no owner, or the owner was deleted
+	Generation int64              // observed generation of the status
 	Now        time.Time
-	Waiting    string // what has to change first; empty if nothing has
-	Failed     string // what this reconcile ended with
-	Refused    string // why the endpoint that the spec asks for cannot be
+	Waiting    string // what must change first; empty if nothing
+	Failed     string // the error of this reconcile
+	Refused    string // why the endpoint in the spec cannot be used
 }
 
-// ReportCluster fills the conditions of the LocalCluster, and what the contract
-// v1beta1 has in their place.
+// ReportCluster fills the conditions of the LocalCluster, and the corresponding fields
+// of contract v1beta1.
 func ReportCluster(c Cluster) {
 	st := &c.Local.Status
 	st.Ready = st.Initialization.Provisioned
@@ -56,7 +56,7 @@ func ReportCluster(c Cluster) {
 	}
 }
 
-// clusterReady is true while the endpoint is there.
+// clusterReady is true while the endpoint is available.
 func clusterReady(c Cluster) metav1.Condition {
 	ready := conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, clusterv1.NotReadyReason, "")
 	switch {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package localstatus decides what a LocalMachine waits for before it starts, and
-// tells how LocalMachines and LocalClusters are.
+// reports the status of LocalMachines and LocalClusters.
 //
-//   - A machine starts when the infrastructure of its Cluster is provisioned and
-//     there are bootstrap data for it: those that its Machine names or, if it is
-//     one of a pool, the MachinePool. What is named as awaited is what comes
-//     first: without data, a worker waits for the control plane.
-//   - What a machine was once, provisioned, it stays. That it does not run any
-//     more is told by a condition.
+//   - A machine starts when the infrastructure of its Cluster is provisioned and it has
+//     bootstrap data: from its Machine or, if it belongs to a pool, from the
+//     MachinePool. The message names the first missing prerequisite: without data, a
+//     worker waits for the control plane.
+//   - A provisioned machine stays provisioned. A condition reports that it does not run
+//     any longer.
 package localstatus
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// Values of status.failureReason, as the contract v1beta1 has them.
+// Values of status.failureReason, from contract v1beta1.
 const (
 	invalidConfiguration = "InvalidConfiguration"
 	createError          = "CreateError"
 )
 
-// failure is what status tells of something that lasts; nothing if there is no
-// message.
+// failure returns the failure fields of the status for a permanent problem; nil without
+// a message.
 func failure(reason, message string) (*string, *string) {
 	if message == "" {
 		return nil, nil
@@ -42,24 +42,24 @@ func failure(reason, message string) (*string, *string) {
 	return &reason, &message
 }
 
-// Order is what is asked of a machine, and by whom.
+// Order is the desired state of a machine, and the object that requests it.
 type Order struct {
 	Who  runtime.Object
 	By   string // as in Machine m0
 	Spec clusterv1.MachineSpec
-	at   string // where the spec is
-	// ControlPlane says that it is one of the control plane.
+	at   string // the path of the spec
+	// ControlPlane says that it is a control plane machine.
 	ControlPlane bool
 }
 
-// ByMachine is what a Machine asks for.
+// ByMachine is the order of a Machine.
 func ByMachine(m *clusterv1.Machine) Order {
 	_, cp := m.Labels[clusterv1.MachineControlPlaneLabel]
 	return Order{Who: m, By: "Machine " + m.Name, Spec: m.Spec, at: "spec", ControlPlane: cp}
 }
 
-// ByPool is what a MachinePool asks of one of its machines: what it asks of all,
-// but for what the LocalMachinePool has noted on this one.
+// ByPool is the order of a MachinePool for one of its machines: the template, except for
+// the fields that the LocalMachinePool recorded on this machine.
 func ByPool(mp *clusterv1.MachinePool, local *infrav1.LocalMachine) Order {
 	spec := mp.Spec.Template.Spec
 	spec.ClusterName = mp.Spec.ClusterName
@@ -71,10 +71,10 @@ func ByPool(mp *clusterv1.MachinePool, local *infrav1.LocalMachine) Order {
 // data names the field that names the bootstrap data.
 func (o Order) data() string { return o.at + ".bootstrap.dataSecretName of " + o.By }
 
-// Wait is the reason of a condition, and what it says; zero for no wait.
+// Wait is the reason of a condition, and its message; zero for no wait.
 type Wait struct{ Reason, Message string }
 
-// BeforeStart is what a machine waits for before it is started.
+// BeforeStart is what a machine waits for before its start.
 func BeforeStart(cluster *clusterv1.Cluster, order Order) Wait {
 	initialized := cluster.Status.Initialization
 	switch {
@@ -89,8 +89,8 @@ func BeforeStart(cluster *clusterv1.Cluster, order Order) Wait {
 	}
 }
 
-// BeforeData is what a machine waits for whose bootstrap data are in a Secret
-// that is not for it.
+// BeforeData is what a machine waits for if the Secret with its bootstrap data belongs
+// to another owner.
 func BeforeData(cluster *clusterv1.Cluster, order Order, secret *corev1.Secret) Wait {
 	mine, ref := claim.ToShare(cluster), order.Spec.Bootstrap.ConfigRef
 	mine.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name}
@@ -102,16 +102,16 @@ func BeforeData(cluster *clusterv1.Cluster, order Order, secret *corev1.Secret) 
 		fmt.Sprintf("Secret %s, named by %s, is held by %s: name another Secret", secret.Name, order.data(), holder)}
 }
 
-// Seen is how far a machine is.
+// Seen is the observed progress of a machine.
 type Seen struct {
-	Up, Done, Failed bool   // the machine; its bootstrap data, one way or the other
-	Message          string // what is waited for, or what has become of it
+	Up, Done, Failed bool   // the machine runs; its bootstrap data has succeeded or failed
+	Message          string // what is awaited, or the result
 	Addresses        clusterv1.MachineAddresses
 	ProviderID       string
 }
 
-// Take notes what a machine has become, and reports whether it is provisioned
-// now and was not before.
+// Take records the progress of a machine, and reports whether it has become provisioned
+// just now.
 func Take(local *infrav1.LocalMachine, order Order, seen Seen) (news bool) {
 	if seen.Done && !Provisioned(local) {
 		local.Spec.ProviderID, local.Status.Initialization.Provisioned, news = seen.ProviderID, new(true), true
@@ -123,25 +123,25 @@ func Take(local *infrav1.LocalMachine, order Order, seen Seen) (news bool) {
 	return news
 }
 
-// Provisioned reports whether the machine has once run its bootstrap data.
+// Provisioned reports whether the machine has completed its bootstrap data before.
 func Provisioned(local *infrav1.LocalMachine) bool {
 	return ptr.Deref(local.Status.Initialization.Provisioned, false)
 }
 
-// Machine is what the status of a LocalMachine tells of.
+// Machine is the input of the status of a LocalMachine.
 type Machine struct {
 	Local      *infrav1.LocalMachine
-	Cluster    *clusterv1.Cluster // nil: it is not known, or has gone
-	Generation int64              // that the status is about
+	Cluster    *clusterv1.Cluster // nil: it is not known, or was deleted
+	Generation int64              // observed generation of the status
 	Now        time.Time
-	Waiting    Wait   // why nothing is done for the machine yet
-	Seen       *Seen  // nil: it was not looked at
-	Stopped    string // why it does not run, though it has once
-	Failed     string // what this reconcile ended with
+	Waiting    Wait   // why the machine is not processed yet
+	Seen       *Seen  // nil: it was not observed
+	Stopped    string // why it does not run although it ran before
+	Failed     string // the error of this reconcile
 }
 
-// ReportMachine fills the conditions of the LocalMachine, and what the contract
-// v1beta1 has in their place.
+// ReportMachine fills the conditions of the LocalMachine, and the corresponding fields
+// of contract v1beta1.
 func ReportMachine(m Machine) {
 	st := &m.Local.Status
 	st.Ready = st.Initialization.Provisioned
@@ -162,11 +162,11 @@ func ReportMachine(m Machine) {
 	if c := bootstrapExecSucceeded(m); c != nil {
 		set(*c)
 	}
-	set(machineReady(m.Local)) // sums up the others
+	set(machineReady(m.Local)) // summarizes the others
 	set(pause.Condition(m.Cluster, m.Local))
 }
 
-// vmProvisioned is nil when nothing new is known.
+// vmProvisioned is nil without new information.
 func vmProvisioned(m Machine) *metav1.Condition {
 	c := &metav1.Condition{Type: infrav1.VMProvisionedCondition, Status: metav1.ConditionFalse, Reason: infrav1.VMNotProvisionedReason}
 	switch {
@@ -191,8 +191,7 @@ func vmProvisioned(m Machine) *metav1.Condition {
 	return c
 }
 
-// bootstrapExecSucceeded is nil until the machine runs, and when nothing new
-// is known.
+// bootstrapExecSucceeded is nil until the machine runs, and without new information.
 func bootstrapExecSucceeded(m Machine) *metav1.Condition {
 	if m.Seen == nil || !m.Seen.Up {
 		return nil
@@ -214,7 +213,7 @@ func machineReady(local *infrav1.LocalMachine) metav1.Condition {
 		return conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, clusterv1.DeletingReason, "The machine is being deleted")
 	}
 	types := []string{infrav1.VMProvisionedCondition, infrav1.BootstrapExecSucceededCondition}
-	optional := types[1:] // until the machine is up, nobody waits for its bootstrap data
+	optional := types[1:] // its bootstrap data is not expected until the machine runs
 	if conditions.IsTrue(local, infrav1.VMProvisionedCondition) {
 		optional = nil
 	}

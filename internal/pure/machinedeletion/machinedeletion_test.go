@@ -20,10 +20,10 @@ import (
 
 var now = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// since is the mark that a step begins now.
+// since is in the message of a step that starts now.
 const since = "(since 2026-03-02T08:00:00Z)"
 
-// facts are those of a Machine with everything: hooks aside, its Node is to be
+// facts are those of a Machine with all objects and no hooks, whose Node must be
 // drained.
 func facts(change ...func(*Facts)) Facts {
 	f := Facts{
@@ -54,7 +54,7 @@ func pod(name string, change ...func(*corev1.Pod)) corev1.Pod {
 	return p
 }
 
-// world answers questions: by what is given, else as a good world does.
+// world answers questions: from its fields, else with success.
 type world struct {
 	answers map[Kind]Answer
 	fails   Kind // this question cannot be answered
@@ -105,7 +105,7 @@ const (
 	preTerm    = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/a"
 )
 
-// check makes a plan and compares it, in words, and what was asked.
+// check makes a plan and compares it, as text, and its questions.
 func check(t *testing.T, f Facts, w *world, want, wantAsked string) {
 	t.Helper()
 	made, err := Planner.Make(f, w.answer)

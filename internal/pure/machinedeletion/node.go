@@ -15,11 +15,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/draining"
 )
 
-// Between two looks at what leaves a Node; see the package comment.
+// The minimum and maximum time between two polls of a Node; see the package comment.
 const firstLook, lastLook = time.Second, 20 * time.Second
 
-// spared says why the Node is neither drained nor deleted; nothing if it is:
-// there must be a Node, and a control plane that outlives it.
+// spared returns why the Node is neither drained nor deleted; empty if it is: a Node
+// must exist, and a control plane that is not deleted with it.
 func (p *planner) spared() (why string, known bool) {
 	switch {
 	case p.Cluster == nil:
@@ -48,8 +48,8 @@ func (p *planner) spared() (why string, known bool) {
 	return "", known
 }
 
-// tooLate says why it is too late, or no use, to wait for anything on the Node;
-// nothing if it is not.
+// tooLate returns why it is too late, or useless, to wait for anything on the Node;
+// empty if it is not.
 func (p *planner) tooLate(exclusion string) (why string, known bool) {
 	if _, excluded := p.Machine.Annotations[exclusion]; excluded {
 		return "the Machine has the annotation " + exclusion, true
@@ -65,7 +65,7 @@ func (p *planner) tooLate(exclusion string) (why string, known bool) {
 	return "", true
 }
 
-// drain evicts the Pods from the Node and waits for them to leave.
+// drain evicts the Pods from the Node and waits until they are deleted.
 func drain(p *planner) (bool, error) {
 	if why, known := p.tooLate(clusterv1.ExcludeNodeDrainingAnnotation); !known {
 		return false, nil
@@ -106,10 +106,10 @@ func drain(p *planner) (bool, error) {
 	return false, nil
 }
 
-// evict has those Pods evicted whose turn it is. It returns what there is still
-// to wait for, and which evictions were refused.
+// evict evicts the next Pods. It returns the Pods still to wait for, and which evictions
+// were refused.
 func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known bool, err error) {
-	if !p.Node.Spec.Unschedulable { // first, so that no Pod arrives after the others are counted
+	if !p.Node.Spec.Unschedulable { // first, so that no Pod is added after the others are counted
 		if _, known := p.Ask(Question{Kind: DoCordon}); !known {
 			return todo, nil, false, nil
 		}
@@ -121,7 +121,7 @@ func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known
 	todo = draining.Next(verdicts)
 	var grace int64
 	if unreachable(p.Node) {
-		grace = 1 // nobody is there to use a longer one
+		grace = 1 // no kubelet can use a longer one
 	}
 	var left []*corev1.Pod
 	for _, pod := range todo.Evict {
@@ -138,7 +138,7 @@ func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known
 	return todo, refused, known, nil
 }
 
-// judge asks for what a drain depends on and lets package draining decide.
+// judge requests the facts for a drain and returns the decision of package draining.
 func (p *planner) judge() (verdicts []draining.Verdict, known bool, err error) {
 	rules, known := p.Ask(Question{Kind: DrainRules})
 	if !known {
@@ -172,8 +172,8 @@ func (p *planner) judge() (verdicts []draining.Verdict, known bool, err error) {
 	return verdicts, true, nil
 }
 
-// volumes waits until the volumes of drained Pods have let go of the Node: a
-// volume that is torn away may not be attached elsewhere for minutes.
+// volumes waits until the volumes of drained Pods are detached from the Node: a volume
+// that is not detached cleanly may not be attachable to another Node for minutes.
 func volumes(p *planner) (bool, error) {
 	why, known := "", true
 	switch {
@@ -207,8 +207,8 @@ func volumes(p *planner) (bool, error) {
 	return false, nil
 }
 
-// attached lists the volumes to wait for. What is needed to tell them apart is
-// asked for only when there are any.
+// attached lists the volumes to wait for. The facts that distinguish them are requested
+// only if there are any.
 func (p *planner) attached() (all []string, known bool, err error) {
 	a, known := p.Ask(Question{Kind: VolumeAttachments})
 	if !known {
@@ -230,8 +230,8 @@ func (p *planner) attached() (all []string, known bool, err error) {
 	return v.Attached(), true, nil
 }
 
-// node deletes the Node. It is tried until it succeeds or the time allowed for
-// it is over; a host that is gone must not hold up the Machine.
+// node deletes the Node. It retries until it succeeds or its timeout expires; a deleted
+// infrastructure machine must not block the deletion of the Machine.
 func node(p *planner) (bool, error) {
 	why, known := p.spared()
 	if !known {
@@ -247,7 +247,7 @@ func node(p *planner) (bool, error) {
 	}
 	left, bounded := p.remaining(p.Machine.DeletionTimestamp.Time, p.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds)
 	if !p.Connected && p.NodeFailure == nil {
-		left = max(left, p.Untried) // the time may have run out while nobody was there
+		left = max(left, p.Untried) // the timeout may have expired while no controller ran
 		if bounded && left <= 0 {
 			p.at(clusterv1.MachineDeletingDeletingNodeReason, "Deleting Node %s", name)
 			p.tell(corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode", "Node %s is left behind: its workload cluster is not connected", name)
@@ -278,7 +278,7 @@ func node(p *planner) (bool, error) {
 	return false, fmt.Errorf("delete Node %s: %w", name, failure)
 }
 
-// note returns when a step began, now if it had not.
+// note returns when a step started, now if it had not.
 func (p *planner) note(at *metav1.Time) time.Time {
 	if at.IsZero() {
 		*at = metav1.NewTime(p.Now.UTC().Truncate(time.Second))
@@ -286,8 +286,8 @@ func (p *planner) note(at *metav1.Time) time.Time {
 	return at.Time
 }
 
-// remaining tells how much of a time limit is left; without a limit bounded is
-// false. Zero means no limit.
+// remaining returns how much of a timeout is left; without a timeout bounded is false.
+// Zero means no timeout.
 func (p *planner) remaining(since time.Time, seconds *int32) (left time.Duration, bounded bool) {
 	if seconds == nil || *seconds == 0 {
 		return 0, false
@@ -295,7 +295,7 @@ func (p *planner) remaining(since time.Time, seconds *int32) (left time.Duration
 	return since.Add(time.Duration(*seconds) * time.Second).Sub(p.Now), true
 }
 
-// lookAfter notes when to look again at a step that began at since.
+// lookAfter sets when to poll again in a step that started at since.
 func (p *planner) lookAfter(since time.Time, left time.Duration, bounded bool) {
 	p.plan.After = min(max(p.Now.Sub(since), firstLook), lastLook)
 	if bounded {

@@ -10,7 +10,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// hooks lists the annotations by which somebody holds up the deletion.
+// hooks lists the annotations that block the deletion.
 func (p *planner) hooks(prefix string) (found []string) {
 	for key := range p.Machine.Annotations {
 		if strings.HasPrefix(key, prefix) {
@@ -21,8 +21,8 @@ func (p *planner) hooks(prefix string) (found []string) {
 	return found
 }
 
-// preDrainHooks: whoever set the annotations wants to act before the Node is
-// drained.
+// preDrainHooks waits until the clients that set the annotations have acted before the
+// drain of the Node.
 func preDrainHooks(p *planner) (bool, error) {
 	hooks := p.hooks(clusterv1.PreDrainDeleteHookAnnotationPrefix)
 	if len(hooks) == 0 {
@@ -36,8 +36,8 @@ func preDrainHooks(p *planner) (bool, error) {
 	return false, nil
 }
 
-// preTerminateHooks: whoever set the annotations wants to act before the host
-// goes, whether the Node was drained or not.
+// preTerminateHooks waits until the clients that set the annotations have acted before
+// the deletion of the infrastructure machine, whether the Node was drained or not.
 func preTerminateHooks(p *planner) (bool, error) {
 	hooks := p.hooks(clusterv1.PreTerminateDeleteHookAnnotationPrefix)
 	if len(hooks) == 0 {
@@ -56,8 +56,8 @@ func bootstrap(p *planner) (bool, error) {
 	return p.goes(p.Bootstrap, DoDeleteBootstrap, clusterv1.MachineDeletingWaitingForBootstrapDeletionReason)
 }
 
-// goes has an object deleted and waits for it to go; the watch wakes us. What
-// belongs to somebody else stays.
+// goes requests the deletion of an object and waits for it; the watch triggers the next
+// reconcile. An object of another owner stays.
 func (p *planner) goes(o Object, how Kind, reason string) (bool, error) {
 	if !o.Exists {
 		return true, nil

@@ -51,8 +51,8 @@ func deletion(t *testing.T) (all []Record) {
 	return all
 }
 
-// TestARecordedDeletionGivesTheSamePlansAgain replays what is stored, so a plan
-// that changes for known facts and answers shows here.
+// TestARecordedDeletionGivesTheSamePlansAgain replays stored records, so it detects a
+// plan that changes for known facts and answers.
 func TestARecordedDeletionGivesTheSamePlansAgain(t *testing.T) {
 	t.Parallel()
 	made, err := json.MarshalIndent(deletion(t), "", "\t")

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// ReportLegacy fills what a Machine tells clients of v1beta1, after Report: it is
-// ready once it has bootstrap data and a host, whatever its Node is like.
+// ReportLegacy fills the v1beta1 status of a Machine, after Report: it is ready once it
+// has bootstrap data and infrastructure, regardless of its Node.
 func ReportLegacy(f Facts) {
 	m := f.Machine
 	st := legacy.OfMachine(m)
@@ -41,8 +41,8 @@ func ReportLegacy(f Facts) {
 	m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &st}
 }
 
-// noteFailures shows what providers report of failures, and that the host has
-// gone; it stays until something else is reported.
+// noteFailures copies the failures that providers report, and reports deleted
+// infrastructure; a failure stays until another is reported.
 func noteFailures(f Facts, st *clusterv1.MachineV1Beta1DeprecatedStatus) {
 	if f.Infrastructure.Missing && f.Machine.DeletionTimestamp.IsZero() && ptr.Deref(f.Machine.Status.Initialization.InfrastructureProvisioned, false) {
 		f.Infrastructure.NoteGone(&st.FailureReason, &st.FailureMessage, "Machine")
@@ -50,8 +50,8 @@ func noteFailures(f Facts, st *clusterv1.MachineV1Beta1DeprecatedStatus) {
 	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.BootstrapConfig, f.Infrastructure)
 }
 
-// bootstrapReadyLegacy is True once there are data, whatever becomes of the
-// bootstrap config.
+// bootstrapReadyLegacy is True once there is bootstrap data, regardless of the later
+// state of the bootstrap config.
 func bootstrapReadyLegacy(f Facts, was clusterv1.Conditions) clusterv1.Condition {
 	m := f.Machine
 	const t = clusterv1.BootstrapReadyV1Beta1Condition
@@ -67,7 +67,7 @@ func bootstrapReadyLegacy(f Facts, was clusterv1.Conditions) clusterv1.Condition
 	}, was)
 }
 
-// nodeHealthyLegacy says of the Node what the newer condition does.
+// nodeHealthyLegacy is NodeHealthy in terms of v1beta1.
 func nodeHealthyLegacy(f Facts) clusterv1.Condition {
 	const t, warning = clusterv1.MachineNodeHealthyV1Beta1Condition, clusterv1.ConditionSeverityWarning
 	m, is := f.Machine, conditions.Get(f.Machine, clusterv1.MachineNodeHealthyCondition)
@@ -86,7 +86,7 @@ func nodeHealthyLegacy(f Facts) clusterv1.Condition {
 		return legacy.False(t, warning, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
 	case clusterv1.MachineNodeHealthUnknownReason:
 		return legacy.Unknown(t, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
-	case clusterv1.MachineNodeInspectionFailedReason: // so far nothing but waiting
+	case clusterv1.MachineNodeInspectionFailedReason: // only waiting so far
 		if m.Spec.ProviderID == "" {
 			return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForNodeRefV1Beta1Reason, "")
 		}
@@ -95,15 +95,15 @@ func nodeHealthyLegacy(f Facts) clusterv1.Condition {
 	return legacy.Unknown(t, clusterv1.NodeInspectionFailedV1Beta1Reason, is.Message)
 }
 
-// deletionLegacy tells of the steps of a deletion that have begun: those before
-// the one at which it stands have succeeded. A Node that is not drained has none
-// for that.
+// deletionLegacy reports the steps of a deletion that have started: those before the
+// current step have succeeded. A Node that is not drained has no condition for that
+// step.
 func deletionLegacy(f Facts) (all []clusterv1.Condition) {
 	began := ptr.Deref(f.Machine.Status.Deletion, clusterv1.MachineDeletionStatus{})
 	steps := []struct {
 		t             clusterv1.ConditionType
-		at            string // the reason of Deleting while it lasts
-		none          bool   // it has not taken place
+		at            string // the reason of Deleting during this step
+		none          bool   // the step was skipped
 		reason, while string
 	}{
 		{clusterv1.PreDrainDeleteHookSucceededV1Beta1Condition, clusterv1.MachineDeletingWaitingForPreDrainHookReason, false, clusterv1.WaitingExternalHookV1Beta1Reason, ""},
@@ -113,7 +113,7 @@ func deletionLegacy(f Facts) (all []clusterv1.Condition) {
 	}
 	switch f.Deletion.Reason {
 	case "", clusterv1.MachineDeletingReason, clusterv1.MachineDeletingInternalErrorReason:
-		return nil // nothing new is known
+		return nil // no new information
 	}
 	for _, s := range steps {
 		switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// reports makes an object that tells of itself whether it is ready.
+// reports builds an object that reports its own readiness.
 func reports(status, severity, reason, message string) map[string]any {
 	c := map[string]any{"type": "Ready", "status": status, "reason": reason, "message": message}
 	if severity != "" {
@@ -146,7 +146,7 @@ func TestReportLegacy(t *testing.T) {
 	}
 }
 
-// TestNodeHealthyForOldClients goes through what is known of a Node.
+// TestNodeHealthyForOldClients goes through the observed states of a Node.
 func TestNodeHealthyForOldClients(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Facts){

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinestatus tells how a Machine is: it sums up the objects that the
-// Machine refers to, and its Node.
+// Package machinestatus reports the status of a Machine: it summarizes the objects that
+// the Machine refers to, and its Node.
 //
-//   - What an object was seen to have done once stays done: that there are
-//     bootstrap data, and that the host is provisioned.
-//   - What was last seen of the Node stays for a grace period after the
-//     connection to its cluster was lost; then it is unknown.
-//   - A Machine is ready if all that it reports is good, and available once it
-//     has been ready for spec.minReadySeconds.
+//   - Progress that was observed once is permanent: that bootstrap data exists, and that
+//     the infrastructure is provisioned.
+//   - The last observed state of the Node stays for a grace period after the connection
+//     to its cluster is lost; then it is unknown.
+//   - A Machine is ready if all its conditions are good, and available once it has been
+//     ready for spec.minReadySeconds.
 package machinestatus
 
 import (
@@ -28,35 +28,36 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// Facts are what the status tells of.
+// Facts are the input of the status.
 type Facts struct {
 	Machine    *clusterv1.Machine
-	Cluster    *clusterv1.Cluster // nil: there is none
-	Generation int64              // that the status is about
+	Cluster    *clusterv1.Cluster // nil: it does not exist
+	Generation int64              // observed generation of the status
 	Now        time.Time
-	Failed     bool // this reconcile has: the status is about what was seen
+	Failed     bool // this reconcile failed: the status is what was read before
 
 	BootstrapConfig, Infrastructure reference.Object
-	// The field that is awaited of what says that it is done; empty for none.
+	// The field that a provider must still set although it reports completion; empty for
+	// none.
 	DataLacks, HostLacks string
 	Node                 Node
-	UpToDate             *metav1.Condition // nil: whoever manages the Machine tells, or nobody
+	UpToDate             *metav1.Condition // nil: set by the owner of the Machine, or not at all
 	Deletion             Stage
 	Update               Stage // in place; without a reason there is none
 }
 
-// Node is what is known of the Node.
+// Node is the observed state of the Node.
 type Node struct {
-	Node      *corev1.Node // nil: there is none, or it could not be looked for
-	Gone      bool         // it was known and has gone
-	Awaited   string       // what is waited for before it can be looked at
-	Failure   string       // why it could not be looked for
+	Node      *corev1.Node // nil: it does not exist, or could not be read
+	Gone      bool         // it existed before and was deleted
+	Awaited   string       // what must happen before it can be read
+	Failure   string       // why it could not be read
 	Connected bool         // to the workload cluster
 	LastProbe time.Time    // last success; zero if this process has seen none
-	GraceEnds time.Time    // when a lost connection makes the state unknown; zero: it is not lost
+	GraceEnds time.Time    // when a lost connection makes the state unknown; zero: not lost
 }
 
-// Stage is where a deletion, or an update in place, stands.
+// Stage is the progress of a deletion or of an update in place.
 type Stage struct{ Reason, Message string }
 
 // Report fills the status of the Machine.
@@ -74,8 +75,8 @@ func Report(f Facts) {
 	for _, c := range all {
 		set(c)
 	}
-	set(ready(f))            // sums up those before it
-	set(Available(m, f.Now)) // tells since when it has been so
+	set(ready(f))            // summarizes those before it
+	set(Available(m, f.Now)) // reports since when
 	set(pause.Condition(f.Cluster, m))
 	if p := string(phaseOf(f)); p != m.Status.Phase {
 		m.Status.Phase = p
@@ -86,8 +87,8 @@ func Report(f Facts) {
 	}
 }
 
-// Deadline is when time alone changes the status next, once it is reported; zero
-// if it never does.
+// Deadline is when the reported status next changes through time alone; zero if it never
+// does.
 func Deadline(f Facts) time.Time {
 	var next time.Time
 	consider := func(t time.Time) {
@@ -130,8 +131,8 @@ func infrastructureReady(f Facts) metav1.Condition {
 	})
 }
 
-// absent is shown while there is no object to read; done, if it has done its
-// part at least once. gone tells what its disappearance means then.
+// absent is the condition while there is no object to read; done says that the object
+// did its part before. gone is the consequence of its deletion in that case.
 func absent(f Facts, ref reference.Object, done bool, gone string) metav1.Condition {
 	isDeleting := !f.Machine.DeletionTimestamp.IsZero()
 	switch {
@@ -164,8 +165,8 @@ func deleting(f Facts) metav1.Condition {
 	return conditions.New(target, metav1.ConditionTrue, f.Deletion.Reason, f.Deletion.Message)
 }
 
-// ready sums up the Machine. The parts of a control plane that have the same to
-// say share a line.
+// ready summarizes the Machine. Control plane components with the same message share a
+// line.
 func ready(f Facts) metav1.Condition {
 	m := f.Machine
 	o := conditions.SummaryOptions{
@@ -179,8 +180,8 @@ func ready(f Facts) metav1.Condition {
 			Issue: clusterv1.MachineNotReadyReason, Unknown: clusterv1.MachineReadyUnknownReason, Info: clusterv1.MachineReadyReason,
 		},
 	}
-	// That a health check does not know says no more than that the cluster does
-	// not answer, which NodeHealthy tells after its grace time.
+	// That a health check is Unknown only means that the cluster does not answer, which
+	// NodeHealthy reports after its grace period.
 	if checked := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition); checked != nil && checked.Status != metav1.ConditionUnknown {
 		o.Types = append(o.Types, checked.Type)
 	}
@@ -197,8 +198,8 @@ func ready(f Facts) metav1.Condition {
 	return conditions.Summary(m, clusterv1.MachineReadyCondition, o)
 }
 
-// joinControlPlane makes one line of the parts of a control plane that have
-// the same message.
+// joinControlPlane merges the conditions of control plane components with the same
+// message into one line.
 func joinControlPlane(all []metav1.Condition) (out []metav1.Condition) {
 	isPart := func(c metav1.Condition) bool {
 		return strings.HasSuffix(c.Type, "PodHealthy") || c.Type == "EtcdMemberHealthy" || c.Type == "NodeKubeadmLabelsAndTaintsSet"
@@ -218,7 +219,7 @@ func joinControlPlane(all []metav1.Condition) (out []metav1.Condition) {
 
 const controlPlaneParts = "Control plane components"
 
-// Available tells whether a Machine has been ready for long enough.
+// Available reports whether a Machine has been ready for long enough.
 func Available(m *clusterv1.Machine, now time.Time) metav1.Condition {
 	const target = clusterv1.MachineAvailableCondition
 	at, isReady := AvailableAt(m)

@@ -40,7 +40,7 @@ func machine(change ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	return m
 }
 
-// running makes a Machine that has its Node n0.
+// running builds a Machine that has its Node n0.
 func running(m *clusterv1.Machine) {
 	m.Spec.Bootstrap.DataSecretName = new("m0-data")
 	m.Status.NodeRef.Name = "n0"

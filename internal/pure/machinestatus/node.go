@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// nodeConditions returns NodeReady and NodeHealthy, or nothing when what was
-// last known still holds.
+// nodeConditions returns NodeReady and NodeHealthy, or nil while the last observed state
+// still counts.
 func nodeConditions(f Facts) []metav1.Condition {
 	if f.Node.Node != nil {
 		return []metav1.Condition{nodeReady(f.Node.Node), NodeHealthy(f.Node.Node)}
@@ -28,7 +28,7 @@ func nodeConditions(f Facts) []metav1.Condition {
 	case f.Node.disconnected() && f.Now.Before(f.Node.GraceEnds) && conditions.Has(f.Machine, clusterv1.MachineNodeHealthyCondition):
 		return nil // within the grace period
 	case f.Node.disconnected() && f.Node.LastProbe.IsZero() && conditions.Reason(f.Machine, clusterv1.MachineNodeHealthyCondition) == clusterv1.MachineNodeConnectionDownReason:
-		return nil // the process before ours knew since when
+		return nil // the previous process had a more precise time
 	case f.Node.disconnected() && f.Node.LastProbe.IsZero():
 		reason, message = clusterv1.MachineNodeConnectionDownReason, f.Node.Awaited
 	case f.Node.disconnected():
@@ -48,11 +48,10 @@ func nodeConditions(f Facts) []metav1.Condition {
 	return []metav1.Condition{readyCondition, healthy}
 }
 
-// disconnected reports whether the Node could not be looked for, for want of a
-// connection.
+// disconnected reports whether the Node could not be read for lack of a connection.
 func (n Node) disconnected() bool { return !n.Connected && !n.GraceEnds.IsZero() }
 
-// nodeReady shows the Ready condition of the Node.
+// nodeReady copies the Ready condition of the Node.
 func nodeReady(node *corev1.Node) metav1.Condition {
 	const target = clusterv1.MachineNodeReadyCondition
 	found := nodeCondition(node, corev1.NodeReady)
@@ -67,7 +66,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	}
 }
 
-// NodeHealthy sums up the conditions of a Node that tell whether Pods can run.
+// NodeHealthy summarizes the conditions of a Node that determine whether Pods can run.
 func NodeHealthy(node *corev1.Node) metav1.Condition {
 	const target = clusterv1.MachineNodeHealthyCondition
 	var issues, unknown []string
@@ -99,7 +98,7 @@ func NodeHealthy(node *corev1.Node) metav1.Condition {
 	}
 }
 
-// nodeCondition returns a condition of the Node; one that is missing is unknown.
+// nodeCondition returns a condition of the Node; a missing one is unknown.
 func nodeCondition(node *corev1.Node, conditionType corev1.NodeConditionType) corev1.NodeCondition {
 	for _, c := range node.Status.Conditions {
 		if c.Type == conditionType {

@@ -15,14 +15,14 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// Taken tells what came of taking over what an object says.
+// Taken is the result of copying the status of a provider's object.
 type Taken struct {
-	News  bool   // it is done now, and was not before
-	Lacks string // the field that it has not set, though it says that it is done; empty for none
+	News  bool   // it has become complete just now
+	Lacks string // the field that it has not set although it reports completion; empty for none
 }
 
-// BroughtData notes that there are bootstrap data: a user brought them, or they
-// were taken over before. It reports whether there are.
+// BroughtData records that bootstrap data exists: a user provided it, or it was copied
+// before. It reports whether it exists.
 func BroughtData(m *clusterv1.Machine) bool {
 	if m.Spec.Bootstrap.DataSecretName == nil {
 		return false
@@ -31,8 +31,8 @@ func BroughtData(m *clusterv1.Machine) bool {
 	return true
 }
 
-// TakeData notes the Secret with bootstrap data, when the bootstrap config has
-// made it.
+// TakeData records the Secret with bootstrap data, once the bootstrap config has created
+// it.
 func TakeData(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVersion string) (t Taken, err error) {
 	c, err := contract.BootstrapConfigFor(contractVersion)
 	if err != nil {
@@ -47,14 +47,14 @@ func TakeData(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVers
 		return t, err
 	}
 	if secret == "" {
-		return Taken{Lacks: c.DataSecretName.String()}, nil // its provider sets it, which wakes us
+		return Taken{Lacks: c.DataSecretName.String()}, nil // its provider sets it, which triggers a reconcile
 	}
 	m.Spec.Bootstrap.DataSecretName = &secret
 	return Taken{News: BroughtData(m)}, nil
 }
 
-// TakeHost copies what the infrastructure machine says about the host, when that
-// is provisioned. What is known of a host that was once stays.
+// TakeHost copies the status of the infrastructure machine, once that is provisioned.
+// The last values of an infrastructure machine that was provisioned before stay.
 func TakeHost(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVersion string) (t Taken, err error) {
 	c, err := contract.InfraMachineFor(contractVersion)
 	if err != nil {
@@ -72,7 +72,7 @@ func TakeHost(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVers
 	case id == "" && before:
 		return t, nil
 	case id == "":
-		return Taken{Lacks: c.ProviderID.String()}, nil // its provider sets it, which wakes us
+		return Taken{Lacks: c.ProviderID.String()}, nil // its provider sets it, which triggers a reconcile
 	}
 	news := !before && m.Spec.ProviderID != id // the status may be written later than the spec
 	m.Spec.ProviderID = id
@@ -80,8 +80,8 @@ func TakeHost(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVers
 	return Taken{News: news}, copyHost(m, obj, c)
 }
 
-// copyHost copies what no other controller needs to continue: a value that cannot be
-// read leaves out itself.
+// copyHost copies the fields that no other controller depends on: a field that cannot be
+// read does not prevent the others.
 func copyHost(m *clusterv1.Machine, obj *unstructured.Unstructured, c contract.InfraMachine) error {
 	addresses, ok, unread := c.Addresses.Get(obj)
 	if ok {
@@ -99,8 +99,8 @@ func copyHost(m *clusterv1.Machine, obj *unstructured.Unstructured, c contract.I
 	return errors.Join(unread, err)
 }
 
-// TakeCertificatesExpiry notes when the certificates of a control plane machine
-// expire: an annotation of the Machine wins over one of its bootstrap config,
+// TakeCertificatesExpiry records when the certificates of a control plane machine
+// expire: an annotation of the Machine has precedence over one of its bootstrap config,
 // which may be nil.
 func TakeCertificatesExpiry(m *clusterv1.Machine, config *unstructured.Unstructured) error {
 	if _, ok := m.Labels[clusterv1.MachineControlPlaneLabel]; !ok {
@@ -123,9 +123,9 @@ func TakeCertificatesExpiry(m *clusterv1.Machine, config *unstructured.Unstructu
 	return nil
 }
 
-// ProviderID is what leads to the Node; empty while nothing does. A Machine takes
-// it over from obj, its infrastructure machine, when its host is provisioned; one
-// that is deleted before may have joined all the same.
+// ProviderID identifies the Node; empty until it is known. A Machine copies it from obj,
+// its infrastructure machine, once that is provisioned; a machine that is deleted before
+// may have joined anyway.
 func ProviderID(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVersion string) (string, error) {
 	if m.Spec.ProviderID != "" || m.DeletionTimestamp.IsZero() {
 		return m.Spec.ProviderID, nil
@@ -138,8 +138,8 @@ func ProviderID(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVe
 	return id, err
 }
 
-// BeforeNode is what is waited for before a Node can be looked for; nothing if it
-// can. id is the provider ID, host the infrastructure machine for messages.
+// BeforeNode is what must happen before a Node can be looked up; empty if it can be. id
+// is the provider ID, host the infrastructure machine for messages.
 func BeforeNode(m *clusterv1.Machine, cluster *clusterv1.Cluster, id, host string) string {
 	switch {
 	case cluster == nil:

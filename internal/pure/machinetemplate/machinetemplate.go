@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinetemplate decides what the Machines of one template have: all of
-// it from their creation on, so that no later write has to add it, and what may
-// change in place again whenever the template changes.
+// Package machinetemplate decides which fields the Machines of one template have: all of
+// them from their creation on, so that no later write adds them, and which fields are
+// updated in place when the template changes.
 //
-// It is pure: no client, no clock, no context. Package access/machines makes
-// Machines and keeps them in step by it, whoever has them.
+// It is pure: no client, no clock, no context. Package access/machines uses it to create
+// Machines and to update them, for all owners.
 package machinetemplate
 
 import (
@@ -19,26 +19,27 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
-// nodeDeletionSeconds is what admission fills in where a Machine says nothing;
-// to write anything else would only be undone.
+// nodeDeletionSeconds is the default that admission sets on a Machine; any other value
+// would be replaced.
 const nodeDeletionSeconds = 10
 
-// Template is what the Machines of one maker, such as a MachineSet, have.
+// Template is the template of the Machines of one owner, such as a MachineSet.
 type Template struct {
-	// Maker controls the Machines, and owns what is made for them until they
-	// take it. It is given without the controller mark.
+	// Maker controls the Machines, and owns the objects created for them until the
+	// Machines own these. It is set here without the controller flag.
 	Maker     metav1.OwnerReference
 	Namespace string
-	// Labels and Annotations of the Machines, and of what is made for them.
+	// Labels and Annotations of the Machines, and of the objects created for them.
 	Labels, Annotations map[string]string
-	// Own are annotations of the Machines alone. They win over Annotations.
+	// Own are annotations of the Machines only. They override Annotations.
 	Own map[string]string
-	// Spec of the Machines. References in it are replaced by those to what is made
-	// for a Machine.
+	// Spec of the Machines. References in it are replaced by those to the objects
+	// created for a Machine.
 	Spec clusterv1.MachineSpec
 }
 
-// Machine is a new Machine of that name, with all that its maker ever gives it.
+// Machine returns a new Machine of that name, complete with all fields from its
+// template.
 func (t Template) Machine(name string) *clusterv1.Machine {
 	by := t.Maker
 	by.Controller, by.BlockOwnerDeletion = new(true), new(true)
@@ -57,7 +58,7 @@ func (t Template) Machine(name string) *clusterv1.Machine {
 	return m
 }
 
-// Dress gives metadata to an object that is made for the Machine of that name.
+// Dress sets the metadata of an object that is created for the Machine of that name.
 func (t Template) Dress(obj metav1.Object, name string) {
 	obj.SetNamespace(t.Namespace)
 	obj.SetName(name)
@@ -66,10 +67,10 @@ func (t Template) Dress(obj metav1.Object, name string) {
 	obj.SetOwnerReferences([]metav1.OwnerReference{t.Maker})
 }
 
-// InStep reports whether a Machine has all that follows its template in place.
-// It is what nearly every Machine is asked at nearly every time, so it copies
-// and decodes next to nothing: at a Machine with more than that, such as a label
-// of a user, Follow has to look closer.
+// InStep reports whether a Machine has all fields that follow its template in place. It
+// runs for nearly every Machine at nearly every reconcile, so it copies and decodes
+// almost nothing: for a Machine with additional metadata, such as a label of a user,
+// Follow compares exactly.
 func (t Template) InStep(m *clusterv1.Machine) bool {
 	if !m.DeletionTimestamp.IsZero() {
 		return t.sameTimeouts(m.Spec.Deletion)
@@ -79,10 +80,10 @@ func (t Template) InStep(m *clusterv1.Machine) bool {
 		slices.Equal(m.Spec.ReadinessGates, t.Spec.ReadinessGates) && slices.Equal(m.Spec.Taints, t.Spec.Taints)
 }
 
-// Follow returns the Machine as the template wants it now: the very same if it
-// is in step. Labels and annotations of others stay; those that manager has put
-// there and that are wanted no more go. Of one that is being deleted only the
-// timeouts of the deletion follow: nothing else could still matter.
+// Follow returns the Machine as its template now defines it: the same pointer if it is
+// in step. Labels and annotations of others stay; those that manager set and that are no
+// longer in the template are removed. For a Machine that is being deleted only the
+// timeouts of the deletion follow: other fields have no effect any longer.
 func (t Template) Follow(m *clusterv1.Machine, manager string) (*clusterv1.Machine, error) {
 	if t.InStep(m) {
 		return m, nil
@@ -102,14 +103,14 @@ func (t Template) Follow(m *clusterv1.Machine, manager string) (*clusterv1.Machi
 	return to, nil
 }
 
-// Passed is what the Machines get of metadata.
+// Passed is the metadata of the Machines.
 func (t Template) Passed() metadata.Want {
 	return metadata.Want{Labels: t.Labels, Annotations: t.annotations()}
 }
 
-// Pass brings labels and annotations to an object that a Machine refers to, as
-// the Machine itself goes from one state to another by Follow. What the object
-// says of the template that it was made from stays true, whatever ours says.
+// Pass changes the labels and annotations of an object that a Machine refers to in the
+// same way as Follow changes the Machine. Annotations that name the template of the
+// object itself stay.
 func (t Template) Pass(obj metav1.Object, from, to *clusterv1.Machine) {
 	had := metadata.Want{Labels: from.Labels, Annotations: withoutOrigin(from.Annotations)}
 	metadata.Pass(obj, to, had, metadata.Want{Labels: t.Labels, Annotations: withoutOrigin(t.Annotations)})
@@ -122,12 +123,12 @@ func withoutOrigin(annotations map[string]string) map[string]string {
 	return out
 }
 
-// Relabelled reports whether Pass has anything to bring on.
+// Relabelled reports whether Pass has anything to change.
 func Relabelled(from, to *clusterv1.Machine) bool {
 	return !maps.Equal(from.Labels, to.Labels) || !maps.Equal(from.Annotations, to.Annotations)
 }
 
-// annotations are those of the Machines.
+// annotations are the annotations of the Machines.
 func (t Template) annotations() map[string]string {
 	out := maps.Clone(t.Annotations)
 	if out == nil && len(t.Own) > 0 {
@@ -137,7 +138,7 @@ func (t Template) annotations() map[string]string {
 	return out
 }
 
-// annotated reports whether a Machine has the annotations, and no others.
+// annotated reports whether a Machine has exactly these annotations.
 func (t Template) annotated(have map[string]string) bool {
 	if len(t.Own) > 0 {
 		return maps.Equal(have, t.annotations())
@@ -145,7 +146,7 @@ func (t Template) annotated(have map[string]string) bool {
 	return maps.Equal(have, t.Annotations)
 }
 
-// deletion is a copy of the timeouts, complete.
+// deletion returns a copy of the timeouts, with defaults.
 func (t Template) deletion() clusterv1.MachineDeletionSpec {
 	d := *t.Spec.Deletion.DeepCopy()
 	if d.NodeDeletionTimeoutSeconds == nil {
@@ -154,8 +155,9 @@ func (t Template) deletion() clusterv1.MachineDeletionSpec {
 	return d
 }
 
-// sameSeconds compares as v1beta1 does, which cannot tell none from zero: what was
-// stored at it, or written by a client of it, is not written because of that.
+// sameSeconds compares as v1beta1 does, which cannot distinguish unset from zero: an
+// object that was stored at v1beta1, or written by a client of it, is not rewritten for
+// that.
 func (t Template) sameSeconds(m *clusterv1.Machine) bool {
 	return ptr.Deref(m.Spec.MinReadySeconds, 0) == ptr.Deref(t.Spec.MinReadySeconds, 0)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
-// Naming is what the names of the Machines of one maker are made from.
+// Naming is the input for the names of the Machines of one owner.
 type Naming struct {
 	Template string // spec.machineNaming.template; empty for <maker>-<random>
-	As       string // what the template calls the maker, such as machineSet
+	As       string // the template's name for the owner, such as machineSet
 	Maker    string
 	Cluster  string
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodesync decides which labels, annotations and taints of a Machine
-// its Node has.
+// Package nodesync decides which labels, annotations and taints of a Machine are set on
+// its Node.
 //
-// Labels and annotations of certain domains, and taints, go from Machine to
-// Node. What was put there is noted in annotations of the Node, so that what the
-// Machine drops is dropped from the Node too, and what others put there stays.
+// Labels and annotations of certain domains, and taints, are copied from Machine to
+// Node. The copied keys are recorded in annotations of the Node, so that a key that is
+// removed from the Machine is removed from the Node too, and those of other clients
+// stay.
 package nodesync
 
 import (
@@ -19,19 +20,19 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Taints that are ours alone.
+// Taints that only Cluster API sets and removes.
 var (
-	// Uninitialized keeps Pods off a Node that has not got its labels yet.
+	// Uninitialized keeps Pods off a Node that does not have its labels yet.
 	Uninitialized = corev1.Taint{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}
 	// OutdatedRevision steers Pods away from Nodes that a rollout will remove.
 	OutdatedRevision = corev1.Taint{Key: "node.cluster.x-k8s.io/outdated-revision", Effect: corev1.TaintEffectPreferNoSchedule}
 )
 
-// Want is what a Machine wants of its Node.
+// Want is the desired state of a Node from its Machine.
 type Want struct {
-	// Machine has no name if it stands for what a MachinePool wants of its Nodes.
+	// Machine has no name if it represents the template of a MachinePool for its Nodes.
 	Machine *clusterv1.Machine
-	// Interruptible says that the infrastructure may take the host away.
+	// Interruptible says that the infrastructure may terminate the machine.
 	Interruptible bool
 	// Outdated says whether a rollout will replace the Machine; nil when it is
 	// not part of one.
@@ -40,7 +41,7 @@ type Want struct {
 	Additional Additional
 }
 
-// Apply brings node to what is wanted and reports whether it changed anything.
+// Apply sets the desired state on node and reports whether it changed anything.
 func Apply(node *corev1.Node, w Want) bool {
 	initialized := has(node.Annotations, clusterv1.LabelsFromMachineAnnotation)
 	labels, annotations := wantedLabels(w), managed(w.Machine.Annotations, managedAnnotation, w.Additional.Annotations)
@@ -74,7 +75,7 @@ func wantedLabels(w Want) map[string]string {
 	return labels
 }
 
-// identity are the annotations that lead from a Node back to its Machine.
+// identity are the annotations that identify the Machine of a Node.
 func identity(m *clusterv1.Machine) map[string]string {
 	id := map[string]string{
 		clusterv1.ClusterNameAnnotation:      m.Spec.ClusterName,
@@ -89,7 +90,7 @@ func identity(m *clusterv1.Machine) map[string]string {
 	return id
 }
 
-// ManagedLabel reports whether a label goes from Machine to Node.
+// ManagedLabel reports whether a label is copied from Machine to Node.
 func ManagedLabel(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return domain == clusterv1.NodeRoleLabelPrefix ||
@@ -101,7 +102,7 @@ func managedAnnotation(key string) bool {
 	return within(domain, clusterv1.ManagedNodeAnnotationDomain)
 }
 
-// within reports whether a domain is parent or lies below it.
+// within reports whether a domain is parent or a subdomain of it.
 func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
@@ -116,7 +117,7 @@ func managed(all map[string]string, is func(string) bool, more Patterns) map[str
 	return out
 }
 
-// tracked lists what an annotation of the Node notes.
+// tracked lists the keys that an annotation of the Node records.
 func tracked(node *corev1.Node, annotation string) []string {
 	return strings.FieldsFunc(node.Annotations[annotation], func(r rune) bool { return r == ',' })
 }
@@ -138,10 +139,9 @@ func joined(m map[string]string) string { return strings.Join(slices.Sorted(maps
 
 func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
 
-// taints returns the taints of the Node, and the note of those that follow the
-// Machine for good. There is no note while there has never been such a taint.
-// One that becomes a taint for the start stays: what is set at the start is from
-// then on the Node's own.
+// taints returns the taints of the Node, and the record of those that follow the Machine
+// permanently. There is no record until there is such a taint. A taint whose propagation
+// changes to OnInitialization stays: after initialization it belongs to the Node.
 func taints(node *corev1.Node, w Want, initialized bool) (out []corev1.Taint, note string, noted bool) {
 	out = slices.Clone(node.Spec.Taints)
 	var keys, all []string
@@ -172,7 +172,7 @@ func taints(node *corev1.Node, w Want, initialized bool) (out []corev1.Taint, no
 	return out, strings.Join(keys, ","), len(keys) > 0 || has(node.Annotations, clusterv1.TaintsFromMachineAnnotation)
 }
 
-// id tells taints apart as Kubernetes does.
+// id identifies taints as Kubernetes does.
 func id(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
 func set(all []corev1.Taint, t corev1.Taint) []corev1.Taint {

@@ -49,7 +49,7 @@ func (p *Patterns) String() string {
 	}
 	var out strings.Builder
 	w := csv.NewWriter(&out)
-	_ = w.Write(all) // a Builder takes all
+	_ = w.Write(all) // a Builder never fails
 	w.Flush()
 	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Command is what a container runs: its own command, or else its image's, with
-// its own arguments, or else the image's where the command is that too.
+// Command is the command line of a container: its own command, else its image's, with
+// its own arguments, or with the image's if the command is the image's too.
 func Command(c *corev1.Container, image Image, env []string) ([]string, error) {
 	lookup := In(env)
 	var args []string

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Objects are the Secrets and ConfigMaps of a Pod's namespace that it names, by
-// name. What is not there is not in it.
+// Objects are the Secrets and ConfigMaps in a Pod's namespace that it refers to, by
+// name. Objects that do not exist are not included.
 type Objects struct {
 	Secrets    map[string]*corev1.Secret
 	ConfigMaps map[string]*corev1.ConfigMap
 }
 
-// data is what an object holds, and false if it is not there.
+// data returns the data of an object, and false if it does not exist.
 func (o Objects) data(kind, name string) (map[string][]byte, bool) {
 	if kind == "Secret" {
 		s, ok := o.Secrets[name]
@@ -43,7 +43,7 @@ func (o Objects) data(kind, name string) (map[string][]byte, bool) {
 	return all, true
 }
 
-// Facts are what environments and volumes are made from.
+// Facts are the input for environments and volumes.
 type Facts struct {
 	Host     Host
 	PodIP    string
@@ -51,8 +51,8 @@ type Facts struct {
 	Services []corev1.Service // of the Pod's namespace, and default's kubernetes
 }
 
-// Env is the environment of a container: that of its image, of the Services that
-// there are, and its own, each of which wins over those before it.
+// Env is the environment of a container: that of its image, of the existing Services,
+// and its own; each overrides those before it.
 func Env(pod *corev1.Pod, c Container, image Image, f Facts) ([]string, error) {
 	e := &environment{values: map[string]string{}}
 	e.set("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -86,8 +86,8 @@ func Env(pod *corev1.Pod, c Container, image Image, f Facts) ([]string, error) {
 	return e.list(), nil
 }
 
-// environment keeps the order in which names came, so that the same facts give the
-// same list.
+// environment preserves the order in which names were set, so that the same facts yield
+// the same list.
 type environment struct {
 	names  []string
 	values map[string]string
@@ -113,7 +113,7 @@ func (e *environment) list() []string {
 	return all
 }
 
-// from takes all keys of an object that may be names.
+// from sets all keys of an object that are valid names.
 func (e *environment) from(field string, from corev1.EnvFromSource, objects Objects) error {
 	var kind, name string
 	var optional *bool
@@ -123,7 +123,7 @@ func (e *environment) from(field string, from corev1.EnvFromSource, objects Obje
 	case from.ConfigMapRef != nil:
 		kind, name, optional, field = "ConfigMap", from.ConfigMapRef.Name, from.ConfigMapRef.Optional, field+".configMapRef"
 	default:
-		return nil // the API server lets none be
+		return nil // the API server requires one of them
 	}
 	data, ok := objects.data(kind, name)
 	if !ok {
@@ -179,7 +179,7 @@ func keyOf(objects Objects, of MissingError, optional *bool) (string, bool, erro
 	return "", false, &of
 }
 
-// Field is the value of a field of a Pod that it may ask for.
+// Field is the value of a field of a Pod that an environment or volume can refer to.
 func Field(pod *corev1.Pod, path string, f Facts) (string, error) {
 	switch path {
 	case "metadata.name":
@@ -217,8 +217,8 @@ func pairs(of map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// resource is the request or limit of a container in the unit that is asked for. A
-// limit that it has not is what the Node can give.
+// resource is the request or limit of a container in the requested unit. A limit that is
+// not set is what the Node can allocate.
 func resource(pod *corev1.Pod, own string, r *corev1.ResourceFieldSelector, node *corev1.Node) (string, error) {
 	name := r.ContainerName
 	if name == "" {
@@ -263,8 +263,8 @@ func ceil(n, by int64) int64 {
 	return (n + by - 1) / by
 }
 
-// serviceEnv is what containers have always been told of the Services that were
-// there before them.
+// serviceEnv is the classic set of variables for the Services that existed before the
+// container.
 func serviceEnv(pod *corev1.Pod, services []corev1.Service) (env []string) {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	sorted := slices.Clone(services)

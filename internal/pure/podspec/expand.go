@@ -4,8 +4,8 @@ package podspec
 
 import "strings"
 
-// Expand replaces $(NAME) in a text by what is said of NAME. $$ is a dollar sign
-// that begins nothing, and a name of which nothing is said stays as it is.
+// Expand replaces $(NAME) in a text by the value of NAME. $$ is an escaped dollar sign,
+// and a name without a value is unchanged.
 func Expand(text string, lookup func(string) (string, bool)) string {
 	var b strings.Builder
 	for {

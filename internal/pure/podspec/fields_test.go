@@ -12,18 +12,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
-// fates says of each type that a Pod is made of what becomes of its fields:
-// honoured ones are done as they say, harmless ones change nothing that a Pod of a
-// plane could see, and of others there is a Pod that is refused for them.
+// fates classifies the fields of each type in a Pod: honoured fields take effect,
+// harmless ones change nothing that a Pod of a plane could observe, and for each of the
+// others there is a Pod that is refused because of it.
 var fates = map[reflect.Type]struct {
 	honoured, harmless string
 	refused            map[string]string
 }{
 	reflect.TypeFor[corev1.PodSpec](): {
 		"volumes initContainers containers restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName nodeName securityContext imagePullSecrets hostname subdomain schedulerName tolerations hostAliases dnsConfig readinessGates enableServiceLinks schedulingGates affinity",
-		// The API server fills in the first two; there is one Node, whose room is
+		// The API server fills in the first two; there is one Node, whose capacity is
 		// that of the host, so nothing is spread, grouped, preempted or weighed; and
-		// each Pod has users of its own wherever that can be had.
+		// each Pod has its own user namespace wherever that is possible.
 		"serviceAccount automountServiceAccountToken priorityClassName priority preemptionPolicy overhead topologySpreadConstraints schedulingGroup hostUsers",
 		map[string]string{
 			"ephemeralContainers":   "ephemeralContainers: [{name: e}]",
@@ -61,7 +61,7 @@ var fates = map[reflect.Type]struct {
 	},
 	reflect.TypeFor[corev1.SecurityContext](): {
 		"runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem",
-		"allowPrivilegeEscalation", // no container may gain rights, whatever it says
+		"allowPrivilegeEscalation", // no container can gain privileges, regardless of this field
 		map[string]string{
 			"capabilities":    "containers: [{name: a, securityContext: {capabilities: {add: [SYS_ADMIN]}}}]",
 			"privileged":      "containers: [{name: a, securityContext: {privileged: true}}]",
@@ -108,7 +108,7 @@ var fates = map[reflect.Type]struct {
 	},
 }
 
-// fieldsOf are the names of a type's fields, and of those that it takes in.
+// fieldsOf are the names of a type's fields, including embedded ones.
 func fieldsOf(of reflect.Type) (names []string) {
 	for i := range of.NumField() {
 		f := of.Field(i)

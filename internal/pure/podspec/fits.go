@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Fits lists why a Node is none for a Pod that nobody has bound: it is the only
-// one there is, so the Pod waits until either changes.
+// Fits lists why a Node is not suitable for an unbound Pod: it is the only Node, so the
+// Pod waits until either changes.
 func Fits(pod *corev1.Pod, node *corev1.Node) []Problem {
 	var found []Problem
 	no := func(field, detail string, args ...any) {
@@ -68,8 +68,7 @@ func matches(term corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	return true
 }
 
-// holds says whether a requirement holds; one of an operator that is not known
-// does not.
+// holds reports whether a requirement matches; one with an unknown operator does not.
 func holds(e corev1.NodeSelectorRequirement, of map[string]string) bool {
 	value, there := of[e.Key]
 	among := false
@@ -116,8 +115,8 @@ func tolerated(by []corev1.Toleration, taint corev1.Taint) bool {
 	return false
 }
 
-// NodeLabels are those that each Node of a plane has. Providers may ask for a Node of
-// the control plane, as that of a management cluster of one Node is.
+// NodeLabels are the labels of each Node of a plane. Providers may require a Node of the
+// control plane, which the Node of a single-node management cluster is.
 func NodeLabels(name, os, arch string) labels.Set {
 	return labels.Set{
 		corev1.LabelHostname: name, corev1.LabelOSStable: os, corev1.LabelArchStable: arch,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podspec decides what a Pod asks of the sandbox that runs it: whether it
-// can be had at all, in which order its containers start, and with which
-// command, environment, user and volumes. What a Pod asks that no sandbox of a
-// plane has is refused with the path of the field and a remedy.
+// Package podspec decides what a Pod requires of its sandbox: whether the plane supports
+// it, in which order its containers start, and with which command, environment, user and
+// volumes. A field that no sandbox of a plane supports is refused with its path and a
+// remedy.
 package podspec
 
 import (
@@ -13,20 +13,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Host is what Pods may know of where they run.
+// Host is what Pods can read about the host that they run on.
 type Host struct {
 	// Node is its Node as it is stored; only name, labels, spec and allocatable
 	// resources are read.
 	Node *corev1.Node
-	// Address is what status.hostIP shows.
+	// Address is the value of status.hostIP.
 	Address string
 }
 
-// Problem is one thing that a Pod asks and cannot have.
+// Problem is one field of a Pod that is not supported.
 type Problem struct {
 	// Field is the path of the field, as in spec.containers[0].image.
 	Field string
-	// Detail says what is wrong, and what to do instead.
+	// Detail is what is wrong, and the remedy.
 	Detail string
 }
 
@@ -42,17 +42,17 @@ func Describe(all []Problem) string {
 	return strings.Join(texts, "; ")
 }
 
-// Container is one of a Pod's, of whichever list.
+// Container is one of a Pod's containers, of any list.
 type Container struct {
 	*corev1.Container
-	// Field is where it stands: spec.initContainers[0].
+	// Field is its path: spec.initContainers[0].
 	Field string
-	// Init says that it is of the first list, and Sidecar that it is one of those
-	// and goes on beside the containers.
+	// Init says that it is in the first list, and Sidecar that it is an init container
+	// that continues to run next to the containers.
 	Init, Sidecar bool
 }
 
-// Containers lists those of a Pod in the order in which they start.
+// Containers lists the containers of a Pod in the order in which they start.
 func Containers(pod *corev1.Pod) []Container {
 	var all []Container
 	for i := range pod.Spec.InitContainers {
@@ -66,17 +66,17 @@ func Containers(pod *corev1.Pod) []Container {
 	return all
 }
 
-// Image is what the configuration of a container's image says.
+// Image is the configuration of a container's image.
 type Image struct {
 	Entrypoint, Cmd, Env []string
-	// User is a name or number, and after a colon those of a group; "" is 0.
+	// User is a name or number, and after a colon the same for a group; "" is 0.
 	User, Dir string
-	// StopSignal is a name as SIGTERM or a number; "" is SIGTERM.
+	// StopSignal is a name such as SIGTERM or a number; "" is SIGTERM.
 	StopSignal string
 }
 
-// MissingError tells that a container needs an object that is not there, or lacks
-// a key: that waits until somebody makes it.
+// MissingError reports that an object that a container needs does not exist, or lacks a
+// key: the container waits until it is created.
 type MissingError struct{ Field, Kind, Name, Key string }
 
 // Error implements error.

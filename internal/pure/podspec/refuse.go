@@ -14,8 +14,8 @@ import (
 // maxID is the first user ID that a sandbox does not have.
 const maxID = 1 << 16
 
-// Check lists what a Pod asks that a sandbox cannot give it. A Pod of which it
-// lists nothing can be run.
+// Check lists the fields of a Pod that a sandbox does not support. A Pod without any can
+// be run.
 func Check(pod *corev1.Pod) []Problem {
 	c := &checker{}
 	c.pod(pod)

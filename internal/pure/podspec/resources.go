@@ -4,10 +4,10 @@ package podspec
 
 import corev1 "k8s.io/api/core/v1"
 
-// Limits are what a sandbox or a container gets at most: 0 is no limit.
+// Limits are the maximum resources of a sandbox or a container: 0 is no limit.
 type Limits struct{ Memory, MilliCPU int64 }
 
-// LimitsOf are those of a container.
+// LimitsOf are the limits of a container.
 func LimitsOf(c *corev1.Container) Limits {
 	var l Limits
 	if q, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
@@ -19,15 +19,15 @@ func LimitsOf(c *corev1.Container) Limits {
 	return l
 }
 
-// Scratch is how many bytes a container may write to its root; 0 is what others may.
+// Scratch is how many bytes a container can write to its root; 0 is the default limit.
 func Scratch(c *corev1.Container) int64 {
 	q := c.Resources.Limits[corev1.ResourceEphemeralStorage]
 	return q.Value()
 }
 
-// PodLimits are those of all of a Pod: the sum of those that run beside each
-// other, or of what starts before them where that is more. It has none of what
-// one of its containers has no limit of.
+// PodLimits are the limits of a whole Pod: the sum of the containers that run
+// concurrently, or of those that start before them if that is more. If one of its
+// containers has no limit for a resource, neither has the Pod.
 func PodLimits(pod *corev1.Pod) Limits {
 	var sum, beside, most Limits
 	unlimited := map[bool]bool{}
@@ -54,7 +54,7 @@ func PodLimits(pod *corev1.Pod) Limits {
 	return all
 }
 
-// QOS is the class of a Pod, as its resources say.
+// QOS is the class of a Pod, according to its resources.
 func QOS(pod *corev1.Pod) corev1.PodQOSClass {
 	any, all := false, true
 	for _, c := range Containers(pod) {

@@ -13,13 +13,13 @@ import (
 // terminate is SIGTERM.
 const terminate = 15
 
-// The first and the last of the signals in real time, by which others are counted.
+// The first and the last real-time signal, from which the others are counted.
 const (
 	firstRealTime = 34
 	lastRealTime  = 64
 )
 
-// signals are those of Linux, where Pods run, whatever this program is built for.
+// signals are those of Linux, on which Pods run, on every platform of this program.
 var signals = map[string]int{
 	"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9, "USR1": 10, "SEGV": 11,
 	"USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": terminate, "STKFLT": 16, "CHLD": 17, "CONT": 18, "STOP": 19, "TSTP": 20,
@@ -27,8 +27,8 @@ var signals = map[string]int{
 	"PWR": 30, "SYS": 31, "RTMIN": firstRealTime, "RTMAX": lastRealTime,
 }
 
-// StopSignal is the number of the signal that asks a container to end: its own, or
-// that of its image. An image that names none, or none that there is, gets SIGTERM.
+// StopSignal is the number of the signal that asks a container to exit: its own, or that
+// of its image. Without a valid one, it is SIGTERM.
 func StopSignal(c *corev1.Container, image Image) int {
 	name := image.StopSignal
 	if l := c.Lifecycle; l != nil && l.StopSignal != nil {
@@ -37,8 +37,8 @@ func StopSignal(c *corev1.Container, image Image) int {
 	return cmp.Or(signal(name), terminate)
 }
 
-// signal is the number of a name such as SIGUSR1, USR1, 10 or SIGRTMIN+3; 0 if there
-// is none.
+// signal is the number of a name such as SIGUSR1, USR1, 10 or SIGRTMIN+3; 0 if it is
+// invalid.
 func signal(name string) int {
 	name = strings.TrimPrefix(strings.ToUpper(name), "SIG")
 	if n, err := strconv.Atoi(name); err == nil {

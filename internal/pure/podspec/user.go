@@ -14,13 +14,14 @@ import (
 // Accounts are the users and groups of an image: its /etc/passwd and /etc/group.
 type Accounts struct{ Passwd, Group []byte }
 
-// User is whom a container runs as.
+// User is the user that a container runs as.
 type User struct {
 	UID, GID int64
 	Groups   []int64
 }
 
-// UserOf decides whom a container runs as: whom it says, or its Pod, or its image.
+// UserOf returns the user that a container runs as: from the container, its Pod, or its
+// image.
 func UserOf(pod *corev1.Pod, c Container, image Image, accounts Accounts) (User, error) {
 	p, s := pod.Spec.SecurityContext, c.SecurityContext
 	if p == nil {
@@ -69,8 +70,8 @@ func first[T any](all ...*T) *T {
 	return nil
 }
 
-// imageUser reads the user of an image: a name or number, and after a colon that
-// of a group.
+// imageUser parses the user of an image: a name or number, and after a colon the same
+// for a group.
 func imageUser(text string, a Accounts) (User, error) {
 	name, group, _ := strings.Cut(text, ":")
 	if name == "" {
@@ -101,7 +102,7 @@ func imageUser(text string, a Accounts) (User, error) {
 	return u, nil
 }
 
-// groupOf is the group of a user, 0 if the image does not know him.
+// groupOf is the group of a user, 0 if the image does not have the user.
 func groupOf(uid int64, a Accounts) int64 {
 	if fields := line(a.Passwd, 2, strconv.FormatInt(uid, 10)); fields != nil {
 		return number(fields, 3)
@@ -109,7 +110,7 @@ func groupOf(uid int64, a Accounts) int64 {
 	return 0
 }
 
-// memberships are the groups that name a user as their member.
+// memberships are the groups that have a user as their member.
 func memberships(uid int64, a Accounts) (groups []int64) {
 	user := line(a.Passwd, 2, strconv.FormatInt(uid, 10))
 	if user == nil {
@@ -126,7 +127,7 @@ func memberships(uid int64, a Accounts) (groups []int64) {
 	return groups
 }
 
-// line is the first line of a file of accounts with this text in a column.
+// line is the first line of an account file with this text in a column.
 func line(file []byte, column int, text string) []string {
 	for l := range strings.Lines(string(file)) {
 		if fields := strings.Split(strings.TrimSpace(l), ":"); len(fields) > column && fields[column] == text {
@@ -136,7 +137,7 @@ func line(file []byte, column int, text string) []string {
 	return nil
 }
 
-// number is a column as a number, -1 if it is none.
+// number is a column as a number, -1 if it is not a number.
 func number(fields []string, column int) int64 {
 	if column >= len(fields) {
 		return -1

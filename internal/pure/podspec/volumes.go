@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Names are the objects that a Pod's environments and volumes are made from.
+// Names are the names of the objects that a Pod's environments and volumes refer to.
 type Names struct{ Secrets, ConfigMaps []string }
 
-// NamesOf lists what a Pod names, each once, optional or not.
+// NamesOf lists the names that a Pod refers to, each once, optional or not.
 func NamesOf(pod *corev1.Pod) Names {
 	var n Names
 	for _, v := range pod.Spec.Volumes {
@@ -61,17 +61,17 @@ func NamesOf(pod *corev1.Pod) Names {
 	return n
 }
 
-// Volume is one that a Pod has a folder of.
+// Volume is a volume for which a Pod has a directory.
 type Volume struct {
 	Name string
-	// Empty is one that containers write to; others hold files that follow
-	// objects. Memory says that it is kept in memory, and Limit how many bytes it
-	// holds at most: 0 is no limit.
+	// Empty is a volume that containers write to; others hold files that follow objects.
+	// Memory says that it is stored in memory, and Limit how many bytes it holds at
+	// most: 0 is no limit.
 	Empty, Memory bool
 	Limit         int64
 }
 
-// VolumesOf lists a Pod's.
+// VolumesOf lists the volumes of a Pod.
 func VolumesOf(pod *corev1.Pod) []Volume {
 	var all []Volume
 	for _, v := range pod.Spec.Volumes {
@@ -87,15 +87,15 @@ func VolumesOf(pod *corev1.Pod) []Volume {
 	return all
 }
 
-// Token is one of a ServiceAccount that a volume holds.
+// Token is a token of a ServiceAccount in a volume.
 type Token struct {
 	Volume, Path, Audience string
-	// Seconds is how long it is asked to be good for.
+	// Seconds is the requested lifetime.
 	Seconds int64
 	Mode    int32
 }
 
-// TokensOf lists those of a Pod's volumes.
+// TokensOf lists the tokens in a Pod's volumes.
 func TokensOf(pod *corev1.Pod) []Token {
 	var all []Token
 	for _, v := range pod.Spec.Volumes {
@@ -115,15 +115,15 @@ func TokensOf(pod *corev1.Pod) []Token {
 	return all
 }
 
-// File is one in a volume.
+// File is a file in a volume.
 type File struct {
 	Path string
 	Data []byte
 	Mode int32
 }
 
-// Files are those of a volume that follows objects, sorted by path, but for tokens
-// of ServiceAccounts; of an empty one there are none.
+// Files are the files of a volume that follows objects, sorted by path, except for
+// tokens of ServiceAccounts; an empty volume has none.
 func Files(pod *corev1.Pod, volume string, f Facts) ([]File, error) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume })
 	if i < 0 {
@@ -152,7 +152,7 @@ func Files(pod *corev1.Pod, volume string, f Facts) ([]File, error) {
 	return files, nil
 }
 
-// source is where files of a volume come from.
+// source is the source of files in a volume.
 type source struct {
 	field, kind, name string
 	items             []corev1.KeyToPath
@@ -233,7 +233,7 @@ func (p *projection) downward(field string, items []corev1.DownwardAPIVolumeFile
 	return nil
 }
 
-// add refuses what the API server should have: a path that leaves the volume.
+// add refuses what the API server should have refused: a path that leaves the volume.
 func (p *projection) add(field string, f File) error {
 	if !local(f.Path) {
 		return fmt.Errorf("%s: %q leaves the volume: use a path inside of it", field, f.Path)
@@ -243,7 +243,7 @@ func (p *projection) add(field string, f File) error {
 	return nil
 }
 
-// local says that a path stays below where it begins.
+// local reports whether a path stays below its start.
 func local(p string) bool {
 	clean := path.Clean(p)
 	return p != "" && clean != "." && clean != ".." && !path.IsAbs(clean) && !strings.HasPrefix(clean, "../")
@@ -262,8 +262,8 @@ type Mount struct {
 	ReadOnly                bool
 }
 
-// MountsOf lists those of a container, the outer ones first: a volume that is
-// mounted after another one below its place would hide that.
+// MountsOf lists the mounts of a container, the outer ones first: a volume that is
+// mounted after another one below its mount point would hide that.
 func MountsOf(c Container, env []string) ([]Mount, error) {
 	var all []Mount
 	for i, m := range c.VolumeMounts {

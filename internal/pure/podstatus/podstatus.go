@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podstatus decides what is said of a Pod that a plane runs: its phase,
-// conditions and the states of its containers, as a kubelet says it; and when a
-// container that has ended is started again, and what a probe's answers mean.
+// Package podstatus decides the status of a Pod that a plane runs: its phase, conditions
+// and the states of its containers, as a kubelet reports them; and when a container that
+// has exited is started again, and the result of probes.
 package podstatus
 
 import (
@@ -31,51 +31,51 @@ const (
 	Run              = "RunContainerError"
 )
 
-// Exit is the end of a run of a container.
+// Exit is the end of one run of a container.
 type Exit struct {
 	Code, Signal      int
 	OOMKilled         bool
-	Message           string // that it left, or its last lines
+	Message           string // its termination message, or its last lines
 	Started, Finished time.Time
 	ID                string
 }
 
-// Container is what is known of one.
+// Container is the observed state of one container.
 type Container struct {
 	Name string
-	// ImageID is the image by its digest, ID this run; "" before there is one.
+	// ImageID is the image by its digest, ID the current run; "" before there is one.
 	ImageID, ID string
 	Restarts    int32
-	// Started is when this run began, zero while there is none. Ended is the end of
-	// the latest run that has ended, Before that of the one before.
+	// Started is when the current run started, zero while there is none. Ended is the
+	// exit of the latest run that has exited, Before that of the one before.
 	Started       time.Time
 	Ended, Before *Exit
-	// Waiting and Message say why it does not run, if it is to.
+	// Waiting and Message are why it does not run, if it should.
 	Waiting, Message string
 	// Over says that it is not started again.
 	Over bool
-	// Up and Ready are the verdicts of the startup probe and the readiness probe.
+	// Up and Ready are the results of the startup probe and the readiness probe.
 	Up, Ready bool
 }
 
 func (c Container) running() bool   { return !c.Started.IsZero() }
 func (c Container) succeeded() bool { return c.Over && c.Ended != nil && c.Ended.Code == 0 }
 
-// Facts are what a status is made from.
+// Facts are the input of a status.
 type Facts struct {
 	Pod *corev1.Pod
 	Now time.Time
 	// HostIP and PodIP are addresses; PodIP is "" before there is one.
 	HostIP, PodIP string
-	// Accepted is when the node took the Pod, zero before.
+	// Accepted is when the node accepted the Pod, zero before.
 	Accepted time.Time
-	// Sandbox says that there is one, with its network.
+	// Sandbox says that the sandbox exists, with its network.
 	Sandbox bool
-	// Unscheduled says why the Pod is not run here; "" if it is.
+	// Unscheduled is why the Pod is not run here; "" if it is.
 	Unscheduled string
-	// Failed and FailedMessage say why it never will be again; "" if it may be.
+	// Failed and FailedMessage are why it will never run again; "" if it may.
 	Failed, FailedMessage string
-	Containers            []Container // by name; those that are not there have not begun
+	Containers            []Container // by name; missing ones have not started
 }
 
 func (f Facts) of(name string) Container {
@@ -86,7 +86,7 @@ func (f Facts) of(name string) Container {
 	return f.Containers[i]
 }
 
-// Compute makes the status of a Pod. What others have said of it stays.
+// Compute returns the status of a Pod. Fields of other writers stay.
 func Compute(f Facts) corev1.PodStatus {
 	old := &f.Pod.Status
 	s := *old.DeepCopy()
@@ -117,7 +117,7 @@ func Compute(f Facts) corev1.PodStatus {
 	return s
 }
 
-// phase sums a Pod up.
+// phase summarizes a Pod.
 func phase(f Facts) corev1.PodPhase {
 	if f.Failed != "" {
 		return corev1.PodFailed
@@ -127,7 +127,7 @@ func phase(f Facts) corev1.PodPhase {
 	for _, c := range podspec.Containers(f.Pod) {
 		known := f.of(c.Name)
 		switch {
-		case c.Sidecar: // it does not keep a Pod alive, and only holds up its start
+		case c.Sidecar: // it does not keep a Pod running, and only delays its start
 			if !known.running() && known.Ended == nil {
 				pending++
 			}
@@ -223,7 +223,7 @@ func terminated(e *Exit) *corev1.ContainerStateTerminated {
 	return t
 }
 
-// conditions are those that a node says of a Pod.
+// conditions are those that a node reports for a Pod.
 func conditions(f Facts, s corev1.PodStatus) []corev1.PodCondition {
 	if f.Unscheduled != "" {
 		return []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: f.Unscheduled}}
@@ -275,7 +275,7 @@ func condition(kind corev1.PodConditionType, holds bool, reason, message string)
 	return corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// closedGates says which of a Pod's readiness gates holds it up; "" if none does.
+// closedGates returns which of a Pod's readiness gates is not met; "" if all are.
 func closedGates(pod *corev1.Pod) string {
 	for _, gate := range pod.Spec.ReadinessGates {
 		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == gate.ConditionType })

@@ -239,7 +239,7 @@ func TestAProbeDecidesAtItsThreshold(t *testing.T) {
 	tests := map[string]struct {
 		probe   corev1.Probe
 		answers string // + and -
-		want    string // the verdict after each: ? + -
+		want    string // the result after each: ? + -
 	}{
 		"as it is by default": {corev1.Probe{}, "+---+", "+++-+"},
 		"thresholds":          {corev1.Probe{SuccessThreshold: 2, FailureThreshold: 1}, "++-+-++", "?+----+"},

@@ -8,29 +8,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Verdict is what a probe's answers mean.
+// Verdict is the result of a probe.
 type Verdict int
 
-// A probe says nothing until its threshold is reached, the one way or the other.
+// A probe is undecided until one of its thresholds is reached.
 const (
 	Undecided Verdict = iota
 	Passed
 	Failed
 )
 
-// Probe counts the answers of a probe. Make it with NewProbe.
+// Probe counts the answers of a probe. Create it with NewProbe.
 type Probe struct {
 	success, failure int // thresholds
 	passed, failed   int // in a row
 	verdict          Verdict
 }
 
-// NewProbe begins to count for a probe of a container.
+// NewProbe creates the counters for a probe of a container.
 func NewProbe(p *corev1.Probe) Probe {
 	return Probe{success: max(1, int(p.SuccessThreshold)), failure: or(p.FailureThreshold, 3)}
 }
 
-// Answer adds an answer, and returns what they mean now.
+// Answer adds an answer, and returns the current result.
 func (p *Probe) Answer(ok bool) Verdict {
 	if ok {
 		p.passed, p.failed = p.passed+1, 0
@@ -46,10 +46,10 @@ func (p *Probe) Answer(ok bool) Verdict {
 	return p.verdict
 }
 
-// Timing is when a probe asks.
+// Timing is when a probe runs.
 type Timing struct{ Delay, Period, Timeout time.Duration }
 
-// TimingOf is that of a probe of a container.
+// TimingOf is the timing of a probe of a container.
 func TimingOf(p *corev1.Probe) Timing {
 	return Timing{
 		Delay:   time.Duration(p.InitialDelaySeconds) * time.Second,
@@ -58,16 +58,16 @@ func TimingOf(p *corev1.Probe) Timing {
 	}
 }
 
-// Soon is how long a readiness probe that has never passed waits after so many
-// answers: what is ready shows it within moments then, and not a period later, and
-// until then its failures say nothing.
+// Soon is how long a readiness probe that has never passed waits after that many
+// answers: a container that is ready is reported within moments then, and not a period
+// later, and until then failures have no effect.
 func (t Timing) Soon(answers int) time.Duration {
-	const first, doublings = 100 * time.Millisecond, 12 // past every period that is usual
+	const first, doublings = 100 * time.Millisecond, 12 // longer than every usual period
 	return min(t.Period, first<<min(answers-1, doublings))
 }
 
-// GraceOf is how long a container has to end after a probe has failed: what the
-// probe says, or its Pod. Without a probe it is what the Pod says.
+// GraceOf is how long a container has to exit after a probe has failed: as set in the
+// probe, or in its Pod. Without a probe it is that of the Pod.
 func GraceOf(pod *corev1.Pod, p *corev1.Probe) time.Duration {
 	if p != nil && p.TerminationGracePeriodSeconds != nil {
 		return time.Duration(*p.TerminationGracePeriodSeconds) * time.Second

@@ -12,22 +12,20 @@ import (
 )
 
 const (
-	// firstDelay and lastDelay are those of kubelets, which operators know.
+	// firstDelay and lastDelay are those of the kubelet, which operators expect.
 	firstDelay = 10 * time.Second
 	lastDelay  = 5 * time.Minute
-	// settled is how long a run lasts after which nothing is held against it.
+	// settled is the duration of a run that resets the backoff.
 	settled = 10 * time.Minute
 )
 
-// Backoff is how long what goes wrong again and again is put off: not at all the
-// first time, then ten seconds, doubling to five minutes. The zero value is of
-// what has not gone wrong yet.
+// Backoff is the delay of repeated failures: none after the first, then ten seconds,
+// doubling to five minutes. The zero value is before the first failure.
 type Backoff struct {
 	failures int
 }
 
-// Failed returns the backoff after a run that has lasted so long, and how long to
-// wait now.
+// Failed returns the backoff after a run of that duration, and how long to wait now.
 func (b Backoff) Failed(lasted time.Duration) (Backoff, time.Duration) {
 	if lasted >= settled {
 		b = Backoff{}
@@ -47,7 +45,7 @@ func (b Backoff) delay() time.Duration {
 	return min(d, lastDelay)
 }
 
-// Restarts decides whether a container that has ended is started again.
+// Restarts decides whether a container that has exited is started again.
 func Restarts(pod *corev1.Pod, c podspec.Container, code int) bool {
 	if c.Sidecar {
 		return true
@@ -67,8 +65,8 @@ func Restarts(pod *corev1.Pod, c podspec.Container, code int) bool {
 	return true
 }
 
-// CrashMessage says of a container that waits to be started again how long, and
-// what it wrote last.
+// CrashMessage is the message of a container that waits for its restart: the delay, and
+// its last output.
 func CrashMessage(pod *corev1.Pod, container string, delay time.Duration, last string) string {
 	text := fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", delay, container, pod.Name, pod.Namespace, pod.UID)
 	if last != "" {

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Trouble says why a Pod of any node is not ready, as far as its status tells, with
-// what its containers wrote last if that is there; "" if it is ready, or has done
-// what it was for.
+// Trouble returns why a Pod of any node is not ready, according to its status, with the
+// last output of its containers if it is available; "" if the Pod is ready, or has
+// succeeded.
 func Trouble(pod *corev1.Pod) string {
 	var all []string
 	for _, c := range pod.Status.Conditions {
@@ -44,9 +44,9 @@ func trouble(c corev1.ContainerStatus) string {
 	case waiting != nil && last != nil && waiting.Reason == CrashLoopBackOff && !strings.Contains(waiting.Message, strings.TrimSpace(last.Message)):
 		return join(waiting.Reason, waiting.Message) + "; " + lastRun(last)
 	case waiting != nil && waiting.Reason == Initializing && waiting.Message == "":
-		return "" // another one says more
+		return "" // another container has more detail
 	case waiting != nil && waiting.Reason == Creating && waiting.Message == "" && c.Image != "":
-		return waiting.Reason + ", of image " + c.Image // which a slow registry may be asked for all the while
+		return waiting.Reason + ", of image " + c.Image // its registry may be slow
 	case waiting != nil:
 		return join(waiting.Reason, waiting.Message)
 	case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
@@ -59,7 +59,7 @@ func trouble(c corev1.ContainerStatus) string {
 	return ""
 }
 
-// lastRun is how a run ended.
+// lastRun describes how a run ended.
 func lastRun(t *corev1.ContainerStateTerminated) string {
 	said := fmt.Sprintf("it ended with status %d", t.ExitCode)
 	if t.Reason != "" && t.Reason != "Error" {

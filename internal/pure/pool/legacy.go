@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// TellLegacy fills what a pool tells clients of v1beta1, after Tell. Its counters
-// go by the Nodes alone; while these cannot be seen they stay as they were.
+// TellLegacy fills the v1beta1 status of a pool, after Tell. Its counters depend only on
+// the Nodes; while these cannot be read they stay unchanged.
 func TellLegacy(f Facts) {
 	p := f.Pool
 	st := ptr.Deref(ptr.Deref(p.Status.Deprecated, clusterv1.MachinePoolDeprecatedStatus{}).V1Beta1, clusterv1.MachinePoolV1Beta1DeprecatedStatus{})

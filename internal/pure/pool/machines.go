@@ -16,18 +16,18 @@ import (
 type Host struct {
 	Name   string
 	Going  bool   // it is being deleted
-	Holder string // to whom it, or the name of its Machine, belongs, if not to the pool
+	Holder string // the owner of it, or of the name of its Machine, if that is not the pool
 }
 
-// Actions bring the Machines of a pool in line with its hosts.
+// Actions make the Machines of a pool match its infrastructure machines.
 type Actions struct {
 	Create   []string
-	Delete   []*clusterv1.Machine // their hosts have gone
+	Delete   []*clusterv1.Machine // their infrastructure machines were deleted
 	Problems []string
 }
 
-// Remediation decides about the Machines that a health check wants replaced, but
-// those whose order is held.
+// Remediation decides about the Machines that a health check marked for replacement,
+// except for those whose request is held.
 func Remediation(machines []*clusterv1.Machine, held []string) []scaling.Verdict {
 	all := scaling.Remediation(scaling.Unhealthy{Machines: machines, Held: held, MaxInFlight: -1})
 	for _, v := range all {
@@ -38,9 +38,10 @@ func Remediation(machines []*clusterv1.Machine, held []string) []scaling.Verdict
 	return all
 }
 
-// Machines plans a Machine for each host, and none without: a Machine was made for a
-// host, so one without has lost it, whether or not it was ever provisioned. At most a
-// batch is planned; the next plan has more.
+// Machines plans a Machine for each infrastructure machine, and the deletion of Machines
+// without one: a Machine was created for an infrastructure machine, so one without has
+// lost it, whether or not it was ever provisioned. At most one batch is planned; the
+// next plan continues.
 func Machines(kind string, hosts []Host, machines []*clusterv1.Machine) (a Actions) {
 	there := make(map[string]bool, len(hosts))
 	have := make(map[string]bool, len(machines))

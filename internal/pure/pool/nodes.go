@@ -20,15 +20,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
-// Others know which Nodes of a cluster are not a pool's.
+// Others maps the Nodes of a cluster that do not belong to a pool.
 type Others struct {
 	pool   *clusterv1.MachinePool
 	byID   map[string]string // by provider ID
 	byName map[string]string // by name of the Node
 }
 
-// NewOthers reads from the Machines and pools of a Cluster who has which Node. Of
-// two pools that have noted one Node the older has it.
+// NewOthers builds the map of Nodes and their owners from the Machines and pools of a
+// Cluster. Of two pools that have recorded one Node, the older owns it.
 func NewOthers(p *clusterv1.MachinePool, machines []*clusterv1.Machine, pools []*clusterv1.MachinePool) Others {
 	o := Others{pool: p, byID: map[string]string{}, byName: map[string]string{}}
 	for _, m := range machines {
@@ -60,8 +60,8 @@ func NewOthers(p *clusterv1.MachinePool, machines []*clusterv1.Machine, pools []
 	return o
 }
 
-// holder names who has a Node, if it is not the pool: by what Machines and pools
-// say of it or, failing that, what the Node says of itself.
+// holder returns the owner of a Node, if that is not the pool: from Machines and pools
+// or, without one, from the annotations of the Node.
 func (o Others) holder(node *corev1.Node) string {
 	if by := cmp.Or(o.byID[node.Spec.ProviderID], o.byName[node.Name]); by != "" {
 		return by
@@ -74,18 +74,17 @@ func (o Others) holder(node *corev1.Node) string {
 	return plaintext.Line(kind+" "+name+", by its annotations", 128)
 }
 
-// Nodes are what is done about the Nodes of a pool.
+// Nodes is the plan for the Nodes of a pool.
 type Nodes struct {
 	Mine     []*corev1.Node
-	Retired  []*corev1.Node           // their hosts have gone
-	Refs     []corev1.ObjectReference // to the Nodes that are the pool's afterwards
+	Retired  []*corev1.Node           // their infrastructure machines were deleted
+	Refs     []corev1.ObjectReference // to the Nodes of the pool after this plan
 	Problems []string
 }
 
-// PlanNodes tells which Nodes are the pool's. found are those with a provider ID
-// of the list, noted those of status.nodeRefs that are not among them and that
-// still are there. Only a whole report, that is one with a provider ID for each
-// replica, retires Nodes that are ready.
+// PlanNodes decides which Nodes belong to the pool. found are those with a provider ID
+// of the list, noted those of status.nodeRefs that are not among them and still exist.
+// Only a complete report, which has a provider ID for each replica, retires ready Nodes.
 func PlanNodes(o Others, whole bool, found map[string][]*corev1.Node, noted []*corev1.Node) (n Nodes) {
 	var foreign []string
 	for _, id := range o.pool.Spec.ProviderIDList {
@@ -118,30 +117,30 @@ func PlanNodes(o Others, whole bool, found map[string][]*corev1.Node, noted []*c
 	return n
 }
 
-// Leaving are the Nodes that go with the pool, of those that it has noted.
+// Leaving are the Nodes that are deleted with the pool, of those that it has recorded.
 func Leaving(o Others, noted []*corev1.Node) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(noted), func(node *corev1.Node) bool { return !o.noted(node) || o.holder(node) != "" })
 }
 
-// noted reports whether it was this Node that the pool has noted, and not one
-// that took its name.
+// noted reports whether the pool has recorded this Node, and not another one with the
+// same name.
 func (o Others) noted(node *corev1.Node) bool {
 	return slices.ContainsFunc(o.pool.Status.NodeRefs, func(ref corev1.ObjectReference) bool {
 		return Own(ref) && ref.Name == node.Name && ref.UID == node.UID
 	})
 }
 
-// Own reports whether the pool itself looks after a Node that it has noted. Those
-// of its Machines are noted without their UID.
+// Own reports whether the pool itself manages a Node that it has recorded. Those of its
+// Machines are recorded without their UID.
 func Own(ref corev1.ObjectReference) bool { return ref.UID != "" }
 
-// Reference notes a Node that the pool looks after.
+// Reference records a Node that the pool manages.
 func Reference(node *corev1.Node) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }
 
-// OfMachines are the Nodes that the Machines of a pool have. The Machines look
-// after them, and do not know their UIDs.
+// OfMachines are the Nodes of the Machines of a pool. The Machines manage them, and do
+// not record their UIDs.
 func OfMachines(machines []*clusterv1.Machine) (refs []corev1.ObjectReference) {
 	for _, m := range machines {
 		if m.Status.NodeRef.IsDefined() {
@@ -152,8 +151,8 @@ func OfMachines(machines []*clusterv1.Machine) (refs []corev1.ObjectReference) {
 	return refs
 }
 
-// Sync brings labels, annotations and taints of the pool to one of its Nodes, and
-// reports whether it changed anything.
+// Sync sets labels, annotations and taints of the pool on one of its Nodes, and reports
+// whether it changed anything.
 func Sync(p *clusterv1.MachinePool, node *corev1.Node) bool {
 	by := owner(p)
 	by.Controller = new(true)
@@ -165,8 +164,8 @@ func Sync(p *clusterv1.MachinePool, node *corev1.Node) bool {
 	}})
 }
 
-// StandIns are Machines as the hosts of a pool would have them, for all that
-// tells of Machines. Without a Node they are called by their provider ID.
+// StandIns are placeholder Machines for the infrastructure machines of a pool, for
+// functions that summarize Machines. Without a Node their name is their provider ID.
 func StandIns(p *clusterv1.MachinePool, nodes []*corev1.Node, now metav1.Time) (all []*clusterv1.Machine) {
 	byID := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {
@@ -188,7 +187,7 @@ func StandIns(p *clusterv1.MachinePool, nodes []*corev1.Node, now metav1.Time) (
 	return all
 }
 
-// nodeReady is the condition NodeReady of a stand-in.
+// nodeReady is the condition NodeReady of a placeholder.
 func nodeReady(node *corev1.Node) metav1.Condition {
 	c := conditions.New(clusterv1.MachineNodeReadyCondition, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, "")
 	if node != nil && ready(node) {
@@ -212,8 +211,8 @@ func readySince(node *corev1.Node) (since metav1.Time) {
 	return since
 }
 
-// older reports whether the kubelet of a Node is of an earlier release than the
-// one that is wanted; what a vendor has added to a version says nothing.
+// older reports whether the kubelet of a Node is of an earlier release than the desired
+// one; vendor suffixes of a version do not count.
 func older(have, want string) bool {
 	core := func(v string) (*version.Version, error) {
 		v, _, _ = strings.Cut(v, "+")

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pool decides about the machines of a MachinePool, which its provider
-// makes and takes away.
+// Package pool decides about the machines of a MachinePool, which its provider creates
+// and deletes.
 //
-//   - What a provider reports is believed while it says that the pool is
-//     provisioned. What does not agree with itself is told of, and nothing is
-//     deleted because of it.
-//   - A provider that has an infrastructure machine for each replica gets a
-//     Machine for each of those. Such a Machine looks after its Node, and goes
-//     with its host.
-//   - The Nodes of other pools are known by their provider IDs. One that leaves
-//     the list of a whole report has lost its host, and is deleted.
-//   - A Node that another Machine or pool has is never touched.
+//   - The report of a provider counts while it says that the pool is provisioned. An
+//     inconsistent report is shown in the status, and nothing is deleted because of it.
+//   - For a provider with an infrastructure machine for each replica, each of these gets
+//     a Machine. Such a Machine manages its Node, and is deleted with its infrastructure
+//     machine.
+//   - The Nodes of other pools are identified by their provider IDs. A Node whose ID is
+//     no longer in the list of a complete report has lost its infrastructure, and is
+//     deleted.
+//   - A Node that belongs to another Machine or pool is never changed.
 package pool
 
 import (
@@ -32,22 +32,22 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// Bounds of the list of provider IDs; they are the API's.
+// Limits of the list of provider IDs, from the API.
 const (
 	maxProviderIDs = 10000
 	maxProviderID  = 512
 )
 
-// Report is what the infrastructure of a pool reports of its machines.
+// Report is the infrastructure's report about the machines of a pool.
 type Report struct {
-	Believed    bool     // the infrastructure says that it is provisioned
-	News        bool     // it does so for the first time
+	Believed    bool     // the infrastructure reports that it is provisioned
+	News        bool     // it became provisioned just now
 	Whole       bool     // there is a provider ID for each replica
 	MachineKind string   // of its infrastructure machines; "" if it has none
-	Problems    []string // what does not fit together in it, as sentences
+	Problems    []string // inconsistencies in it, as sentences
 }
 
-// TakeInfrastructure copies what the infrastructure reports to the pool.
+// TakeInfrastructure copies the infrastructure's report to the pool.
 func TakeInfrastructure(p *clusterv1.MachinePool, obj *unstructured.Unstructured, contractVersion string) (r Report, err error) {
 	c, err := contract.InfraMachinePoolFor(contractVersion)
 	if err != nil {
@@ -82,7 +82,7 @@ func TakeInfrastructure(p *clusterv1.MachinePool, obj *unstructured.Unstructured
 	return r, uncounted
 }
 
-// distinct returns each provider ID once, without what can be none.
+// distinct returns each provider ID once, without invalid ones.
 func (r *Report) distinct(reported []string, obj *unstructured.Unstructured) (out []string) {
 	by, times := obj.GetKind()+" "+obj.GetName(), make(map[string]int, len(reported))
 	for _, id := range reported {
@@ -111,10 +111,10 @@ func sameElements(a, b []string) bool {
 	return len(a) == len(b) && slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// TakeData notes the Secret with bootstrap data, when the bootstrap config has
-// made it. A config that takes the place of another is waited for with the data
-// of that one: machines that come meanwhile need some. lacks is the field that
-// the config has not set, though it says that it is done.
+// TakeData records the Secret with bootstrap data, once the bootstrap config has created
+// it. While the successor of a config is not complete, the data of the previous one
+// stays: machines that start meanwhile need it. lacks is the field that the config has
+// not set although it reports completion.
 func TakeData(p *clusterv1.MachinePool, obj *unstructured.Unstructured, contractVersion string) (lacks string, err error) {
 	m := &clusterv1.Machine{}
 	taken, err := machinestatus.TakeData(m, obj, contractVersion)
@@ -125,12 +125,12 @@ func TakeData(p *clusterv1.MachinePool, obj *unstructured.Unstructured, contract
 	return taken.Lacks, err
 }
 
-// NameLabel is the value of the label that names the pool of a Machine, and of
-// what is made for it.
+// NameLabel is the value of the label that names the pool of a Machine, and of the
+// objects created for it.
 func NameLabel(p *clusterv1.MachinePool) string { return fieldrules.AsLabelValue(p.Name) }
 
-// MachineTemplate is what the Machines of a pool have. Their bootstrap data is
-// the affair of the provider.
+// MachineTemplate is the template of a pool's Machines. Their bootstrap data is the
+// responsibility of the provider.
 func MachineTemplate(p *clusterv1.MachinePool) machinetemplate.Template {
 	spec := p.Spec.Template.Spec
 	t := machinetemplate.Template{
@@ -157,8 +157,8 @@ func owner(p *clusterv1.MachinePool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachinePool", Name: p.Name, UID: p.UID}
 }
 
-// FollowKubelet notes on a Machine of a pool which version its provider has given
-// it: that need not be the one that the pool asks for now.
+// FollowKubelet records on a Machine of a pool which version its provider gave it: that
+// can differ from the version in the pool's spec.
 func FollowKubelet(m *clusterv1.Machine) {
 	version := m.Status.NodeInfo.KubeletVersion
 	if len(fieldrules.Version(nil, version)) == 0 && version != "" {
@@ -166,8 +166,8 @@ func FollowKubelet(m *clusterv1.Machine) {
 	}
 }
 
-// UpToDate tells whether a Machine of a pool runs the version that the pool
-// wants. A newer one is the choice of a provider that upgrades by itself.
+// UpToDate reports whether a Machine of a pool runs the version of the pool. A newer one
+// is the choice of a provider that upgrades automatically.
 func UpToDate(p *clusterv1.MachinePool, m *clusterv1.Machine) metav1.Condition {
 	const target = clusterv1.MachineUpToDateCondition
 	want := p.Spec.Template.Spec.Version

@@ -122,8 +122,8 @@ func TestOfTwoPoolsThatNotedANodeTheOlderHasIt(t *testing.T) {
 	}
 }
 
-// TestMachinesAreCountedByTheVersionThatIsWantedNow: what they say of themselves may be of
-// the version before.
+// TestMachinesAreCountedByTheVersionThatIsWantedNow: their own conditions may be for the
+// previous version.
 func TestMachinesAreCountedByTheVersionThatIsWantedNow(t *testing.T) {
 	t.Parallel()
 	p := &clusterv1.MachinePool{}

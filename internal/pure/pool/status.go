@@ -21,23 +21,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// Facts are what the status of a pool tells of.
+// Facts are the input of the status of a pool.
 type Facts struct {
 	Pool       *clusterv1.MachinePool
-	Cluster    *clusterv1.Cluster // nil: there is none
-	Generation int64              // that the status is about
+	Cluster    *clusterv1.Cluster // nil: it does not exist
+	Generation int64              // observed generation of the status
 	Now        time.Time
-	Failed     bool // this reconcile has: the status is about what was seen
+	Failed     bool // this reconcile failed: the status is what was read before
 
 	BootstrapConfig, Infrastructure reference.Object
-	DataLacks                       string // the field that is awaited of a bootstrap config that says it is done
+	DataLacks                       string // the field that a bootstrap config must still set although it reports completion
 	Report                          Report
 
-	Machines []*clusterv1.Machine // those of the pool, or the stand-ins of its hosts
+	Machines []*clusterv1.Machine // those of the pool, or the placeholders of its infrastructure machines
 	StandIns bool
-	Problems []string  // with hosts and Nodes, as sentences
-	Unseen   string    // why the Nodes of the stand-ins could not be looked at; "" if they were
-	Until    time.Time // until when what was last seen of them is shown all the same; zero unless for want of a connection
+	Problems []string  // of infrastructure machines and Nodes, as sentences
+	Unseen   string    // why the Nodes of the placeholders could not be read; "" if they were
+	Until    time.Time // until when their last observed state is still shown; zero except for a lost connection
 	Leaving  string    // what a deletion waits for
 }
 
@@ -71,7 +71,7 @@ func Tell(f Facts) {
 	}
 }
 
-// Deadline is when time alone changes the status next; zero if it never does.
+// Deadline is when the status next changes through time alone; zero if it never does.
 func Deadline(f Facts) (next time.Time) {
 	consider := func(t time.Time) {
 		if t.After(f.Now) && (next.IsZero() || t.Before(next)) {
@@ -81,7 +81,7 @@ func Deadline(f Facts) (next time.Time) {
 	if f.Unseen != "" {
 		consider(f.Until)
 	}
-	if f.StandIns { // Machines tell by themselves
+	if f.StandIns { // real Machines report it themselves
 		for _, m := range f.Machines {
 			if at, isReady := machinestatus.AvailableAt(m); isReady {
 				consider(at)
@@ -98,8 +98,8 @@ func (f Facts) want() int {
 	return int(*f.Pool.Spec.Replicas)
 }
 
-// Autoscaled reports whether somebody outside decides how many machines a pool
-// has.
+// Autoscaled reports whether an external controller sets the number of machines of a
+// pool.
 func Autoscaled(p *clusterv1.MachinePool) bool {
 	by, ok := p.Annotations[clusterv1.ReplicasManagedByAnnotation]
 	return ok && by != "false"
@@ -145,8 +145,8 @@ func (f Facts) provisioned() bool {
 	return ptr.Deref(f.Pool.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-// absent is shown while there is no object to read; done, if it has done its
-// part at least once. gone tells what its disappearance means then.
+// absent is the condition while there is no object to read; done says that the object
+// did its part before. gone is the consequence of its deletion in that case.
 func absent(f Facts, ref reference.Object, done bool, gone string) metav1.Condition {
 	isDeleting := !f.Pool.DeletionTimestamp.IsZero()
 	switch {
@@ -203,7 +203,7 @@ func available(f Facts) metav1.Condition {
 	return conditions.New(target, metav1.ConditionTrue, clusterv1.AvailableReason, "")
 }
 
-// unseen is what is known of Nodes that could not be looked at for long.
+// unseen are the conditions while Nodes have not been readable for long.
 func unseen(f Facts) []metav1.Condition {
 	reason := clusterv1.ConnectionDownReason
 	if f.Until.IsZero() {
@@ -215,10 +215,10 @@ func unseen(f Facts) []metav1.Condition {
 	}
 }
 
-// mostProblems is how many are told of at a time.
+// mostProblems is how many problems are listed at a time.
 const mostProblems = 5
 
-// withProblems adds what is wrong with hosts and Nodes to what is told of them.
+// withProblems adds problems of infrastructure machines and Nodes to their condition.
 func withProblems(c metav1.Condition, problems []string) metav1.Condition {
 	if len(problems) == 0 {
 		return c

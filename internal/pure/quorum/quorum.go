@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quorum decides about the members of an etcd cluster: who may be
-// removed without losing the majority, who belongs to no machine, and who
-// should lead next.
+// Package quorum decides about the members of an etcd cluster: which can be removed
+// without losing the majority, which belong to no machine, and which should lead next.
 package quorum
 
 import (
@@ -19,11 +18,11 @@ type Member struct {
 	Name    string // the Node's; empty for a member that was added and has never run
 	Learner bool
 	Alarms  []string
-	// Healthy says that the member itself was asked, and had nothing to complain of.
+	// Healthy says that the member itself answered, and reported no errors.
 	Healthy bool
 }
 
-// String names the member for people.
+// String names the member for users.
 func (m Member) String() string { return cmp.Or(m.Name, fmt.Sprintf("%x", m.ID)) }
 
 // Needed is the majority of that many voting members.
@@ -43,11 +42,11 @@ func Votes(members []Member) (voting, healthy int) {
 	return voting, healthy
 }
 
-// MayRemove says why a member may not be removed now; nothing if it may. After
-// the removal a majority of those who are left must be healthy, and no learner
-// may be among them: it will vote soon, and must not be needed for a majority
-// before it has caught up. A member that does not vote, or has never run, may
-// always go: nothing rests on it.
+// MayRemove returns why a member must not be removed now; empty if it can be. After the
+// removal a majority of the remaining members must be healthy, and none of them may be a
+// learner: it will vote soon, and must not be needed for a majority before it has caught
+// up. A member that does not vote, or has never run, can always be removed: no majority
+// depends on it.
 func MayRemove(members []Member, id uint64) string {
 	i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })
 	if i < 0 || members[i].Learner || members[i].Name == "" {
@@ -69,18 +68,18 @@ func MayRemove(members []Member, id uint64) string {
 	return ""
 }
 
-// Replacement is what a replacement of an unhealthy machine would do to etcd.
+// Replacement describes the effect of replacing an unhealthy machine on etcd.
 type Replacement struct {
 	Members []Member
-	Leaving string   // the Node of the machine that goes; empty if it has none
+	Leaving string   // the Node of the machine to be replaced; empty if it has none
 	Staying []string // the Nodes of the other machines; empty for one that has none
 }
 
-// Objection says why the replacement is not safe; nothing if it is. The member
-// to come counts as one that is not healthy, unless there is at most one now.
-// A member without a machine is healthy unless it has alarms, since nobody can
-// ask it. One that has never run does not count once no machine that stays
-// can be on its way to be it: it goes together with the machine, or after it.
+// Objection returns why the replacement is not safe; empty if it is. The future member
+// counts as not healthy, unless there is at most one member now. A member without a
+// machine counts as healthy unless it has alarms, since it cannot be asked. A member
+// that has never run does not count if no remaining machine can become it: it is removed
+// together with the machine, or after it.
 func (r Replacement) Objection() string {
 	var target []Member
 	for _, m := range r.Members {
@@ -97,7 +96,7 @@ func (r Replacement) Objection() string {
 	}
 	voting, healthy := Votes(target)
 	if len(r.Members) > 1 {
-		voting++ // the one to come
+		voting++ // the future member
 	}
 	if healthy < Needed(voting) {
 		return fmt.Sprintf("etcd would have %d healthy of %d members and needs %d", healthy, voting, Needed(voting))
@@ -105,10 +104,10 @@ func (r Replacement) Objection() string {
 	return ""
 }
 
-// Orphans are the members that belong to none of the machines, whose Nodes are
-// given, in the order of their names. While a machine has no Node, nobody can
-// tell whose a member is; while one has a Node and no member, a member that
-// has never run may be on its way to be that one's.
+// Orphans are the members that belong to none of the machines, whose Nodes are given,
+// sorted by name. While a machine has no Node, the machine of a member cannot be
+// determined; while a machine has a Node and no member, a member that has never run may
+// become its member.
 func Orphans(members []Member, nodes []string) []Member {
 	if slices.Contains(nodes, "") {
 		return nil
@@ -131,16 +130,16 @@ func complete(members []Member, nodes []string) bool {
 	return true
 }
 
-// Heir is a machine that could lead etcd.
+// Heir is a leader candidate: a machine that could lead etcd.
 type Heir struct {
 	Node                                   string
-	MemberHealthy, MachineHealthy, Current bool // as far as their conditions say
+	MemberHealthy, MachineHealthy, Current bool // according to their conditions
 	Created                                time.Time
 }
 
-// Heirs are the members to hand the leadership to, the best first: those of
-// machines that stay, the healthy before others, the up-to-date before the
-// outdated, the newer before the older.
+// Heirs are the members to which leadership can be moved, the best first: those of
+// machines that stay, the healthy before others, the up-to-date before the outdated, the
+// newer before the older.
 func Heirs(members []Member, candidates []Heir) []Member {
 	slices.SortStableFunc(candidates, func(a, b Heir) int {
 		return cmp.Or(
@@ -157,7 +156,7 @@ func Heirs(members []Member, candidates []Heir) []Member {
 	return heirs
 }
 
-// first puts what is true before what is not.
+// first sorts true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:

@@ -173,7 +173,7 @@ func TestValuesThatTheAPIRejectsLeaveOtherConditionsAlone(t *testing.T) {
 			for name, value := range rejected {
 				if tc.byName {
 					if value = namedMap(value); value == nil {
-						continue // what a map cannot have
+						continue // not possible in a map
 					}
 				}
 				t.Run(fmt.Sprintf("%s of %s %s %s", strings.Join(path, "."), tc.kind, version, name), func(t *testing.T) {
@@ -306,7 +306,7 @@ func (k kind) check(t *testing.T, obj conditions.Setter) {
 	}
 }
 
-// rejected returns the values that the API rejects in a field, by what is wrong.
+// rejected returns the values that the API rejects in a field, by reason.
 func (k kind) rejected(t *testing.T, path string) map[string]any {
 	t.Helper()
 	s := *k.schema

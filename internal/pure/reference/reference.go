@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reference tells what is known of an object that another refers to,
-// and how to show it in a status.
+// Package reference holds the observed state of an object that another refers to, and
+// converts it to conditions.
 package reference
 
 import (
@@ -20,23 +20,22 @@ import (
 // Object is an object of a provider that another object refers to.
 type Object struct {
 	Ref   clusterv1.ContractVersionedObjectReference
-	Field string // that holds the reference, as users write it
-	// Obj is nil if there is none, if it was not looked for, or if it belongs to
-	// somebody else.
+	Field string // the path of the reference, as users write it
+	// Obj is nil if it does not exist, if it was not read, or if it belongs to another
+	// owner.
 	Obj     *unstructured.Unstructured
-	Missing bool   // looked for, and not there
-	Held    bool   // by somebody else, as Err tells
+	Missing bool   // read, and not found
+	Held    bool   // by another owner, as Err reports
 	Err     string // why it cannot be used
 }
 
 // String names the object for messages.
 func (o Object) String() string { return o.Ref.Kind + " " + o.Ref.Name }
 
-// Defined reports whether there is a reference.
+// Defined reports whether the reference is set.
 func (o Object) Defined() bool { return o.Ref.IsDefined() }
 
-// Hindrance says why the object cannot be used; empty if it can, or was not
-// looked for.
+// Hindrance returns why the object cannot be used; empty if it can, or was not read.
 func (o Object) Hindrance() string {
 	if o.Missing {
 		return fmt.Sprintf("%s, named by %s, does not exist: create it, or correct the reference", o, o.Field)
@@ -44,17 +43,17 @@ func (o Object) Hindrance() string {
 	return o.Err
 }
 
-// Mirrored says how to show a condition of an object on what refers to it.
+// Mirrored configures how a condition of an object is copied to its referrer.
 type Mirrored struct {
 	Source, Target string
-	Done           bool             // the object has done its part at least once
+	Done           bool             // the object did its part before
 	Good, Bad      string           // reasons, while the object has no such condition
 	Awaited        string           // message until it is done
-	Lacks          string           // a field that it has not set, though it says that it is done
+	Lacks          string           // a field that it has not set although it reports completion
 	Absent         metav1.Condition // while there is no object to read
 }
 
-// Mirror shows a condition of the object.
+// Mirror copies a condition of the object.
 func (o Object) Mirror(m Mirrored) metav1.Condition {
 	switch {
 	case o.Held:
@@ -78,17 +77,17 @@ func (o Object) Mirror(m Mirrored) metav1.Condition {
 	return fit(conditions.Mirror(reported, m.Source, m.Target, fallback), m.Good)
 }
 
-// reason is what the API takes as one.
+// reason is the API's pattern for a reason.
 var reason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// Bounds of the API for a reason, and for a message in v1beta1 too.
+// Limits of the API for a reason, and for a message in v1beta1 too.
 const (
 	maxReason  = 1024
 	maxMessage = 10240
 )
 
-// fit makes a condition such as the API takes it. Those of the older contract say
-// why only when they are not true, and have neither form nor bounds.
+// fit converts a condition so that the API accepts it. Conditions of the older contract
+// have a reason only if they are not true, and follow neither pattern nor limits.
 func fit(c metav1.Condition, good string) metav1.Condition {
 	if len(c.Reason) > maxReason || !reason.MatchString(c.Reason) {
 		c.Reason, c.Message = conditions.NoReasonReportedReason, c.Reason+": "+c.Message
@@ -102,9 +101,9 @@ func fit(c metav1.Condition, good string) metav1.Condition {
 	return c
 }
 
-// NoteFailure shows what objects report of failures, as contract.Failure has it,
-// in the two fields of a status; of several, the last. What is shown stays until
-// something else is reported.
+// NoteFailure copies the failures of objects, as contract.Failure defines them, to the
+// two fields of a status; of several, the last. The fields stay until another failure is
+// reported.
 func NoteFailure(reason, message **string, objects ...Object) {
 	note := func(field **string, value string) {
 		if value != "" {

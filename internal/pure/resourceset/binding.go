@@ -19,9 +19,9 @@ import (
 // MaxSets is how many ClusterResourceSets a binding can hold.
 const MaxSets = 100
 
-// Selects reports whether a ClusterResourceSet is to be applied to a Cluster of
-// its namespace. An empty selector selects nothing; nothing selects a Cluster
-// that is being deleted.
+// Selects reports whether a ClusterResourceSet must be applied to a Cluster of its
+// namespace. An empty selector selects nothing, and a Cluster that is being deleted is
+// never selected.
 func Selects(set *addonsv1.ClusterResourceSet, cluster *clusterv1.Cluster) bool {
 	if !cluster.DeletionTimestamp.IsZero() || !set.DeletionTimestamp.IsZero() {
 		return false
@@ -30,7 +30,7 @@ func Selects(set *addonsv1.ClusterResourceSet, cluster *clusterv1.Cluster) bool 
 	return err == nil && selector.Matches(labels.Set(cluster.Labels))
 }
 
-// Selector is what selects the Clusters of a ClusterResourceSet.
+// Selector returns the selector of a ClusterResourceSet for Clusters.
 func Selector(set *addonsv1.ClusterResourceSet) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.ClusterSelector)
 	if err == nil && selector.Empty() {
@@ -39,14 +39,14 @@ func Selector(set *addonsv1.ClusterResourceSet) (labels.Selector, error) {
 	return selector, err
 }
 
-// Entries are what the binding of a Cluster is to hold, in the order of names:
-// an entry for each ClusterResourceSet that selects the Cluster, and those of
-// ClusterResourceSets that did and have applied something. These are kept until
-// the ClusterResourceSet is gone, so that a label that comes back applies nothing
-// twice. A resource that a ClusterResourceSet no longer names is left out.
+// Entries are the desired entries in the binding of a Cluster, sorted by name: one for
+// each ClusterResourceSet that selects the Cluster, and those of ClusterResourceSets
+// that did and have applied something. These are retained until the ClusterResourceSet
+// is deleted, so that a label that is set again applies nothing twice. A resource that a
+// ClusterResourceSet no longer names is omitted.
 //
-// A binding can hold MaxSets. Those that select no longer make room first; then
-// the last by name have to wait.
+// A binding can hold MaxSets. Entries that no longer select are dropped first; then the
+// last by name have to wait.
 func Entries(cluster *clusterv1.Cluster, sets []addonsv1.ClusterResourceSet, before []addonsv1.ResourceSetBinding) []addonsv1.ResourceSetBinding {
 	var selecting, former []addonsv1.ResourceSetBinding
 	for i := range sets {
@@ -73,7 +73,7 @@ func Entries(cluster *clusterv1.Cluster, sets []addonsv1.ClusterResourceSet, bef
 func resources(set *addonsv1.ClusterResourceSet, known *addonsv1.ResourceSetBinding) (out []addonsv1.ResourceBinding) {
 	for _, ref := range set.Spec.Resources {
 		if slices.ContainsFunc(out, func(r addonsv1.ResourceBinding) bool { return r.ResourceRef == ref }) {
-			continue // a user wrote it twice
+			continue // a user listed it twice
 		}
 		next := addonsv1.ResourceBinding{ResourceRef: ref, Applied: new(false)}
 		if known != nil {
@@ -86,7 +86,7 @@ func resources(set *addonsv1.ClusterResourceSet, known *addonsv1.ResourceSetBind
 	return out
 }
 
-// Entry is the one of a ClusterResourceSet, or nil.
+// Entry returns the entry of a ClusterResourceSet, or nil.
 func Entry(entries []addonsv1.ResourceSetBinding, set string) *addonsv1.ResourceSetBinding {
 	i := slices.IndexFunc(entries, func(e addonsv1.ResourceSetBinding) bool { return e.ClusterResourceSetName == set })
 	if i < 0 {
@@ -95,11 +95,11 @@ func Entry(entries []addonsv1.ResourceSetBinding, set string) *addonsv1.Resource
 	return &entries[i]
 }
 
-// Applied reports whether a resource is applied as far as the binding knows.
+// Applied reports whether a resource is applied according to the binding.
 func Applied(r addonsv1.ResourceBinding) bool { return ptr.Deref(r.Applied, false) }
 
-// FailuresAnnotation is where a ClusterResourceSetBinding says why something is
-// not applied to its Cluster: the API has no field for it.
+// FailuresAnnotation is the annotation in which a ClusterResourceSetBinding reports why
+// something is not applied to its Cluster: the API has no field for it.
 const FailuresAnnotation = "capstan.dev/not-applied"
 
 // Failure is why a resource is not applied to a Cluster.
@@ -114,7 +114,7 @@ const (
 	maxMessage  = 600      // bytes of the message of one
 )
 
-// SetFailures writes down what is not applied, as much as there is room for.
+// SetFailures records the resources that are not applied, up to the size limit.
 func SetFailures(b *addonsv1.ClusterResourceSetBinding, failures []Failure) {
 	slices.SortFunc(failures, func(a, b Failure) int {
 		return cmp.Or(strings.Compare(a.Set, b.Set), strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
@@ -138,8 +138,8 @@ func SetFailures(b *addonsv1.ClusterResourceSetBinding, failures []Failure) {
 	b.Annotations[FailuresAnnotation] = "[" + strings.Join(lines, ",") + "]"
 }
 
-// Failures reads what SetFailures wrote. Of what somebody else wrote it makes
-// nothing.
+// Failures decodes what SetFailures wrote. It returns nil for an annotation that another
+// client wrote.
 func Failures(b *addonsv1.ClusterResourceSetBinding) (failures []Failure) {
 	if json.Unmarshal([]byte(b.Annotations[FailuresAnnotation]), &failures) != nil {
 		return nil
@@ -147,8 +147,8 @@ func Failures(b *addonsv1.ClusterResourceSetBinding) (failures []Failure) {
 	return failures
 }
 
-// Joined is the message of what is wrong with one resource: the first few things,
-// and how many more there are.
+// Joined is the message about the problems of one resource: the first few, and how many
+// more there are.
 func Joined(problems []string) string {
 	const told = 3
 	text := strings.Join(problems[:min(told, len(problems))], "; ")

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxNodes bounds what aliases make of one document: a value of a MiB has fewer
-// of its own.
+// maxNodes limits the expansion of aliases in one document: a value of a MiB has fewer
+// nodes without them.
 const maxNodes = 500_000
 
-// documents reads the documents of a value up to the first that is broken; nil
-// is one without content.
+// documents parses the documents of a value up to the first invalid one; nil is one
+// without content.
 func documents(data []byte) (all []any, broken string) {
 	if t := bytes.TrimSpace(data); len(t) > 0 && (t[0] == '{' || t[0] == '[') {
 		if values, err := jsonValues(t); err == nil {
@@ -52,7 +52,7 @@ func documents(data []byte) (all []any, broken string) {
 	}
 }
 
-// jsonValues reads JSON values that follow each other.
+// jsonValues parses consecutive JSON values.
 func jsonValues(data []byte) (all []any, _ error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -67,8 +67,8 @@ func jsonValues(data []byte) (all []any, _ error) {
 	}
 }
 
-// numbers makes integers of what are integers, and floats of the rest, as objects
-// without a type have them.
+// numbers converts integral numbers to int64, and others to float64, as in unstructured
+// objects.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -100,7 +100,7 @@ func list(fields map[string]any) ([]any, bool) {
 
 var atLine = regexp.MustCompile(`line (\d+)`)
 
-// line says where a parser stopped. The rest of what it says may repeat a value.
+// line returns where a parser stopped. The rest of its message may contain a value.
 func line(err error) string {
 	if found := atLine.FindStringSubmatch(err.Error()); found != nil {
 		return ": see line " + found[1] + " of it"
@@ -108,25 +108,25 @@ func line(err error) string {
 	return ""
 }
 
-// expands reports whether a document is much larger than it looks, by aliases of
-// aliases, or has no end.
+// expands reports whether a document is much larger than its text, through aliases of
+// aliases, or is infinite.
 func expands(doc []byte) bool {
 	if !bytes.ContainsRune(doc, '*') || !bytes.ContainsRune(doc, '&') {
 		return false
 	}
 	var root goyaml.Node
 	if goyaml.Unmarshal(doc, &root) != nil {
-		return false // the parser that counts will say what is wrong with it
+		return false // the real parser reports the error
 	}
 	return nodes(&root, map[*goyaml.Node]int{}) > maxNodes
 }
 
-// nodes counts the nodes of what n stands for, up to somewhat above maxNodes.
+// nodes counts the nodes that n expands to, up to slightly above maxNodes.
 func nodes(n *goyaml.Node, of map[*goyaml.Node]int) int {
 	if known, ok := of[n]; ok {
 		return known
 	}
-	of[n] = maxNodes + 1 // for who meets it within itself
+	of[n] = maxNodes + 1 // for a cycle
 	sum := 1
 	if n.Alias != nil {
 		sum += nodes(n.Alias, of)

@@ -13,9 +13,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// ReportLegacy fills what a ClusterResourceSet tells clients of v1beta1: the
-// condition that ResourcesApplied makes, with a severity, and a reason for the
-// worst that is wrong. What is merely not applied yet is information.
+// ReportLegacy fills the v1beta1 status of a ClusterResourceSet: the condition from
+// ResourcesApplied, with a severity, and a reason for the worst problem. A resource that
+// is only not applied yet has severity Info.
 func ReportLegacy(s Status, now time.Time) {
 	st := ptr.Deref(ptr.Deref(s.Set.Status.Deprecated, addonsv1.ClusterResourceSetDeprecatedStatus{}).V1Beta1, addonsv1.ClusterResourceSetV1Beta1DeprecatedStatus{})
 	st.Conditions = legacy.Set(st.Conditions, now, s.legacy())

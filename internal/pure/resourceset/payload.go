@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resourceset decides what ClusterResourceSets bring to the workload
-// clusters that they select: what is in a Secret or ConfigMap, what the binding
-// of a Cluster holds, and what is told of it.
+// Package resourceset decides what ClusterResourceSets apply to the workload clusters
+// that they select: the objects in a Secret or ConfigMap, the content of a Cluster's
+// binding, and the status.
 package resourceset
 
 import (
@@ -21,23 +21,22 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// Payload is what one Secret or ConfigMap holds.
+// Payload is the content of one Secret or ConfigMap.
 type Payload struct {
 	// Hash changes whenever the data does.
 	Hash string
 	// Objects are in the order in which they are applied. There are none if there
 	// are Problems.
 	Objects []*unstructured.Unstructured
-	// Problems say what of the data cannot be applied, by key, document, object and
-	// field. They never repeat a value.
+	// Problems are the parts of the data that cannot be applied, by key, document,
+	// object and field. They never contain a value.
 	Problems []string
 }
 
-// Read reads the data of a Secret or ConfigMap: each of its values is any number
-// of YAML documents, or of JSON values. A document is an object, a list of
-// objects, or an object whose kind ends in List and that has items. A payload of
-// which a part cannot be read is not applied at all: what is missing might be
-// what the rest depends on.
+// Read parses the data of a Secret or ConfigMap: each of its values is any number of
+// YAML documents, or of JSON values. A document is an object, a list of objects, or an
+// object whose kind ends in List and that has items. A payload with an invalid part is
+// not applied at all: the rest may depend on the missing part.
 func Read(data map[string][]byte) Payload {
 	r := reading{seen: map[string]string{}}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -54,7 +53,7 @@ func Read(data map[string][]byte) Payload {
 	return p
 }
 
-// hash is that of all keys and values, each with its length.
+// hash is the hash of all keys and values, each with its length.
 func hash(data map[string][]byte) string {
 	sum := sha256.New()
 	add := func(b []byte) {
@@ -68,8 +67,8 @@ func hash(data map[string][]byte) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// Kinds that others need, in the order in which they are made, and kinds that
-// others suffer from, which are made when everything else is there.
+// Kinds that others need, in the order in which they are created, and kinds that can
+// break others, which are created after all others.
 var (
 	first = []string{
 		"Namespace", "ResourceQuota", "StorageClass", "CustomResourceDefinition", "ServiceAccount",
@@ -90,7 +89,7 @@ func rank(obj *unstructured.Unstructured) int {
 	return len(first) + slices.Index(last, obj.GetKind()) + 1
 }
 
-// maxName bounds what is told of a name, which may be of any length here.
+// maxName limits the length of a name in messages; the input can have any length.
 const maxName = 120
 
 // Name names an object as users do.
@@ -102,10 +101,10 @@ func Name(obj *unstructured.Unstructured) string {
 	return plaintext.Line(obj.GetKind(), maxName) + " " + plaintext.Line(name, maxName)
 }
 
-// reading is a payload that is being read.
+// reading is a payload that is being parsed.
 type reading struct {
 	objects  []*unstructured.Unstructured
-	seen     map[string]string // where an object was met first
+	seen     map[string]string // where an object was found first
 	problems []string
 }
 
@@ -129,7 +128,7 @@ func (r *reading) value(key string, data []byte) {
 
 func (r *reading) document(where string, v any) {
 	switch v := v.(type) {
-	case nil: // nothing but comments
+	case nil: // only comments
 	case []any:
 		for i, item := range v {
 			r.document(fmt.Sprintf("%s, item %d", where, i+1), item)
@@ -145,7 +144,7 @@ func (r *reading) document(where string, v any) {
 	}
 }
 
-// object adds an object, without what the API server alone sets.
+// object adds an object, without the fields that only the API server sets.
 func (r *reading) object(where string, fields map[string]any) {
 	obj := &unstructured.Unstructured{Object: fields}
 	for _, field := range []string{"apiVersion", "kind"} {

@@ -15,29 +15,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// Status is what ResourcesApplied is made from.
+// Status is the input of ResourcesApplied.
 type Status struct {
 	Set *addonsv1.ClusterResourceSet
-	// Missing and WrongType are resources that cannot be applied anywhere: they are
-	// not there, or Secrets of another type.
+	// Missing and WrongType are resources that cannot be applied to any Cluster: they do
+	// not exist, or are Secrets of another type.
 	Missing, WrongType []addonsv1.ResourceRef
-	Clusters           []Cluster // that are selected, by name
+	Clusters           []Cluster // the selected Clusters, by name
 	Invalid            string    // why the selector cannot be used
 	Failed             bool      // the management cluster could not be read or written
 }
 
-// Cluster is one that is selected.
+// Cluster is a selected Cluster.
 type Cluster struct {
 	Name    string
 	Paused  bool
-	Binding *addonsv1.ClusterResourceSetBinding // nil if there is none yet
+	Binding *addonsv1.ClusterResourceSetBinding // nil if it does not exist yet
 }
 
-// maxLines bounds the message; the count of the rest follows.
+// maxLines limits the message; the count of the rest follows.
 const maxLines = 10
 
-// ResourcesApplied says whether every resource is applied to every Cluster that
-// is selected, and if not, which is not where and why.
+// ResourcesApplied reports whether every resource is applied to every selected Cluster,
+// and if not, which is not, where and why.
 func ResourcesApplied(s Status) metav1.Condition {
 	lines := s.lines()
 	reason := addonsv1.ClusterResourceSetResourcesNotAppliedReason
@@ -90,7 +90,8 @@ func (s Status) lines() (lines []string) {
 	return lines
 }
 
-// of says what is not applied to a Cluster, beside what cannot be applied to any.
+// of lists what is not applied to a Cluster, in addition to resources that cannot be
+// applied to any.
 func (s Status) of(c Cluster) (texts []string) {
 	switch {
 	case c.Binding == nil && c.Paused:

@@ -12,19 +12,20 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// Question is whether the Machines of a MachineSet can become in place what the
-// MachineDeployment wants.
+// Question is whether the Machines of a MachineSet can be updated in place to match the
+// MachineDeployment.
 type Question struct {
 	From string `json:"from"` // name of the MachineSet
 }
 
-// Answer says so, or why that is not known.
+// Answer is the answer, or why there is none.
 type Answer struct {
 	inplace.Answer
 	Failure *questions.Failure `json:"failure,omitempty"`
 }
 
-// moveMarks say on MachineSets who hands Machines over to whom.
+// moveMarks are annotations of MachineSets that name the sender and the recipient of
+// Machines.
 var moveMarks = []string{
 	clusterv1.MachineSetMoveMachinesToMachineSetAnnotation,
 	clusterv1.MachineSetReceiveMachinesFromMachineSetsAnnotation,
@@ -33,8 +34,8 @@ var moveMarks = []string{
 
 type asker = questions.Asker[Question, Answer]
 
-// Successor is the MachineSet to which Machines go that are updated in place:
-// the current one, or the one that Plan makes; nil if there can be none.
+// Successor is the MachineSet to which Machines are moved by an update in place: the
+// current one, or the one that Plan creates; nil if there can be none.
 func (f Facts) Successor() *clusterv1.MachineSet {
 	p := newPlanner(f)
 	if p.chooseCurrent(); p.current == nil {
@@ -43,8 +44,8 @@ func (f Facts) Successor() *clusterv1.MachineSet {
 	return p.desired(p.current, p.revision())
 }
 
-// acknowledge counts Machines with the MachineSet that they were handed over to.
-// Until it does, that MachineSet leaves them alone.
+// acknowledge counts Machines toward the MachineSet to which they were handed over.
+// Until it does, that MachineSet does not change them.
 func (p *planner) acknowledge() {
 	for _, m := range p.members {
 		if m.gone {
@@ -58,8 +59,8 @@ func (p *planner) acknowledge() {
 	}
 }
 
-// askInPlace finds out which MachineSets hand their Machines over. It returns
-// what is not known yet.
+// askInPlace determines which MachineSets hand their Machines over. It returns what is
+// not known yet.
 func (p *planner) askInPlace(ask *asker) (undecided []string) {
 	current := p.match()
 	for _, m := range p.members {
@@ -80,8 +81,8 @@ func (p *planner) askInPlace(ask *asker) (undecided []string) {
 	return undecided
 }
 
-// similar reports whether an update in place is thinkable: the Machines refer to
-// objects of the same kinds, and it is not time that calls for new ones.
+// similar reports whether an update in place is an option: the Machines refer to objects
+// of the same kinds, and new ones are not due because of spec.rollout.after.
 func (p *planner) similar(m *member) bool {
 	have, want := essenceOf(m.Spec.Template), essenceOf(p.Deployment.Spec.Template)
 	return !Overdue(p.Deployment.Spec.Rollout.After, m.CreationTimestamp, p.Now) &&
@@ -100,8 +101,8 @@ func (p *planner) coming() int {
 	})
 }
 
-// moves are the annotations that say who hands Machines over, to whom, and which
-// were counted. While nothing is decided, what was decided stays.
+// moves sets the annotations that name the sender and the recipient of Machines, and the
+// Machines that were counted. Without a new decision, the previous one stays.
 func (p *planner) moves(m *member, out map[string]string) {
 	if len(m.Moved) > 0 {
 		out[clusterv1.AcknowledgedMoveAnnotation] = inplace.List(m.Moved)
@@ -128,8 +129,8 @@ func (p *planner) moves(m *member, out map[string]string) {
 	}
 }
 
-// inOrder are the members as they are written: the one that receives Machines
-// before those that send them, which look whether it does.
+// inOrder are the members in the order of their writes: the recipient of Machines before
+// the senders, which check that it receives.
 func (p *planner) inOrder() []*member {
 	if !p.decided || p.coming() == 0 {
 		return p.members

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// bootstrapped gives Machines a bootstrap config, as nearly all have one.
+// bootstrapped sets a bootstrap config on Machines, as nearly all have one.
 func bootstrapped(md *clusterv1.MachineDeployment) *clusterv1.MachineDeployment {
 	md.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "BootTemplate", Name: "boot"}
 	return md
@@ -39,7 +39,7 @@ const (
 	counted     = clusterv1.AcknowledgedMoveAnnotation
 )
 
-// lines are what a plan does, with the annotations of moves.
+// lines are the actions of a plan, with the annotations of moves.
 func lines(r Result) (out []string) {
 	for _, a := range r.Actions {
 		line := a.String()
@@ -179,7 +179,7 @@ func TestMachinesAreHandedOver(t *testing.T) {
 	}
 }
 
-// madeAgain writes a plan down and makes it once more.
+// madeAgain encodes a record and replays it.
 func madeAgain(t *testing.T, made questions.Record[Facts, Question, Answer, Result]) {
 	t.Helper()
 	text, err := json.Marshal(struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// ReportLegacy fills what a MachineDeployment tells clients of v1beta1: it sums up
-// its MachineSets. What these tell of Machines they will tell of those that are
-// known here; to wait for that would be one more write for each change.
+// ReportLegacy fills the v1beta1 status of a MachineDeployment, which aggregates its
+// MachineSets. The values of the MachineSets are computed here from their Machines; to
+// wait until they report them would be one more write for each change.
 func ReportLegacy(s Status) {
 	md := s.Deployment
 	st := ptr.Deref(ptr.Deref(md.Status.Deprecated, clusterv1.MachineDeploymentDeprecatedStatus{}).V1Beta1, clusterv1.MachineDeploymentV1Beta1DeprecatedStatus{})

@@ -16,8 +16,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Pace resolves maxSurge and maxUnavailable. If both come to nothing, one
-// Machine may be unavailable: a rollout could not move otherwise.
+// Pace resolves maxSurge and maxUnavailable. If both are zero, one Machine may be
+// unavailable: otherwise a rollout could not progress.
 func Pace(md *clusterv1.MachineDeployment, want int) (surge, unavailable int) {
 	strategy := md.Spec.Rollout.Strategy
 	if strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType {
@@ -31,8 +31,8 @@ func Pace(md *clusterv1.MachineDeployment, want int) (surge, unavailable int) {
 	return surge, unavailable
 }
 
-// resolve reads a number or a percentage. Admission refuses anything else; it
-// counts as the default here.
+// resolve resolves a number or a percentage. Admission refuses any other value; here it
+// counts as the default.
 func resolve(v *intstr.IntOrString, otherwise, want int, up bool) int {
 	if v == nil {
 		return otherwise
@@ -44,7 +44,7 @@ func resolve(v *intstr.IntOrString, otherwise, want int, up bool) int {
 	return max(n, 0)
 }
 
-// hash of the essence of a template, for the label that tells MachineSets apart.
+// hash of the essence of a template, for the label that distinguishes MachineSets.
 func hash(t clusterv1.MachineTemplateSpec) string {
 	raw, err := json.Marshal(essenceOf(t))
 	if err != nil {
@@ -55,10 +55,9 @@ func hash(t clusterv1.MachineTemplateSpec) string {
 	return fmt.Sprint(h.Sum32())
 }
 
-// Current returns the MachineSet of the list that a MachineDeployment's
-// template stands for, or nil. Of several, the one with most replicas, then the
-// oldest. Once spec.rollout.after has come, MachineSets older than it do not
-// count.
+// Current returns the MachineSet of the list that matches a MachineDeployment's
+// template, or nil. Of several, the one with most replicas, then the oldest. Once
+// spec.rollout.after has passed, MachineSets older than it do not count.
 func Current[T interface {
 	comparable
 	metav1.Object
@@ -86,12 +85,12 @@ func replicas(s *clusterv1.MachineSet) int32 {
 	return *s.Spec.Replicas
 }
 
-// match finds the current MachineSet; nil when there is none.
+// match returns the current MachineSet; nil without one.
 func (p *planner) match() *member {
 	return Current(p.Facts, p.members, func(m *member) *clusterv1.MachineSet { return m.MachineSet })
 }
 
-// chooseCurrent finds the current MachineSet or makes one, if there is a name.
+// chooseCurrent returns the current MachineSet or creates one, if there is a name.
 func (p *planner) chooseCurrent() {
 	p.current = p.match()
 	if p.current != nil || p.Name == "" {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout decides how many Machines each MachineSet of a
-// MachineDeployment shall have.
+// Package rollout decides the number of Machines of each MachineSet of a
+// MachineDeployment.
 //
-// It is pure: no client, no clock, no context. The controller observes, calls
-// Plan, and carries the actions out.
+// It is pure: no client, no clock, no context. The controller observes, calls Plan, and
+// executes the actions.
 package rollout
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// Set is a MachineSet with what was counted of its Machines.
+// Set is a MachineSet with the counts of its Machines.
 type Set struct {
 	*clusterv1.MachineSet
-	Actual    int // Machines, those being deleted included
+	Actual    int // Machines, including those being deleted
 	Going     int // Machines being deleted
 	Available int // Machines that are available and not being deleted
-	// Moved are the Machines that were handed over to it, and are not taken up yet.
+	// Moved are the Machines that were handed over to it, and are not acknowledged yet.
 	Moved []string `json:",omitempty"`
 }
 
@@ -46,42 +46,42 @@ func Counted(set *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 	return s
 }
 
-// Facts are what Plan looks at. They are nothing but values: written down, they
-// give the same plan again.
+// Facts are the input of Plan. They are only values: a stored record gives the same plan
+// again.
 type Facts struct {
 	Deployment *clusterv1.MachineDeployment
 	Sets       []Set
 	Now        time.Time
-	// Blocked says why no Machine can be made from the template now, such as
-	// that what it refers to does not exist; empty when one can.
+	// Blocked is why no Machine can be created from the template now, for example
+	// because an object that it refers to does not exist; empty when one can.
 	Blocked []string
-	// Name for a new MachineSet; Lacking tells whether one is needed. It ends in a
+	// Name for a new MachineSet; Lacking reports whether one is needed. It ends in a
 	// dash and a random part.
 	Name string
-	// FieldOwner signs the labels and annotations that the controller writes.
+	// FieldOwner owns the labels and annotations that the controller writes.
 	FieldOwner string
 }
 
-// Lacking reports whether Plan makes a MachineSet, if there is a name for it:
-// none matches the template, and one may be made.
+// Lacking reports whether Plan creates a MachineSet, if there is a name for it: none
+// matches the template, and one may be created.
 func (f Facts) Lacking() bool {
 	p := newPlanner(f)
 	return !p.paused() && len(f.Blocked) == 0 && p.match() == nil
 }
 
-// Action is one change to make. String is the line that logs, events and tests show.
+// Action is one change to make. String is the text in logs, events and tests.
 type Action interface{ fmt.Stringer }
 
 type (
-	// Create makes a MachineSet. The caller adds owner and finalizer.
+	// Create creates a MachineSet. The caller adds owner and finalizer.
 	Create struct {
 		Set *clusterv1.MachineSet
 		Why string
 	}
-	// Update brings a MachineSet to what Set says.
+	// Update changes a MachineSet to Set.
 	Update struct {
 		Set *clusterv1.MachineSet
-		// From is how many replicas it asks for today.
+		// From is its current spec.replicas.
 		From int
 		Why  string
 	}
@@ -108,42 +108,40 @@ func (a Update) String() string {
 // String implements Action.
 func (a Delete) String() string { return "delete " + a.Name + ": " + a.Why }
 
-// Result is what Plan decided.
+// Result is the decision of Plan.
 type Result struct {
 	Actions []Action
-	// Current is the name of the MachineSet that matches the template; empty
-	// when there is none and none may be made.
+	// Current is the name of the MachineSet that matches the template; empty when there
+	// is none and none may be created.
 	Current string
-	// Revision of the current MachineSet, for the MachineDeployment to show.
+	// Revision of the current MachineSet, for the MachineDeployment to report.
 	Revision string
-	// LookAgain is when the passing of time alone changes the plan; zero for never.
+	// LookAgain is when time alone changes the plan; zero for never.
 	LookAgain time.Time
-	// Undecided says what has to be known before the rollout goes on.
+	// Undecided lists what must be known before the rollout continues.
 	Undecided []string `json:",omitempty"`
 }
 
 // Planner decides what may be done now.
 //
-// One MachineSet, the current one, matches the template in all that cannot
-// change in place; what can, is written to every MachineSet. If none matches,
-// one is made. With RollingUpdate the current one grows as long as there are no
-// more Machines than spec.replicas and maxSurge together; the others shrink,
-// the oldest first, as long as no fewer than spec.replicas less maxUnavailable
-// stay available, even if each Machine that goes were an available one. If that
-// leaves everything standing still because of Machines that are not available,
-// one Machine of theirs goes nevertheless. With OnDelete the others only ever
-// shrink as their Machines are deleted, and the current one takes up what is
-// missing. While paused nothing is rolled out, and a change of spec.replicas is
-// spread over the MachineSets by their size. While no Machine can be made from
-// the template nothing is made and nothing taken for it: only a lower
-// spec.replicas still shrinks. After a rollout, MachineSets without Machines are
-// deleted.
+// One MachineSet, the current one, matches the template in all fields that cannot change
+// in place; the other fields are written to every MachineSet. If none matches, one is
+// created. With RollingUpdate the current one grows as long as the number of Machines
+// does not exceed spec.replicas plus maxSurge; the others shrink, the oldest first, as
+// long as at least spec.replicas minus maxUnavailable stay available, even if each
+// deleted Machine were an available one. If that leaves the rollout stuck because of
+// Machines that are not available, one of these is deleted anyway. With OnDelete the
+// others only shrink as their Machines are deleted, and the current one creates the
+// missing ones. While paused nothing is rolled out, and a change of spec.replicas is
+// distributed over the MachineSets by their size. While no Machine can be created from
+// the template, nothing is created and nothing deleted for it: only a lower
+// spec.replicas still shrinks MachineSets. After a rollout, MachineSets without Machines
+// are deleted.
 //
-// With RollingUpdate it asks of each of the others whether its Machines can be
-// updated in place. If so, what it loses is handed over to the current one and
-// counted there, and the current one makes no Machine of its own but those that
-// would still be missing, and one more if none may be unavailable. As long as
-// that is not known, the rollout waits.
+// With RollingUpdate it asks for each of the others whether its Machines can be updated
+// in place. If so, the Machines that it loses are handed over to the current one and
+// counted there, and the current one only creates Machines that would still be missing,
+// and one more if none may be unavailable. Until that is known, the rollout waits.
 var Planner questions.Planner[Facts, Question, Answer, Result] = decide
 
 func decide(f Facts, ask *asker) (Result, error) {
@@ -169,7 +167,7 @@ func decide(f Facts, ask *asker) (Result, error) {
 		return p.result(), nil
 	}
 	if onDelete {
-		p.decided = true // nobody does
+		p.decided = true // there is no move to decide
 		p.onDelete()
 	} else {
 		p.growCurrent()
@@ -179,17 +177,17 @@ func decide(f Facts, ask *asker) (Result, error) {
 	return p.result(), nil
 }
 
-// member is a MachineSet with what is wanted of it.
+// member is a MachineSet with its desired state.
 type member struct {
 	Set
 	isNew, gone bool // to be created; being deleted
 	movable     bool // its Machines can be updated in place
-	before      int  // replicas that it asks for today
-	replicas    int  // that it shall ask for
+	before      int  // its current spec.replicas
+	replicas    int  // its desired spec.replicas
 	why         string
 }
 
-// size is how many Machines there are or will be.
+// size is how many Machines exist or will exist.
 func (m *member) size() int { return max(m.replicas, m.Actual) }
 
 func (m *member) scale(to int, why string, args ...any) {
@@ -204,7 +202,7 @@ type planner struct {
 	maxSurge, unavailable int
 	members               []*member // the oldest first
 	current               *member   // nil: none matches
-	decided               bool      // who hands Machines over
+	decided               bool      // which MachineSets hand Machines over
 }
 
 func newPlanner(f Facts) *planner {
@@ -231,7 +229,7 @@ func (p *planner) paused() bool {
 	return p.Deployment.Spec.Paused != nil && *p.Deployment.Spec.Paused
 }
 
-// others are all MachineSets but the current one.
+// others are all MachineSets except for the current one.
 func (p *planner) others() []*member {
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m == p.current || m.gone })
 }

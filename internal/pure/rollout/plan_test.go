@@ -19,7 +19,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 type change func(*clusterv1.MachineDeployment)
 
-// deployment wants some Machines of version v2.
+// deployment builds a MachineDeployment with Machines of version v2.
 func deployment(want int32, changes ...change) *clusterv1.MachineDeployment {
 	md := &clusterv1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "md"},
@@ -59,8 +59,8 @@ func after(d time.Duration) change {
 
 var ages = map[string]time.Duration{"old": 0, "older": -time.Hour, "new": time.Hour}
 
-// set is as the planner leaves one: name, version, replicas wanted, Machines
-// there, Machines available.
+// set builds a MachineSet as the planner writes it: name, version, desired replicas,
+// Machines, available Machines.
 func set(md *clusterv1.MachineDeployment, name, version string, spec int32, actual, available int) Set {
 	from := md.DeepCopy()
 	from.Spec.Template.Spec.Version = version
@@ -107,7 +107,7 @@ func plan(md *clusterv1.MachineDeployment, blocked []string, sets ...Set) []stri
 	return out
 }
 
-// planCase is a MachineDeployment with its MachineSets, and what is done.
+// planCase is a MachineDeployment with its MachineSets, and the expected actions.
 type planCase struct {
 	md      *clusterv1.MachineDeployment
 	sets    func(*clusterv1.MachineDeployment) []Set
@@ -457,8 +457,8 @@ func disabled(s Set) Set {
 	return s
 }
 
-// TestWhatV1beta1CannotSayIsNotWritten has a MachineSet as upstream's 1.10 stored
-// it for a MachineDeployment with nothing but defaults.
+// TestWhatV1beta1CannotSayIsNotWritten has a MachineSet as upstream's 1.10 stored it for
+// a MachineDeployment with only defaults.
 func TestWhatV1beta1CannotSayIsNotWritten(t *testing.T) {
 	t.Parallel()
 	md := deployment(1)

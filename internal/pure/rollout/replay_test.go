@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recorded is a plan with what it was made from, as it can be written down.
+// recorded is a plan with its input, in a form that can be stored.
 type recorded[R any] struct {
 	Facts Facts
 	Plan  R

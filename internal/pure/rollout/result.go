@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
-// notCopied are annotations of a MachineDeployment that are about it alone.
+// notCopied are annotations of a MachineDeployment that concern only it.
 var notCopied = append([]string{
 	"kubectl.kubernetes.io/last-applied-configuration",
 	"cluster.x-k8s.io/conversion-data",
@@ -29,7 +29,7 @@ var notCopied = append([]string{
 	clusterv1.MaxReplicasAnnotation,
 }, moveMarks...)
 
-// newSet makes the MachineSet for the template of a MachineDeployment.
+// newSet builds the MachineSet for the template of a MachineDeployment.
 func newSet(md *clusterv1.MachineDeployment, name, unique string) *clusterv1.MachineSet {
 	set := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: md.Namespace, Name: name},
@@ -44,7 +44,7 @@ func newSet(md *clusterv1.MachineDeployment, name, unique string) *clusterv1.Mac
 	return set
 }
 
-// result turns what is wanted of the members into actions.
+// result converts the desired state of the members to actions.
 func (p *planner) result() Result {
 	r := Result{LookAgain: p.lookAgain()}
 	revision := p.revision()
@@ -75,8 +75,7 @@ func same(a, b *clusterv1.MachineSet) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }
 
-// finished reports whether a MachineSet is left over from a rollout that has
-// come to its end.
+// finished reports whether a MachineSet is left over from a completed rollout.
 func (p *planner) finished(m *member) bool {
 	c := p.current
 	if p.paused() || c == nil || m == c || m.replicas > 0 || m.Actual > 0 {
@@ -86,8 +85,8 @@ func (p *planner) finished(m *member) bool {
 		sum(p.others(), (*member).size) == 0
 }
 
-// desired is the whole of a MachineSet as it shall be. What a Machine cannot
-// take over in place stays as it is; all else comes from the MachineDeployment.
+// desired is the complete desired MachineSet. Fields that a Machine cannot change in
+// place stay; all others are from the MachineDeployment.
 func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 	md, set := p.Deployment, m.DeepCopy()
 	unique := set.Labels[clusterv1.MachineDeploymentUniqueLabel]
@@ -95,29 +94,29 @@ func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 	from := md.Spec.Template.DeepCopy()
 	set.Spec.Replicas = new(int32(m.replicas))
 	set.Spec.MachineNaming = md.Spec.MachineNaming
-	const usual = clusterv1.RandomMachineSetDeletionOrder // which upstream fills in
+	const usual = clusterv1.RandomMachineSetDeletionOrder // upstream's default
 	if order := md.Spec.Deletion.Order; cmp.Or(order, usual) != cmp.Or(set.Spec.Deletion.Order, usual) {
 		set.Spec.Deletion.Order = order
 	}
 	set.Spec.Template.Annotations = from.Annotations
 	set.Spec.Template.Labels = withLabels(from.Labels, clusterv1.MachineDeploymentUniqueLabel, unique)
 	if have := &set.Spec.Template.Spec.MinReadySeconds; ptr.Deref(*have, 0) != ptr.Deref(from.Spec.MinReadySeconds, 0) {
-		*have = from.Spec.MinReadySeconds // v1beta1 cannot tell none from zero
+		*have = from.Spec.MinReadySeconds // v1beta1 cannot distinguish unset from zero
 	}
 	set.Spec.Template.Spec.ReadinessGates = from.Spec.ReadinessGates
 	set.Spec.Template.Spec.Taints = from.Spec.Taints
 	set.Spec.Template.Spec.Deletion = from.Spec.Deletion
 
 	want := metadata.Want{Labels: labelsOf(md, unique), Annotations: p.annotations(m, revision)}
-	maps.DeleteFunc(set.Annotations, func(key, _ string) bool { return slices.Contains(moveMarks, key) }) // ours, whoever stored them
+	maps.DeleteFunc(set.Annotations, func(key, _ string) bool { return slices.Contains(moveMarks, key) }) // of this controller, with any field owner
 	if _, err := metadata.Sync(set, p.FieldOwner, want); err != nil {
-		// The record of who wrote what cannot be read: add, and remove nothing.
+		// The record of field owners cannot be read: add, and remove nothing.
 		set.Labels, set.Annotations = union(set.Labels, want.Labels), union(set.Annotations, want.Annotations)
 	}
 	return set
 }
 
-// Passed is what a MachineSet has of metadata from its MachineDeployment.
+// Passed is the metadata that a MachineSet gets from its MachineDeployment.
 func Passed(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) metadata.Want {
 	want := metadata.Want{Labels: labelsOf(md, set.Labels[clusterv1.MachineDeploymentUniqueLabel]), Annotations: copied(md)}
 	for _, key := range []string{clusterv1.DesiredReplicasAnnotation, clusterv1.MaxReplicasAnnotation, clusterv1.RevisionAnnotation, clusterv1.DisableMachineCreateAnnotation} {
@@ -178,8 +177,8 @@ func (p *planner) annotations(m *member, revision string) map[string]string {
 	return out
 }
 
-// revision of the current MachineSet: it is above that of all others, also when
-// the template went back to an earlier one.
+// revision of the current MachineSet: it is higher than that of all others, also when
+// the template was reverted to an earlier one.
 func (p *planner) revision() string {
 	highest, own := 0, 0
 	for _, m := range p.members {
@@ -195,7 +194,7 @@ func (p *planner) revision() string {
 	return strconv.Itoa(max(own, highest+1))
 }
 
-// lookAgain is when spec.rollout.after comes, if it has not.
+// lookAgain is the time of spec.rollout.after, if it is in the future.
 func (p *planner) lookAgain() (at time.Time) {
 	if after := p.Deployment.Spec.Rollout.After; after.After(p.Now) {
 		return after.Time

@@ -11,7 +11,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// growCurrent brings the current MachineSet towards spec.replicas.
+// growCurrent scales the current MachineSet toward spec.replicas.
 func (p *planner) growCurrent() {
 	c := p.current
 	if c.replicas > p.want {
@@ -32,26 +32,27 @@ func (p *planner) growCurrent() {
 	}
 }
 
-// budget is what may still be taken from the other MachineSets.
+// budget is how many Machines can still be removed from the other MachineSets.
 type budget struct {
-	specs     int // so that enough Machines are asked for
+	specs     int // so that enough Machines are desired
 	available int // so that enough Machines are available
 }
 
-// left is how many available Machines a MachineSet is sure to keep: of those it
-// has still to delete, each may be an available one.
+// left is how many available Machines a MachineSet is certain to retain: each of those
+// that it has yet to delete may be an available one.
 func (m *member) left() int { return max(0, m.Available-m.pending()) }
 
 // pending is how many Machines the MachineSet has yet to delete.
 func (m *member) pending() int { return max(0, m.Actual-m.Going-m.replicas) }
 
-// missing is how many Machines the MachineSet has yet to create. It may never be
-// able to, as workers of a version that the control plane has left; nobody loses
-// anything if they are asked for no more.
+// missing is how many Machines the MachineSet has yet to create. It may never be able
+// to, for example workers of a version that the control plane has left; nothing is lost
+// if they are not requested any longer.
 func (m *member) missing() int { return max(0, m.replicas-m.Actual) }
 
-// shrinkOthers takes from the other MachineSets what is needed no more: first
-// those without any available Machine, whose loss nobody feels.
+// shrinkOthers removes from the other MachineSets the Machines that are no longer
+// needed: first those of MachineSets without any available Machine, which serve no
+// workload.
 func (p *planner) shrinkOthers() {
 	required := p.want - p.unavailable
 	b := budget{
@@ -83,10 +84,10 @@ func (p *planner) shrinkOthers() {
 	}
 }
 
-// breakDeadlock lets a rollout go on that waits for Machines which will never
-// be available: when all MachineSets have what they ask for, and the current
-// one is fully available, and yet nothing moves, one Machine of a MachineSet
-// with unavailable ones goes. Its controller takes an unhealthy one first.
+// breakDeadlock unblocks a rollout that waits for Machines which will never be
+// available: when all MachineSets have their desired replicas, and the current one is
+// fully available, and nothing changes, one Machine of a MachineSet with unavailable
+// ones is deleted. Its controller selects an unhealthy one first.
 func (p *planner) breakDeadlock() {
 	for _, m := range p.members {
 		if m.isNew || m.replicas != m.before || m.Actual != m.replicas {
@@ -104,8 +105,8 @@ func (p *planner) breakDeadlock() {
 	}
 }
 
-// onDelete lets the other MachineSets follow their Machines, and the current one
-// take up what is missing.
+// onDelete scales the other MachineSets down to their Machines, and the current one up
+// to the missing number.
 func (p *planner) onDelete() {
 	others := p.others()
 	for _, m := range others {
@@ -120,13 +121,14 @@ func (p *planner) onDelete() {
 	c := p.current
 	rest := max(0, p.want-sum(slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m == c }), (*member).size))
 	if rest < c.replicas {
-		// Machines on their way out do not make the current ones superfluous.
+		// Machines that are being deleted do not make the current ones superfluous.
 		rest = min(c.replicas, max(0, p.want-sum(others, func(m *member) int { return m.replicas })))
 	}
 	c.scale(rest, "want %d, of which others have the rest", p.want)
 }
 
-// hold keeps everything as it is, but for what a lower spec.replicas takes away.
+// hold keeps all MachineSets as they are, except for scaling down to a lower
+// spec.replicas.
 func (p *planner) hold() {
 	p.current = p.match()
 	if p.want >= sum(p.members, func(m *member) int { return m.replicas }) {
@@ -138,9 +140,9 @@ func (p *planner) hold() {
 	}
 }
 
-// spread brings a change of spec.replicas to all MachineSets with Machines, each
-// by its share, without rolling anything out. Whether spec.replicas has changed
-// is seen from what the MachineSets were told last.
+// spread distributes a change of spec.replicas over all MachineSets with Machines, each
+// by its share, without a rollout. It detects the change from the annotations last
+// written to the MachineSets.
 func (p *planner) spread() {
 	p.current = p.match()
 	active := slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.gone || m.replicas == 0 })
@@ -159,7 +161,7 @@ func (p *planner) spread() {
 	if p.want > 0 {
 		change += p.maxSurge
 	}
-	// The largest first: what rounding leaves over is felt there least.
+	// The largest first: it is affected least by the rounding remainder.
 	slices.SortStableFunc(active, func(a, b *member) int { return -cmp.Compare(a.replicas, b.replicas) })
 	rest := change
 	for _, m := range active {

@@ -18,17 +18,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// Status is what the status of a MachineDeployment tells of.
+// Status is the input of the status of a MachineDeployment.
 type Status struct {
 	Deployment *clusterv1.MachineDeployment
-	Cluster    *clusterv1.Cluster // nil: there is none
+	Cluster    *clusterv1.Cluster // nil: it does not exist
 	Selector   string
-	Sets       []*clusterv1.MachineSet // of the deployment, those being deleted included
+	Sets       []*clusterv1.MachineSet // of the deployment, including those being deleted
 	Machines   []*clusterv1.Machine    // of all sets
 	BySet      map[types.UID][]*clusterv1.Machine
-	Blocked    []string // why no Machine can be made from the templates
+	Blocked    []string // why no Machine can be created from the templates
 	Now        time.Time
-	Failed     bool // this reconcile has: the status is about what was seen
+	Failed     bool // this reconcile failed: the status is what was read before
 }
 
 // Report fills the status of the MachineDeployment.
@@ -49,7 +49,7 @@ func Report(s Status) {
 	}
 }
 
-// judged are the Machines, as the template that is wanted now has them.
+// judged are the Machines, evaluated against the current template.
 func (s Status) judged() []*clusterv1.Machine {
 	behind := map[types.UID]*clusterv1.MachineSet{}
 	for _, set := range s.Sets {
@@ -137,7 +137,7 @@ func (s Status) group() scaling.Group {
 	}
 	if len(s.Blocked) > 0 {
 		g.Blocked = scaling.BlockedBecause(s.Blocked)
-		return g // a MachineSet could only say the same
+		return g // a MachineSet would report the same
 	}
 	g.Blocked += s.growing(func(*clusterv1.MachineSet) bool { return true })
 	return g
@@ -154,7 +154,8 @@ func (s Status) blockers() string {
 	})
 }
 
-// growing is what those MachineSets report that grow, as lines to add to a message.
+// growing returns the reports of those MachineSets that grow, as lines to add to a
+// message.
 func (s Status) growing(which func(*clusterv1.MachineSet) bool) string {
 	growing := slices.DeleteFunc(slices.Clone(s.Sets), func(set *clusterv1.MachineSet) bool {
 		return !conditions.IsTrue(set, clusterv1.MachineSetScalingUpCondition) || !which(set)

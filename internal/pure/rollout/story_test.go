@@ -17,7 +17,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// world plays the MachineSets: it makes, readies and deletes Machines as they ask.
+// world simulates the MachineSets: it creates Machines, marks them ready and deletes
+// them as the MachineSets specify.
 type world struct {
 	md      *clusterv1.MachineDeployment
 	sets    []*played

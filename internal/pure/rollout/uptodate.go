@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// essence is the part of a template that a Machine cannot take over in place.
+// essence is the part of a template that a Machine cannot change in place.
 type essence struct {
 	Version        string                                     `json:"version,omitempty"`
 	FailureDomain  string                                     `json:"failureDomain,omitempty"`
@@ -29,9 +29,9 @@ func essenceOf(t clusterv1.MachineTemplateSpec) essence {
 	return essence{t.Spec.Version, t.Spec.FailureDomain, t.Spec.Bootstrap.ConfigRef, t.Spec.Bootstrap.DataSecretName, t.Spec.InfrastructureRef}
 }
 
-// Behind returns why the Machines of a MachineSet are not what the
-// MachineDeployment wants now, as sentences; nothing when they need not be
-// replaced. The MachineSet is the current one, or one of those that could be.
+// Behind returns why the Machines of a MachineSet do not match the MachineDeployment, as
+// sentences; nothing when they need not be replaced. The MachineSet is the current one,
+// or a candidate.
 func Behind(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, now time.Time) []string {
 	why := Differences(set.Spec.Template, md.Spec.Template)
 	if after := md.Spec.Rollout.After; Overdue(after, set.CreationTimestamp, now) {
@@ -40,16 +40,15 @@ func Behind(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, now time
 	return why
 }
 
-// Overdue reports whether the time has come after which everything is to be
-// made anew, and what was made at a time is from before it.
+// Overdue reports whether spec.rollout.after has passed, so that an object created
+// before it must be replaced.
 func Overdue(after, made metav1.Time, now time.Time) bool {
 	return !after.IsZero() && !after.After(now) && made.Before(&after)
 }
 
-// Differences returns what a Machine of template have lacks to be one of
-// template want, as sentences; nothing when it need not be replaced. A Secret
-// beside a reference to a bootstrap config is where the config has put its
-// data, and says nothing.
+// Differences returns how a Machine of template have differs from one of template want,
+// as sentences; nothing when it need not be replaced. A Secret next to a reference to a
+// bootstrap config is where the config has stored its data, and does not count.
 func Differences(have, want clusterv1.MachineTemplateSpec) (out []string) {
 	a, b := essenceOf(have), essenceOf(want)
 	differs := func(what, a, b string) {
@@ -81,8 +80,8 @@ func named(r clusterv1.ContractVersionedObjectReference) string {
 	return r.Kind + " " + r.Name
 }
 
-// UpToDate tells whether a Machine is as its MachineDeployment wants it: it is of
-// a MachineSet that is not behind, and runs the version that it is made for.
+// UpToDate reports whether a Machine matches its MachineDeployment: it belongs to a
+// MachineSet that is not behind, and runs the version of its spec.
 func UpToDate(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, m *clusterv1.Machine, now time.Time) metav1.Condition {
 	const target = clusterv1.MachineUpToDateCondition
 	if _, ok := m.Annotations[clusterv1.UpdateInProgressAnnotation]; ok {
@@ -98,11 +97,11 @@ func UpToDate(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, m *clu
 	return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, "")
 }
 
-// Superseded reports whether a rollout has made another MachineSet the current
-// one, so that it is going to replace the Machines of this one; nil while nobody
-// can tell, because one of the two has no revision yet. Other than Behind it
-// looks at what was decided, and not at what is wanted: while a rollout is paused
-// or blocked, nothing is going to be replaced.
+// Superseded reports whether a rollout has made another MachineSet the current one, so
+// that it will replace the Machines of this one; nil while that cannot be determined
+// because one of the two has no revision yet. Unlike Behind, it depends on the decision,
+// and not on the desired state: while a rollout is paused or blocked, nothing will be
+// replaced.
 func Superseded(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (*bool, error) {
 	own, err := revision(set)
 	if err != nil {
@@ -115,8 +114,8 @@ func Superseded(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (*bo
 	return new(own < newest), nil
 }
 
-// revision reads the revision of a MachineSet or MachineDeployment; 0 when it has
-// none yet.
+// revision parses the revision of a MachineSet or MachineDeployment; 0 when it has none
+// yet.
 func revision(obj metav1.Object) (int64, error) {
 	text := obj.GetAnnotations()[clusterv1.RevisionAnnotation]
 	if text == "" {

@@ -94,8 +94,8 @@ func TestUpToDate(t *testing.T) {
 	}
 }
 
-// TestWhoIsNotUpToDateIsReplaced shows that Machines are told to be up to date by
-// the rule by which a rollout replaces them.
+// TestWhoIsNotUpToDateIsReplaced shows that Machines are reported up to date by the same
+// rule by which a rollout replaces them.
 func TestWhoIsNotUpToDateIsReplaced(t *testing.T) {
 	t.Parallel()
 	md := deployment(1)

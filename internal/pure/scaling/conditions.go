@@ -15,20 +15,21 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Group is what has Machines: a MachineSet, a MachineDeployment or a MachinePool.
+// Group is an object that has Machines: a MachineSet, a MachineDeployment or a
+// MachinePool.
 type Group struct {
 	Machines []*clusterv1.Machine
-	Kind     string // of what they stand for; empty for Machine
-	Current  *int32 // how many there are, if that is another number
+	Kind     string // the kind that they represent; empty for Machine
+	Current  *int32 // how many there are, if that differs
 	Replicas *int32 // spec.replicas
 	Deleting bool
-	Blocked  string // what keeps it from growing, to be added to "Scaling up …"
+	Blocked  string // what prevents it from growing, to be added to "Scaling up …"
 }
 
-// Judged are Machines, those of them that are to be up to date corrected by what is wanted
-// now: their own controller judges them a moment later, and who waits for
-// status.observedGeneration would believe what they say of what was wanted before. judge
-// returns nil for those that are right.
+// Judged returns Machines with their UpToDate condition corrected to the current desired
+// state: their own controller updates it only a moment later, and clients that wait for
+// status.observedGeneration would see conditions for the previous one. judge returns nil
+// for Machines that are correct.
 func Judged(machines []*clusterv1.Machine, now time.Time, judge func(*clusterv1.Machine) *metav1.Condition) []*clusterv1.Machine {
 	var out []*clusterv1.Machine
 	for i, m := range machines {
@@ -47,13 +48,13 @@ func Judged(machines []*clusterv1.Machine, now time.Time, judge func(*clusterv1.
 		out[i] = &again
 	}
 	if out == nil {
-		return machines // as nearly always
+		return machines // the usual case
 	}
 	return out
 }
 
-// BlockedBecause is what a condition adds to what it would do; nothing if nothing
-// keeps it from that.
+// BlockedBecause is the suffix of a condition's message for blocked actions; empty if
+// nothing blocks.
 func BlockedBecause(why []string) string {
 	if len(why) == 0 {
 		return ""
@@ -63,11 +64,11 @@ func BlockedBecause(why []string) string {
 
 const blockedBecause = " is blocked because:"
 
-// IsBlocked reports whether a message has what BlockedBecause adds.
+// IsBlocked reports whether a message contains the suffix from BlockedBecause.
 func IsBlocked(message string) bool { return strings.Contains(message, blockedBecause) }
 
-// Want is how many Machines there shall be. Until admission or somebody else
-// has set a number, it is as many as there are.
+// Want is the desired number of Machines. Until admission or another client has set a
+// number, it is the current one.
 func (g Group) Want() int {
 	if g.Replicas == nil {
 		return g.have()
@@ -86,7 +87,7 @@ func (g Group) objects(machines []*clusterv1.Machine) []conditions.Object {
 	return conditions.Objects(cmp.Or(g.Kind, "Machine"), machines...)
 }
 
-// Conditions tells of the Machines, and of how their number changes.
+// Conditions returns the conditions of the Machines, and of changes of their number.
 func (g Group) Conditions() []metav1.Condition {
 	return []metav1.Condition{g.machinesReady(), g.machinesUpToDate(), g.scalingUp(), g.scalingDown(), g.remediating()}
 }
@@ -98,8 +99,8 @@ func (g Group) machinesReady() metav1.Condition {
 	})
 }
 
-// machinesUpToDate looks only at Machines that somebody has judged: a new one is
-// judged in a moment, and those of a standalone set never are.
+// machinesUpToDate counts only Machines that have the UpToDate condition: a new one gets
+// it in a moment, and those of a standalone set never do.
 func (g Group) machinesUpToDate() metav1.Condition {
 	judged := g.where(func(m *clusterv1.Machine) bool { return conditions.Has(m, clusterv1.MachineUpToDateCondition) })
 	return conditions.Aggregate(g.objects(judged), clusterv1.MachineUpToDateCondition, clusterv1.MachinesUpToDateCondition, conditions.AggregateOptions{

@@ -13,32 +13,32 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/step"
 )
 
-// kubeadmTemplate is the kind whose machines are bootstrapped by kubeadm; the
-// version skew that kubeadm allows concerns only those.
+// kubeadmTemplate is the kind of templates for machines that kubeadm bootstraps; the
+// version skew that kubeadm permits concerns only those.
 const kubeadmTemplate = "KubeadmConfigTemplate"
 
-// Needed reports whether a Machine might have to be created: one is missing, even
-// with those that may be adopted, or is to be replaced.
+// Needed reports whether a Machine may have to be created: one is missing, even with
+// those that may be adopted, or must be replaced.
 func Needed(machines, orphans []*clusterv1.Machine, want int) bool {
 	return len(machines)+len(orphans) < want || slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
 		return m.DeletionTimestamp.IsZero() && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
 	})
 }
 
-// Creation is what is looked at to tell whether a set can create a Machine.
+// Creation is the input for the decision whether a set can create a Machine.
 type Creation struct {
 	Set     *clusterv1.MachineSet
-	Cluster *clusterv1.Cluster // nil: there is none
+	Cluster *clusterv1.Cluster // nil: it does not exist
 	// Bootstrap and Infrastructure are the templates.
 	Bootstrap, Infrastructure reference.Object
-	// ControlPlane is the object that the Cluster refers to, and Contract the
-	// version of the contract to read it by.
+	// ControlPlane is the object that the Cluster refers to, and Contract the version of
+	// the contract to read it.
 	ControlPlane reference.Object
 	Contract     string
 }
 
-// RuledOut returns what prevents a creation whatever else there is. If there is
-// anything, nothing else needs to be looked at.
+// RuledOut returns what prevents a creation regardless of other facts. If there is
+// anything, no other facts are needed.
 func (c Creation) RuledOut() []string {
 	switch {
 	case c.Cluster == nil:
@@ -51,9 +51,8 @@ func (c Creation) RuledOut() []string {
 	return nil
 }
 
-// Blockers returns why no Machine can be created now; nothing when one can. What
-// cannot be found out blocks too; if that is for something that cannot be
-// understood, it is an error as well.
+// Blockers returns why no Machine can be created now; nothing when one can. A fact that
+// cannot be determined blocks too; if its input is invalid, it is an error as well.
 func (c Creation) Blockers() (why []string, err error) {
 	if why := c.RuledOut(); len(why) > 0 {
 		return why, nil
@@ -81,7 +80,7 @@ func (c Creation) Blockers() (why []string, err error) {
 	return why, nil
 }
 
-// objections are those of the preflight checks.
+// objections are the results of the preflight checks.
 func (c Creation) objections() ([]string, error) {
 	const skip = clusterv1.MachineSetSkipPreflightChecksAnnotation
 	p := Preflight{
@@ -104,7 +103,7 @@ func (c Creation) objections() ([]string, error) {
 	return p.Objections()
 }
 
-// controlPlane reads what the checks look at, by the contract.
+// controlPlane reads the fields for the checks, by the contract.
 func controlPlane(o reference.Object, contractVersion string) (*ControlPlane, error) {
 	promises, err := contract.ControlPlaneFor(contractVersion)
 	if err != nil {

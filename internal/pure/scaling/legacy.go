@@ -15,15 +15,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// ReportLegacy fills what a MachineSet tells clients of v1beta1. Its counters go by
-// the Nodes alone. It is resized once the Nodes of all Machines are ready; a Node
-// that fails later leaves that as it is.
+// ReportLegacy fills the v1beta1 status of a MachineSet. Its counters depend only on the
+// Nodes. It is resized once the Nodes of all Machines are ready; a later failure of a
+// Node does not change that.
 func ReportLegacy(s Status) {
 	s.Set.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: new(s.legacy(s.machinesCreated()))}
 }
 
-// LegacyNow is what a MachineSet with those Machines is about to tell clients of
-// v1beta1. Whether all could be created only its own controller knows.
+// LegacyNow is the next v1beta1 status of a MachineSet with those Machines. Only its own
+// controller can determine whether all could be created.
 func LegacyNow(set *clusterv1.MachineSet, machines []*clusterv1.Machine, now time.Time) clusterv1.MachineSetV1Beta1DeprecatedStatus {
 	created := legacy.Get(legacyOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
 	return Status{Set: set, Machines: machines, Now: now}.legacy(ptr.Deref(created, legacy.True(clusterv1.MachinesCreatedV1Beta1Condition)))
@@ -49,7 +49,7 @@ func (s Status) legacy(created clusterv1.Condition) clusterv1.MachineSetV1Beta1D
 	return st
 }
 
-// has reports whether all of some labels are there.
+// has reports whether labels contain all of some others.
 func has(labels, all map[string]string) bool {
 	for key, value := range all {
 		if got, ok := labels[key]; !ok || got != value {
@@ -70,8 +70,8 @@ func (s Status) machinesCreated() clusterv1.Condition {
 	return legacy.True(t)
 }
 
-// resized tells whether the number of Machines is what it shall be. Of a set that
-// is being deleted upstream tells that it scales up.
+// resized reports whether the number of Machines is the desired one. For a set that is
+// being deleted, upstream reports that it scales up.
 func (s Status) resized(st clusterv1.MachineSetV1Beta1DeprecatedStatus) clusterv1.Condition {
 	const t, severity = clusterv1.ResizedV1Beta1Condition, clusterv1.ConditionSeverityWarning
 	have, want := len(s.Machines), s.group().Want()

@@ -20,16 +20,16 @@ type Move struct{ Name, To, Why string }
 // String implements Action.
 func (a Move) String() string { return "hand " + a.Name + " over to " + a.To + ": " + a.Why }
 
-// Recipient is the MachineSet to which Machines go that a set has too many of.
+// Recipient is the MachineSet to which surplus Machines of a set are moved.
 type Recipient struct {
 	Name string
-	Room int // how many Machines it still takes
-	// Awaited is what has to come before it takes any; empty for nothing.
+	Room int // how many Machines it still accepts
+	// Awaited is what must happen before it accepts any; empty for nothing.
 	Awaited string
 }
 
-// RecipientName is the MachineSet that the MachineDeployment of a set has named to
-// take its Machines; empty if none is to.
+// RecipientName is the MachineSet that the MachineDeployment of a set has named as the
+// recipient of its Machines; empty if there is none.
 func RecipientName(set *clusterv1.MachineSet) string {
 	if standalone := metav1.GetControllerOfNoCopy(set) == nil; standalone {
 		return ""
@@ -37,9 +37,9 @@ func RecipientName(set *clusterv1.MachineSet) string {
 	return set.Annotations[clusterv1.MachineSetMoveMachinesToMachineSetAnnotation]
 }
 
-// RecipientOf tells what the MachineSet of that name takes: to may be nil, if it is
-// not there; machines are its own. Both sides have to know of the other, or a
-// Machine could get lost between them.
+// RecipientOf returns what the MachineSet of that name accepts: to may be nil, if it
+// does not exist; machines are its own. Both sides must name each other, or a Machine
+// could be lost between them.
 func RecipientOf(from, to *clusterv1.MachineSet, machines []*clusterv1.Machine) *Recipient {
 	r := &Recipient{Name: RecipientName(from)}
 	by := metav1.GetControllerOfNoCopy(from)
@@ -62,8 +62,8 @@ func RecipientOf(from, to *clusterv1.MachineSet, machines []*clusterv1.Machine) 
 	return r
 }
 
-// Counted are the Machines of a set that its MachineDeployment counts as its own.
-// Others were handed over to it, and are left alone until it does.
+// Counted are the Machines of a set that its MachineDeployment counts toward it. Others
+// were handed over to it, and are not changed until they are counted.
 func Counted(set *clusterv1.MachineSet, machines []*clusterv1.Machine) []*clusterv1.Machine {
 	taken := inplace.Names(set.Annotations[clusterv1.AcknowledgedMoveAnnotation])
 	return slices.DeleteFunc(slices.Clone(machines), func(m *clusterv1.Machine) bool {
@@ -71,18 +71,17 @@ func Counted(set *clusterv1.MachineSet, machines []*clusterv1.Machine) []*cluste
 	})
 }
 
-// ToUpdate are the Machines of a set for which it has still to write what they are
-// to be.
+// ToUpdate are the Machines of a set whose desired state it has yet to write.
 func ToUpdate(set *clusterv1.MachineSet, machines []*clusterv1.Machine) []*clusterv1.Machine {
 	return slices.DeleteFunc(Counted(set, machines), func(m *clusterv1.Machine) bool {
 		return !inplace.InProgress(m) || inplace.Pending(m) || !m.DeletionTimestamp.IsZero()
 	})
 }
 
-// leave is what becomes of a Machine of which there is one too many: nil if it
-// has to wait. It goes to the recipient if that has room, and if the Machine can
-// be updated: one that is to go anyhow is deleted, and so is one whose last update
-// has failed. An update under way is let come to its end.
+// leave is the action for a surplus Machine: nil if it has to wait. It is moved to the
+// recipient if that has room, and if the Machine can be updated: one that will be
+// deleted in any case is deleted, and so is one whose last update has failed. An update
+// in progress is not interrupted.
 func (f Facts) leave(m *clusterv1.Machine, why string, room *int) Action {
 	to := f.Recipient
 	_, doomed := m.Annotations[clusterv1.DeleteMachineAnnotation]

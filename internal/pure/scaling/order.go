@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// inOrder returns the Machines, the first to go first.
+// inOrder returns the Machines in order of deletion.
 func inOrder(machines []*clusterv1.Machine, order clusterv1.MachineSetDeletionOrder) []*clusterv1.Machine {
 	sorted := slices.Clone(machines)
 	slices.SortFunc(sorted, func(a, b *clusterv1.Machine) int {
@@ -19,7 +19,7 @@ func inOrder(machines []*clusterv1.Machine, order clusterv1.MachineSetDeletionOr
 	return sorted
 }
 
-// Ranks of Machines; the lowest goes first.
+// Ranks of Machines; the lowest is deleted first.
 const (
 	deleting = iota
 	marked
@@ -45,15 +45,14 @@ func rank(m *clusterv1.Machine) int {
 	}
 }
 
-// Unwell reports whether a Machine is one of those that go before the healthy
-// ones: it has no Node yet, or what was last heard of it is bad. One that was not
-// heard of is not.
+// Unwell reports whether a Machine is one of those that are deleted before the healthy
+// ones: it has no Node yet, or its last report is unhealthy. A Machine without a report
+// does not count as unhealthy.
 func Unwell(m *clusterv1.Machine) bool {
 	return !m.Status.NodeRef.IsDefined() || conditions.IsFalse(m, clusterv1.MachineNodeHealthyCondition) || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)
 }
 
-// byAge orders healthy Machines. Without an order their names decide, and those
-// are random.
+// byAge orders healthy Machines. Without an order their names decide, which are random.
 func byAge(a, b *clusterv1.Machine, order clusterv1.MachineSetDeletionOrder) int {
 	switch {
 	case rank(a) != healthy:

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaling decides which Machines a MachineSet creates, deletes and
-// replaces.
+// Package scaling decides which Machines a MachineSet creates, deletes and replaces.
 //
-// It is pure: no client, no clock, no context. The controller observes, calls
-// Plan, and carries the actions out.
+// It is pure: no client, no clock, no context. The controller observes, calls Plan, and
+// executes the actions.
 package scaling
 
 import (
@@ -13,17 +12,17 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Batch is how many Machines a set of that many creates, deletes or changes
-// before it is looked at again: a number that was mistyped and corrected is not
-// carried on with. It grows with the set, as the cost of a look does, so that
-// looking stays cheap beside doing.
+// Batch is how many Machines a set of that size creates, deletes or changes in one
+// reconcile: so a mistyped number that is corrected is not executed to the end. It grows
+// with the set, as the cost of a reconcile does, so that reconciles stay cheap relative
+// to the changes.
 func Batch(machines int) int { return max(10, machines/50) }
 
-// Action is one change to make. String is the line that logs, events and tests show.
+// Action is one change to make. String is the text in logs, events and tests.
 type Action interface{ fmt.Stringer }
 
 type (
-	// Create makes one Machine with its bootstrap config and infrastructure.
+	// Create creates one Machine with its bootstrap config and infrastructure.
 	Create struct{ Name, Why string }
 	// Delete deletes one Machine.
 	Delete struct{ Name, Why string }
@@ -35,17 +34,17 @@ func (a Create) String() string { return "create " + a.Name + ": " + a.Why }
 // String implements Action.
 func (a Delete) String() string { return "delete " + a.Name + ": " + a.Why }
 
-// Facts are what Plan looks at. They are nothing but values: written down, they
-// give the same plan again.
+// Facts are the input of Plan. They are only values: a stored record gives the same plan
+// again.
 type Facts struct {
 	Want     int
-	Machines []*clusterv1.Machine // all that count for the set, those being deleted included
+	Machines []*clusterv1.Machine // all that count for the set, including those being deleted
 	Order    clusterv1.MachineSetDeletionOrder
-	// Blocked says why no Machine may be created now; empty when one may.
+	// Blocked is why no Machine may be created now; empty when one may.
 	Blocked []string
-	// Recipient takes Machines of which there are too many; nil: they are deleted.
+	// Recipient accepts surplus Machines; nil: they are deleted.
 	Recipient *Recipient `json:",omitempty"`
-	// Names for new Machines; Missing tells how many are needed.
+	// Names for new Machines; Missing returns how many are needed.
 	Names []string
 }
 
@@ -58,14 +57,15 @@ func (f Facts) Missing() int {
 	return min(f.Want-have, Batch(have))
 }
 
-// Plan returns what brings the Machines to the wanted number.
+// Plan returns the actions toward the desired number of Machines.
 //
-// A Machine that is being deleted counts until it has gone: its host may still
-// hold what the next one needs. Too many Machines: those being deleted are the
-// first of the surplus, then those marked by an annotation, those in the middle
-// of an update, the unhealthy, and last the healthy ones in the order the set
-// asks for. Where there is a recipient, they are handed over to it. Too few: the missing ones are created, unless something blocks that.
-// At most one Batch is planned; the next plan has more.
+// A Machine that is being deleted counts until it is deleted: its infrastructure may
+// still use resources that the next one needs. With too many Machines, those being
+// deleted are the first of the surplus, then those marked by an annotation, those with
+// an update in progress, the unhealthy, and last the healthy ones in the order of the
+// set. If there is a recipient, they are handed over to it. With too few, the missing
+// ones are created, unless something blocks that. At most one Batch is planned; the next
+// plan continues.
 func Plan(f Facts) []Action {
 	have := len(f.Machines)
 	why := fmt.Sprintf("have %d, want %d", have, f.Want)

@@ -56,8 +56,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanComesInBatches shows that a plan is never so long that its end is
-// carried out although nobody wants it any more, nor made twice.
+// TestPlanComesInBatches shows that a plan is never so long that its end is executed
+// although it is no longer desired, nor created twice.
 func TestPlanComesInBatches(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -120,9 +120,9 @@ func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	}
 }
 
-// TestStory lets the real planner run an in-memory world to rest, and compares
-// the story it tells with a golden file that a reviewer can read. Between
-// rounds new Machines become healthy and deleted ones go.
+// TestStory runs the planner on simulated Machines until steady state, and compares the
+// story with a golden file that a reviewer can read. Between rounds new Machines become
+// healthy and deleted ones disappear.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	var story strings.Builder
@@ -189,7 +189,8 @@ func texts(acts []Action) (out []string) {
 	return out
 }
 
-// machines makes each Machine a minute younger than the one before it.
+// machines sets the creation time of each Machine a minute after that of the previous
+// one.
 func machines(ms ...*clusterv1.Machine) []*clusterv1.Machine {
 	for i, m := range ms {
 		m.CreationTimestamp = metav1.NewTime(time.Unix(0, 0).Add(time.Duration(i) * time.Minute))

@@ -12,35 +12,35 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// maxMinorsBehind is how many minor versions a kubelet may be behind the API
-// server: https://kubernetes.io/releases/version-skew-policy/#kubelet
+// maxMinorsBehind is how many minor versions a kubelet may be behind the API server:
+// https://kubernetes.io/releases/version-skew-policy/#kubelet
 const maxMinorsBehind = 3
 
-// ControlPlane is what the checks look at of a control plane object.
+// ControlPlane holds the fields of a control plane object that the checks need.
 type ControlPlane struct {
 	Name                    string // kind, namespace and name, for messages
-	Version                 string // wanted; empty when the control plane manages none
+	Version                 string // desired; empty when the control plane manages none
 	Provisioning, Upgrading bool
 }
 
-// Preflight is what is looked at before a Machine is created.
+// Preflight is the input of the checks before a Machine is created.
 type Preflight struct {
 	// ControlPlane is nil for a Cluster without a control plane object.
 	ControlPlane *ControlPlane
-	// Topology says whether the Cluster is described by a topology.
+	// Topology says whether the Cluster has a topology.
 	Topology bool
-	// Pending is the version that a topology is about to give the control plane;
-	// "" for none.
+	// Pending is the version that a topology will set on the control plane next; "" for
+	// none.
 	Pending string
 	// Version of the new Machines; empty when they have none.
 	Version string
 	// Kubeadm says whether the new Machines are bootstrapped by kubeadm.
 	Kubeadm bool
-	// Skip are the checks not to make.
+	// Skip are the checks to skip.
 	Skip []clusterv1.MachineSetPreflightCheck
 }
 
-// check is one rule; it returns why it objects, or nothing.
+// check is one rule; it returns its objection, or nothing.
 type check struct {
 	name    clusterv1.MachineSetPreflightCheck
 	objects func(p Preflight, machine, controlPlane *version.Version) string
@@ -53,7 +53,7 @@ var checks = []check{
 	{clusterv1.MachineSetPreflightCheckControlPlaneVersionSkew, controlPlaneVersionSkew},
 }
 
-// SkipList reads the value of MachineSetSkipPreflightChecksAnnotation.
+// SkipList parses the value of MachineSetSkipPreflightChecksAnnotation.
 func SkipList(value string) (skip []clusterv1.MachineSetPreflightCheck) {
 	for name := range strings.SplitSeq(value, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -65,13 +65,12 @@ func SkipList(value string) (skip []clusterv1.MachineSetPreflightCheck) {
 
 // Objections returns why no Machine may be created now; nothing when one may.
 //
-// A new Machine should find a control plane that it can join and that will not
-// change its version under it. So the control plane must be past its first
-// bring-up, not upgrading and not about to; the Machine's minor version must not be above the
-// control plane's, nor more than three below; kubeadm joins only a control plane
-// of its own minor version; and in a topology, Machines of a version other than
-// the control plane's would be replaced at once. A control plane that manages no
-// version is not looked at.
+// A new Machine should find a control plane that it can join and whose version will not
+// change right after. So the control plane must be past its first provisioning, not
+// upgrading and not about to; the Machine's minor version must not be above the control
+// plane's, nor more than three below; kubeadm joins only a control plane of its own
+// minor version; and in a topology, Machines of a version other than the control plane's
+// would be replaced immediately. A control plane without a version is not checked.
 func (p Preflight) Objections() ([]string, error) {
 	if p.ControlPlane == nil || p.ControlPlane.Version == "" || slices.Contains(p.Skip, clusterv1.MachineSetPreflightCheckAll) {
 		return nil, nil

@@ -16,43 +16,45 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
-// Unhealthy is what Remediation looks at.
+// Unhealthy is the input of Remediation.
 type Unhealthy struct {
 	Machines []*clusterv1.Machine
-	// Held names those of them for which the order to replace them does not stand
-	// now; see healthcheck.Orders.
+	// Held names those Machines whose request for replacement is not valid now; see
+	// healthcheck.Orders.
 	Held []string
 	// Outdated says that the set is not the current one of its MachineDeployment.
 	Outdated bool
-	// MaxInFlight is how many replacements may go on at a time; negative for no bound.
+	// MaxInFlight is the maximum number of concurrent replacements; negative for no
+	// limit.
 	MaxInFlight int
-	// Blocked says why the replacement of a Machine could not be created now.
+	// Blocked is why the replacement of a Machine could not be created now.
 	Blocked []string
 }
 
-// MaxInFlight reads spec.remediation.maxInFlight of a MachineDeployment that
-// wants so many Machines. Without it, or without one, there is no bound.
+// MaxInFlight resolves spec.remediation.maxInFlight of a MachineDeployment with that
+// many desired Machines. Without the field, or without a MachineDeployment, there is no
+// limit.
 func MaxInFlight(md *clusterv1.MachineDeployment, want int) int {
 	if md == nil || md.Spec.Remediation.MaxInFlight == nil {
 		return -1
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(md.Spec.Remediation.MaxInFlight, want, true)
 	if err != nil {
-		return 0 // admission refuses such a value; none at all is the safe reading
+		return 0 // admission refuses such a value; zero is the safe interpretation
 	}
 	return n
 }
 
-// Verdict is what happens to one Machine that was found unhealthy, or was once.
+// Verdict is the decision for one Machine that is unhealthy, or was.
 type Verdict struct {
 	Machine *clusterv1.Machine
-	// Condition to set on the Machine; nil takes OwnerRemediated away.
+	// Condition to set on the Machine; nil removes OwnerRemediated.
 	Condition *metav1.Condition
-	// Delete says whether the Machine goes, once it has the condition.
+	// Delete says whether the Machine is deleted, once it has the condition.
 	Delete bool
 }
 
-// String is the line that logs, events and tests show.
+// String is the text in logs, events and tests.
 func (v Verdict) String() string {
 	switch {
 	case v.Delete:
@@ -64,14 +66,13 @@ func (v Verdict) String() string {
 	}
 }
 
-// Remediation decides about the Machines that a health check wants replaced.
+// Remediation decides about the Machines that a health check marked for replacement.
 //
-// Machines of an outdated set are left to the rollout. Otherwise the newest go
-// first, as many as may be in flight at a time; those already being deleted are
-// in flight. None goes while its replacement could not be created. A Machine
-// that has become healthy is no longer to be replaced, and one whose order does
-// not stand stays as it is. Of those that go, at most
-// one Batch is decided about at a time.
+// Machines of an outdated set are left to the rollout. Otherwise the newest are deleted
+// first, as many as may be in flight at a time; those already being deleted are in
+// flight. None is deleted while its replacement could not be created. A Machine that has
+// become healthy is no longer replaced, and one whose request is not valid stays as it
+// is. At most one Batch of deletions is decided at a time.
 func Remediation(u Unhealthy) []Verdict {
 	var out []Verdict
 	var candidates []*clusterv1.Machine

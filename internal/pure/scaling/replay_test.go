@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// recorded is a plan with what it was made from, as it can be written down.
+// recorded is a plan with its input, in a form that can be stored.
 type recorded struct {
 	Facts Facts
 	Plan  []string

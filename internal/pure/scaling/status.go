@@ -16,18 +16,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// Status is what the status of a MachineSet tells of.
+// Status is the input of the status of a MachineSet.
 type Status struct {
 	Set      *clusterv1.MachineSet
-	Cluster  *clusterv1.Cluster // nil: there is none
+	Cluster  *clusterv1.Cluster // nil: it does not exist
 	Selector string
-	Machines []*clusterv1.Machine // of the set, those being deleted included
+	Machines []*clusterv1.Machine // of the set, including those being deleted
 	Blocked  []string             // why no Machine can be created now
-	// NotCreated is why a Machine could not be created; zero if none was tried, or
-	// all were.
+	// NotCreated is why a Machine could not be created; zero if none was tried, or all
+	// were created.
 	NotCreated legacy.Failure
 	Now        time.Time
-	Failed     bool // this reconcile has: the status is about what was seen
+	Failed     bool // this reconcile failed: the status is what was read before
 }
 
 // Report fills the status of the MachineSet.
@@ -52,9 +52,9 @@ func Report(s Status) {
 	}
 }
 
-// UpdateBlocked says why a set does not begin to update the Machines that were
-// handed over to it; empty if it does, or there are none. It is a condition that a
-// set has only as long.
+// UpdateBlocked returns why a set does not start to update the Machines that were handed
+// over to it; empty if it does, or there are none. The set has the condition only during
+// that time.
 func UpdateBlocked(set *clusterv1.MachineSet) string {
 	return conditions.Message(set, clusterv1.MachineUpdatingCondition)
 }

@@ -55,7 +55,7 @@ func TestReport(t *testing.T) {
 			counters: [4]int32{1},
 			want: map[string]string{
 				"MachinesReady":    "Unknown ReadyUnknown * Machine a: Condition Ready not yet reported",
-				"MachinesUpToDate": "True NoReplicas", // nobody has judged it
+				"MachinesUpToDate": "True NoReplicas", // it has no UpToDate condition
 				"ScalingUp":        "True ScalingUp Scaling up from 1 to 3 replicas is blocked because:\n* one thing\n* another",
 			},
 		},

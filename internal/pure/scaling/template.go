@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
-// MachineTemplate is what the Machines of a set have.
+// MachineTemplate is the template of a set's Machines.
 func MachineTemplate(set *clusterv1.MachineSet) machinetemplate.Template {
 	t := machinetemplate.Template{
 		Maker: metav1.OwnerReference{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addons converts addons.cluster.x-k8s.io between v1beta1 and v1beta2.
-// Nothing that v1beta1 cannot say is kept in an annotation.
+// Package addons converts addons.cluster.x-k8s.io between v1beta1 and v1beta2. Fields
+// that v1beta1 does not have are not stored in an annotation.
 package addons
 
 import (

@@ -51,8 +51,8 @@ func usual() *clusterv1.Machine {
 	return m
 }
 
-// BenchmarkMachine is held to 100 µs each way: an old client's request makes up
-// to nine conversions.
+// BenchmarkMachine must stay below 100 µs each way: an old client's request causes up to
+// nine conversions.
 func BenchmarkMachine(b *testing.B) {
 	k := machine()
 	hub := usual()

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package core converts the kinds of cluster.x-k8s.io between v1beta1, which is
-// served for those who speak it, and v1beta2, which is stored.
+// Package core converts the kinds of cluster.x-k8s.io between v1beta1, which is served
+// for clients of that version, and v1beta2, which is stored.
 //
-// Half of the fields have moved between the two. What v1beta1 cannot say comes
-// back from the annotation, and only that: what somebody wrote at v1beta1
-// always counts. The one exception are the phase and the failure domain of a
-// Machine, which v1beta1 never wrote.
+// Half of the fields have moved between the two. Fields that v1beta1 does not have are
+// restored from the annotation, and only those: a field that a client wrote at v1beta1
+// always counts. The only exceptions are the phase and the failure domain of a Machine,
+// which v1beta1 never wrote.
 //
-// The result is what upstream's conversion makes, but for two things in a
-// ClusterClass, where upstream panics, refuses the object or mixes up its parts:
-// an annotation whose schemas have fewer alternatives than the object, and two
-// patches or variables of one name.
+// The result equals that of upstream's conversion, except for two cases in a
+// ClusterClass in which upstream panics, rejects the object or mixes up its parts: an
+// annotation whose schemas have fewer alternatives than the object, and two patches or
+// variables with the same name.
 package core
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// Kinds are the conversions of all kinds of the group.
+// Kinds returns the conversions of all kinds of the group.
 func Kinds() []rules.Kind {
 	return []rules.Kind{
 		cluster(), clusterClass(), machine(), machineSet(), machineDeployment(), machinePool(), machineHealthCheck(), machineDrainRule(),
@@ -69,15 +69,15 @@ func availabilityGatesDown(gates []clusterv1.ClusterAvailabilityGate) []clusterv
 	})
 }
 
-// templateUp keeps of a reference to a template its whole apiVersion: templates
-// are found by the version that is named.
+// templateUp retains the whole apiVersion of a reference to a template: templates are
+// found by the named version.
 func templateUp(ref *corev1.ObjectReference) clusterv1.ClusterClassTemplateReference {
 	r := rules.Value(ref)
 	return clusterv1.ClusterClassTemplateReference{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name}
 }
 
-// templateDown returns a reference to a template in a namespace, also where
-// there is none yet: v1beta1 demands one.
+// templateDown returns a reference to a template in a namespace, also without a
+// template: v1beta1 requires a reference.
 func templateDown(ref clusterv1.ClusterClassTemplateReference, namespace string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, Namespace: namespace}
 }

@@ -19,7 +19,7 @@ func TestTheHubComesBackWhole(t *testing.T) {
 		settle(hub)
 		switch kind {
 		case "MachineSet", "MachineDeployment", "MachinePool":
-			// Their counters of v1beta1 cannot be missing, nor can status.replicas.
+			// Their v1beta1 counters cannot be absent, and neither can status.replicas.
 			status := child(hub, "status")
 			missing(status, "replicas", 0)
 			legacy := child(child(status, "deprecated"), "v1beta1")
@@ -33,7 +33,7 @@ func TestTheHubComesBackWhole(t *testing.T) {
 	})
 }
 
-// settle sets what is required in a hub, or cannot be missing in v1beta1.
+// settle sets fields that are required in a hub, or cannot be absent in v1beta1.
 func settle(v any) {
 	switch v := v.(type) {
 	case []any:

@@ -41,8 +41,8 @@ func machineUp(old *clusterv1beta1.Machine, hub, kept *clusterv1.Machine) error 
 		ObservedGeneration:     from.ObservedGeneration,
 	}
 	if kept != nil {
-		// v1beta1 knows neither the failure domain nor every phase, so what it
-		// says of them was never written by anybody.
+		// v1beta1 has no failure domain and not every phase, so its values were not
+		// written by a client.
 		to.Phase, to.FailureDomain = kept.Status.Phase, kept.Status.FailureDomain
 	}
 	if d := from.Deletion; d != nil {
@@ -81,7 +81,7 @@ func machineDown(hub *clusterv1.Machine, old *clusterv1beta1.Machine, lookup rul
 		ObservedGeneration:     from.ObservedGeneration,
 	}
 	if from.Phase == string(clusterv1.MachinePhaseUpdating) {
-		to.Phase = string(clusterv1.MachinePhaseRunning) // the nearest that v1beta1 allows
+		to.Phase = string(clusterv1.MachinePhaseRunning) // the closest phase that v1beta1 allows
 	}
 	if from.NodeRef.IsDefined() {
 		to.NodeRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: from.NodeRef.Name}
@@ -102,7 +102,7 @@ func machineDown(hub *clusterv1.Machine, old *clusterv1beta1.Machine, lookup rul
 	return nil
 }
 
-// in is what references are completed by.
+// in is the context that completes references.
 type in struct {
 	namespace string
 	lookup    rules.Lookup

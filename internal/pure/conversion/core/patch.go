@@ -12,7 +12,7 @@ func patchesUp(patches []clusterv1beta1.ClusterClassPatch, before []clusterv1.Cl
 	return rules.List(patches, func(from *clusterv1beta1.ClusterClassPatch, to *clusterv1.ClusterClassPatch) {
 		before := rules.Find(before, func(p *clusterv1.ClusterClassPatch) bool { return p.Name == from.Name }).Definitions
 		if len(before) != len(from.Definitions) {
-			before = nil // definitions have no names, so none of them can be told for sure
+			before = nil // definitions have no names, so they cannot be matched reliably
 		}
 		i := -1
 		*to = clusterv1.ClusterClassPatch{

@@ -52,7 +52,7 @@ func nestedUp(from *clusterv1beta1.JSONSchemaProps, before *clusterv1.JSONSchema
 	return to
 }
 
-// alternativesUp takes what was kept by index; what was kept may be shorter.
+// alternativesUp restores alternatives by index; before may be shorter.
 func alternativesUp(from []clusterv1beta1.JSONSchemaProps, before []clusterv1.JSONSchemaProps) []clusterv1.JSONSchemaProps {
 	i := -1
 	return rules.List(from, func(from *clusterv1beta1.JSONSchemaProps, to *clusterv1.JSONSchemaProps) {

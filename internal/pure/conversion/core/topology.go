@@ -146,7 +146,7 @@ func machinePoolTopologyDown(from *clusterv1.MachinePoolTopology, to *clusterv1b
 	}
 }
 
-// variablesUp drops where a value is defined, which has long had no effect.
+// variablesUp drops the source of a value's definition, which has long had no effect.
 func variablesUp(variables []clusterv1beta1.ClusterVariable) []clusterv1.ClusterVariable {
 	return rules.List(variables, func(from *clusterv1beta1.ClusterVariable, to *clusterv1.ClusterVariable) {
 		to.Name, to.Value = from.Name, from.Value
@@ -163,8 +163,8 @@ func overridesDown(overrides []clusterv1.ClusterVariable) *clusterv1beta1.Variab
 	return rules.Pointer(clusterv1beta1.Variables{Overrides: variablesDown(overrides)})
 }
 
-// workerHealthCheckUp is healthCheckUp for groups of workers, whose bound on
-// replacements under way comes from the strategy.
+// workerHealthCheckUp is healthCheckUp for groups of workers, whose limit of concurrent
+// replacements is from the strategy.
 func workerHealthCheckUp(from *clusterv1beta1.MachineHealthCheckClass) (clusterv1.MachineHealthCheckChecks, clusterv1.MachineDeploymentTopologyHealthCheckRemediation) {
 	checks, r := healthCheckUp(from)
 	return checks, clusterv1.MachineDeploymentTopologyHealthCheckRemediation{TriggerIf: r.TriggerIf, TemplateRef: r.TemplateRef}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package extensionconfig converts runtime.cluster.x-k8s.io between v1alpha1 and
-// v1beta2. Nothing that v1alpha1 cannot say is kept in an annotation.
+// v1beta2. Fields that v1alpha1 does not have are not stored in an annotation.
 package extensionconfig
 
 import (

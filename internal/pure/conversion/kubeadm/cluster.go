@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// clusterUp drops what the Cluster and the Machine say: name, version, networks.
+// clusterUp drops the values of the Cluster and the Machine: name, version, networks.
 func clusterUp(old *bootstrapv1beta1.ClusterConfiguration, kept *bootstrapv1.ClusterConfiguration) bootstrapv1.ClusterConfiguration {
 	hub := bootstrapv1.ClusterConfiguration{
 		ControlPlaneEndpoint: old.ControlPlaneEndpoint,
@@ -90,7 +90,7 @@ func clusterDown(hub *bootstrapv1.ClusterConfiguration) *bootstrapv1beta1.Cluste
 	return old
 }
 
-// argsUp makes a list of flags, sorted by name.
+// argsUp converts flags to a list, sorted by name.
 func argsUp(old map[string]string) []bootstrapv1.Arg {
 	if old == nil {
 		return nil

@@ -130,7 +130,7 @@ func rolloutUp(old *controlplanev1beta1.KubeadmControlPlaneRollout) controlplane
 	}
 }
 
-// remediationUp takes a retry period of zero for none, unless that was meant.
+// remediationUp converts a retry period of zero to unset, unless the hub had zero.
 func remediationUp(old *controlplanev1beta1.RemediationStrategy, kept *controlplanev1.KubeadmControlPlaneRemediationSpec) (hub controlplanev1.KubeadmControlPlaneRemediationSpec) {
 	if old == nil {
 		return hub

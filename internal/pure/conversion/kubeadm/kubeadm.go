@@ -85,8 +85,7 @@ func templateDown(hub *bootstrapv1.KubeadmConfigTemplate, old *bootstrapv1beta1.
 	return nil
 }
 
-// specUp converts a KubeadmConfigSpec; kept is what the hub had, zero if that is
-// not known.
+// specUp converts a KubeadmConfigSpec; kept is the previous hub, zero if not known.
 func specUp(old *bootstrapv1beta1.KubeadmConfigSpec, hub, kept *bootstrapv1.KubeadmConfigSpec) error {
 	*hub = bootstrapv1.KubeadmConfigSpec{
 		Files:     filesUp(old.Files, kept.Files),
@@ -125,9 +124,9 @@ func specUp(old *bootstrapv1beta1.KubeadmConfigSpec, hub, kept *bootstrapv1.Kube
 	return nil
 }
 
-// timeoutsUp takes the timeouts that v1beta1 cannot say from what was kept. Those
-// that it says win: of the control plane, which init and join have in common, and
-// of discovery, which is the kubelet's bootstrap in v1beta2.
+// timeoutsUp restores from kept the timeouts that v1beta1 does not have. Those that it
+// has take precedence: of the control plane, which init and join share, and of
+// discovery, which is the kubelet's bootstrap in v1beta2.
 func timeoutsUp(old *bootstrapv1beta1.KubeadmConfigSpec, hub, kept *bootstrapv1.KubeadmConfigSpec) {
 	hub.InitConfiguration.Timeouts, hub.JoinConfiguration.Timeouts = kept.InitConfiguration.Timeouts, kept.JoinConfiguration.Timeouts
 	if t := rules.Value(old.ClusterConfiguration).APIServer.TimeoutForControlPlane; t != nil {

@@ -57,8 +57,8 @@ func usersDown(hub []bootstrapv1.User) []bootstrapv1beta1.User {
 	})
 }
 
-// diskSetupUp leaves a layout that is false out where partitions are listed: of
-// the two, v1beta2 takes exactly one.
+// diskSetupUp omits a layout that is false if partitions are listed: v1beta2 permits
+// only one of the two.
 func diskSetupUp(old *bootstrapv1beta1.DiskSetup) (hub bootstrapv1.DiskSetup) {
 	if old == nil {
 		return hub

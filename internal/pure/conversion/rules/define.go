@@ -13,31 +13,31 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// DataAnnotation on an object of an older version holds what its hub says
-// beyond that. It is never stored: going up takes it away.
+// DataAnnotation on an object of an older version holds the fields that only its hub
+// has. It is never stored: the conversion up removes it.
 const DataAnnotation = "cluster.x-k8s.io/conversion-data"
 
 // Kind converts the objects of one kind between an older version and the hub.
 type Kind struct {
 	Old, Hub       schema.GroupVersionKind
 	NewOld, NewHub func() runtime.Object
-	// Up and Down return new objects that share nothing with the one they are
-	// given, and leave that as it is.
+	// Up and Down return new objects that share nothing with their argument, and do not
+	// change it.
 	Up   func(old runtime.Object) (hub runtime.Object, err error)
 	Down func(hub runtime.Object, lookup Lookup) (old runtime.Object, err error)
 }
 
-// Definition is what a group says about a kind. Metadata and the annotation are
-// not its business.
+// Definition is how a group defines the conversion of a kind. Metadata and the
+// annotation are handled by Define.
 type Definition[O, H any] struct {
 	Kind     string
 	Old, Hub schema.GroupVersion
-	// Up fills hub from old. kept is what the annotation held, nil without one.
+	// Up fills hub from old. kept is the content of the annotation, nil without one.
 	Up func(old *O, hub, kept *H) error
 	// Down fills old from hub.
 	Down func(hub *H, old *O, lookup Lookup) error
-	// Keep is the content of the annotation, made by Data; nil where a kind has
-	// no annotation.
+	// Keep returns the content of the annotation, built by Data; nil where a kind has no
+	// annotation.
 	Keep func(hub *H) any
 }
 
@@ -48,7 +48,7 @@ type object[T any] interface {
 	metav1.ObjectMetaAccessor
 }
 
-// Define makes the conversion of a kind.
+// Define creates the conversion of a kind.
 func Define[O, H any, PO object[O], PH object[H]](d Definition[O, H]) Kind {
 	k := Kind{
 		Old:    d.Old.WithKind(d.Kind),
@@ -85,19 +85,19 @@ func Define[O, H any, PO object[O], PH object[H]](d Definition[O, H]) Kind {
 	return k
 }
 
-// copied is a copy of an object of the type that it shall have.
+// copied returns a deep copy of an object as type P.
 func copied[T any, P object[T]](from runtime.Object) P {
 	return from.(P).DeepCopyObject().(P)
 }
 
-// begin gives the result its version and the metadata of the source, which are
-// the same in all versions.
+// begin sets the version of the result and the metadata of the source, which are the
+// same in all versions.
 func begin(from, to metav1.ObjectMetaAccessor, as schema.GroupVersionKind) {
 	*to.GetObjectMeta().(*metav1.ObjectMeta) = *from.GetObjectMeta().(*metav1.ObjectMeta)
 	to.(runtime.Object).GetObjectKind().SetGroupVersionKind(as)
 }
 
-// finish names in an error what could not be converted.
+// finish wraps an error with the object that could not be converted.
 func finish(to runtime.Object, from metav1.Object, as schema.GroupVersionKind, err error) (runtime.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert %s %s/%s to %s: %w", as.Kind, from.GetNamespace(), from.GetName(), as.GroupVersion(), err)
@@ -112,14 +112,14 @@ type data[S, T any] struct {
 	Status          T `json:"status,omitzero"`
 }
 
-// Data makes the content of the annotation.
+// Data builds the content of the annotation.
 func Data[S, T any](of metav1.TypeMeta, spec S, status T) any {
 	return data[S, T]{TypeMeta: of, Spec: spec, Status: status}
 }
 
-// store writes the annotation. It is left out where it does not fit: a read
-// without it is better than none, and only what an older version cannot say is
-// lost, and only if somebody then writes what was read.
+// store writes the annotation. It is omitted if it is too large: a read without it is
+// better than none. Only fields that the older version does not have are lost, and only
+// if a client then writes the object that it read.
 func store(to metav1.Object, content any) error {
 	encoded, err := json.Marshal(content)
 	if err != nil {
@@ -137,7 +137,7 @@ func store(to metav1.Object, content any) error {
 	return nil
 }
 
-// restore takes the annotation away and returns what it held, nil without one.
+// restore removes the annotation and returns its content, nil without one.
 func restore[H any](from metav1.Object) (*H, error) {
 	annotations := from.GetAnnotations()
 	encoded, ok := annotations[DataAnnotation]

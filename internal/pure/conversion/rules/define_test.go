@@ -19,8 +19,7 @@ var (
 	after  = schema.GroupVersion{Group: "example.io", Version: "v2"}
 )
 
-// pretended is a kind whose older version knows the name of its Cluster, and
-// no phase.
+// pretended is a kind whose older version has the name of its Cluster, and no phase.
 func pretended(keep func(*clusterv1.Machine) any) Kind {
 	return Define(Definition[clusterv1.Machine, clusterv1.Machine]{
 		Kind: "Thing", Old: before, Hub: after, Keep: keep,

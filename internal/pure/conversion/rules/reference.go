@@ -11,12 +11,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Lookup tells the apiVersion by which references to a kind are shown in
-// versions that have one there: that of the newest contract which the kind's
-// CustomResourceDefinition is labelled with.
+// Lookup returns the apiVersion of references to a kind in versions that have one there:
+// that of the newest contract with which the kind's CustomResourceDefinition is labeled.
 type Lookup func(schema.GroupKind) (apiVersion string, err error)
 
-// ReferenceUp keeps of a reference what says which object it is. Namespace,
+// ReferenceUp retains the parts of a reference that identify the object. Namespace,
 // version and the rest are dropped.
 func ReferenceUp(field string, ref *corev1.ObjectReference) (clusterv1.ContractVersionedObjectReference, error) {
 	if ref == nil {
@@ -29,8 +28,8 @@ func ReferenceUp(field string, ref *corev1.ObjectReference) (clusterv1.ContractV
 	return clusterv1.ContractVersionedObjectReference{APIGroup: gv.Group, Kind: ref.Kind, Name: ref.Name}, nil
 }
 
-// ReferenceDown completes a reference by the version that lookup finds and by
-// the namespace of the object that it is in. Nothing remains nothing.
+// ReferenceDown completes a reference with the version that lookup returns and with the
+// namespace of the referring object. An empty reference stays empty.
 func ReferenceDown(field string, ref clusterv1.ContractVersionedObjectReference, namespace string, lookup Lookup) (*corev1.ObjectReference, error) {
 	if !ref.IsDefined() {
 		return nil, nil

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules holds what the conversions of all groups have in common: what
-// becomes of a pointer whose other version has a value, of durations, of
-// references, and the annotation that brings back what an older version cannot
-// say.
+// Package rules holds the common parts of the conversions of all groups: pointers whose
+// other version has a value, durations, references, and the annotation that restores
+// fields that an older version does not have.
 //
-// Up is from an older version to the hub, which is what is stored; down is the
-// way back. A value may be moved from source to result: Define gives every
-// conversion a copy of its own.
+// Up is from an older version to the hub, which is what is stored; down is the reverse.
+// A value can be moved from source to result: Define passes a copy to every conversion.
 package rules
 
 import (
@@ -18,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Meant turns a plain value of an older version into the hub's pointer. The
-// older version cannot tell zero from nothing, so a zero counts only if the
-// hub, before it was converted down, had one there.
+// Meant converts a plain value of an older version to the hub's pointer. The older
+// version cannot distinguish zero from unset, so a zero counts only if the hub had one
+// there before it was converted down.
 func Meant[T comparable](v T, kept *T) *T {
 	var zero T
 	if v != zero || kept != nil && *kept == zero {
@@ -29,7 +27,7 @@ func Meant[T comparable](v T, kept *T) *T {
 	return nil
 }
 
-// Value is what a pointer refers to, zero without one.
+// Value is what a pointer refers to, zero if it is nil.
 func Value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -37,8 +35,8 @@ func Value[T any](p *T) (v T) {
 	return v
 }
 
-// Pointer is nil for a zero value. An empty list or map is not zero, as it
-// differs from one that is not there.
+// Pointer is nil for a zero value. An empty list or map is not zero, as it differs from
+// an absent one.
 func Pointer[T any](v T) *T {
 	if IsZero(v) {
 		return nil
@@ -46,7 +44,7 @@ func Pointer[T any](v T) *T {
 	return &v
 }
 
-// IsZero reports whether nothing in a value is set; an empty list or map is.
+// IsZero reports whether a value is unset; an empty list or map counts as set.
 func IsZero[T any](v T) bool { return reflect.ValueOf(&v).Elem().IsZero() }
 
 // Time is the hub's form of a time that may be missing.
@@ -76,13 +74,13 @@ func Seconds(d *metav1.Duration) *int32 {
 // SecondsOf are the whole seconds of a duration, which cannot be missing.
 func SecondsOf(d metav1.Duration) *int32 { return new(seconds(d)) }
 
-// seconds drops what is below a second. An int32 holds 68 years; what is longer
-// becomes that.
+// seconds truncates to whole seconds. An int32 holds 68 years; a longer duration is
+// limited to that.
 func seconds(d metav1.Duration) int32 {
 	return int32(min(max(int64(d.Duration/time.Second), math.MinInt32), math.MaxInt32))
 }
 
-// Duration is the duration of some seconds, if there are any.
+// Duration is a duration in seconds, nil if they are.
 func Duration(seconds *int32) *metav1.Duration {
 	if seconds == nil {
 		return nil
@@ -90,13 +88,12 @@ func Duration(seconds *int32) *metav1.Duration {
 	return new(DurationOf(seconds))
 }
 
-// DurationOf is the duration of some seconds, zero without them.
+// DurationOf is a duration in seconds, zero without them.
 func DurationOf(seconds *int32) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(Value(seconds)) * time.Second}
 }
 
-// List converts each element of a list; no list remains no list, and an empty
-// one empty.
+// List converts each element of a list; a nil list stays nil, and an empty one empty.
 func List[A, B any](in []A, convert func(from *A, to *B)) []B {
 	if in == nil {
 		return nil
@@ -108,7 +105,7 @@ func List[A, B any](in []A, convert func(from *A, to *B)) []B {
 	return out
 }
 
-// Rebuilt is List for lists of which an empty one comes out as none.
+// Rebuilt is List, except that an empty list becomes nil.
 func Rebuilt[A, B any](in []A, convert func(from *A, to *B)) []B {
 	if len(in) == 0 {
 		return nil
@@ -116,8 +113,7 @@ func Rebuilt[A, B any](in []A, convert func(from *A, to *B)) []B {
 	return List(in, convert)
 }
 
-// TryList is List with conversions that can be refused; the first error ends
-// it.
+// TryList is List with conversions that can fail; it stops at the first error.
 func TryList[A, B any](in []A, convert func(from *A, to *B) error) (out []B, err error) {
 	return List(in, func(from *A, to *B) {
 		if err == nil {
@@ -126,7 +122,7 @@ func TryList[A, B any](in []A, convert func(from *A, to *B) error) (out []B, err
 	}), err
 }
 
-// At is the element at an index, zero where the list is shorter.
+// At is the element at an index, zero if the list is shorter.
 func At[T any](list []T, i int) (v T) {
 	if i < len(list) {
 		v = list[i]
@@ -134,7 +130,7 @@ func At[T any](list []T, i int) (v T) {
 	return v
 }
 
-// Find is the first element that is what it shall be, zero without one.
+// Find is the first element that matches, zero without one.
 func Find[T any](list []T, is func(*T) bool) (v T) {
 	for i := range list {
 		if is(&list[i]) {

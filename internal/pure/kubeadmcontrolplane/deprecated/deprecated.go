@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deprecated makes what a kubeadm control plane, and what it reports on its
-// machines, tell clients of v1beta1: from the facts, and after the rest of the
-// status, of which it says the same in older words.
+// Package deprecated fills the v1beta1 status of a kubeadm control plane, and its
+// v1beta1 conditions on machines: from the facts, and after the rest of the status,
+// which it repeats in v1beta1 terms.
 //
-//   - Counters go by Nodes: a machine is ready while its Node is. When the control
-//     plane is being deleted none is. status.ready of v1beta1 is whether any is.
-//   - A component that starts or goes is no more than information; one that is
-//     missing or has failed is an error.
-//   - A remediation is told where v1beta1 looks for it. What is decided about it, is
-//     decided by the newer conditions alone.
+//   - Counters depend on Nodes: a machine is ready while its Node is. During the
+//     deletion of the control plane none is. status.ready of v1beta1 is whether any is.
+//   - A component that starts or terminates has severity Info; one that is missing or
+//     has failed is an error.
+//   - A remediation is reported where v1beta1 clients expect it. Decisions about it
+//     depend only on the newer conditions.
 package deprecated
 
 import (
@@ -32,15 +32,15 @@ const (
 	info    = clusterv1.ConditionSeverityInfo
 )
 
-// Status is what it is made from. The control plane has the status of this
-// reconcile already, but for what is made here.
+// Status is the input of this package. The control plane already has the status of this
+// reconcile, except for the part that is built here.
 type Status struct {
 	kubeadmcontrolplane.Facts
 
-	NotCreated legacy.Failure // why a machine could not be made; zero if none was to be, or all were
+	NotCreated legacy.Failure // why a machine could not be created; zero if none failed
 }
 
-// Report fills what a control plane tells clients of v1beta1.
+// Report fills the v1beta1 status of a control plane.
 func Report(s Status) {
 	kcp := s.ControlPlane
 	st := ptr.Deref(ptr.Deref(kcp.Status.Deprecated, controlplanev1.KubeadmControlPlaneDeprecatedStatus{}).V1Beta1, controlplanev1.KubeadmControlPlaneV1Beta1DeprecatedStatus{})
@@ -73,7 +73,7 @@ func (s Status) machines() (all []*clusterv1.Machine) {
 	return all
 }
 
-// wanted is how many machines there shall be.
+// wanted is the desired number of machines.
 func (s Status) wanted() int {
 	return int(ptr.Deref(s.ControlPlane.Spec.Replicas, int32(len(s.Machines))))
 }
@@ -98,8 +98,8 @@ func (s Status) upToDate(updated int32) clusterv1.Condition {
 	return legacy.True(t)
 }
 
-// resized is True once the Nodes of as many machines as wanted are ready. One that
-// fails later leaves that as it is.
+// resized is True once the Nodes of the desired number of machines are ready. A later
+// failure of a Node does not change it.
 func (s Status) resized(ready int32, was *clusterv1.Condition) clusterv1.Condition {
 	const t = controlplanev1.ResizedV1Beta1Condition
 	have, want := len(s.Machines), s.wanted()
@@ -121,7 +121,7 @@ func (s Status) available() clusterv1.Condition {
 	return legacy.Done(controlplanev1.AvailableV1Beta1Condition, kubeadmcontrolplane.Initialized(s.ControlPlane), controlplanev1.WaitingForKubeadmInitV1Beta1Reason)
 }
 
-// certificates says what was said last while nobody has looked.
+// certificates returns the last condition if the certificates were not checked.
 func (s Status) certificates(was *clusterv1.Condition) clusterv1.Condition {
 	const t = controlplanev1.CertificatesAvailableV1Beta1Condition
 	switch c := s.Certificates; {
@@ -135,8 +135,8 @@ func (s Status) certificates(was *clusterv1.Condition) clusterv1.Condition {
 	return legacy.None(t)
 }
 
-// summary is a condition of the control plane that sums up its machines, and what
-// v1beta1 calls it.
+// summary is a condition of the control plane that summarizes its machines, with its
+// v1beta1 names.
 type summary struct {
 	of                              string
 	as                              clusterv1.ConditionType
@@ -158,8 +158,7 @@ var (
 	}
 )
 
-// health is None before there is anything to inspect, and of an etcd that is
-// somebody else's.
+// health is None before there is anything to inspect, and for an external etcd.
 func (s Status) health(what summary) clusterv1.Condition {
 	c := conditions.Get(s.ControlPlane, what.of)
 	switch {
@@ -175,7 +174,7 @@ func (s Status) health(what summary) clusterv1.Condition {
 	return legacy.Unknown(what.as, what.unknown, c.Message)
 }
 
-// severity is that of the worst component. If none is to blame, etcd has members
+// severity is that of the worst component. If no component has failed, etcd has members
 // without a machine.
 func (s Status) severity(what summary) clusterv1.ConditionSeverity {
 	var parts []clusterv1.Condition

@@ -22,7 +22,7 @@ import (
 
 var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 
-// machine is one whose Node and components are ready, named by the first word and
+// machine is a machine whose Node and components are ready, named by the first word and
 // changed by the others:
 //
 //	bare no Node · unready its Node is not ready · old not up to date · going being deleted
@@ -66,8 +66,8 @@ func machine(words string) *kubeadmcontrolplane.Machine {
 	return m
 }
 
-// status is that of a control plane that is initialized, and wants some machines.
-// Its status was made.
+// status is that of a control plane that is initialized, with a desired number of
+// machines. Its newer status is set.
 func status(want int32, machines string, change ...func(*Status)) Status {
 	kcp := &controlplanev1.KubeadmControlPlane{}
 	kcp.Spec.Replicas = &want
@@ -101,7 +101,7 @@ func deleted(s *Status) { s.ControlPlane.DeletionTimestamp = new(metav1.NewTime(
 
 func unchecked(s *Status) { s.Certificates = kubeadmcontrolplane.Certificates{} }
 
-// told lets something have been told before.
+// told sets a condition that was reported before.
 func told(c clusterv1.Condition) func(*Status) {
 	return func(s *Status) {
 		s.ControlPlane.Status.Deprecated = &controlplanev1.KubeadmControlPlaneDeprecatedStatus{V1Beta1: &controlplanev1.KubeadmControlPlaneV1Beta1DeprecatedStatus{
@@ -178,7 +178,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// certain lets the newer condition tell of certificates already.
+// certain sets the newer condition for certificates.
 func certain(s *Status) {
 	conditions.Set(s.ControlPlane, now, conditions.New(controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition, metav1.ConditionTrue, "Available", ""))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// component is what a machine of a control plane reports on: a static Pod, or the
-// etcd member on it. It has one name in all versions.
+// component is a component that a control plane machine reports on: a static Pod, or the
+// etcd member on it. Its condition has the same name in all versions.
 type component struct {
 	of     string
 	as     clusterv1.ConditionType
@@ -29,8 +29,8 @@ var all = []component{
 	{of: controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition, as: controlplanev1.MachineEtcdMemberHealthyV1Beta1Condition, member: true},
 }
 
-// ReportMachine fills what a control plane tells clients of v1beta1 on one of its
-// machines, after the conditions of today.
+// ReportMachine fills the v1beta1 conditions of a control plane on one of its machines,
+// after the current conditions.
 func ReportMachine(f kubeadmcontrolplane.Facts, m *kubeadmcontrolplane.Machine) {
 	found := components(m, func(component) bool { return true })
 	legacy.SetMachine(m.Machine, f.Now, append(found, healthcheck.Legacy(m.Machine)...)...)
@@ -45,7 +45,7 @@ func components(m *kubeadmcontrolplane.Machine, are func(component) bool) (found
 	return found
 }
 
-// told is the condition of a component in the words of v1beta1.
+// told is the condition of a component in v1beta1 terms.
 func (c component) told(health metav1.Condition) clusterv1.Condition {
 	uninspected, failed := controlplanev1.PodInspectionFailedV1Beta1Reason, controlplanev1.PodFailedV1Beta1Reason
 	if c.member {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blueprint puts a ClusterClass and the topology of a Cluster together:
-// what is wanted of each part, wherever it was said.
+// Package blueprint combines a ClusterClass and the topology of a Cluster: the desired
+// state of each part, from either.
 //
-// A value in the topology takes precedence over that in the class: timeouts and
-// the settings of a rollout one by one, labels and annotations key by key,
-// taints and readiness gates as a whole list, a health check as a whole.
-// Replicas come from the topology alone, and if the cluster autoscaler has its
-// bounds on a group, from nobody here.
+// A value in the topology takes precedence over that in the class: timeouts and the
+// settings of a rollout individually, labels and annotations key by key, taints and
+// readiness gates as a whole list, a health check as a whole. Replicas are only from the
+// topology, and if a group has limits for the cluster autoscaler, they are not set here.
 package blueprint
 
 import (
@@ -22,22 +21,22 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Blueprint is what is wanted of a Cluster.
+// Blueprint is the desired state of a Cluster.
 type Blueprint struct {
 	Infrastructure     clusterv1.ClusterClassTemplateReference
 	InfrastructureName string // the template of its name; empty for the default
 	ControlPlane       ControlPlane
-	MachineDeployments []MachineDeployment // in the order of the topology, which holds of upgrades go by
+	MachineDeployments []MachineDeployment // in the order of the topology, which determines the upgrades that a hold affects
 	MachinePools       []MachinePool
 }
 
-// Machines is what control planes and groups of workers have in common.
+// Machines is the common part of control planes and groups of workers.
 type Machines struct {
-	// NameTemplate is that of the object's name; empty for the default.
+	// NameTemplate is the template of the object's name; empty for the default.
 	NameTemplate string
 	// Metadata is for the object and its machines.
 	Metadata clusterv1.ObjectMeta
-	// Replicas are nil when they are left to others.
+	// Replicas are nil when other controllers set them.
 	Replicas *int32
 	// Deletion has the timeouts.
 	Deletion  clusterv1.MachineDeletionSpec
@@ -45,32 +44,32 @@ type Machines struct {
 	Overrides []clusterv1.ClusterVariable
 }
 
-// ControlPlane is what is wanted of the control plane.
+// ControlPlane is the desired control plane.
 type ControlPlane struct {
 	Machines
 	Template clusterv1.ClusterClassTemplateReference
-	// Hosts is the template of its machines' infrastructure; not defined if the
-	// control plane has no machines.
+	// Hosts is the template of its machines' infrastructure; not defined if the control
+	// plane has no machines.
 	Hosts          clusterv1.ClusterClassTemplateReference
 	RolloutAfter   metav1.Time
 	ReadinessGates []clusterv1.MachineReadinessGate
 	HealthCheck    *HealthCheck // nil for none
 }
 
-// Workers is what groups of workers have in common.
+// Workers is the common part of groups of workers.
 type Workers struct {
 	Machines
 	Name, Class      string // in the topology, in the class
 	Bootstrap, Hosts clusterv1.ClusterClassTemplateReference
 	MinReadySeconds  *int32
-	// Deferred and Held say that upgrades of the group, or of it and those after
-	// it, are put off.
+	// Deferred and Held say that upgrades of the group, or of it and those after it, are
+	// delayed.
 	Deferred, Held bool
-	// Problem says why nothing is known of the group, which is to stay as it is.
+	// Problem is why the group cannot be determined, so that it must stay as it is.
 	Problem error
 }
 
-// MachineDeployment is what is wanted of a group kept by a MachineDeployment.
+// MachineDeployment is the desired state of a group with a MachineDeployment.
 type MachineDeployment struct {
 	Workers
 	FailureDomain  string
@@ -82,19 +81,19 @@ type MachineDeployment struct {
 	MaxInFlight *intstr.IntOrString
 }
 
-// MachinePool is what is wanted of a group kept by a MachinePool.
+// MachinePool is the desired state of a group with a MachinePool.
 type MachinePool struct {
 	Workers
 	FailureDomains []string
 }
 
-// HealthCheck is the spec of a MachineHealthCheck, but for what it selects.
+// HealthCheck is the spec of a MachineHealthCheck, except for its selector.
 type HealthCheck struct {
 	Checks      clusterv1.MachineHealthCheckChecks
 	Remediation clusterv1.MachineHealthCheckRemediation
 }
 
-// Of puts class and topology of a Cluster together.
+// Of combines class and topology of a Cluster.
 func Of(class *clusterv1.ClusterClass, t *clusterv1.Topology) Blueprint {
 	b := Blueprint{
 		Infrastructure: class.Spec.Infrastructure.TemplateRef, InfrastructureName: class.Spec.Infrastructure.Naming.Template,
@@ -184,8 +183,9 @@ func lacks(class *clusterv1.ClusterClass, kind, field, name, of string) error {
 	return fmt.Errorf("%s %s of the topology: ClusterClass %s/%s has no class %q in spec.workers.%s: correct its class, or add it there", kind, name, class.Namespace, class.Name, of, field)
 }
 
-// upgrades takes from the annotations what they say of upgrades, which is for
-// the topology alone, and leaves replicas to the autoscaler if it has its bounds.
+// upgrades removes the annotations that control upgrades, which are for the topology
+// only, and records them. It leaves replicas to the autoscaler if the group has its
+// limits.
 func (w *Workers) upgrades() {
 	annotations := w.Metadata.Annotations
 	_, w.Deferred = annotations[clusterv1.ClusterTopologyDeferUpgradeAnnotation]
@@ -213,7 +213,7 @@ func joined(class, topology map[string]string) map[string]string {
 	return out
 }
 
-// first is the first list that has anything.
+// first is the first list that is not empty.
 func first[T any](lists ...[]T) []T {
 	for _, l := range lists {
 		if len(l) > 0 {
@@ -237,9 +237,9 @@ func timeouts(d clusterv1.MachineDeploymentTopologyMachineDeletionSpec) clusterv
 	}
 }
 
-// rollout takes each setting from the topology, else from the class: to set the
-// time alone leaves the strategy of the class. Settings of a rolling update are
-// of no use to another strategy, and refused there.
+// rollout takes each setting from the topology, else from the class: setting only the
+// time leaves the strategy of the class. Settings of a rolling update have no effect
+// with another strategy, and are refused there.
 func rollout(class clusterv1.MachineDeploymentClassRolloutSpec, topology clusterv1.MachineDeploymentRolloutSpec) clusterv1.MachineDeploymentRolloutSpec {
 	out := topology
 	out.Strategy.Type = cmp.Or(topology.Strategy.Type, class.Strategy.Type)
@@ -252,9 +252,9 @@ func rollout(class clusterv1.MachineDeploymentClassRolloutSpec, topology cluster
 	return out
 }
 
-// startupTimeout is how long a Machine may take to have a Node where nobody
-// says, as the API documents it. It is written out, so that no default of
-// admission makes the object differ from what is wanted.
+// startupTimeout is how long a Machine can take to have a Node by default, as the API
+// documents it. It is set explicitly, so that no default of admission makes the object
+// differ from its desired state.
 const startupTimeout = 600
 
 func healthCheck(checks clusterv1.MachineHealthCheckChecks, remediation clusterv1.MachineHealthCheckRemediation) *HealthCheck {
@@ -264,8 +264,8 @@ func healthCheck(checks clusterv1.MachineHealthCheckChecks, remediation clusterv
 	return &HealthCheck{Checks: checks, Remediation: remediation}
 }
 
-// Templates are those that the Cluster is made from, in the order of its parts; one
-// that is not defined is left out.
+// Templates are the templates of the Cluster, in the order of its parts, without those
+// that are not defined.
 func (b Blueprint) Templates() (all []clusterv1.ClusterClassTemplateReference) {
 	all = append(all, b.Infrastructure, b.ControlPlane.Template, b.ControlPlane.Hosts)
 	for i := range b.MachineDeployments {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package builtins makes the values of the variable builtin, which patches use
-// without anybody setting it: what is known of the Cluster, and of the group of
-// machines that a template is for. Its fields are those of hooksv1.Builtins,
-// since extensions get the same.
+// Package builtins builds the values of the variable builtin, which patches can use
+// without a value in the Cluster: data of the Cluster, and of the group of machines that
+// a template is for. Its fields are those of hooksv1.Builtins, since extensions get the
+// same.
 package builtins
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// Name is the variable's; no class may define one of that name.
+// Name is the name of the variable; no class may define a variable with that name.
 const Name = "builtin"
 
-// marks are annotations in which the topology itself keeps account. They come and
-// go with each step of an upgrade, which is no change of what is wanted.
+// marks are annotations in which the topology controller records its progress. They
+// change with each step of an upgrade, which does not change the desired state.
 var marks = []string{runtimev1.PendingHooksAnnotation, runtimev1.OkToDeleteAnnotation, clusterv1.ClusterTopologyUpgradeStepAnnotation}
 
-// Cluster describes the Cluster, as all patches see it: with the labels that the
-// topology gives it, before it has them as well, since what a patch makes of labels
-// would be another thing right after the first machines were made.
+// Cluster describes the Cluster, as all patches see it. It includes the labels that the
+// topology sets even before they are set, since otherwise the result of patches that use
+// labels would change right after the first machines were created.
 func Cluster(c *clusterv1.Cluster) hooksv1.Builtins {
 	class := c.GetClassKey()
 	labels := map[string]string{}
@@ -53,14 +53,14 @@ func Cluster(c *clusterv1.Cluster) hooksv1.Builtins {
 	return hooksv1.Builtins{Cluster: out}
 }
 
-// Group is what is known of a control plane or of a group of workers.
+// Group describes a control plane or a group of workers.
 type Group struct {
 	Name     string
-	Version  string // the one that it has or is about to get
-	Replicas *int32 // nil when left to others
+	Version  string // current or next version
+	Replicas *int32 // nil when other controllers set them
 	Metadata clusterv1.ObjectMeta
-	// Infrastructure is the name of the template of its hosts, or in a MachinePool
-	// of the object that makes them. Empty if there is none.
+	// Infrastructure is the name of the template of its infrastructure machines, or in a
+	// MachinePool of the object that creates them. Empty if there is none.
 	Infrastructure string
 
 	// For workers only.
@@ -95,8 +95,8 @@ func MachinePool(g Group) hooksv1.Builtins {
 	}}
 }
 
-// metadata leaves out what tools note of the whole object: it would change with
-// every change of the Cluster, and so would all that a patch makes of it.
+// metadata omits annotations in which tools record the whole object: these would change
+// with every change of the Cluster, and so would the results of patches that use them.
 func metadata(labels, annotations map[string]string) *hooksv1.ObjectMeta {
 	annotations = maps.Clone(annotations)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)

@@ -15,7 +15,7 @@ import (
 type Template struct {
 	Field string // that names it, as users write it
 	Ref   clusterv1.ClusterClassTemplateReference
-	Role  claim.Role // of what is made from it
+	Role  claim.Role // of the objects created from it
 }
 
 // All lists the templates of a class, in the order of its fields; one may be there

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat says whether an object of a topology may become what is wanted
-// of it by now. What may not would have to be another object: its reference
-// cannot move there without the machines behind it.
+// Package compat decides whether an object of a topology can be changed to its desired
+// state. A change that it refuses would need another object, to which its reference
+// cannot be changed without replacing the machines behind it.
 package compat
 
 import (
@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Object reports why an infrastructure cluster or a control plane cannot become
-// what is wanted: there is one of it as long as the Cluster lives.
+// Object returns why an infrastructure cluster or a control plane cannot be changed to
+// its desired state: it is the same object for the whole lifetime of the Cluster.
 func Object(current, wanted *unstructured.Unstructured) error {
 	err := Template(current, wanted)
 	if current.GetNamespace() != wanted.GetNamespace() {
@@ -25,8 +25,8 @@ func Object(current, wanted *unstructured.Unstructured) error {
 	return err
 }
 
-// Template reports why a template cannot become, or be replaced by, another: it
-// may have another name and another version of its kind, no other kind.
+// Template returns why a template cannot be changed to, or replaced by, another: the
+// name and the version of its kind can differ, the kind cannot.
 func Template(current, wanted *unstructured.Unstructured) error {
 	was, is := current.GroupVersionKind().GroupKind(), wanted.GroupVersionKind().GroupKind()
 	if was != is {

@@ -12,9 +12,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
-// busy is a world whose class has thirty patches and forty variables, as classes of
-// providers have them: half of the patches are on if a variable says so, values
-// come from variables and templates, and most change several kinds of templates.
+// busy is an environment whose class has thirty patches and forty variables, as classes
+// of providers do: half of the patches are enabled by a variable, values are from
+// variables and templates, and most patches change several kinds of templates.
 func busy(b *testing.B) *world {
 	b.Helper()
 	w := load(b, "class.yaml")
@@ -56,8 +56,7 @@ definitions:
 	return w
 }
 
-// BenchmarkThirtyPatches is what a Cluster costs each time that it is computed, and
-// a class once.
+// BenchmarkThirtyPatches measures one computation of a Cluster, and one of a class.
 func BenchmarkThirtyPatches(b *testing.B) {
 	w := busy(b)
 	b.Run("a class", func(b *testing.B) {

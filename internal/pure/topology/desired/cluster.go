@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
-// computation is on its way from input to outcome.
+// computation is the state between input and result.
 type computation struct {
 	Input
 	names          names
@@ -29,7 +29,7 @@ type computation struct {
 	failed         error // nothing is patched
 }
 
-// draft makes everything as templates, class and topology have it.
+// draft builds all objects from templates, class and topology.
 func (c *computation) draft() {
 	c.draftInfrastructure()
 	c.draftControlPlane()
@@ -42,7 +42,7 @@ func (c *computation) draft() {
 	c.describe()
 }
 
-// describe tells patches of each part, by the names that templates have so far.
+// describe sets the builtin variables of each part, with the current names of templates.
 func (c *computation) describe() {
 	c.controlPlane.describe(c)
 	for _, g := range slices.Concat(c.deployments, c.pools) {
@@ -50,7 +50,7 @@ func (c *computation) describe() {
 	}
 }
 
-// ours are the labels of all that is of the Cluster.
+// ours are the labels of all objects of the Cluster.
 func (c *computation) ours() map[string]string {
 	return map[string]string{clusterv1.ClusterNameLabel: c.Cluster.Name, clusterv1.ClusterTopologyOwnedLabel: ""}
 }
@@ -65,14 +65,14 @@ func (c *computation) draftInfrastructure() {
 	c.infrastructure = m
 }
 
-// callAs gives an object that the Cluster refers to the name by which it does, and
-// demands that it is, and stays, of its kind.
+// callAs sets the name of an object that the Cluster refers to, and requires that it is,
+// and stays, of the referenced kind.
 func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectReference) {
 	if m.err != nil {
 		return
 	}
 	is := m.current
-	if is == nil && ref.IsDefined() { // it has yet to be made
+	if is == nil && ref.IsDefined() { // it is still to be created
 		is = &unstructured.Unstructured{}
 		is.SetGroupVersionKind(ref.GroupKind().WithVersion(m.Desired.GroupVersionKind().Version))
 		is.SetNamespace(c.Cluster.Namespace)
@@ -88,9 +88,9 @@ func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectRefer
 	m.err = compat.Object(is, m.Desired)
 }
 
-// hold gives an object to the Cluster, as the Cluster itself would with a request of
-// its own; what has another controller it leaves to the Cluster, which knows when it
-// may have it beside that one.
+// hold makes the Cluster the owner of an object, as the Cluster controller would do in
+// its own request; an object with another controller is left to the Cluster controller,
+// which decides whether the Cluster can share it.
 func (c *computation) hold(m *made) {
 	as := claim.ByCluster(c.Cluster)
 	if c.Cluster.UID == "" || m.current != nil && as.Judge(m.current) != (claim.Verdict{}) {

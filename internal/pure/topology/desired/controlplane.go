@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// controlPlane is the control plane on its way.
+// controlPlane is the control plane during the computation.
 type controlPlane struct {
 	*made
 	hosts *made // nil: its machines have no template
@@ -65,8 +65,8 @@ func (p *controlPlane) describe(c *computation) {
 	p.Builtins = builtins.ControlPlane(known)
 }
 
-// setControlPlane sets what class and topology say of the control plane, by the
-// contract that it follows. What they leave open is as in the template.
+// setControlPlane sets the values of class and topology in the control plane, by its
+// contract. Values that they do not set are those of the template.
 func (c *computation) setControlPlane(u *unstructured.Unstructured) error {
 	b, f := &c.Blueprint.ControlPlane, c.fields
 	err := f.Version.Set(u, c.Plan.ControlPlane.Version)
@@ -107,7 +107,7 @@ func (c *computation) setControlPlane(u *unstructured.Unstructured) error {
 	return err
 }
 
-// part is the outcome.
+// part returns the result.
 func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
 	err := p.err
 	if err == nil && p.hosts != nil {
@@ -117,7 +117,7 @@ func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
 		out.Err = fmt.Errorf("control plane of the topology: %w", err)
 	}
 	switch {
-	case p.wanted == nil: // nothing is known of it
+	case p.wanted == nil: // it could not be computed
 		return out
 	case err != nil || c.failed != nil || p.stays:
 		kept, err := c.applied(p.current)
@@ -149,7 +149,7 @@ func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
 	return out
 }
 
-// held are the changes that wait for the upgrade.
+// held lists the changes that wait for the upgrade.
 func (p *controlPlane) held(c *computation, kept *unstructured.Unstructured) ([]string, error) {
 	ref := c.fields.MachineTemplate.InfrastructureRef.String()
 	if p.hosts != nil {
@@ -164,8 +164,8 @@ func (p *controlPlane) held(c *computation, kept *unstructured.Unstructured) ([]
 	return fields, nil
 }
 
-// carry sets what changes without another machine, and is known without patches, in
-// a control plane that keeps what was applied before.
+// carry sets the fields that need no new machines, and that do not depend on patches, in
+// a control plane that otherwise keeps what was applied before.
 func (p *controlPlane) carry(c *computation, kept *unstructured.Unstructured) {
 	kept.SetLabels(joined(kept.GetLabels(), p.wanted.GetLabels()))
 	kept.SetAnnotations(joined(kept.GetAnnotations(), p.wanted.GetAnnotations()))

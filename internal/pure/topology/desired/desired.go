@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// Input is what the objects of a Cluster depend on.
+// Input is the input for the objects of a Cluster.
 type Input struct {
 	Cluster   *clusterv1.Cluster // with its variables defaulted
 	Blueprint blueprint.Blueprint
@@ -28,25 +28,25 @@ type Input struct {
 	Patches   *patches.Class
 	Current   Current
 	Plan      upgrade.Plan
-	// Same reports whether two templates have the same spec to the server: what it
-	// fills in or writes in another way is no difference. Both have the same name. Nil
-	// compares by value.
+	// Same reports whether two templates have the same spec after the server has stored
+	// them: defaults and normalized values make no difference. Both have the same name.
+	// Nil compares by value.
 	Same func(current, wanted *unstructured.Unstructured) (bool, error)
-	// Applied is what the topology has applied of an object, as the object has it by
-	// now; nil for nothing. What waits for an upgrade stays so, and as it is where
-	// Applied is not given.
+	// Applied is what the topology has applied of an object, with its current values;
+	// nil for nothing. Fields that wait for an upgrade stay so, or stay unchanged if
+	// Applied is nil.
 	Applied func(current *unstructured.Unstructured) (*unstructured.Unstructured, error)
 }
 
-// Current is what there is.
+// Current is the observed state.
 type Current struct {
-	Infrastructure, ControlPlane *unstructured.Unstructured // nil: not there
-	// Hosts is the template that the control plane makes its machines' infrastructure
-	// from.
+	Infrastructure, ControlPlane *unstructured.Unstructured // nil: it does not exist
+	// Hosts is the template from which the control plane creates the infrastructure of
+	// its machines.
 	Hosts       *unstructured.Unstructured
-	Deployments map[string]*Group // by the name in the topology; none that is being deleted
+	Deployments map[string]*Group // by the name in the topology; without those being deleted
 	Pools       map[string]*Group
-	// Deleting names objects of the Cluster that are on their way out, as kind/name.
+	// Deleting names objects of the Cluster that are being deleted, as kind/name.
 	Deleting []string
 }
 
@@ -54,29 +54,27 @@ type Current struct {
 // MachineDeployment, or the objects of a MachinePool.
 type Group struct{ Object, Bootstrap, Hosts *unstructured.Unstructured }
 
-// Extensions asks runtime extensions.
+// Extensions calls runtime extensions.
 type Extensions interface {
 	GeneratePatches(patches.Question) (*hooksv1.GeneratePatchesResponse, error)
 	ValidateTopology(patches.Validation) error
 }
 
-// Desired is what is wanted: partial objects, in the order in which they are best
-// written.
+// Desired is the desired state: partial objects, in the preferred order of writes.
 type Desired struct {
-	// InfrastructureRef and ControlPlaneRef are for the Cluster. They are not defined
-	// if there is neither an object nor one to be made.
+	// InfrastructureRef and ControlPlaneRef are for the Cluster. They are not defined if
+	// the object neither exists nor can be created.
 	InfrastructureRef, ControlPlaneRef clusterv1.ContractVersionedObjectReference
 	Infrastructure                     Part
 	ControlPlane                       ControlPlanePart
 	Deployments, Pools                 []GroupPart // in the order of the topology
-	// Err says why nothing could be patched. All parts that exist keep their templates.
+	// Err is why nothing could be patched. All existing parts keep their templates.
 	Err error
-	// Unmatched says of patches that they match nothing here.
+	// Unmatched lists patches that match nothing in this Cluster.
 	Unmatched []string
 }
 
-// Objects are all that is to be written, in an order in which what is referred to
-// comes first.
+// Objects returns all objects to write, with referenced objects before their referrers.
 func (d Desired) Objects() []*unstructured.Unstructured {
 	all := []*unstructured.Unstructured{d.Infrastructure.Object, d.ControlPlane.Hosts, d.ControlPlane.Object, d.ControlPlane.HealthCheck}
 	for _, g := range slices.Concat(d.Deployments, d.Pools) {
@@ -85,7 +83,7 @@ func (d Desired) Objects() []*unstructured.Unstructured {
 	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o == nil })
 }
 
-// Problem is all that keeps parts from being what they should be.
+// Problem joins the errors of all parts that are not as desired.
 func (d Desired) Problem() error {
 	errs := []error{d.Err, d.Infrastructure.Err, d.ControlPlane.Err}
 	for _, g := range slices.Concat(d.Deployments, d.Pools) {
@@ -94,7 +92,7 @@ func (d Desired) Problem() error {
 	return errors.Join(errs...)
 }
 
-// Held names the changes that wait for an upgrade, a line for each part.
+// Held lists the changes that wait for an upgrade, a line for each part.
 func (d Desired) Held() (lines []string) {
 	parts := []Part{d.ControlPlane.Part}
 	for _, g := range slices.Concat(d.Deployments, d.Pools) {
@@ -108,13 +106,13 @@ func (d Desired) Held() (lines []string) {
 	return lines
 }
 
-// Part is one object, with what belongs to it.
+// Part is one object, with its status.
 type Part struct {
-	// Object is nil if nothing of the part is to be written or removed, its health
-	// check included.
+	// Object is nil if nothing of the part must be written or removed, including its
+	// health check.
 	Object *unstructured.Unstructured
-	// Err says why the object, which there may be all the same, is not all that it
-	// should be. It names the part.
+	// Err is why the object, which can be set anyway, is not completely as desired. It
+	// names the part.
 	Err error
 	// Held are the fields whose changes wait until the part is upgraded.
 	Held []string
@@ -123,21 +121,20 @@ type Part struct {
 // ControlPlanePart is the control plane.
 type ControlPlanePart struct {
 	Part
-	Hosts       *unstructured.Unstructured // nil: none, or it stays as it is
-	HealthCheck *unstructured.Unstructured // nil: none is wanted
+	Hosts       *unstructured.Unstructured // nil: none, or it stays unchanged
+	HealthCheck *unstructured.Unstructured // nil: none is desired
 }
 
-// GroupPart is a group of workers. One that is not to be made yet has no Object.
+// GroupPart is a group of workers. One that must not be created yet has no Object.
 type GroupPart struct {
 	Part
 	Name string // in the topology
-	// Bootstrap and Hosts stay as they are where they are nil.
+	// Bootstrap and Hosts stay unchanged if they are nil.
 	Bootstrap, Hosts *unstructured.Unstructured
-	HealthCheck      *unstructured.Unstructured // nil: none is wanted
+	HealthCheck      *unstructured.Unstructured // nil: none is desired
 }
 
-// Compute computes the objects. An error is about the whole: nothing is to be
-// written.
+// Compute computes the objects. An error concerns the whole: nothing must be written.
 func Compute(in Input, ext Extensions) (Desired, error) {
 	c := &computation{Input: in, names: names{cluster: in.Cluster, leaving: in.Current.Deleting, taken: map[string]string{}}}
 	var err error
@@ -163,8 +160,8 @@ func Compute(in Input, ext Extensions) (Desired, error) {
 	return d, nil
 }
 
-// reference is what the Cluster refers to: what it refers to stays, whatever
-// becomes of it.
+// reference returns the reference of the Cluster: an existing one stays, regardless of
+// its object.
 func reference(current clusterv1.ContractVersionedObjectReference, wanted *unstructured.Unstructured) clusterv1.ContractVersionedObjectReference {
 	if current.IsDefined() || wanted == nil {
 		return current

@@ -55,7 +55,7 @@ func TestAnExtensionIsAskedTheSameEachTime(t *testing.T) {
 	if diff := cmp.Diff(first, ask()); diff != "" {
 		t.Errorf("in another order of the topology (-first +second):\n%s", diff)
 	}
-	// What the topology itself writes on the Cluster comes after the first look.
+	// The topology writes its own fields to the Cluster after the first reconcile.
 	w.cluster.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.ClusterTopologyOwnedLabel: ""}
 	w.cluster.Annotations = map[string]string{runtimev1.PendingHooksAnnotation: "AfterClusterUpgrade", clusterv1.ClusterTopologyUpgradeStepAnnotation: "v1.33.0"}
 	if diff := cmp.Diff(first, ask()); diff != "" {

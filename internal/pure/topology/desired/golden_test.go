@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew")
 
-// TestEveryFieldOfAClass shows what becomes of a class that sets all that it can.
+// TestEveryFieldOfAClass shows the objects of a class that sets every field.
 func TestEveryFieldOfAClass(t *testing.T) {
 	t.Parallel()
 	golden(t, "class.golden.yaml", load(t, "class.yaml").compute(t))

@@ -24,14 +24,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
-// made is what is made from a template of the class: a copy of it, or an object of
-// the kind that it is for.
+// made is an object created from a template of the class: a copy of it, or an object of
+// the template's target kind.
 type made struct {
 	patches.Item // as drafted
 	name         name
 	current      *unstructured.Unstructured
-	called       string                     // by patches, until it has its name for good
-	stays        bool                       // as it is, whatever becomes of the draft
+	called       string                     // the name for patches, until the final name is set
+	stays        bool                       // it stays unchanged, regardless of the draft
 	wanted       *unstructured.Unstructured // with patches; nil if there is no draft
 	err          error
 }
@@ -39,8 +39,8 @@ type made struct {
 // copied are the roles of templates that are copied.
 var copied = map[patches.Role]bool{patches.ControlPlaneMachines: true, patches.DeploymentBootstrap: true, patches.DeploymentInfrastructure: true}
 
-// begin makes an object or a copy as the template has it, with the labels that it
-// is found by.
+// begin builds an object or a copy from the template, with the labels by which it is
+// found.
 func (c *computation) begin(m made, ref clusterv1.ClusterClassTemplateReference, metadata clusterv1.ObjectMeta, labels map[string]string) *made {
 	template, err := c.Templates(ref)
 	if err == nil {
@@ -62,8 +62,8 @@ func (c *computation) begin(m made, ref clusterv1.ClusterClassTemplateReference,
 	return &m
 }
 
-// from makes what a template is for. What the server keeps of the template, and
-// what tools note of the whole of it, is not in it.
+// from builds the object that a template is for. Fields that the server sets on the
+// template, and annotations in which tools record it, are not copied.
 func (c *computation) from(template *unstructured.Unstructured, copied bool) (*unstructured.Unstructured, error) {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetAPIVersion(template.GetAPIVersion())
@@ -99,9 +99,10 @@ func (c *computation) from(template *unstructured.Unstructured, copied bool) (*u
 	return out.DeepCopy(), nil
 }
 
-// own has the garbage collector remove what nothing else has come to own.
+// own sets an owner reference, so that the garbage collector deletes an object that gets
+// no other owner.
 func (c *computation) own(u *unstructured.Unstructured) {
-	if c.Cluster.UID == "" { // as in a file
+	if c.Cluster.UID == "" { // in a file
 		return
 	}
 	u.SetOwnerReferences([]metav1.OwnerReference{c.owner()})
@@ -111,8 +112,8 @@ func (c *computation) owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: clusterv1.ClusterKind, Name: c.Cluster.Name, UID: c.Cluster.UID}
 }
 
-// call gives a template or object a name by which patches can know it before they
-// have made its spec.
+// call sets the name of a template or object that patches can use before its spec is
+// complete.
 func (c *computation) call(m *made) {
 	if m.err != nil {
 		return
@@ -127,7 +128,7 @@ func (c *computation) call(m *made) {
 	m.Desired.SetName(name)
 }
 
-// calledSoFar is the name; empty if it has none.
+// calledSoFar is the current name; empty if it has none.
 func (m *made) calledSoFar() string {
 	if m.Desired == nil {
 		return ""
@@ -135,11 +136,11 @@ func (m *made) calledSoFar() string {
 	return m.Desired.GetName()
 }
 
-// settle gives a template its name for good: a spec that differs is that of
-// another template. One that was made from the very spec that is wanted has its
-// name: it differs because somebody has changed it since, which is put back, or
-// because a webhook changes what is written, which would go on for ever. An object
-// has its name already.
+// settle sets the final name of a template: a different spec belongs to another
+// template. A template that was created from exactly the desired spec keeps its name: it
+// differs because a user has changed it since, which is reverted, or because a webhook
+// changes what is written, for which a replacement would never end. An object has its
+// name already.
 func (c *computation) settle(m *made) {
 	if m.err != nil || m.stays && m.current != nil || !copied[m.Role] {
 		return
@@ -164,8 +165,8 @@ func (c *computation) settle(m *made) {
 	m.err = err
 }
 
-// lost is the template that something keeps to, and that is not there any more: if it
-// would be the very same again.
+// lost is a template that is still referenced but was deleted, if the desired one is
+// identical.
 func (m *made) lost(kept clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
 	if m == nil || m.current != nil || m.err != nil || m.wanted == nil || !copied[m.Role] || to(m.wanted) != kept {
 		return nil
@@ -173,9 +174,8 @@ func (m *made) lost(kept clusterv1.ContractVersionedObjectReference) *unstructur
 	return m.wanted
 }
 
-// same reports whether the template that is there will do. Machines can be replaced
-// by such that another provider bootstraps, and not by those of another
-// infrastructure.
+// same reports whether the existing template can be used. Machines can be replaced by
+// machines with another bootstrap provider, but not with another infrastructure.
 func (c *computation) same(m *made) (bool, error) {
 	switch err := compat.Template(m.current, m.wanted); {
 	case err != nil && m.Role == patches.DeploymentBootstrap:
@@ -188,7 +188,7 @@ func (c *computation) same(m *made) (bool, error) {
 	return reflect.DeepEqual(m.current.Object["spec"], m.wanted.Object["spec"]), nil
 }
 
-// differs reports whether a template that waits for an upgrade has changes to come.
+// differs reports whether a template that waits for an upgrade has pending changes.
 func (m *made) differs(c *computation) bool {
 	if m == nil || m.current == nil || m.err != nil || m.wanted == nil || !copied[m.Role] {
 		return false
@@ -205,15 +205,15 @@ func (c *computation) applied(current *unstructured.Unstructured) (*unstructured
 	return c.Applied(current)
 }
 
-// held are the fields in which an object that stays as it was applied differs from
-// what is wanted of it. The version of its API, and fields that change by the upgrade
-// that it waits for, are left out.
+// held are the fields in which an object that stays as it was applied differs from its
+// desired state, except for the API version and the fields that change by the upgrade
+// that it waits for.
 func held(applied, wanted *unstructured.Unstructured, but ...string) []string {
 	return hookrules.Outside(hookrules.Differences(trimmed(applied.Object), trimmed(wanted.Object)), append(but, "apiVersion", "metadata.ownerReferences")...)
 }
 
-// leaveEndpoint takes away what a template has of the endpoint without saying it: a
-// provider fills it in, and it is not to be emptied again.
+// leaveEndpoint removes empty fields of the endpoint that a template contains: a
+// provider fills them in, and an apply must not empty them again.
 func leaveEndpoint(u *unstructured.Unstructured) {
 	for field, zero := range map[string]any{"host": "", "port": int64(0)} {
 		if value, there, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "controlPlaneEndpoint", field); there && (value == zero || value == nil) {
@@ -225,7 +225,7 @@ func leaveEndpoint(u *unstructured.Unstructured) {
 	}
 }
 
-// joined are all of several maps; later ones win. Nil if there is nothing.
+// joined merges several maps; later ones have precedence. Nil if the result is empty.
 func joined(all ...map[string]string) map[string]string {
 	var out map[string]string
 	for _, m := range all {

@@ -15,24 +15,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/naming"
 )
 
-// names gives names to new objects.
+// names assigns names to new objects.
 type names struct {
 	cluster *clusterv1.Cluster
-	leaving []string          // kind/name of objects on their way out
-	taken   map[string]string // who has a name, by kind/name
+	leaving []string          // kind/name of objects that are being deleted
+	taken   map[string]string // the owner of a name, by kind/name
 }
 
-// name is what the name of a new object is made from.
+// name is the input for the name of a new object.
 type name struct {
 	kind     string // of the object
 	text     string // the template; empty for the default
 	subject  naming.Subject
 	topology string   // the name in the topology
-	parts    []string // what the random part comes from, beside the Cluster
+	parts    []string // input of the random part, in addition to the Cluster
 }
 
-// pick makes a name that no object on its way out has: objects of one name would
-// be the same.
+// pick generates a name that no object being deleted has: objects with the same name
+// would be mistaken for each other.
 func (n *names) pick(of name) (string, error) {
 	last := ""
 	for i := 0; ; i++ {
@@ -54,7 +54,7 @@ func (n *names) pick(of name) (string, error) {
 	}
 }
 
-// take reserves a name for an object, which nothing else of the kind may have.
+// take reserves a name for an object, so that no other of the kind can have it.
 func (n *names) take(kind, name, who string) error {
 	key := kind + "/" + name
 	if other := n.taken[key]; other != "" {

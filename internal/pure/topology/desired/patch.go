@@ -14,9 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
-// patch runs the patches of the class on all that could be drafted, names the
-// templates, and has extensions validate the outcome. It returns what of the
-// patches matches nothing.
+// patch runs the patches of the class on all drafts, names the templates, and has
+// extensions validate the result. It returns the patches that match nothing.
 func (c *computation) patch(ext Extensions) (unmatched []string, err error) {
 	all := c.made()
 	for _, m := range all {
@@ -35,8 +34,8 @@ func (c *computation) patch(ext Extensions) (unmatched []string, err error) {
 	for _, m := range all {
 		c.settle(m)
 	}
-	// What a patch made of a name that is not to be would have to change as soon as
-	// the name is another: machines would be replaced for that alone.
+	// A value that a patch derived from a name that is not final would change with the
+	// name: machines would be replaced only for that.
 	if mentioned(all) {
 		c.describe()
 		if run, err = c.run(all, ext); err != nil || c.failed != nil {
@@ -46,7 +45,7 @@ func (c *computation) patch(ext Extensions) (unmatched []string, err error) {
 	return run.Unmatched(), validate(run, ext)
 }
 
-// made is all that is patched, in an order that is always the same.
+// made lists all drafts to patch, in a stable order.
 func (c *computation) made() (all []*made) {
 	all = append(all, c.infrastructure, c.controlPlane.made, c.controlPlane.hosts)
 	for _, groups := range [][]*group{c.deployments, c.pools} {
@@ -59,8 +58,8 @@ func (c *computation) made() (all []*made) {
 	return slices.DeleteFunc(all, func(m *made) bool { return m == nil || m.err != nil })
 }
 
-// run runs all patches. An extension that cannot be asked, or gives an answer that
-// is about nothing, leaves all as it is: that is failed, and no error.
+// run runs all patches. If an extension cannot be called, or answers for an unknown
+// item, all objects stay unchanged: that is reported in failed, and is not an error.
 func (c *computation) run(all []*made, ext Extensions) (*patches.Run, error) {
 	in := patches.Input{Builtins: builtins.Cluster(c.Cluster), Variables: c.Cluster.Spec.Topology.Variables}
 	for _, m := range all {
@@ -102,10 +101,10 @@ func generate(run *patches.Run, ext Extensions) error {
 	}
 }
 
-// validate asks all extensions, so that all that is wrong is told at once.
+// validate calls all extensions, so that all errors are reported together.
 func validate(run *patches.Run, ext Extensions) error {
 	questions, err := run.Validations()
-	if err != nil || ext == nil { // without anybody to ask, it is shown unjudged
+	if err != nil || ext == nil { // without extensions, the result is shown without validation
 		return err
 	}
 	var errs []error
@@ -117,8 +116,8 @@ func validate(run *patches.Run, ext Extensions) error {
 	return errors.Join(errs...)
 }
 
-// mentioned reports whether a name that a template has no more, or was never to
-// have, is in what patches have made.
+// mentioned reports whether the result of patches contains a name that a template no
+// longer has or never gets.
 func mentioned(all []*made) bool {
 	var gone []string
 	for _, m := range all {

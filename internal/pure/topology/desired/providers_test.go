@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// TestAClassOfAProvider goes from a class as a provider publishes it, and a Cluster
-// from the template beside it, to objects: variables are defaulted, patches run.
+// TestAClassOfAProvider computes objects from a class as a provider publishes it, and a
+// Cluster from the template next to it: variables are defaulted, patches run.
 func TestAClassOfAProvider(t *testing.T) {
 	t.Parallel()
 	w := load(t, "openstack.yaml")
@@ -71,8 +71,8 @@ func TestAClassOfAProviderOfTheOlderContract(t *testing.T) {
 	}
 }
 
-// provided writes what there is to be of the class of a provider, with its
-// variables defaulted, and holds that there is nothing to write then.
+// provided writes the desired objects of a provider's class, with its variables
+// defaulted, and requires that nothing is left to write then.
 func (w *world) provided(t *testing.T) desired.Desired {
 	t.Helper()
 	var err error

@@ -28,7 +28,7 @@ func deployment(t testing.TB, d desired.Desired, name string) desired.GroupPart 
 	return desired.GroupPart{}
 }
 
-// at is what an object has at a path, whose parts are separated by blanks.
+// at returns the value in an object at a path, whose parts are separated by blanks.
 func at(t testing.TB, u *unstructured.Unstructured, path string) any {
 	t.Helper()
 	if u == nil {
@@ -77,15 +77,15 @@ func group0(w *world) *clusterv1.MachineDeploymentTopology {
 	return &w.cluster.Spec.Topology.Workers.MachineDeployments[1]
 }
 
-// TestRules holds each rule of what is wanted of the objects, beside what the
-// golden file shows of a class that sets everything.
+// TestRules checks each rule of the desired objects, in addition to the golden file of a
+// class that sets everything.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	none := func(*world) {}
 	held := []any{map[string]any{
 		"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "0000-demo", "controller": true, "blockOwnerDeletion": true,
 	}}
-	bare := func(w *world) { // neither class nor topology says anything but what it must
+	bare := func(w *world) { // class and topology have only required fields
 		w.class.Spec.Patches = nil
 		cp := &w.class.Spec.ControlPlane
 		*cp = clusterv1.ControlPlaneClass{TemplateRef: cp.TemplateRef, MachineInfrastructure: cp.MachineInfrastructure}
@@ -217,7 +217,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// errs is what is wrong with the parts.
+// errs are the errors of the parts.
 func errs(d desired.Desired) []string {
 	if err := d.Problem(); err != nil {
 		return strings.Split(err.Error(), "\n")
@@ -235,7 +235,7 @@ func TestTheClusterRefersToWhatIsThereOrToBeMade(t *testing.T) {
 	if diff := cmp.Diff(want, []clusterv1.ContractVersionedObjectReference{d.InfrastructureRef, d.ControlPlaneRef}); diff != "" {
 		t.Errorf("new (-want +got):\n%s", diff)
 	}
-	// What the Cluster refers to keeps its name, also if it has yet to be made.
+	// A referenced object keeps its name, even if it is not created yet.
 	want[0].Name, want[1].Name = "older", "elder"
 	w.cluster.Spec.InfrastructureRef, w.cluster.Spec.ControlPlaneRef = want[0], want[1]
 	d = w.compute(t)
@@ -246,7 +246,7 @@ func TestTheClusterRefersToWhatIsThereOrToBeMade(t *testing.T) {
 	if check := d.ControlPlane.HealthCheck; check.GetName() != "elder" {
 		t.Errorf("the health check is named %s", check.GetName())
 	}
-	// Nothing is referred to that nobody makes.
+	// Objects that are not created are not referred to.
 	w = load(t, "class.yaml")
 	delete(w.templates, "FarmClusterTemplate/farm")
 	if d = w.compute(t); d.InfrastructureRef.IsDefined() || !d.ControlPlaneRef.IsDefined() {

@@ -19,7 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// server stores what is applied as an API server does, by the schemas of our kinds.
+// server stores applied objects as an API server does, with the schemas of Capstan's
+// kinds.
 type server struct {
 	testing.TB
 	local   *differ.Local
@@ -73,7 +74,7 @@ func (s *server) intend(o *unstructured.Unstructured) *intent.Intent {
 	return in
 }
 
-// apply brings an object to what is wanted, if that changes something.
+// apply applies the desired state of an object, if that changes anything.
 func (s *server) apply(o *unstructured.Unstructured) *unstructured.Unstructured {
 	s.Helper()
 	key, in := o.GetKind()+"/"+o.GetName(), s.intend(o)
@@ -93,9 +94,9 @@ func (s *server) apply(o *unstructured.Unstructured) *unstructured.Unstructured 
 	return s.live[key].DeepCopy()
 }
 
-// TestAServerKeepsWhatIsWanted takes a Cluster of our own kinds through its life on
-// the server's own code: what is written is accepted, comes to rest at once, and
-// what waits changes in nothing that it waits for.
+// TestAServerKeepsWhatIsWanted takes a Cluster of Capstan's own kinds through its
+// lifecycle on the server's own code: writes are accepted, steady state follows
+// immediately, and waiting parts do not change in the fields that wait.
 func TestAServerKeepsWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	w := load(t, "local.yaml")

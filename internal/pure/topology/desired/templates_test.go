@@ -59,7 +59,7 @@ func TestATemplateIsReplacedWhenItsSpecChanges(t *testing.T) {
 	named("a variable changed that another group has its own value for", true)
 	group0(w).Variables.Overrides[0].Value.Raw = []byte(`"east"`)
 	named("a variable changed", false)
-	// What somebody changed in the template that is in use is put back.
+	// A manual change of the template in use is reverted.
 	used := w.current.Deployments["md-0"].Hosts
 	if err := unstructured.SetNestedField(used.Object, int64(1), "spec", "template", "spec", "cores"); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,8 @@ func TestWhatIsTheSameToTheServerIsNoOtherTemplate(t *testing.T) {
 	if name, _ := hostsOf(t, w.compute(t)); name != first || asked != 5 {
 		t.Errorf("it is %s, was %s; %d of 5 templates compared", name, first, asked)
 	}
-	// A server that never keeps what it is sent must not have machines replaced for ever.
+	// A server that never stores what it is sent must not cause endless replacement of
+	// machines.
 	w.same = func(_, _ *unstructured.Unstructured) (bool, error) { return false, nil }
 	changed, _ := hostsOf(t, w.write(t))
 	if name, _ := hostsOf(t, w.write(t)); changed == first || name != changed {
@@ -122,8 +123,8 @@ func TestWhatIsTheSameToTheServerIsNoOtherTemplate(t *testing.T) {
 	}
 }
 
-// What one patch makes of the name of a template must not have machines replaced
-// again, once the template has the name.
+// TestNamesOfTemplatesInTemplatesSettle: a value that a patch derives from the name of a
+// template must not cause another replacement of machines, once the name is final.
 func TestNamesOfTemplatesInTemplatesSettle(t *testing.T) {
 	t.Parallel()
 	w := load(t, "class.yaml")
@@ -192,7 +193,7 @@ func TestOnePartThatFailsDoesNotStopTheOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit  func(*testing.T, *world)
 		want  string
-		parts int // that are written when nothing is there, of five
+		parts int // written when nothing exists, of five
 	}{
 		"no template of infrastructure":        {func(_ *testing.T, w *world) { delete(w.templates, "FarmClusterTemplate/farm") }, "infrastructure of the topology: there is no FarmClusterTemplate farm", 4},
 		"no template of the control plane":     {func(_ *testing.T, w *world) { delete(w.templates, "PlaneTemplate/plane") }, "control plane of the topology: there is no PlaneTemplate plane", 4},
@@ -290,7 +291,8 @@ func TestAPartMayNotBecomeSomethingElse(t *testing.T) {
 			}
 		}
 	}
-	// Another provider may bootstrap a MachineDeployment's machines, as a change of the class may say.
+	// A change of the class can select another bootstrap provider for a
+	// MachineDeployment.
 	w := load(t, "class.yaml")
 	w.write(t)
 	rename(w, "SeedTemplate/seed", "SproutTemplate")

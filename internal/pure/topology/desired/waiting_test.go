@@ -52,8 +52,8 @@ func change(w *world) {
 	mp.Replicas, mp.MinReadySeconds, mp.Metadata.Labels = new(int32(5)), new(int32(77)), map[string]string{"changed": "1"}
 }
 
-// kept tells what is wrong with a world in which everything has changed, and
-// machines are to be as they were before.
+// kept reports errors in an environment in which everything has changed, and machines
+// must be unchanged.
 func kept(t *testing.T, before, after desired.Desired) {
 	t.Helper()
 	if after.ControlPlane.Hosts != nil || deployment(t, after, "md-0").Bootstrap != nil || deployment(t, after, "md-0").Hosts != nil || after.Pools[0].Bootstrap != nil || after.Pools[0].Hosts != nil {
@@ -86,8 +86,8 @@ func kept(t *testing.T, before, after desired.Desired) {
 	}
 }
 
-// held reports what is wrong with a world in which everything has changed, and all
-// parts wait for their upgrade.
+// held reports errors in an environment in which everything has changed, and all parts
+// wait for their upgrade.
 func held(t *testing.T, before, after desired.Desired) {
 	t.Helper()
 	if after.ControlPlane.Hosts != nil || deployment(t, after, "md-0").Bootstrap != nil || deployment(t, after, "md-0").Hosts != nil || after.Pools[0].Bootstrap != nil || after.Pools[0].Hosts != nil {
@@ -129,7 +129,8 @@ func TestWhatWaitsStaysAsItIs(t *testing.T) {
 		decide(w, "v1.33.0", state)
 		w.plan.ControlPlane.State = upgrade.PendingUpgrade
 		held(t, before, w.write(t))
-		// The next time it is the same again, and then all comes together.
+		// The next time the result is the same, and then all changes are applied
+		// together.
 		held(t, before, w.write(t))
 		w.plan = nil
 		done := w.compute(t)
@@ -173,7 +174,8 @@ func TestATemplateThatIsGoneIsMadeAgainWhileOthersWait(t *testing.T) {
 	}
 }
 
-// A control plane that cannot come up with its template could never be upgraded.
+// TestAControlPlaneThatIsNotUpYetCanBeCorrected: a control plane that cannot start with
+// its template could otherwise never be upgraded.
 func TestAControlPlaneThatIsNotUpYetCanBeCorrected(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]map[string]any{"it is being made": {}, "it replaces machines for the target": {"version": "v1.32.0"}} {
@@ -204,7 +206,7 @@ func TestAGroupThatIsNotToBeMadeYetIsNotThere(t *testing.T) {
 	}
 }
 
-// extension answers as it is told.
+// extension returns configured answers.
 type extension struct {
 	generate func(patches.Question) (*hooksv1.GeneratePatchesResponse, error)
 	validate func(patches.Validation) error
@@ -259,7 +261,7 @@ func TestAnExtensionThatIsDownHoldsOnlyWhatItMakes(t *testing.T) {
 		t.Errorf("errors %s", got)
 	}
 	kept(t, before, after)
-	// Nothing is made of which nobody knows what it is to be.
+	// No object is created whose desired state is not known.
 	w.current = desired.Current{}
 	if d := w.compute(t); len(d.Objects()) > 0 {
 		t.Errorf("made are %v", d.Objects())

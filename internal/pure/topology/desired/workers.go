@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// group is a group of workers on its way.
+// group is a group of workers during the computation.
 type group struct {
 	*kinds
 	of               *blueprint.Workers
@@ -30,13 +30,13 @@ type group struct {
 	decision         upgrade.Decision
 	current          Group
 	name             string
-	labels           map[string]string // that it is found by, and its machines
+	labels           map[string]string // by which it and its machines are found
 	bootstrap, hosts *made
-	err              error // nothing is known of it
+	err              error // it could not be computed
 }
 
-// kinds is what differs between MachineDeployments and MachinePools as far as
-// templates go.
+// kinds holds the differences between MachineDeployments and MachinePools with regard to
+// templates.
 type kinds struct {
 	kind, label string
 	subject     naming.Subject
@@ -94,8 +94,8 @@ func (c *computation) draftOf(g *group, role patches.Role, ref clusterv1.Cluster
 	return m
 }
 
-// waits reports whether the group is to keep its machines as they are, or is not
-// to be made, until it is its turn.
+// waits reports whether the group must keep its machines as they are, or must not be
+// created, until its turn.
 func (g *group) waits() bool {
 	return g.decision.State != upgrade.Current && g.decision.State != upgrade.Upgrade
 }
@@ -126,7 +126,7 @@ func (g *group) describe() {
 	g.bootstrap.Builtins, g.hosts.Builtins = known, known
 }
 
-// part is the outcome.
+// part returns the result.
 func (g *group) part(c *computation) GroupPart {
 	out := GroupPart{Name: g.of.Name, Part: Part{Err: g.err}}
 	if g.err != nil {
@@ -162,7 +162,7 @@ func (g *group) part(c *computation) GroupPart {
 	return g.withHealthCheck(c, out)
 }
 
-// wait has a group stay as it was applied, except for its health check.
+// wait leaves a group as it was applied, except for its health check.
 func (g *group) wait(c *computation, out GroupPart, spec clusterv1.MachineSpec, rollout clusterv1.MachineDeploymentRolloutSpec) GroupPart {
 	applied, err := c.applied(g.current.Object)
 	if applied == nil || err != nil {
@@ -193,7 +193,7 @@ func (g *group) wait(c *computation, out GroupPart, spec clusterv1.MachineSpec, 
 	return g.withHealthCheck(c, out)
 }
 
-// object is a group with its machines.
+// object builds a group with its machines.
 func (g *group) object(c *computation, spec clusterv1.MachineSpec, rollout clusterv1.MachineDeploymentRolloutSpec) (*unstructured.Unstructured, error) {
 	if g.deployment == nil {
 		return c.machinePool(g, spec)
@@ -209,7 +209,7 @@ func (g *group) withHealthCheck(c *computation, out GroupPart) GroupPart {
 	return out
 }
 
-// keep has all that machines are replaced for be as it is.
+// keep copies from the current object all fields that cause a replacement of machines.
 func (g *group) keep(spec *clusterv1.MachineSpec, rollout *clusterv1.MachineDeploymentRolloutSpec) error {
 	var is clusterv1.MachineSpec
 	if err := g.read(g.current.Object, &is, &rollout.After); err != nil {
@@ -219,7 +219,7 @@ func (g *group) keep(spec *clusterv1.MachineSpec, rollout *clusterv1.MachineDepl
 	return nil
 }
 
-// read reads what machines a group makes, and when it replaces them.
+// read reads the template of a group's machines, and when it replaces them.
 func (g *group) read(object *unstructured.Unstructured, machine *clusterv1.MachineSpec, after *metav1.Time) error {
 	var is struct {
 		Spec struct {
@@ -238,7 +238,7 @@ func (g *group) read(object *unstructured.Unstructured, machine *clusterv1.Machi
 	return nil
 }
 
-// machine is what the machines of a group have, but for version and references.
+// machine is the spec of a group's machines, except for version and references.
 func (g *group) machine(c *computation) clusterv1.MachineSpec {
 	spec := clusterv1.MachineSpec{
 		ClusterName: c.Cluster.Name, MinReadySeconds: g.of.MinReadySeconds, Deletion: g.of.Deletion, Taints: g.of.Taints,
@@ -255,7 +255,7 @@ func (g *group) template(spec clusterv1.MachineSpec) clusterv1.MachineTemplateSp
 	}
 }
 
-// meta is the metadata of an object of Cluster API's own.
+// meta is the metadata of an object of a Cluster API kind.
 func (c *computation) meta(name string, labels, annotations map[string]string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{Namespace: c.Cluster.Namespace, Name: name, Labels: labels, Annotations: annotations}
 	if c.Cluster.UID != "" {
@@ -289,7 +289,8 @@ func (c *computation) machinePool(g *group, machine clusterv1.MachineSpec) (*uns
 	return intent(mp, upgrade.MachinePool)
 }
 
-// healthCheck is a MachineHealthCheck of the name of what makes the machines.
+// healthCheck builds a MachineHealthCheck with the name of the object whose machines it
+// checks.
 func (c *computation) healthCheck(name string, selects map[string]string, of *blueprint.HealthCheck) (*unstructured.Unstructured, error) {
 	check := &clusterv1.MachineHealthCheck{
 		ObjectMeta: c.meta(name, c.ours(), nil),
@@ -301,8 +302,8 @@ func (c *computation) healthCheck(name string, selects map[string]string, of *bl
 	return intent(check, "MachineHealthCheck")
 }
 
-// intent is what an object of a Go type says: what it leaves empty is left to
-// others.
+// intent converts an object of a Go type to a partial object: empty fields are left to
+// other field owners.
 func intent(obj any, kind string) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(obj)
 	if err != nil {

@@ -34,7 +34,7 @@ type world struct {
 	plan      *upgrade.Plan // nil: all is to have the version of the topology
 	same      func(current, wanted *unstructured.Unstructured) (bool, error)
 	ext       desired.Extensions
-	// store is where what is written comes to; nil if it stays as it is written.
+	// store returns the stored form of an object; nil if it is stored as written.
 	store func(*unstructured.Unstructured) *unstructured.Unstructured
 	of    func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) // what of it we have written
 }
@@ -68,7 +68,7 @@ func load(t testing.TB, file string) *world {
 	return w
 }
 
-// clean gives an object the types that the server's JSON gives it.
+// clean converts the values of an object to the types of the server's JSON.
 func clean(t testing.TB, u *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	text, err := yaml.Marshal(u.Object)
@@ -133,8 +133,8 @@ func (w *world) apply(current *unstructured.Unstructured) (*unstructured.Unstruc
 	return w.applied[current.GetKind()+"/"+current.GetName()].DeepCopy(), nil
 }
 
-// write makes the world as it is when all is written, with something that others
-// add, and returns what was desired.
+// write simulates that all objects are written, with fields that other controllers add,
+// and returns the desired state.
 func (w *world) write(t testing.TB) desired.Desired {
 	t.Helper()
 	d := w.compute(t)

@@ -11,49 +11,49 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Reason says why an apply would change an object.
+// Reason is why an apply would change an object.
 type Reason string
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which they are checked.
 const (
 	// Unchanged: it would change nothing.
 	Unchanged Reason = ""
-	// FieldsLost: the object has no managedFields at all, or had none when somebody
-	// else applied it. Seed comes first.
+	// FieldsLost: the object has no managedFields at all, or had none when another
+	// client applied it. Seed is needed first.
 	FieldsLost Reason = "ManagedFieldsLost"
 	// NeverApplied: the manager has no entry in managedFields yet.
 	NeverApplied Reason = "NeverApplied"
-	// OtherVersion: the entry speaks of another version of the kind.
+	// OtherVersion: the entry is for another version of the kind.
 	OtherVersion Reason = "OtherVersion"
-	// Ownership: fields are to be added to the entry or taken from it. What
-	// somebody else took from us by an update is among those added.
+	// Ownership: fields must be added to the entry or removed from it. Fields that
+	// another client took over by an update are among those added.
 	Ownership Reason = "Ownership"
-	// Values: the entry is right, and a value or the order of a list differs.
+	// Values: the entry is correct, and a value or the order of a list differs.
 	Values Reason = "Values"
-	// Misfit: the live object cannot be read by the schema, because one of both
-	// is older than the other. Problem says more.
+	// Misfit: the live object does not match the schema, because one of both is older
+	// than the other. Problem has the details.
 	Misfit Reason = "DoesNotFitSchema"
 )
 
-// Verdict is the outcome of a comparison.
+// Verdict is the result of a comparison.
 type Verdict struct {
 	Reason Reason
-	// Owned are the fields that our entry names now; nil without an entry.
+	// Owned are the fields in the intent's current entry; nil without an entry.
 	Owned *Fields
-	// Added and Removed are the fields that an apply adds to our entry and takes
-	// from it; nil if there are none to compare.
+	// Added and Removed are the fields that an apply adds to the entry and removes from
+	// it; nil if there are none to compare.
 	Added, Removed *Fields
-	// Problem is what is wrong in a Misfit.
+	// Problem is the error of a Misfit.
 	Problem string
 }
 
 // Changed reports whether an apply is needed.
 func (v Verdict) Changed() bool { return v.Reason != Unchanged }
 
-// Against compares the intent with a live object, which is decoded from the
-// server's JSON and is of the same version. A typed object that was converted
-// will not do: where it leaves out an explicit zero, the intent would never
-// hold. settled, which may be nil, is what the server made of the intent before.
+// Against compares the intent with a live object, which is decoded from the server's
+// JSON and has the same version. A typed object that was converted cannot be used: it
+// omits explicit zeros, so that the intent would never match. settled, which may be nil,
+// is the result of the intent at the server before.
 func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
 	all := entries(live)
 	var entry map[string]any
@@ -64,15 +64,15 @@ func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
 	}
 	switch {
 	case entry == nil && in.Fields.Empty():
-		return Verdict{} // the server keeps no empty entry
+		return Verdict{} // the server stores no empty entry
 	case len(all) == 0, slices.ContainsFunc(all, unknown):
 		return Verdict{Reason: FieldsLost, Added: in.Fields}
 	case entry == nil:
 		return Verdict{Reason: NeverApplied, Added: in.Fields}
 	}
-	// One encoder made both, so the same fields are coded the same. That is so
-	// nearly always, and costs a tenth of decoding them. What is decoded is
-	// compared, since the server escapes characters such as & and we do not.
+	// The same encoder wrote both, so equal fields have equal encodings. That is the
+	// usual case, and costs a tenth of decoding. Decoded values are compared, since the
+	// server escapes characters such as & and this package does not.
 	owned := in.Fields
 	if !reflect.DeepEqual(entry["fieldsV1"], any(in.coded)) {
 		var err error
@@ -93,9 +93,9 @@ func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
 	return v
 }
 
-// merge says whether merging the intent into the live object changes it, by the
-// comparison that the server makes. It goes by order: typed.Compare does not,
-// and takes sets and keyed lists as equal that the server writes anew.
+// merge reports whether merging the intent into the live object changes it, by the
+// server's comparison. The order counts: typed.Compare ignores it, and treats sets and
+// keyed lists as equal that the server writes again.
 func (in *Intent) merge(live map[string]any) (reason Reason, problem string) {
 	have, err := in.read(live)
 	if err != nil {
@@ -111,14 +111,14 @@ func (in *Intent) merge(live map[string]any) (reason Reason, problem string) {
 	return Unchanged, ""
 }
 
-// read gives the live object its type, without what the intent cannot touch:
-// status and managedFields are most of an object.
+// read converts the live object to a typed value, without the parts that the intent
+// cannot change: status and managedFields are most of an object.
 func (in *Intent) read(live map[string]any) (*typed.TypedValue, error) {
 	return in.of.typed.FromUnstructured(in.shared(live), typed.AllowDuplicates)
 }
 
-// shared is the part of the live object below fields that the intent has, at
-// the top and in metadata.
+// shared is the part of the live object below the fields of the intent, at the top and
+// in metadata.
 func (in *Intent) shared(live map[string]any) map[string]any {
 	out := make(map[string]any, len(in.object))
 	for name := range in.object {
@@ -133,7 +133,7 @@ func (in *Intent) shared(live map[string]any) map[string]any {
 	}
 	meta := make(map[string]any, len(wanted))
 	for name, want := range wanted {
-		if name == "uid" || name == "resourceVersion" { // preconditions, no fields
+		if name == "uid" || name == "resourceVersion" { // preconditions, not fields
 			meta[name] = want
 		} else if x, ok := have[name]; ok {
 			meta[name] = x

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Applied is what a manager has applied of a live object, with the values that it
-// has by now: to apply that again changes nothing. It is nil if the manager has
-// applied nothing, or has done so by another version of the kind.
+// Applied returns the fields that a manager has applied of a live object, with their
+// current values: applying them again changes nothing. It is nil if the manager has
+// applied nothing, or has applied another version of the kind.
 func (t *Type) Applied(manager string, live map[string]any) (map[string]any, error) {
 	in := &Intent{manager: manager}
 	for _, entry := range entries(live) {

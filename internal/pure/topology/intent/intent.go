@@ -11,28 +11,28 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Intent is what a manager wants of an object: some of its fields, in the form
-// in which they are sent.
+// Intent is the desired state of an object according to a manager: some of its fields,
+// in the form in which they are sent.
 type Intent struct {
-	// Fields are those that an apply makes the manager own.
+	// Fields are the fields that the manager owns after an apply.
 	Fields *Fields
 
 	of      *Type
 	manager string
 	object  map[string]any
 	typed   *typed.TypedValue
-	coded   map[string]any // Fields as they stand in managedFields
+	coded   map[string]any // Fields in the encoding of managedFields
 }
 
-// unowned is what the server lets nobody own.
+// unowned are the fields that the server does not track in managedFields.
 var unowned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"),
 	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"),
 	fieldpath.MakePathOrDie("metadata", "uid"), fieldpath.MakePathOrDie("metadata", "resourceVersion"),
 )
 
-// Intend makes the intent of a manager, and completes object for that. An error
-// says that the schema refuses the object, as the server would.
+// Intend creates the intent of a manager, and completes object for it. An error says
+// that the schema refuses the object, as the server would.
 func (t *Type) Intend(manager string, object map[string]any) (*Intent, error) {
 	t.shape.complete(object, false)
 	of, err := t.typed.FromUnstructured(object)
@@ -54,14 +54,14 @@ func (t *Type) Intend(manager string, object map[string]any) (*Intent, error) {
 	return in, nil
 }
 
-// Object is what to send: not to be changed.
+// Object returns the object to send. It must not be modified.
 func (in *Intent) Object() map[string]any { return in.object }
 
-// Seed is the managedFields of an object whose own were lost: ours as if the intent
-// had just been applied, unless it is there again, and those of others since then.
-// Were the intent applied to the object as it is, the server would give every field
-// of it to a manager before-first-apply, as it has done if somebody else was
-// quicker, and what we want no more could never go.
+// Seed returns managedFields for an object whose own were lost: the entry of the intent
+// as if it had just been applied, unless it exists again, and those of other managers
+// since then. If the intent were applied to the object as it is, the server would assign
+// every field of it to a manager before-first-apply, as it has done if another client
+// applied first, and fields that are no longer in the intent could never be removed.
 func (in *Intent) Seed(live map[string]any) []any {
 	out, applied := []any{}, false
 	for _, e := range entries(live) {
@@ -78,11 +78,11 @@ func (in *Intent) Seed(live map[string]any) []any {
 	})
 }
 
-// unknown reports whether an entry is that of all fields of which a server did not
-// know whose they are.
+// unknown reports whether an entry is the one to which the server assigned all fields
+// without a known manager.
 func unknown(entry map[string]any) bool { return entry["manager"] == "before-first-apply" }
 
-// entries are the managedFields of an object.
+// entries returns the managedFields of an object.
 func entries(live map[string]any) []map[string]any {
 	meta, _ := live["metadata"].(map[string]any)
 	list, _ := meta["managedFields"].([]any)
@@ -95,7 +95,7 @@ func entries(live map[string]any) []map[string]any {
 	return out
 }
 
-// ours reports whether an entry is that of the applies of the intent's manager.
+// ours reports whether an entry is for applies by the intent's manager.
 func (in *Intent) ours(entry map[string]any) bool {
 	return entry["manager"] == in.manager && entry["operation"] == "Apply" && (entry["subresource"] == nil || entry["subresource"] == "")
 }

@@ -54,8 +54,8 @@ func whole(spec string) string {
 	return `{"apiVersion":"g/v1","kind":"Thing","metadata":{"name":"n"},"spec":` + spec + `}`
 }
 
-// live is an object with an entry of ours for some fields of its spec, and
-// maybe entries of others.
+// live is an object with an entry of the manager for some fields of its spec, and
+// optional entries of others.
 func live(spec, fields string, others ...string) string {
 	entry := `{"manager":%q,"operation":%q,"apiVersion":"g/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":%s}}`
 	all := []string{fmt.Sprintf(entry, "us", "Apply", fields), `{"manager":"ctrl","operation":"Update","apiVersion":"g/v1","subresource":"status","fieldsType":"FieldsV1","fieldsV1":{"f:status":{}}}`}
@@ -193,7 +193,7 @@ func TestWhatAWebhookChangesIsRemembered(t *testing.T) {
 	}
 }
 
-// TestASeedMakesTheIntentLookApplied is what lost managedFields are mended by.
+// TestASeedMakesTheIntentLookApplied tests the repair of lost managedFields.
 func TestASeedMakesTheIntentLookApplied(t *testing.T) {
 	t.Parallel()
 	in, lost := want(t, whole(`{"name":"a","free":{"a&b":1}}`)), object(t, whole(`{"name":"a","count":4,"free":{"a&b":1}}`))
@@ -206,8 +206,8 @@ func TestASeedMakesTheIntentLookApplied(t *testing.T) {
 	}
 }
 
-// TestASeedTakesNothingFromOthers has somebody apply an object whose managedFields
-// were lost, before we look.
+// TestASeedTakesNothingFromOthers has another client apply an object whose managedFields
+// were lost, before this manager reads it.
 func TestASeedTakesNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	in, obj := want(t, whole(`{"name":"a"}`)), object(t, whole(`{"name":"a","count":4}`))
@@ -261,8 +261,8 @@ func TestWhatOthersHoldRemains(t *testing.T) {
 	}
 }
 
-// TestTheOutcomeOfAnApplyIsForetold tells a template whose spec changes, and is
-// to be replaced, from one whose metadata alone does.
+// TestTheOutcomeOfAnApplyIsForetold distinguishes a template whose spec changes, and
+// which must be replaced, from one whose metadata alone does.
 func TestTheOutcomeOfAnApplyIsForetold(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ intent, live, want string }{

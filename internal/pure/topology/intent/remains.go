@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// After is what an apply of the intent makes of a live object: the parts that
-// the intent can touch, with defaults. Only what webhooks do is not in it. The
-// entries of others are read as if they were of the intent's version.
+// After returns the result of applying the intent to a live object: the parts that the
+// intent can change, with defaults. Only the effects of webhooks are not included. The
+// entries of other managers are read as if they had the intent's version.
 func (in *Intent) After(live map[string]any, v Verdict) (map[string]any, error) {
 	after, err := in.after(live, v)
 	if err != nil {
@@ -27,7 +27,7 @@ func (in *Intent) After(live map[string]any, v Verdict) (map[string]any, error) 
 }
 
 // Keeps reports whether an apply of the intent leaves the spec of a live object
-// as it is. A default that the object has not got yet is no difference.
+// unchanged. A default that the object does not have yet is not a difference.
 func (in *Intent) Keeps(live map[string]any) (bool, error) {
 	v := in.Against(live, nil)
 	if !v.Changed() {
@@ -42,8 +42,9 @@ func (in *Intent) Keeps(live map[string]any) (bool, error) {
 	return value.Equals(value.NewValueInterface(after["spec"]), value.NewValueInterface(have["spec"])), nil
 }
 
-// after merges the intent and takes away what only our entry named, as a server
-// does: what any manager owns comes back, and what none did stays.
+// after merges the intent and removes fields that were only in its previous entry, as
+// the server does: fields that any manager owns are restored, and fields that no manager
+// owned stay.
 func (in *Intent) after(live map[string]any, v Verdict) (*typed.TypedValue, error) {
 	have, err := in.read(live)
 	if err != nil {
@@ -88,21 +89,21 @@ func (in *Intent) fields(of *typed.TypedValue) (*Fields, error) {
 	return in.widen(set), nil
 }
 
-// widen adds to a set the fields of structs that lie on the way to its members.
+// widen adds to a set the struct fields on the path to its members.
 func (in *Intent) widen(s *Fields) *Fields {
 	return s.EnsureNamedFieldsAreMembers(in.of.typed.Schema, in.of.typed.TypeRef)
 }
 
-// Remainder is a field that the intent lets go and that stays nevertheless.
+// Remainder is a field that the intent releases and that stays nevertheless.
 type Remainder struct {
 	Path fieldpath.Path
-	By   string // who holds it: manager and operation
+	By   string // its other owner: manager and operation
 }
 
-// Remains lists, sorted, which of the fields that the apply of a verdict lets go
-// stay in the live object because others hold them. A field of a struct is held
-// by whoever owns anything below; an item of a list or map only by whoever owns
-// the item itself. A field that comes back with its default is no remainder.
+// Remains lists, sorted, the fields released by the apply for v that stay in the
+// live object because other managers own them. A field of a struct is owned by the owner
+// of anything below it; an item of a list or map only by the owner of the item itself. A
+// field that is restored by its default is not included.
 func (in *Intent) Remains(live map[string]any, v Verdict) ([]Remainder, error) {
 	if v.Removed == nil || v.Removed.Empty() {
 		return nil, nil
@@ -137,7 +138,7 @@ func (in *Intent) Remains(live map[string]any, v Verdict) ([]Remainder, error) {
 	return out, nil
 }
 
-// names reports whether a set has a field, or anything below it.
+// names reports whether a set contains a field, or anything below it.
 func names(set *Fields, p fieldpath.Path) bool {
 	if set.Has(p) {
 		return true

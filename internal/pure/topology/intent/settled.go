@@ -7,10 +7,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Settled is what a server makes of an intent that it does not store as sent,
-// because a webhook changes values. It goes by values, not by resourceVersion,
-// so that no write to the status spends another apply. It ends with the schema:
-// for an intent of another Type it says nothing.
+// Settled is the server's result for an intent that it does not store as sent, because a
+// webhook changes values. It compares values, not resourceVersion, so that a write to
+// the status does not cause another apply. It is valid for one schema: for an intent of
+// another Type it does not apply.
 type Settled struct {
 	of     *Type
 	object map[string]any // the intent
@@ -18,8 +18,8 @@ type Settled struct {
 	values *typed.TypedValue
 }
 
-// Settle remembers the answer to an apply of the intent. It is nil if the answer
-// holds the intent as it was sent, so that there is nothing to remember.
+// Settle records the response to an apply of the intent. It is nil if the response
+// contains the intent as sent, so that there is nothing to record.
 func (in *Intent) Settle(answer map[string]any) *Settled {
 	v := in.Against(answer, nil)
 	if !v.Changed() || v.Owned == nil {
@@ -40,7 +40,7 @@ func (s *Settled) holds(in *Intent, owned *Fields, live map[string]any) bool {
 	return err == nil && value.Equals(s.values.AsValue(), values.AsValue())
 }
 
-// extract is what the live object has at the fields of the intent.
+// extract returns the fields of the intent from the live object.
 func (in *Intent) extract(live map[string]any) (*typed.TypedValue, error) {
 	have, err := in.read(live)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// shape is what of a schema is needed to complete an intent; the schema itself
-// is several times as large. Metadata has none: nothing is filled in there.
+// shape is the part of a schema that is needed to complete an intent; the schema itself
+// is several times as large. Metadata has none: it gets no defaults.
 type shape struct {
 	atomic   bool // merged as one value
-	closed   bool // an object that declares no field and keeps none
-	keeps    bool // fields that it does not declare
+	closed   bool // an object without declared or preserved fields
+	keeps    bool // it preserves undeclared fields
 	nullable bool
 	value    any // the default; nil without one
 	fields   map[string]*shape
@@ -43,7 +43,7 @@ func shapeOf(s *spec.Schema) *shape {
 	return out
 }
 
-// atomic reports whether an API server merges what s describes as one value.
+// atomic reports whether an API server merges a value of s as a whole.
 func atomic(s *spec.Schema) bool {
 	if s.Type.Contains("array") {
 		kind, _ := s.Extensions["x-kubernetes-list-type"].(string)
@@ -53,17 +53,17 @@ func atomic(s *spec.Schema) bool {
 	return kind == "atomic"
 }
 
-// complete brings a value, in place, to the one form that the server would
-// store, so that a comparison here and there comes to the same:
+// complete converts a value, in place, to the form that the server would store, so that
+// a comparison has the same result here and there:
 //
-//   - null where the schema does not say nullable is dropped: the server drops it
-//     or puts the default in its place, and yet would keep it as ours;
-//   - fields of an object that declares none, and keeps none, are dropped: the
-//     merge accepts them, pruning removes them, and the field set would name for
-//     ever what never exists;
-//   - in what is merged as one value (whole) defaults are filled in: the server
-//     fills them in after the merge, and the values would differ. Elsewhere they
-//     are not, since that would own what nobody asked for.
+//   - null is dropped if the schema is not nullable: the server drops it or sets the
+//     default, but would still record it as owned;
+//   - fields of an object without declared or preserved fields are dropped: the merge
+//     accepts them, pruning removes them, and the field set would permanently contain
+//     fields that never exist;
+//   - defaults are set in values that are merged as a whole (whole): the server sets
+//     them after the merge, and the values would differ. In other values they are not
+//     set, since that would own fields that are not in the intent.
 func (s *shape) complete(value any, whole bool) {
 	if s == nil {
 		return
@@ -109,8 +109,8 @@ func (s *shape) field(name string) (of *shape, known bool) {
 	return s.every, s.every != nil
 }
 
-// fillIn fills in all defaults, and drops null where it may not be, as a server
-// does before it stores an object.
+// fillIn sets all defaults, and drops null where it is not permitted, as a server does
+// before it stores an object.
 func (s *shape) fillIn(value any) {
 	if s == nil {
 		return

@@ -17,24 +17,23 @@ import (
 // Fields are the fields that a manager owns.
 type Fields = fieldpath.Set
 
-// Type is what must be known of one version of one kind. It does not change and
-// may be used by several at once.
+// Type holds the data of one version of one kind. It is immutable and safe for
+// concurrent use.
 type Type struct {
 	gvk   schema.GroupVersionKind
 	shape *shape
 	typed typed.ParseableType
 }
 
-// The models of a type: the kind itself, and the metadata that it and what is
-// embedded in it refer to.
+// The models of a type: the kind itself, and the metadata of it and of embedded objects.
 const (
 	rootName = "root"
 	metaName = "metadata"
 )
 
-// NewType makes a Type from the schema of one version in a CRD, as JSON:
-// spec.versions[].schema.openAPIV3Schema. It is structural, since an API server
-// accepts no other.
+// NewType creates a Type from the schema of one version in a CRD, as JSON:
+// spec.versions[].schema.openAPIV3Schema. It is structural, since an API server accepts
+// no other.
 func NewType(gvk schema.GroupVersionKind, openAPIV3Schema []byte) (*Type, error) {
 	root, meta := &spec.Schema{}, &spec.Schema{}
 	if err := json.Unmarshal(openAPIV3Schema, root); err != nil {
@@ -53,11 +52,11 @@ func NewType(gvk schema.GroupVersionKind, openAPIV3Schema []byte) (*Type, error)
 	return &Type{gvk: gvk, shape: shapeOf(root), typed: parser.Type(rootName)}, nil
 }
 
-// GVK is the kind and version that this is the type of.
+// GVK returns the kind and version of the type.
 func (t *Type) GVK() schema.GroupVersionKind { return t.gvk }
 
-// metadata is the part of ObjectMeta that an intent may hold, merged as the API
-// server merges it.
+// metadata is the part of ObjectMeta that an intent can contain, with the server's merge
+// rules.
 const metadata = `{"type":"object","properties":{
 	"name":{"type":"string"},"namespace":{"type":"string"},"generateName":{"type":"string"},"uid":{"type":"string"},"resourceVersion":{"type":"string"},
 	"generation":{"type":"integer"},"selfLink":{"type":"string"},
@@ -70,9 +69,9 @@ const metadata = `{"type":"object","properties":{
 			"apiVersion":{"type":"string"},"kind":{"type":"string"},"name":{"type":"string"},"uid":{"type":"string"},
 			"controller":{"type":"boolean"},"blockOwnerDeletion":{"type":"boolean"}}}}}}`
 
-// embed gives embedded objects the fields that every object has, and drops the
-// validations: combinations of schemas would not convert, and nobody here
-// checks a value.
+// embed adds to embedded objects the fields that every object has, and drops the
+// validations: combinations of schemas cannot be converted, and this package validates
+// no values.
 func embed(s *spec.Schema) {
 	if s == nil {
 		return

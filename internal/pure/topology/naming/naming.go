@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package naming makes the names of objects of a topology from the templates that
-// a class has for them.
+// Package naming generates the names of objects of a topology from the templates of a
+// class.
 package naming
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
-// Subject is what a template of names can speak of beside .cluster.name and
+// Subject is what a template of names can refer to in addition to .cluster.name and
 // .random.
 type Subject string
 
-// Subjects: nothing more for infrastructure and control plane, and the name in
-// the topology for workers.
+// Subjects: nothing more for infrastructure and control plane, and the name in the
+// topology for workers.
 const (
 	Cluster           Subject = ""
 	MachineDeployment Subject = "machineDeployment"
@@ -30,31 +30,30 @@ const (
 
 const (
 	longest     = 63 // names are values of labels
-	shorter     = 58 // of a longer one, with as many random characters after it as fit
+	shorter     = 58 // of a longer one, followed by as many random characters as fit
 	maxTemplate = 1024
 )
 
-// Data is what a name is made of.
+// Data is the input of a name.
 type Data struct {
 	Cluster  string
 	Topology string // the name of workers in the topology
-	Random   string // five characters that no other object has
+	Random   string // five characters that are unique to the object
 }
 
-// defaults are the templates where a class has none.
+// defaults are the templates for classes without one.
 var defaults = map[Subject]string{
 	Cluster:           "{{ .cluster.name }}-{{ .random }}",
 	MachineDeployment: "{{ .cluster.name }}-{{ .machineDeployment.topologyName }}-{{ .random }}",
 	MachinePool:       "{{ .cluster.name }}-{{ .machinePool.topologyName }}-{{ .random }}",
 }
 
-// safe are characters that make no words, and that nobody takes for others.
+// safe are characters that form no words and are not mistaken for each other.
 const safe = "bcdfghjklmnpqrstvwxz2456789"
 
-// Random is what looks random in a name, and is the same each time: five
-// characters that come of the UID of a Cluster and of what the name is for. Who
-// makes an object again, because nobody knows whether it was made, finds the one
-// that is there.
+// Random returns five characters that look random but are stable: they are derived from
+// the UID of a Cluster and from parts. A controller that creates an object again,
+// because it does not know whether the creation succeeded, finds the existing one.
 func Random(uid types.UID, parts ...string) string {
 	var text []byte
 	for _, part := range append([]string{string(uid)}, parts...) {
@@ -70,8 +69,8 @@ func Random(uid types.UID, parts ...string) string {
 	return string(out)
 }
 
-// Render makes a name; an empty text is the default of the subject. A name that
-// is too long is cut, and ends in what is random.
+// Render generates a name; an empty text is the default of the subject. A name that is
+// too long is cut, and ends in the random characters.
 func Render(text string, s Subject, d Data) (string, error) {
 	if text == "" {
 		text = defaults[s]
@@ -102,7 +101,7 @@ func usable(s Subject) string {
 	return fmt.Sprintf(".cluster.name, .%s.topologyName and .random", s)
 }
 
-// Check demands that a template of names, if there is one, makes names of objects.
+// Check requires that a template of names, if it is set, generates valid object names.
 func Check(at *field.Path, text string, s Subject) (errs field.ErrorList) {
 	if text == "" {
 		return nil

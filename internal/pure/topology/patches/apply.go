@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// apply changes the document by an operation, in place: to write it and read it
-// again for each patch costs more than all the rest. Admission has an operation
-// reach no other field than spec.
+// apply changes the document by an operation, in place: encoding and decoding it for
+// each patch costs more than everything else. Admission limits operations to fields
+// below spec.
 func (t *templateState) apply(o *operation) error {
 	value, err := t.evaluate(o)
 	if err != nil {
@@ -27,7 +27,7 @@ func (t *templateState) apply(o *operation) error {
 	return nil
 }
 
-// pointer reads a JSON pointer.
+// pointer parses a JSON pointer.
 func pointer(path string) ([]string, error) {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -40,8 +40,7 @@ func pointer(path string) ([]string, error) {
 	return steps, nil
 }
 
-// change returns what becomes of a value below which something changes, as RFC
-// 6902 has it.
+// change returns the new value of at after a change below it, according to RFC 6902.
 func (o *operation) change(at any, path []string, value any) (any, error) {
 	switch at := at.(type) {
 	case map[string]any:
@@ -83,13 +82,13 @@ func (o *operation) change(at any, path []string, value any) (any, error) {
 	return nil, o.missing(path)
 }
 
-// missing names the first part of the path that is not there, of which rest is left.
+// missing names the first part of the path that does not exist, of which rest is left.
 func (o *operation) missing(rest []string) error {
 	steps := strings.Split(o.path, "/")
 	return fmt.Errorf("there is no %s", strings.Join(steps[:len(steps)-len(rest)+1], "/"))
 }
 
-// explain adds a remedy to what does not apply.
+// explain adds a remedy to the error of an operation that does not apply.
 func (o *operation) explain(err error) error {
 	remedy := "add what is above it first"
 	switch o.op {

@@ -41,8 +41,8 @@ type operation struct {
 	template *gotemplate.Template
 }
 
-// Compile reads the patches of a class, whose status has all its variables. The
-// error names all that is wrong, by patch, definition and path.
+// Compile compiles the patches of a class, whose status has all its variables. The error
+// lists all mistakes, by patch, definition and path.
 func Compile(class *clusterv1.ClusterClass) (*Class, error) {
 	c := &Class{status: class.Status.Variables}
 	var errs []error

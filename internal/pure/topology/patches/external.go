@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// ask makes the question of a patch, for all templates as they are by now.
+// ask builds the question of a patch, for all templates in their current state.
 func (r *Run) ask(p *patch) (*Question, error) {
 	request := &hooksv1.GeneratePatchesRequest{TypeMeta: kind("GeneratePatchesRequest"), CommonRequest: hooksv1.CommonRequest{Settings: p.external.Settings}}
 	var err error
@@ -43,7 +43,7 @@ func kind(name string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: hooksv1.GroupVersion().String(), Kind: name}
 }
 
-// variables are those of the whole cluster that a patch sees.
+// variables are the cluster-wide variables that a patch can see.
 func (r *Run) variables(p *patch) ([]hooksv1.Variable, error) {
 	out, err := request(variables.Visible(r.of.status, p.name, r.in.Variables), r.in.Builtins)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Run) variables(p *patch) ([]hooksv1.Variable, error) {
 	return out, nil
 }
 
-// variables are those of a template alone that a patch sees.
+// variables are the variables of one template that a patch can see.
 func (t *templateState) variables(r *Run, p *patch) ([]hooksv1.Variable, error) {
 	out, err := request(variables.Visible(r.of.status, p.name, t.Overrides), t.Builtins)
 	if err != nil {
@@ -61,9 +61,8 @@ func (t *templateState) variables(r *Run, p *patch) ([]hooksv1.Variable, error) 
 	return out, nil
 }
 
-// Answer applies what an extension answered to the last question. An answer that
-// is about no item of the question concerns no single template: it is an error
-// of the whole.
+// Answer applies an extension's answer to the last question. An answer for an unknown
+// item concerns no single template: it is an error of the whole.
 func (r *Run) Answer(answer *hooksv1.GeneratePatchesResponse) error {
 	if !r.asked {
 		return fmt.Errorf("nothing was asked")
@@ -101,7 +100,7 @@ func (t *templateState) external(p *patch, item hooksv1.GeneratePatchesResponseI
 	return nil
 }
 
-// answered is the template as an extension wants it.
+// answered is the template after an extension's patch.
 func (t *templateState) answered(item hooksv1.GeneratePatchesResponseItem) (after map[string]any, err error) {
 	before, err := json.Marshal(t.document)
 	if err != nil {
@@ -119,8 +118,8 @@ func (t *templateState) answered(item hooksv1.GeneratePatchesResponseItem) (afte
 	return after, err
 }
 
-// object is the template as extensions get it: equal templates are the same
-// bytes, in whatever order patches added to them.
+// object is the template in the form sent to extensions: equal templates are identical
+// byte for byte, regardless of the order in which patches added fields.
 func (t *templateState) object() (runtime.RawExtension, error) {
 	text, err := json.Marshal(t.document)
 	if err != nil {
@@ -129,16 +128,16 @@ func (t *templateState) object() (runtime.RawExtension, error) {
 	return runtime.RawExtension{Raw: text}, nil
 }
 
-// Validation is what an extension is asked when all is patched.
+// Validation is a question to an extension after all patches.
 type Validation struct {
 	Patch     string
 	Extension string
 	Request   *hooksv1.ValidateTopologyRequest
 }
 
-// Validations returns what to ask, in the order of the class, each with the
-// settings and variables of its own patch. A template that a patch failed on is
-// in none: its part is not written, and there is nothing to judge.
+// Validations returns the questions, in the order of the class, each with the settings
+// and variables of its own patch. They do not contain a template on which a patch
+// failed: its part is not written, so it is not validated.
 func (r *Run) Validations() ([]Validation, error) {
 	var out []Validation
 	for i := range r.of.patches {

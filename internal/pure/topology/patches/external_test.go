@@ -47,7 +47,7 @@ func answer(uid types.UID, kind hooksv1.PatchType, patch string) *hooksv1.Genera
 	return &hooksv1.GeneratePatchesResponse{Items: []hooksv1.GeneratePatchesResponseItem{{UID: uid, PatchType: kind, Patch: []byte(patch)}}}
 }
 
-// TestAnExtensionIsAskedTheSameAgain is what answers can be remembered by.
+// TestAnExtensionIsAskedTheSameAgain checks that answers can be cached by the request.
 func TestAnExtensionIsAskedTheSameAgain(t *testing.T) {
 	t.Parallel()
 	q := ask(t, begin(t, mixed))
@@ -201,7 +201,7 @@ func TestATemplateWithoutValuesCanGetMetadata(t *testing.T) {
 	}
 }
 
-// FuzzPatches has any patch keep what is not its own, and never panic.
+// FuzzPatches checks that no patch changes the topology's own fields, or panics.
 func FuzzPatches(f *testing.F) {
 	f.Add("add", "/spec/template/spec/a", `{"b":1}`, "{{ .a }}", true)
 	f.Add("remove", "/spec/template/metadata", ``, "", false)
@@ -258,7 +258,7 @@ func largest(b *testing.B) (*clusterv1.ClusterClass, patches.Input) {
 	return c, in
 }
 
-// BenchmarkCompile is what a change of the class costs.
+// BenchmarkCompile measures the cost of a change of the class.
 func BenchmarkCompile(b *testing.B) {
 	c, _ := largest(b)
 	b.ReportAllocs()

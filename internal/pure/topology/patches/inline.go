@@ -78,7 +78,7 @@ func (t *templateState) evaluate(o *operation) (any, error) {
 	return o.value, nil
 }
 
-// fromYAML decodes what a template made. Most of it is a word or nothing, for which
+// fromYAML decodes the output of a template. Most outputs are a word or empty, for which
 // no parser is needed.
 func fromYAML(text string) (any, error) {
 	switch text = strings.TrimSpace(text); {
@@ -97,9 +97,9 @@ func fromYAML(text string) (any, error) {
 	return decodeJSON(converted)
 }
 
-// word reports whether a text is a string in YAML as it is in JSON: it begins
-// like a name or path, has no character that either treats in another way, and
-// is no word for true, false or null.
+// word reports whether a text is the same string in YAML and in JSON: it starts like a
+// name or path, has no character that either treats differently, and is not a word for
+// true, false or null.
 func word(text string) bool {
 	if text == "" || !(text[0] >= 'a' && text[0] <= 'z' || text[0] >= 'A' && text[0] <= 'Z' || text[0] == '/') || text[len(text)-1] == ':' {
 		return false

@@ -13,7 +13,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Role is what a template is for.
+// Role is the purpose of a template.
 type Role string
 
 // The roles, in the order in which templates are best given: those of the
@@ -28,7 +28,7 @@ const (
 	PoolInfrastructure       Role = "machinePoolInfrastructure"
 )
 
-// fieldPaths are the fields of the holder that refer to what a template is for.
+// fieldPaths are the fields of the holder that refer to the template or its object.
 var fieldPaths = map[Role]string{
 	InfrastructureCluster:    "spec.infrastructureRef",
 	ControlPlane:             "spec.controlPlaneRef",
@@ -45,14 +45,14 @@ type Item struct {
 	// Group and Class are those of workers: the name in the topology, and that of
 	// the class.
 	Group, Class string
-	// Template is the template as the class has it, Desired what is made of it so
-	// far: a copy of the template, or if its kind is another, an object of the kind.
+	// Template is the template in the class, Desired the object built from it so far: a
+	// copy of the template, or if its kind differs, an object of that kind.
 	Template, Desired *unstructured.Unstructured
 	// Contract is the version of the contract that a control plane follows.
 	Contract string
 	// Holder refers to the template or object. Its field path may be left out.
 	Holder hooksv1.HolderReference
-	// Builtins are those of the group; Overrides are values for it alone.
+	// Builtins are those of the group; Overrides are values for it only.
 	Builtins  hooksv1.Builtins
 	Overrides []clusterv1.ClusterVariable
 }
@@ -79,7 +79,7 @@ func (i *Item) holder() hooksv1.HolderReference {
 	return h
 }
 
-// copied reports whether what is desired is a template as well.
+// copied reports whether the desired object is a template as well.
 func (i *Item) copied() bool { return i.Template.GetKind() == i.Desired.GetKind() }
 
 // hasRole reports whether a selector means the role of the item.
@@ -120,8 +120,8 @@ func (i *Item) hasKind(s clusterv1.PatchSelector) bool {
 	return i.Template.GetKind() == s.Kind && i.Template.GetAPIVersion() == s.APIVersion
 }
 
-// request is the template as patches see it: with the labels and annotations
-// that are desired, without what the server keeps of it.
+// request is the template in the form for patches: with the desired labels and
+// annotations, without the fields that the server sets on it.
 func (i *Item) request() map[string]any {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	if spec, ok := i.Template.Object["spec"]; ok {

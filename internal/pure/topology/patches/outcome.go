@@ -13,8 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// Labels and annotations that controllers find objects by: patches do not
-// change them.
+// Labels and annotations by which controllers find objects: patches do not change them.
 var (
 	keptLabels = []string{
 		clusterv1.ClusterNameLabel, clusterv1.ClusterTopologyOwnedLabel,
@@ -23,14 +22,14 @@ var (
 	keptAnnotations = []string{clusterv1.TemplateClonedFromNameAnnotation, clusterv1.TemplateClonedFromGroupKindAnnotation}
 )
 
-// patchable are the fields of a template that a patch of an extension changes.
-// Others, such as its name, stay as they are.
+// patchable are the fields of a template that a patch of an extension can change.
+// Others, such as its name, stay.
 var patchable = [][]string{{"spec"}, {"metadata", "labels"}, {"metadata", "annotations"}}
 
-// outcome copies what patches may change to what is desired. Most templates of a
-// class have no patch: what is desired of them it is as well, and not copied. What
-// the patches removed as a whole stays as it is desired, as upstream has it: a patch
-// that replaces /spec by what it names itself does not remove the labels.
+// outcome copies the fields that patches can change to the desired object. Most
+// templates of a class have no patch: their desired object is returned without a copy.
+// Fields that patches removed as a whole stay as desired, as upstream does: a patch that
+// replaces /spec with its own fields does not remove the labels.
 func (t *templateState) outcome() (*unstructured.Unstructured, error) {
 	if !t.patched {
 		return t.Desired, nil
@@ -74,8 +73,8 @@ func (t *templateState) kept() ([][]string, error) {
 	}, nil
 }
 
-// Carry has fields of an object be as they are in another, and not be there if
-// they are not. An empty path is none.
+// Carry sets fields of an object to their values in another, and removes those that the
+// other does not have. An empty path is ignored.
 func Carry(to, from *unstructured.Unstructured, paths ...[]string) {
 	for _, path := range paths {
 		if len(path) == 0 {
@@ -86,15 +85,15 @@ func Carry(to, from *unstructured.Unstructured, paths ...[]string) {
 	}
 }
 
-// take puts what one object has at a path at a path of another, if it has something.
+// take copies the value at a path of one object to a path of another, if it exists.
 func take(into, from map[string]any, at, path []string) {
 	if _, there, err := unstructured.NestedFieldNoCopy(from, path...); there && err == nil {
 		replace(into, from, at, path)
 	}
 }
 
-// replace puts what one object has at a path at a path of another, or takes it
-// away there if it has nothing.
+// replace copies the value at a path of one object to a path of another, or removes it
+// there if it does not exist.
 func replace(into, from map[string]any, at, path []string) {
 	value, there, err := unstructured.NestedFieldNoCopy(from, path...)
 	if err != nil || !there {
@@ -112,8 +111,8 @@ func replace(into, from map[string]any, at, path []string) {
 	into[at[len(at)-1]] = runtime.DeepCopyJSONValue(value)
 }
 
-// prune takes away the objects on a path that hold nothing and are not in like:
-// where a patch made them for a field that it cannot set.
+// prune removes the empty objects on a path that do not exist in like: a patch added
+// them for a field that it cannot set.
 func prune(object, like map[string]any, path []string) {
 	for n := len(path) - 1; n > 0; n-- {
 		at, _, _ := unstructured.NestedMap(object, path[:n]...)
@@ -124,7 +123,7 @@ func prune(object, like map[string]any, path []string) {
 	}
 }
 
-// keep puts some keys back as they were.
+// keep restores some keys.
 func keep(patched, was map[string]string, keys []string) map[string]string {
 	out := maps.Clone(patched)
 	for _, key := range keys {
@@ -141,7 +140,7 @@ func keep(patched, was map[string]string, keys []string) map[string]string {
 	return out
 }
 
-// stringsAt are the strings in a map, or nil if there is no map.
+// stringsAt returns the strings in a map, or nil if there is no map.
 func stringsAt(object map[string]any, path []string) map[string]string {
 	fields, there, err := unstructured.NestedMap(object, path...)
 	if err != nil || !there {
@@ -156,7 +155,7 @@ func stringsAt(object map[string]any, path []string) map[string]string {
 	return out
 }
 
-// setStrings puts a map at a path, or takes away what is there.
+// setStrings sets a map at a path, or removes it if the map is empty.
 func setStrings(object map[string]any, values map[string]string, path []string) {
 	from := map[string]any{}
 	if len(values) > 0 {

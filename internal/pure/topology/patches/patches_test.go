@@ -59,8 +59,8 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 
 const controlPlanes = "{apiVersion: cp/v1, kind: PlaneTemplate, matchResources: {controlPlane: true}}"
 
-// input is a Cluster with a control plane, whose template has x, and workers of
-// the class big.
+// input is a Cluster with a control plane, whose template has x, and workers of the
+// class big.
 func input(t testing.TB) patches.Input {
 	t.Helper()
 	template := object(t, "{apiVersion: cp/v1, kind: PlaneTemplate, metadata: {name: cp, namespace: ns, uid: u, resourceVersion: '1', labels: {mine: '1'}}, spec: {template: {metadata: {labels: {own: '1'}}, spec: {x: 1, list: [a, b], replicas: 7}}}}")
@@ -101,7 +101,7 @@ func begin(t testing.TB, of string) *patches.Run {
 	return r
 }
 
-// finish returns the results, and what went wrong, by item.
+// finish returns the results, and the errors, by item.
 func finish(t testing.TB, r *patches.Run) (out []patches.Result, errs []string) {
 	t.Helper()
 	if q, err := r.Next(); err != nil || q != nil {

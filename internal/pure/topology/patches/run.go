@@ -14,35 +14,35 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// Input is a Cluster as its patches see it.
+// Input is a Cluster in the form that its patches see.
 type Input struct {
 	Builtins  hooksv1.Builtins            // of the Cluster
 	Variables []clusterv1.ClusterVariable // for the whole cluster, with defaults
 	Items     []Item
 }
 
-// Run are the patches of a class on the templates of a Cluster. It is not for
+// Run applies the patches of a class to the templates of a Cluster. It is not safe for
 // concurrent use.
 type Run struct {
 	of     *Class
 	in     Input
 	states []*templateState
-	next   int // the patch that comes next; asked, if an answer is awaited
+	next   int // the next patch; asked, if its answer is awaited
 	asked  bool
 }
 
-// templateState is an item on its way through the patches.
+// templateState is the state of an item during the patches.
 type templateState struct {
 	*Item
 	values   map[string]any
-	budget   gotemplate.Budget // what its templates may still cost
+	budget   gotemplate.Budget // the remaining budget of its templates
 	made     map[string]any    // values by their text, shared by the items of a Run
 	document map[string]any
-	patched  bool  // the document is not as it was at first
-	err      error // no patch follows on it
+	patched  bool  // the document was changed
+	err      error // no further patch is applied
 }
 
-// Begin starts to patch.
+// Begin starts a Run.
 func (c *Class) Begin(in Input) (*Run, error) {
 	r := &Run{of: c, in: in}
 	cluster := map[string]any{}
@@ -51,7 +51,7 @@ func (c *Class) Begin(in Input) (*Run, error) {
 		return nil, fmt.Errorf("variable %q: %w", builtins.Name, err)
 	}
 	cluster[builtins.Name] = own
-	// No variable is defined by an inline patch, so all of them see the same.
+	// Inline patches define no variables, so all of them see the same.
 	if err := decodeAll(cluster, variables.Visible(c.status, clusterv1.VariableDefinitionFromInline, in.Variables)); err != nil {
 		return nil, err
 	}
@@ -67,15 +67,15 @@ func (c *Class) Begin(in Input) (*Run, error) {
 	return r, nil
 }
 
-// Question is what an extension is asked for a patch.
+// Question is the question to an extension for a patch.
 type Question struct {
 	Patch     string // the patch's name
 	Extension string // the handler's
 	Request   *hooksv1.GeneratePatchesRequest
 }
 
-// Next goes on until an extension has to be asked, and returns the question; nil
-// when all patches are applied.
+// Next continues until an extension must be called, and returns the question; nil when
+// all patches are applied.
 func (r *Run) Next() (*Question, error) {
 	if r.asked {
 		return nil, fmt.Errorf("patch %q has no answer yet", r.of.patches[r.next].name)
@@ -94,13 +94,13 @@ func (r *Run) Next() (*Question, error) {
 	return nil, nil
 }
 
-// Result is an object or template as the patches leave it.
+// Result is an object or template after the patches.
 type Result struct {
 	Item *Item
-	Err  error // then Desired is as it was given
+	Err  error // if set, Desired is unchanged
 }
 
-// Finish returns the outcome, in the order of the items.
+// Finish returns the results, in the order of the items.
 func (r *Run) Finish() ([]Result, error) {
 	if r.next < len(r.of.patches) {
 		return nil, errors.New("patches are not all applied")
@@ -119,9 +119,9 @@ func (r *Run) Finish() ([]Result, error) {
 	return out, nil
 }
 
-// Unmatched says of each definition that means a role which this Cluster has,
-// and a kind or version that no template of the role has, that it does nothing.
-// A class of workers that the Cluster does not use is none of a mistake.
+// Unmatched reports each definition that has no effect: it selects a role that this
+// Cluster has, and a kind or version that no template of the role has. A class of
+// workers that the Cluster does not use is not a mistake.
 func (r *Run) Unmatched() (out []string) {
 	for _, p := range r.of.patches {
 		for n, d := range p.definitions {

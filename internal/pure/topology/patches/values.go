@@ -79,7 +79,7 @@ func request(of []clusterv1.ClusterVariable, b hooksv1.Builtins) ([]hooksv1.Vari
 // path leads to a value: names of fields, and indices of lists.
 type path []any
 
-// variable is the name of the variable that a path begins with.
+// variable is the name of the variable at the start of a path.
 func (p path) variable() string { return p[0].(string) }
 
 // parsePath reads a path such as proxy.hosts[0].name.

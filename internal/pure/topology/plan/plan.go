@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan says which versions an upgrade of a Cluster goes through.
+// Package plan computes the versions that an upgrade of a Cluster goes through.
 //
-//   - The control plane goes one minor version at a time. A ClusterClass that
-//     lists versions says which: the last of each further minor. An extension may say it
-//     instead; without either, an upgrade goes to the next minor at most.
-//   - Workers go wherever the control plane stops for them: by default as seldom
-//     as may be, for they may be three minor versions behind.
-//   - Versions that differ in their build metadata alone are different ones;
-//     which comes first, only the list of the class can say.
+//   - The control plane is upgraded one minor version at a time. If a ClusterClass lists
+//     versions, these are used: the last of each further minor. An extension can provide
+//     the list instead; without either, an upgrade goes at most to the next minor.
+//   - Workers are upgraded where the control plane stops for them: by default as rarely
+//     as possible, because they can be three minor versions behind.
+//   - Versions that differ only in their build metadata are different versions; only the
+//     list of the class defines their order.
 //
-// A plan is made anew each time, from where everything is by now.
+// A plan is computed again each time, from the current versions.
 package plan
 
 import (
@@ -25,20 +25,20 @@ import (
 // maxSkew is how many minor versions workers may be behind the control plane.
 const maxSkew = 3
 
-// Way is from where to where an upgrade leads.
+// Way is the start and the target of an upgrade.
 type Way struct {
-	ControlPlane string // its version
+	ControlPlane string // current version of the control plane
 	Workers      string // the lowest version of workers; "" without workers, Target if none is behind
 	Target       string
 }
 
-// Steps are the versions that are still ahead, in order; the last is the target.
+// Steps are the versions still ahead, in order; the last is the target.
 type Steps struct {
 	ControlPlane, Workers []string
 }
 
-// From says where an upgrade begins. Workers that are past the target, as only
-// somebody by hand can set them, count as there.
+// From returns the start of an upgrade. Workers beyond the target, which only a user can
+// set, count as upgraded.
 func From(controlPlane string, workers []string, target string) Way {
 	w := Way{ControlPlane: controlPlane, Target: target}
 	for _, v := range workers {
@@ -58,9 +58,9 @@ func (w Way) Needed() bool { return w.ControlPlane != w.Target || w.workers() }
 // workers reports whether there are workers to upgrade.
 func (w Way) workers() bool { return w.Workers != "" && w.Workers != w.Target }
 
-// FromClass goes as a ClusterClass lists versions, in order: through the last of
-// each minor after that of the control plane. Without a list it goes to the target at once, if that is at most
-// the next minor version.
+// FromClass uses the versions listed by a ClusterClass, in order: the last of each minor
+// after that of the control plane. Without a list it goes directly to the target, if
+// that is at most the next minor version.
 func FromClass(w Way, list []string) (Steps, error) {
 	if w.ControlPlane == w.Target {
 		return Steps{}, nil
@@ -73,8 +73,8 @@ func FromClass(w Way, list []string) (Steps, error) {
 	if err != nil {
 		return Steps{}, err
 	}
-	// What is listed up to the control plane's version is behind it. Of builds
-	// of one version that are not listed nobody knows, so they count as ahead.
+	// Listed versions up to the control plane's are behind it. The order of unlisted
+	// builds of one version is unknown, so they count as ahead.
 	begin, end := slices.Index(list, w.ControlPlane)+1, slices.Index(list, w.Target)
 	remedy := ""
 	switch {
@@ -93,9 +93,10 @@ func FromClass(w Way, list []string) (Steps, error) {
 	return Steps{}, fmt.Errorf("cannot compute an upgrade plan from %s to %s: %s", w.ControlPlane, w.Target, remedy)
 }
 
-// lastOfMinors leaves of each minor version the last in a list. What comes before a
-// version is left out, and so is its own minor version, unless the list ends there: a
-// patch on the way would be one more rollout, and upstream makes none.
+// lastOfMinors reduces a list to the last version of each minor version. Versions before
+// a version are omitted, and so is its own minor version, unless the list ends there: an
+// intermediate patch version would be one more rollout, which upstream does not do
+// either.
 func lastOfMinors(from semver.Version, list []string) (steps []string, err error) {
 	var last semver.Version
 	for _, text := range list {
@@ -113,7 +114,7 @@ func lastOfMinors(from semver.Version, list []string) (steps []string, err error
 	return steps, nil
 }
 
-// Complete examines steps, and chooses those of the workers if nobody has.
+// Complete validates steps, and computes those of the workers if they are not set.
 func Complete(w Way, s Steps) (Steps, error) {
 	if err := ControlPlane(w, s.ControlPlane); err != nil {
 		return Steps{}, err
@@ -127,7 +128,7 @@ func Complete(w Way, s Steps) (Steps, error) {
 	return s, Workers(w, s)
 }
 
-// seldom stops for the workers when they may not stay any longer.
+// seldom adds a stop for the workers only when they cannot stay behind any longer.
 func seldom(w Way, controlPlane []string) (steps []string, err error) {
 	at, err := parse(w.Workers)
 	if err != nil {
@@ -153,9 +154,9 @@ func seldom(w Way, controlPlane []string) (steps []string, err error) {
 	return append(steps, w.Target), nil
 }
 
-// ControlPlane reports why steps do not lead the control plane to the target: each
-// is ahead of the one before, none leaves a minor version out, and the last is the
-// target.
+// ControlPlane returns why steps do not upgrade the control plane to the target: each
+// must be ahead of the one before, none may skip a minor version, and the last must be
+// the target.
 func ControlPlane(w Way, steps []string) error {
 	const invalid = "invalid ControlPlane upgrade plan: item %d; "
 	if w.ControlPlane == w.Target {
@@ -187,10 +188,10 @@ func ControlPlane(w Way, steps []string) error {
 	return nil
 }
 
-// Workers reports why steps do not lead the workers to the target: each is ahead of
-// the one before and one where the control plane is or comes to, none keeps them
-// too far behind it, and the last is the target. There is nothing to object to no
-// steps: they are chosen by Complete.
+// Workers returns why steps do not upgrade the workers to the target: each must be ahead
+// of the one before and a version of the control plane, now or on its way, none may
+// leave them too far behind it, and the last must be the target. Empty steps are valid:
+// Complete computes them.
 func Workers(w Way, s Steps) error {
 	if len(s.Workers) == 0 {
 		return nil
@@ -225,9 +226,9 @@ func Workers(w Way, s Steps) error {
 	return skew(w, s)
 }
 
-// skew demands that no step takes the control plane too far from the workers: it
-// waits where they stop. How far they are behind already is no objection, for
-// then there is but one way out.
+// skew requires that no step moves the control plane too far from the workers: it waits
+// where they stop. If they are too far behind already, that is no error, because there
+// is only one way out.
 func skew(w Way, s Steps) error {
 	at, next := w.Workers, s.Workers
 	follow := func(cp string) {
@@ -260,21 +261,21 @@ func last(steps []string) string {
 	return steps[len(steps)-1]
 }
 
-// Check demands a version.
+// Check requires a valid version.
 func Check(version string) error {
 	_, err := parse(version)
 	return err
 }
 
-// Older reports whether a version comes before another. Builds of one version
-// have no order, nor has what is no version.
+// Older reports whether a version precedes another. Builds of one version have no order,
+// and neither have invalid versions.
 func Older(a, b string) bool {
 	first, err := parse(a)
 	second, bad := parse(b)
 	return err == nil && bad == nil && first.LT(second)
 }
 
-// ahead reports whether a version comes after another, or is another build.
+// ahead reports whether a version follows another, or is another build of it.
 func ahead(v, of semver.Version) bool {
 	return v.GT(of) || v.EQ(of) && !slices.Equal(v.Build, of.Build)
 }

@@ -76,7 +76,7 @@ func TestStepsOfAClassAreUpstreams(t *testing.T) {
 	}
 }
 
-// TestComplete judges steps that somebody else has chosen.
+// TestComplete validates steps that are given.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	const (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status says how far a Cluster is what its topology says: the condition
-// TopologyReconciled.
+// Package status builds the condition TopologyReconciled, which reports how far a
+// Cluster matches its topology.
 package status
 
 import (
@@ -16,29 +16,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// Facts are what a reconcile found and did. The first that holds, in this order,
-// makes the condition.
+// Facts are the observations and results of a reconcile. The first that applies, in this
+// order, determines the condition.
 type Facts struct {
 	Paused       []string          // why; empty if it is not
-	Deleting     bool              // the Cluster is
-	DeleteHook   *upgrade.Blocking // what holds its deletion back; nil for nothing
+	Deleting     bool              // the Cluster is being deleted
+	DeleteHook   *upgrade.Blocking // what blocks its deletion; nil for nothing
 	ClassProblem string            // why the class cannot be used yet
 	Err          error             // of any part
-	Upgrade      upgrade.Facts     // with
-	Plan         *upgrade.Plan     // made from them; nil if it was not
+	Upgrade      upgrade.Facts     // with Plan
+	Plan         *upgrade.Plan     // computed from Upgrade; nil if it was not
 	Held         []string          // changes that wait for an upgrade, as "object: fields"
 }
 
-// Why a Cluster is paused.
+// Reasons why a Cluster is paused.
 const (
 	PausedBySpec       = "Cluster spec.paused is set to true"
 	PausedByAnnotation = "Cluster has the cluster.x-k8s.io/paused annotation"
 )
 
-// maxMessage is how long the message of a condition may be, in v1beta1 too.
+// maxMessage is the maximum length of a condition's message, in v1beta1 too.
 const maxMessage = 10240
 
-// Condition makes the condition, without times and generation.
+// Condition builds the condition, without times and generation.
 func Condition(f Facts) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.ClusterTopologyReconciledCondition, Status: metav1.ConditionFalse}
 	switch {
@@ -52,7 +52,7 @@ func Condition(f Facts) metav1.Condition {
 	case f.ClassProblem != "":
 		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason, f.ClassProblem
 	case f.Err != nil:
-		// That it is not tried again is no word for users.
+		// That it is not retried is not relevant for users.
 		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledFailedReason, strings.ReplaceAll(f.Err.Error(), "terminal error: ", "")+f.held()
 	case f.Plan == nil:
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ClusterTopologyReconcileSucceededReason
@@ -77,7 +77,7 @@ func (f Facts) held() string {
 	return lines
 }
 
-// hooks tells what hooks say, in the order of their names.
+// hooks joins the messages of hooks, sorted by name.
 func hooks(all []upgrade.Blocking) string {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b upgrade.Blocking) int { return strings.Compare(a.Hook, b.Hook) })
 	var out []string
@@ -87,14 +87,14 @@ func hooks(all []upgrade.Blocking) string {
 	return strings.Join(out, "; ")
 }
 
-// groups are the names of groups of a kind, by what becomes of them.
+// groups are the names of groups of a kind, by state.
 type groups struct {
 	kind                                   string
 	upgrading, pending, creating, deferred []string
-	to                                     string // where those that upgrade go
+	to                                     string // the target version of those that upgrade
 }
 
-// settled reports whether the groups wait for nothing but their annotations.
+// settled reports whether the groups wait only for their annotations.
 func (g groups) settled() bool { return len(g.upgrading)+len(g.pending)+len(g.creating) == 0 }
 
 func upgrading(c *metav1.Condition, f upgrade.Facts, p *upgrade.Plan) {
@@ -131,12 +131,12 @@ func upgrading(c *metav1.Condition, f upgrade.Facts, p *upgrade.Plan) {
 	c.Message = strings.Join(lines, "\n  * ")
 }
 
-// ahead are the versions of a plan; the target alone if it could not be made.
+// ahead are the versions of a plan; only the target if it could not be computed.
 func ahead(steps []string, f upgrade.Facts) string {
 	return cmp.Or(strings.Join(steps, ", "), f.Target)
 }
 
-// after are the versions of a plan after one, in parentheses.
+// after are the versions of a plan after a version, in parentheses.
 func after(steps []string, version string) string {
 	if i := slices.Index(steps, version); i >= 0 {
 		steps = steps[i+1:]
@@ -192,7 +192,7 @@ func deferred(g groups, f upgrade.Facts) string {
 	return fmt.Sprintf("%s upgrade to version %s deferred using %sdefer-upgrade or hold-upgrade-sequence annotations", names(g.kind, g.deferred), f.Target, prefix)
 }
 
-// names are those of some objects, three at most.
+// names are the names of some objects, three at most.
 func names(kind string, all []string) string {
 	const most = 3
 	slices.Sort(all)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package step tells those who make machines where the upgrade of a topology is.
+// Package step reports the step of a topology's upgrade to the controllers that create
+// machines.
 package step
 
 import (
@@ -9,9 +10,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Pending is the version that the control plane of a Cluster is about to get, so
-// that a machine made now would be replaced; "" if it has the one that it is meant
-// to have: that of the topology, or of the step that an upgrade has come to.
+// Pending is the next version of a Cluster's control plane, so that a machine created
+// now would be replaced; "" if it has its desired version: that of the topology, or of
+// the current step of an upgrade.
 func Pending(c *clusterv1.Cluster, controlPlane string) string {
 	want, at := c.Spec.Topology.Version, c.Annotations[clusterv1.ClusterTopologyUpgradeStepAnnotation]
 	if controlPlane == want || controlPlane == at || want == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 )
 
-// Facts are what an upgrade depends on.
+// Facts are the input of an upgrade.
 type Facts struct {
 	Target        string       // spec.topology.version
 	Creating      bool         // neither reference of the Cluster is set
@@ -19,17 +19,17 @@ type Facts struct {
 	Concurrency   int          // how many groups of a kind may upgrade at a time, at least 1
 	Versions      []string     // spec.kubernetesVersions of the class
 	PlanExtension string       // full name of the handler of GenerateUpgradePlan; "" for none
-	ControlPlane  ControlPlane // what there is
-	Workers       []Group      // MachineDeployments in the order of the topology, then MachinePools; of the topology, and such that exist
+	ControlPlane  ControlPlane // the observed control plane
+	Workers       []Group      // MachineDeployments in the order of the topology, then MachinePools; those in the topology, and existing ones
 }
 
-// ControlPlane is the control plane as it is.
+// ControlPlane is the observed control plane.
 type ControlPlane struct {
 	Kind      string
 	Exists    bool
 	Version   string // spec.version
-	Reported  string // status.version; "" while it is provisioned
-	Upgrading bool   // a version that it runs is not Version, build metadata counted
+	Reported  string // status.version; "" during the first provisioning
+	Upgrading bool   // it runs a version that is not Version, including build metadata
 }
 
 // Kinds of groups.
@@ -42,32 +42,32 @@ const (
 type Group struct {
 	Kind      string
 	Name      string // in the topology
-	Object    string // of the object; "" if there is none
+	Object    string // of the object; "" if it does not exist
 	Wanted    bool   // is in the topology
-	Exists    bool   // and is not being deleted
+	Exists    bool   // it exists and is not being deleted
 	Version   string // of the object
 	Upgrading bool   // not all its machines run Version
-	Deferred  bool   // by annotation: its own upgrade is put off
-	Held      bool   // by annotation: its upgrade and those after it are put off
+	Deferred  bool   // by annotation: its own upgrade is delayed
+	Held      bool   // by annotation: its upgrade and those after it are delayed
 }
 
-// Key is how a plan names the group.
+// Key is the group's key in a plan.
 func (g Group) Key() GroupKey { return GroupKey{g.Kind, g.Name} }
 
-// GroupKey names a group of the topology.
+// GroupKey identifies a group of the topology.
 type GroupKey struct{ Kind, Name string }
 
-// Question is a hook to call. From and To are empty where its request has no
-// such fields; KubernetesVersion of the After… hooks is To.
+// Question is a hook to call. From and To are empty if its request has no such fields;
+// KubernetesVersion of the After… hooks is To.
 type Question struct {
 	Hook, From, To string
 	// FromWorkers is for GenerateUpgradePlan.
 	FromWorkers string
-	// What is ahead of the control plane and of the workers, joined by commas.
+	// The versions ahead for the control plane and the workers, joined by commas.
 	ControlPlaneUpgrades, WorkersUpgrades string
 }
 
-// Hooks that are asked about.
+// The hooks of the questions.
 const (
 	BeforeClusterCreate          = "BeforeClusterCreate"
 	AfterControlPlaneInitialized = "AfterControlPlaneInitialized"
@@ -80,56 +80,56 @@ const (
 	GenerateUpgradePlan          = "GenerateUpgradePlan"
 )
 
-// Answer is what all handlers of a hook together say.
+// Answer is the combined answer of all handlers of a hook.
 type Answer struct {
-	RetryAfter time.Duration // 0: go on
+	RetryAfter time.Duration // 0: continue
 	Message    string
 	// ControlPlane and Workers are the answer to GenerateUpgradePlan.
 	ControlPlane, Workers []string
 }
 
-// State is where a control plane or a group stands.
+// State is the state of a control plane or a group.
 type State string
 
-// The states. What is pending or deferred stays as it is, so that no machine is
-// replaced twice, and no change is made at another version than it was meant for.
+// The states. A pending or deferred part stays unchanged, so that no machine is replaced
+// twice, and no change is made at another version than the intended one.
 const (
-	Current         State = "Current"         // is written as the topology has it, with Version
-	Upgrade         State = "Upgrade"         // the same, and Version is another one than before
+	Current         State = "Current"         // written according to the topology, with Version
+	Upgrade         State = "Upgrade"         // the same, and Version differs from before
 	PendingUpgrade  State = "PendingUpgrade"  // waits for its upgrade
-	Deferred        State = "Deferred"        // waits for its upgrade, which an annotation puts off
-	PendingCreation State = "PendingCreation" // is made once the control plane is there
+	Deferred        State = "Deferred"        // waits for its upgrade, which an annotation delays
+	PendingCreation State = "PendingCreation" // created once the control plane is provisioned
 )
 
-// Decision is what becomes of a control plane or a group.
+// Decision is the decision for a control plane or a group.
 type Decision struct {
 	Version string // to write
 	State   State
 }
 
-// Blocking is a hook that holds something back.
+// Blocking is a hook that blocks a step.
 type Blocking struct{ Hook, Message string }
 
-// Plan is what to write, and to remember, now.
+// Plan is what to write and to record now.
 type Plan struct {
-	Wait         bool // BeforeClusterCreate blocks: nothing is written at all
+	Wait         bool // BeforeClusterCreate blocks: nothing is written
 	ControlPlane Decision
 	Workers      map[GroupKey]Decision // for each group of the topology
-	// Pending and Step are to be stored before any object is written.
+	// Pending and Step must be stored before any object is written.
 	Pending []string // sorted
 	Step    string   // "" for none
-	// ControlPlaneUpgrades and WorkersUpgrades are ahead, a step that is taken
-	// now included.
+	// ControlPlaneUpgrades and WorkersUpgrades are the versions ahead, including a step
+	// that is taken now.
 	ControlPlaneUpgrades, WorkersUpgrades []string
 	Blocking                              []Blocking // sorted by hook
 	RetryAfter                            time.Duration
 }
 
-// Asker is whom Next asks.
+// Asker collects the questions of Next.
 type Asker = questions.Asker[Question, Answer]
 
-// Record is a plan with all that it was made from.
+// Record is a plan with all its inputs.
 type Record = questions.Record[Facts, Question, Answer, Plan]
 
-// Planner makes plans.
+// Planner computes plans.
 var Planner questions.Planner[Facts, Question, Answer, Plan] = Next

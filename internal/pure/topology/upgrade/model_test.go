@@ -29,21 +29,21 @@ func minor(v string) (n int) {
 	return n
 }
 
-// world is a Cluster in which everything takes its time, fails, and changes its
-// mind. It knows what has happened, which the planner does not.
+// world simulates a Cluster with random delays, failures and changes of the target. It
+// tracks events that the planner cannot see.
 type world struct {
 	*testing.T
 	*rand.Rand
 	calm    bool
 	facts   Facts
-	running map[GroupKey]string // what machines run; the control plane's under the zero key
-	left    map[GroupKey]int    // how long until they run what they should
+	running map[GroupKey]string // the versions that machines run; the control plane's under the zero key
+	left    map[GroupKey]int    // how long until they run the desired version
 
-	now []string // questions of this reconcile that were answered with go on
+	now []string // questions of this reconcile that were answered with permission to continue
 	log []string
 
-	// What was let go by hooks, and what is due to them. What a process knew is
-	// lost with it, so what counts is what was stored.
+	// Steps that hooks have permitted, and hooks that must still be called. The memory
+	// of a process is lost with it, so only stored values count.
 	created, begun, initialized bool
 	after                       bool   // AfterControlPlaneUpgrade was called for the version of the control plane
 	workers                     string // BeforeWorkersUpgrade was called for this version, AfterWorkersUpgrade not
@@ -81,7 +81,7 @@ func (w *world) add() {
 	}
 }
 
-// seen are the facts as a process that starts now sees them.
+// seen are the facts that a newly started process observes.
 func (w *world) seen() Facts {
 	f := w.facts
 	f.Pending, f.Workers = slices.Clone(f.Pending), slices.Clone(f.Workers)
@@ -94,13 +94,13 @@ func (w *world) seen() Facts {
 	return f
 }
 
-// idle reports whether the control plane runs what it should, and all groups do.
+// idle reports whether the control plane and all groups run their desired version.
 func (w *world) idle() bool {
 	f := w.seen()
 	return f.ControlPlane.Exists && f.ControlPlane.Reported == f.ControlPlane.Version && !slices.ContainsFunc(f.Workers, func(g Group) bool { return g.Upgrading })
 }
 
-// time passes: machines come and go, users change their minds.
+// time simulates the passage of time: machines start and exit, users change the spec.
 func (w *world) time() {
 	for key, left := range w.left {
 		if w.left[key] = max(0, left-1); left == 1 {
@@ -136,7 +136,7 @@ func (w *world) time() {
 	}
 }
 
-// change changes the target as admission lets it: forwards when all is done, and
+// change changes the target as admission permits: forward when everything is done, and
 // back to the version of the control plane at any time.
 func (w *world) change() {
 	f := &w.facts
@@ -150,7 +150,7 @@ func (w *world) change() {
 	case done && !slices.ContainsFunc(f.Workers, func(g Group) bool { return g.Exists && g.Version != f.Target }) && rank(f.Target) < len(listed)-1:
 		to = listed[rank(f.Target)+1+w.IntN(min(7, len(listed)-1-rank(f.Target)))]
 	}
-	if to == f.Target && w.chance(10) && rank(to) < len(listed)-1 { // by an annotation, whatever goes on
+	if to == f.Target && w.chance(10) && rank(to) < len(listed)-1 { // by an annotation, at any time
 		to = listed[rank(to)+1]
 	}
 	if to != f.Target {
@@ -159,7 +159,7 @@ func (w *world) change() {
 	}
 }
 
-// steps is a plan of an extension that changes its mind each time.
+// steps is the plan of an extension that changes with each call.
 func (w *world) steps(q Question) Answer {
 	var a Answer
 	worker := minor(q.FromWorkers)
@@ -167,7 +167,7 @@ func (w *world) steps(q Question) Answer {
 		if v != q.From {
 			a.ControlPlane = append(a.ControlPlane, v)
 		}
-		last := rank(v) == len(listed)-1 || minor(listed[rank(v)+1]) > worker+3 // workers may not stay
+		last := rank(v) == len(listed)-1 || minor(listed[rank(v)+1]) > worker+3 // workers cannot stay
 		if q.FromWorkers != "" && rank(q.FromWorkers) < rank(v) && (v == q.To || last || w.IntN(3) == 0) {
 			a.Workers, worker = append(a.Workers, v), minor(v)
 		}
@@ -192,7 +192,7 @@ func (w *world) answer(q Question) (Answer, error) {
 	return Answer{}, nil
 }
 
-// examine looks whether it is time for a hook.
+// examine checks that a hook is called at a correct time.
 func (w *world) examine(q Question) {
 	f := w.seen()
 	cp := f.ControlPlane
@@ -226,14 +226,14 @@ func (w *world) examine(q Question) {
 	}
 }
 
-// let reports whether a hook let go on in this reconcile.
+// let reports whether a hook permitted to continue in this reconcile.
 func (w *world) let(hook string) bool { return slices.Contains(w.now, hook) }
 
 func (w *world) afterDone() bool { return w.after || w.let(AfterControlPlaneUpgrade) }
 
 func (w *world) workersDone() bool { return w.workers == "" || w.let(AfterWorkersUpgrade) }
 
-// reconcile plans once, and carries the plan out as far as it comes.
+// reconcile plans once, and executes the plan up to a random failure.
 func (w *world) reconcile() (busy bool) {
 	f := w.seen()
 	w.now = nil
@@ -276,7 +276,7 @@ func (w *world) reconcile() (busy bool) {
 	return busy
 }
 
-// store is the one write of the Cluster, before anything else.
+// store simulates the one write of the Cluster, before all others.
 func (w *world) store(p Plan) (changed bool) {
 	f := &w.facts
 	changed = f.Creating || p.Step != f.Step || !slices.Equal(p.Pending, f.Pending)
@@ -297,7 +297,7 @@ func (w *world) store(p Plan) (changed bool) {
 	if w.let(AfterClusterUpgrade) {
 		w.taken, w.begun = false, false
 	}
-	if p.Step == "" && !w.taken && f.Target == f.ControlPlane.Version { // ended before it began
+	if p.Step == "" && !w.taken && f.Target == f.ControlPlane.Version { // ended before it started
 		w.begun = false
 	}
 	return changed
@@ -375,7 +375,7 @@ func (w *world) upgrading(kind string) (n int) {
 	return n
 }
 
-// skew looks how far workers are behind.
+// skew checks how far workers are behind.
 func (w *world) skew() {
 	for _, g := range w.facts.Workers {
 		if v := w.running[g.Key()]; g.Exists && minor(w.facts.ControlPlane.Version) > minor(v)+3 {
@@ -384,7 +384,7 @@ func (w *world) skew() {
 	}
 }
 
-// settle lets everything go on, and looks where it ends.
+// settle removes all blocks and failures, and checks the final state.
 func (w *world) settle() {
 	w.calm, w.facts.Annotations = true, nil
 	w.note("calm")
@@ -409,10 +409,10 @@ func (w *world) settle() {
 	}
 }
 
-// TestAWorldOfUpgrades holds what has to be true whatever happens: no hook is
-// left out or called at the wrong time, whatever blocks is waited for, no version
-// goes back, nobody comes before the control plane or stays too far behind it;
-// and when everything lets go, the target is reached.
+// TestAWorldOfUpgrades checks the invariants under random events: no hook is omitted or
+// called at the wrong time, every blocking hook is waited for, no version decreases, no
+// group is ahead of the control plane or too far behind it; and once nothing blocks any
+// longer, the target is reached.
 func TestAWorldOfUpgrades(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

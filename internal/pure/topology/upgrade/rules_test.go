@@ -150,8 +150,8 @@ func TestThePlanOfAnExtensionIsExamined(t *testing.T) {
 	}
 }
 
-// TestHooksComeInOrder says which hook comes when, whatever the order in which
-// they were marked, and that a plan has the same order each time.
+// TestHooksComeInOrder checks the order of hooks, in whichever order they were marked,
+// and that a plan has the same order each time.
 func TestHooksComeInOrder(t *testing.T) {
 	t.Parallel()
 	all := []string{AfterControlPlaneUpgrade, BeforeWorkersUpgrade, AfterWorkersUpgrade, AfterClusterUpgrade}

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgrade decides which version each part of a Cluster with a topology
-// gets next, which hooks are called for it, and what waits.
+// Package upgrade decides which version each part of a Cluster with a topology gets
+// next, which hooks are called for it, and what waits.
 //
-// The control plane goes first, step by step as package plan says. A step begins
-// when the control plane runs the version before, no group is on its way, and the
-// workers have come wherever the plan has them stop. Then groups follow, so many of
-// a kind at a time as the Cluster allows, unless annotations put them off. A new
-// group is made when the control plane is at the target.
+// The control plane is upgraded first, in the steps of package plan. A step starts when
+// the control plane runs the previous version, no group is upgrading, and the workers
+// have reached all versions at which the plan stops for them. Then groups follow, as
+// many of a kind at a time as the Cluster permits, unless annotations delay them. A new
+// group is created when the control plane is at the target.
 //
 // Hooks are called in this order:
 //
 //   - BeforeClusterCreate, until the Cluster refers to its objects;
 //     AfterControlPlaneInitialized, once the control plane answers.
-//   - BeforeClusterUpgrade, once, after annotations that hold it have gone. It has
-//     let the upgrade begin when upgrade-step is set.
-//   - For each step BeforeControlPlaneUpgrade, and when the control plane has come,
-//     AfterControlPlaneUpgrade; where workers stop, BeforeWorkersUpgrade and, when
-//     all have come, AfterWorkersUpgrade.
+//   - BeforeClusterUpgrade, once, after annotations that hold it are removed. If
+//     upgrade-step is set, it has permitted the upgrade.
+//   - For each step BeforeControlPlaneUpgrade, and when the control plane is upgraded,
+//     AfterControlPlaneUpgrade; where workers stop, BeforeWorkersUpgrade and, when all
+//     are upgraded, AfterWorkersUpgrade.
 //   - AfterClusterUpgrade, when everything is at the target.
 //
-// A hook that has to be called yet is marked in pending-hooks. Marks, and the step
-// that they are of, are stored in one write, before the step is taken; the mark of
-// a hook that let us go on is dropped in the write that stores what follows. So
-// wherever a process dies, hooks are called again rather than left out. A step that
-// was stored and never taken is told by the version of the control plane: its marks
-// are dropped, and it is decided anew. AfterClusterUpgrade is marked when a step is
-// known to be taken; without that mark, an upgrade whose target is taken back ends
-// as if it had never been.
+// A hook that must still be called is marked in pending-hooks. Marks, and their step,
+// are stored in one write, before the step is taken; the mark of a hook that permitted
+// to continue is removed in the write that stores what follows. So after a crash at any
+// point, hooks are called again rather than omitted. A step that was stored and never
+// taken is detected from the version of the control plane: its marks are removed, and
+// the decision is made again. AfterClusterUpgrade is marked when a step is known to be
+// taken; without that mark, an upgrade whose target is reverted ends without any effect.
 //
-// What waits for an upgrade stays as it is, also on its way to a version before the
-// target: its machines are replaced once for each step, at the step's version. What
-// is on its way to the target can be corrected, or nothing could help an upgrade that
-// is stuck; so can a step, whose version has to be made the target for that.
+// A part that waits for an upgrade stays unchanged, also on its way to a version before
+// the target: its machines are replaced once for each step, at the step's version. A
+// part that is upgrading to the target can be corrected, so that a stuck upgrade can be
+// fixed; so can a step, whose version has to be made the target for that.
 package upgrade
 
 import (
@@ -44,25 +43,25 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/plan"
 )
 
-// planner is a plan in the making.
+// planner builds one plan.
 type planner struct {
 	Facts
 	*Asker
 	pending []string
 	steps   plan.Steps
 	lowest  string // version of the workers; "" without any
-	stop    bool   // a hook blocks, or is not answered yet: nothing more begins
-	goes    bool   // groups may go to the version of the control plane
-	grows   bool   // groups may be created at the target, if the control plane is there
+	stop    bool   // a hook blocks, or has not answered yet: nothing more starts
+	goes    bool   // groups may be upgraded to the version of the control plane
+	grows   bool   // groups may be created at the target, if the control plane is provisioned
 	out     Plan
 }
 
-// Next decides. The plan is safe to carry out as it is, also one that comes with
-// an error or lacks answers: nothing in it begins that has to wait for them.
+// Next decides. The plan is always safe to execute, even with an error or without
+// answers: it contains no step that has to wait for them.
 func Next(f Facts, ask *Asker) (Plan, error) {
 	p := &planner{Facts: f, Asker: ask, pending: slices.Clone(f.Pending)}
 	for i := range p.Workers {
-		if p.Workers[i].Version == "" { // somebody took it away
+		if p.Workers[i].Version == "" { // a user removed it
 			p.Workers[i].Version = f.ControlPlane.Version
 		}
 	}
@@ -114,7 +113,7 @@ func (p *planner) controlPlane() error {
 	return nil
 }
 
-// plan computes what is ahead.
+// plan computes the versions ahead.
 func (p *planner) plan() error {
 	way, err := p.way()
 	if err == nil && way.Needed() {
@@ -128,7 +127,7 @@ func (p *planner) plan() error {
 	return err
 }
 
-// way is from where to where the upgrade leads.
+// way is the start and the target of the upgrade.
 func (p *planner) way() (plan.Way, error) {
 	if err := plan.Check(p.Target); err != nil {
 		return plan.Way{}, fmt.Errorf("spec.topology.version: %w", err)
@@ -149,7 +148,7 @@ func (p *planner) way() (plan.Way, error) {
 	return plan.From(p.ControlPlane.Version, versions, p.Target), nil
 }
 
-// ahead are the steps of the way, nothing while an extension is asked.
+// ahead are the steps of the way, nothing until an extension has answered.
 func (p *planner) ahead(way plan.Way) (plan.Steps, error) {
 	if p.PlanExtension == "" {
 		steps, err := plan.FromClass(way, p.Versions)
@@ -170,8 +169,8 @@ func (p *planner) ahead(way plan.Way) (plan.Steps, error) {
 	return steps, err
 }
 
-// forget drops a step that was decided and stored, but never taken: it is decided
-// anew, so that nobody is told of the end of what never began.
+// forget drops a step that was decided and stored, but never taken: the decision is made
+// again, so that no hook reports the end of a step that never started.
 func (p *planner) forget() {
 	cp := p.ControlPlane.Version
 	if p.Step == "" || p.Step == cp {
@@ -184,10 +183,10 @@ func (p *planner) forget() {
 	p.out.Step = cp
 }
 
-// next is the version of the control plane.
+// next returns the next version of the control plane.
 func (p *planner) next() string {
 	cp := p.ControlPlane
-	if p.marked(AfterControlPlaneUpgrade) { // so a step was taken
+	if p.marked(AfterControlPlaneUpgrade) { // a step was taken
 		p.mark(AfterClusterUpgrade)
 	}
 	if cp.Reported == "" || cp.Upgrading {
@@ -221,15 +220,15 @@ func (p *planner) next() string {
 // due reports whether the control plane waits at a version for the workers.
 func (p *planner) due(at string) bool { return len(p.steps.Workers) > 0 && p.steps.Workers[0] == at }
 
-// workersMayGo lets workers go to the version of the control plane, if that is
-// their turn, and reports whether all have.
+// workersMayGo permits workers to be upgraded to the version of the control plane, if it
+// is their turn, and reports whether all have been.
 func (p *planner) workersMayGo() bool {
 	cp := p.ControlPlane.Version
 	due := p.due(cp)
 	switch {
-	case due && !p.marked(AfterWorkersUpgrade): // they were to go elsewhere when the control plane came here
+	case due && !p.marked(AfterWorkersUpgrade): // their plan changed after the control plane was upgraded
 		p.mark(BeforeWorkersUpgrade, AfterWorkersUpgrade)
-	case !due && p.marked(BeforeWorkersUpgrade): // they have gone, or are to go elsewhere now
+	case !due && p.marked(BeforeWorkersUpgrade): // they are upgraded, or their plan changed
 		p.unmark(BeforeWorkersUpgrade, AfterWorkersUpgrade)
 	}
 	if p.marked(BeforeWorkersUpgrade) && !p.passes(BeforeWorkersUpgrade, p.lowest, cp) {
@@ -239,7 +238,7 @@ func (p *planner) workersMayGo() bool {
 	return !due && !slices.ContainsFunc(p.Workers, func(g Group) bool { return g.Exists && g.Upgrading })
 }
 
-// begins begins an upgrade, unless one has begun.
+// begins starts an upgrade, unless one has started.
 func (p *planner) begins() bool {
 	if p.out.Step != "" || p.marked(AfterClusterUpgrade) {
 		return true
@@ -293,7 +292,7 @@ func (p *planner) workers() {
 	}
 }
 
-// end ends an upgrade when everything has come to the target.
+// end ends an upgrade when all parts are at the target.
 func (p *planner) end() {
 	if p.stop || !p.grows || !p.ControlPlane.Exists || p.ControlPlane.Reported == "" || p.marked(BeforeWorkersUpgrade) || p.marked(AfterWorkersUpgrade) {
 		return
@@ -311,7 +310,7 @@ func (p *planner) end() {
 	}
 }
 
-// passes asks a hook, and takes its mark away when it lets us go on.
+// passes calls a hook, and removes its mark when the hook permits to continue.
 func (p *planner) passes(hook, from, to string) bool {
 	q := Question{Hook: hook, From: from, To: to}
 	if hook != AfterClusterUpgrade {

@@ -70,8 +70,8 @@ func unwanted(g *Group)  { g.Wanted = false }
 func both(f *Facts)      { f.Concurrency = 2 }
 func extension(f *Facts) { f.PlanExtension = "plan.example" }
 
-// words are what a plan says: the control plane, the groups, what is to be
-// stored, what blocks.
+// words formats a plan: the control plane, the groups, the values to store, the blocking
+// hooks.
 func words(f Facts, p Plan) string {
 	if p.Wait {
 		return fmt.Sprint("wait", p.Blocking, " ", p.RetryAfter)
@@ -97,7 +97,8 @@ func words(f Facts, p Plan) string {
 	return out
 }
 
-// TestAnUpgradeOverThreeMinors tells of an upgrade in which each hook blocks once.
+// TestAnUpgradeOverThreeMinors is the story of an upgrade in which each hook blocks
+// once.
 func TestAnUpgradeOverThreeMinors(t *testing.T) {
 	t.Parallel()
 	f := Facts{
@@ -112,7 +113,7 @@ func TestAnUpgradeOverThreeMinors(t *testing.T) {
 	told := func(format string, args ...any) { story = append(story, fmt.Sprintf(format, args...)) }
 	blocked := map[Question]bool{}
 	for range 100 {
-		// What was begun is done by now.
+		// Steps that were started are complete by now.
 		f.ControlPlane.Reported, f.ControlPlane.Upgrading = f.ControlPlane.Version, false
 		for i := range f.Workers {
 			f.Workers[i].Upgrading = false

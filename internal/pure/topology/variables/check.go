@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// Builtin is the name of what the topology itself tells patches.
+	// Builtin is the name of the variable that the topology itself provides to patches.
 	Builtin = "builtin"
 
-	// What the API holds in a class, which the answers of extensions go by too.
+	// The API's limits for a class, which apply to the answers of extensions too.
 	maxVariables, maxName = 1000, 256
 
-	// maxMessage is what the message of a rule may have.
+	// maxMessage is the maximum length of a rule's message.
 	maxMessage = 2048
 )
 
-// Check says what is wrong with the definitions of one source. old are those that
-// it had before: a rule among them is read as it was then.
+// Check returns what is wrong with the definitions of one source. old are its previous
+// definitions: an unchanged rule is validated as it was then.
 func Check(at *field.Path, all, old []clusterv1.ClusterClassVariable) field.ErrorList {
 	if len(all) > maxVariables {
 		return field.ErrorList{field.TooMany(at, len(all), maxVariables)}
@@ -37,7 +37,7 @@ func Check(at *field.Path, all, old []clusterv1.ClusterClassVariable) field.Erro
 	return append(CheckNames(at, all), CheckSchemas(at, all, old)...)
 }
 
-// CheckNames is the part of Check that is about names.
+// CheckNames is the part of Check for names.
 func CheckNames(at *field.Path, all []clusterv1.ClusterClassVariable) (errs field.ErrorList) {
 	seen := map[string]bool{}
 	for i := range all {
@@ -59,7 +59,7 @@ func CheckNames(at *field.Path, all []clusterv1.ClusterClassVariable) (errs fiel
 	return errs
 }
 
-// CheckSchemas is the rest of it.
+// CheckSchemas is the part of Check for schemas.
 func CheckSchemas(at *field.Path, all, old []clusterv1.ClusterClassVariable) (errs field.ErrorList) {
 	before := map[string]*clusterv1.JSONSchemaProps{}
 	for i := range old {
@@ -101,8 +101,8 @@ func checkSchema(at *field.Path, v *clusterv1.ClusterClassVariable, old *cluster
 	return errs
 }
 
-// bounds holds the root of a schema to the bounds that the API has for it, which
-// would refuse the whole status otherwise. It looks no deeper.
+// bounds checks the root of a schema against the limits of the API, which would
+// otherwise refuse the whole status. It does not check nested schemas.
 func bounds(at *field.Path, s clusterv1.JSONSchemaProps) (errs field.ErrorList) {
 	text := func(at *field.Path, text string, most int) {
 		if utf8.RuneCountInString(text) > most {
@@ -135,7 +135,7 @@ func bounds(at *field.Path, s clusterv1.JSONSchemaProps) (errs field.ErrorList) 
 	return errs
 }
 
-// asDefinition has a schema checked as the API server checks that of a
+// asDefinition validates a schema as the API server validates that of a
 // CustomResourceDefinition.
 func asDefinition(at *field.Path, s clusterv1.JSONSchemaProps, old *clusterv1.JSONSchemaProps) field.ErrorList {
 	crd, err := definition(s)
@@ -145,7 +145,7 @@ func asDefinition(at *field.Path, s clusterv1.JSONSchemaProps, old *clusterv1.JS
 	var errs field.ErrorList
 	var before *apiextensions.CustomResourceDefinition
 	if old != nil {
-		before, _ = definition(*old) // what cannot be read now could not either
+		before, _ = definition(*old) // if it cannot be converted now, it could not before either
 	}
 	if before != nil {
 		errs = validation.ValidateCustomResourceDefinitionUpdate(endless{}, crd, before)
@@ -166,7 +166,7 @@ func asDefinition(at *field.Path, s clusterv1.JSONSchemaProps, old *clusterv1.JS
 // definition is a CustomResourceDefinition with a variable as its only field.
 func definition(s clusterv1.JSONSchemaProps) (*apiextensions.CustomResourceDefinition, error) {
 	s = *s.DeepCopy()
-	// The API server forbids it for what it stores, where lists may be long.
+	// The API server forbids it for stored objects, in which lists may be long.
 	each("", &s, func(_ string, s *clusterv1.JSONSchemaProps) { s.UniqueItems = nil })
 	props, err := internal(s)
 	if err != nil {
@@ -188,16 +188,16 @@ func definition(s clusterv1.JSONSchemaProps) (*apiextensions.CustomResourceDefin
 	}, nil
 }
 
-// samples says which examples and values of enumerations the schema refuses that
-// they stand in. Defaults are checked with the definition.
+// samples returns the examples and enumeration values that the schema containing them
+// refuses. Defaults are checked with the definition.
 func samples(at *field.Path, name string, s clusterv1.JSONSchemaProps) (errs field.ErrorList) {
 	each(at.String(), s.DeepCopy(), func(at string, s *clusterv1.JSONSchemaProps) {
 		if s.Example == nil && len(s.Enum) == 0 || s.Type == "" && s.XIntOrString == nil {
-			return // below allOf and the like there is no type to go by
+			return // below allOf and similar, there is no type to check against
 		}
 		c, err := Compile(clusterv1.VariableSchema{OpenAPIV3Schema: *s})
 		if err != nil {
-			return // told already
+			return // reported already
 		}
 		try := func(at *field.Path, sample apiextensionsv1.JSON) {
 			v, err := decode(sample.Raw)

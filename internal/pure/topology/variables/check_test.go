@@ -28,7 +28,7 @@ func one(schema string) string {
 	return "[{name: v, required: false, schema: {openAPIV3Schema: " + schema + "}}]"
 }
 
-// checked is a table of definitions, and what shall be said against them.
+// checked is a table of definitions, and the expected errors.
 type checked struct {
 	all, old string
 	want     []string

@@ -20,10 +20,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Budget is what the rules for all values of one Cluster may cost together.
+// Budget is the total cost limit of the rules for all values of one Cluster.
 const Budget = int64(celconfig.RuntimeCELCostBudget)
 
-// field that holds the value where the API server's functions want an object.
+// value is the field that holds the value: the API server's functions require an object.
 const value = "value"
 
 // Compiled is a schema ready for use. It may be shared.
@@ -34,8 +34,8 @@ type Compiled struct {
 	rules  *cel.Validator // nil without rules
 }
 
-// Compile makes a schema ready for use. It says no more than that a schema cannot
-// be used at all: Check finds mistakes.
+// Compile prepares a schema for use. Its error only says that a schema cannot be used at
+// all: Check finds mistakes.
 func Compile(s clusterv1.VariableSchema) (*Compiled, error) {
 	props, err := internal(s.OpenAPIV3Schema)
 	if err != nil {
@@ -57,8 +57,8 @@ func Compile(s clusterv1.VariableSchema) (*Compiled, error) {
 	}, nil
 }
 
-// fill fills in the defaults. Without a value, the schema's own default is one;
-// there may be none. What has no gaps stays as it is written.
+// fill sets the defaults. Without a value, the schema's own default is the value; there
+// may be none. A complete value is unchanged, byte for byte.
 func (c *Compiled) fill(v *apiextensionsv1.JSON) (*apiextensionsv1.JSON, error) {
 	object := map[string]any{}
 	var before any
@@ -79,7 +79,7 @@ func (c *Compiled) fill(v *apiextensionsv1.JSON) (*apiextensionsv1.JSON, error) 
 	return &apiextensionsv1.JSON{Raw: raw}, err
 }
 
-// check says what is wrong with a value, and what of budget its rules left.
+// check returns the errors of a value, and the part of budget that its rules left.
 func (c *Compiled) check(at *field.Path, name string, v, old any, budget int64) (field.ErrorList, int64) {
 	options := schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	clone := schema.JSON{Object: v}.DeepCopy().Object

@@ -10,22 +10,22 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Source is one that defines variables: the class itself, or a patch of it.
+// Source is a source of variable definitions: the class itself, or a patch of it.
 type Source struct {
 	From      string // clusterv1.VariableDefinitionFromInline, or the name of the patch
 	Variables []clusterv1.ClusterClassVariable
 }
 
-// maxSources is how many may define one variable.
+// maxSources is how many sources can define one variable.
 const maxSources = 100
 
-// Merge lists all variables by name, each with its definitions in the order of
-// the sources. Sources that do not agree on a variable are an error too: nobody
-// could say which of them a value is for. What a class cannot hold leaves it as it
-// was.
+// Merge lists all variables by name, each with its definitions in the order of the
+// sources. Sources with conflicting definitions of a variable are an error too: the
+// definition for a value would be ambiguous. If the result exceeds the limits of a
+// class, was is returned unchanged.
 func Merge(sources []Source, was []clusterv1.ClusterClassStatusVariable) ([]clusterv1.ClusterClassStatusVariable, error) {
 	byName := map[string]*clusterv1.ClusterClassStatusVariable{}
-	first := map[string]string{} // what the first source says of a variable
+	first := map[string]string{} // the definition in the first source
 	var conflicting []string
 	for _, source := range sources {
 		for _, v := range source.Variables {
@@ -62,14 +62,14 @@ func Merge(sources []Source, was []clusterv1.ClusterClassStatusVariable) ([]clus
 	return out, nil
 }
 
-// meaning is the same for definitions that mean the same.
+// meaning is equal for equivalent definitions.
 func meaning(v clusterv1.ClusterClassVariable) string {
 	required := v.Required != nil && *v.Required
 	return fmt.Sprint(required, canonical(v.DeprecatedV1Beta1Metadata), canonical(normal(v.Schema.OpenAPIV3Schema)))
 }
 
-// Visible are the values that a patch sees: those of variables that the class or
-// the patch itself defines.
+// Visible are the values that a patch can see: those of variables that the class or the
+// patch itself defines.
 func Visible(status []clusterv1.ClusterClassStatusVariable, patch string, values []clusterv1.ClusterVariable) []clusterv1.ClusterVariable {
 	return slices.DeleteFunc(slices.Clone(values), func(v clusterv1.ClusterVariable) bool {
 		i := slices.IndexFunc(status, func(s clusterv1.ClusterClassStatusVariable) bool { return s.Name == v.Name })

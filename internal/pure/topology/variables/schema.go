@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package variables decides on the variables of a ClusterClass: whether a
-// definition can be used, what the definitions of several sources come to, which
-// values a Cluster gets by default, and which it may have.
+// Package variables decides on the variables of a ClusterClass: whether a definition is
+// valid, how the definitions of several sources combine, which values a Cluster gets by
+// default, and which it can have.
 //
-// A schema is what the schema of a CustomResourceDefinition is, less what makes
-// no sense for a value, and the rules for both are those of the API server: its
-// own functions are called, with a CustomResourceDefinition whose only field is
-// the variable. So a class author meets the messages that he knows.
+// A schema has the features of a CustomResourceDefinition's schema, without those that
+// do not apply to a value, and the rules for both are those of the API server: its own
+// functions are called, with a CustomResourceDefinition whose only field is the
+// variable. So class authors get familiar messages.
 //
-// A definition is compiled once, into a Compiled; callers remember it by Key.
+// A definition is compiled once, into a Compiled; callers cache it by Key.
 package variables
 
 import (
@@ -27,8 +27,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// each calls do for a schema and all that it is made of, parents first, with the
-// way there as it stands in the schema.
+// each calls do for a schema and all nested schemas, parents first, with the path in the
+// schema.
 func each(at string, s *clusterv1.JSONSchemaProps, do func(at string, s *clusterv1.JSONSchemaProps)) {
 	do(at, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -54,7 +54,7 @@ func each(at string, s *clusterv1.JSONSchemaProps, do func(at string, s *cluster
 	}
 }
 
-// normal is a schema in which what is false is left out: both mean the same.
+// normal is a schema without fields that are false: these mean the same as unset.
 func normal(s clusterv1.JSONSchemaProps) clusterv1.JSONSchemaProps {
 	out := s.DeepCopy()
 	each("", out, func(_ string, s *clusterv1.JSONSchemaProps) {
@@ -80,16 +80,16 @@ func internal(s clusterv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, erro
 	return out, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v1, out, nil)
 }
 
-// Key tells schemas apart: two have the same one if they mean the same.
+// Key identifies a schema: equivalent schemas have the same key.
 func Key(s clusterv1.VariableSchema) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(canonical(normal(s.OpenAPIV3Schema)))))
 }
 
-// canonical is the JSON of v with the keys of all objects in order.
+// canonical is the JSON of v with sorted object keys.
 func canonical(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return err.Error() // holds JSON that is none, which the API server stores nowhere
+		return err.Error() // it contains invalid JSON, which the API server never stores
 	}
 	var any any
 	if json.Unmarshal(text, &any) == nil {
@@ -98,7 +98,7 @@ func canonical(v any) string {
 	return string(text)
 }
 
-// decode reads a JSON value, with integers as int64. Nothing is null.
+// decode decodes a JSON value, with integers as int64. Empty input is null.
 func decode(raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -108,8 +108,8 @@ func decode(raw []byte) (any, error) {
 	return any(out), err
 }
 
-// endless is the context that CEL asks for: it never ends, for what bounds a rule
-// is its cost.
+// endless is the context for CEL: it has no deadline, because the cost limit bounds a
+// rule.
 type endless struct{}
 
 func (endless) Deadline() (time.Time, bool) { return time.Time{}, false }

@@ -11,7 +11,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Definition is a variable as all sources define it.
+// Definition is a variable with the common definition of all sources.
 type Definition struct {
 	Name     string
 	Required bool
@@ -24,8 +24,8 @@ type Definitions struct {
 	byName map[string]*Definition
 }
 
-// Resolve takes the definitions from the status of a class. compile is Compile,
-// or remembers what it made.
+// Resolve builds the definitions from the status of a class. compile is Compile, or a
+// cached version of it.
 func Resolve(status []clusterv1.ClusterClassStatusVariable, compile func(clusterv1.VariableSchema) (*Compiled, error)) (*Definitions, error) {
 	d := &Definitions{all: make([]Definition, 0, len(status)), byName: make(map[string]*Definition, len(status))}
 	for _, v := range status {
@@ -43,7 +43,7 @@ func Resolve(status []clusterv1.ClusterClassStatusVariable, compile func(cluster
 	return d, nil
 }
 
-// list is one of the places in a topology that hold values.
+// list is one of the lists of values in a topology.
 type list struct {
 	at     *field.Path
 	values *[]clusterv1.ClusterVariable
@@ -78,9 +78,9 @@ func lists(at *field.Path, t, old *clusterv1.Topology) []list {
 	return out
 }
 
-// Default puts the defaults of the class into a topology. Values keep the order
-// that the user gave them; those that only the class knows come after, in its
-// order. An override is never made, but what is there has its gaps filled.
+// Default sets the defaults of the class in a topology. Values keep the user's order;
+// values that are only in the class follow, in its order. Overrides are never added, but
+// missing fields of existing ones are set.
 func (d *Definitions) Default(at *field.Path, t *clusterv1.Topology) (errs field.ErrorList) {
 	for i, l := range lists(at, t, nil) {
 		set := map[string]bool{}
@@ -89,7 +89,7 @@ func (d *Definitions) Default(at *field.Path, t *clusterv1.Topology) (errs field
 			set[v.Name] = true
 			of := d.byName[v.Name]
 			if of == nil {
-				continue // Validate tells
+				continue // Validate reports it
 			}
 			filled, err := of.Schema.fill(&v.Value)
 			if err != nil {
@@ -116,8 +116,8 @@ func (d *Definitions) Default(at *field.Path, t *clusterv1.Topology) (errs field
 	return errs
 }
 
-// Validate says what is wrong with the values of a topology. old is the topology
-// before: what rules call oldSelf is a value of the same list of it.
+// Validate returns what is wrong with the values of a topology. old is the previous
+// topology: oldSelf in rules is a value of the same list in it.
 func (d *Definitions) Validate(at *field.Path, t, old *clusterv1.Topology) field.ErrorList {
 	return d.validate(at, t, old, Budget)
 }

@@ -65,8 +65,8 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestAValueWithoutGapsStaysAsItIsWritten to the byte: nobody is told of a change
-// that is none.
+// TestAValueWithoutGapsStaysAsItIsWritten to the byte: clients must not see a change
+// without an effect.
 func TestAValueWithoutGapsStaysAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	const written = `{ "disk": {"size":"1"},   "cpu": 1 }`
@@ -249,8 +249,8 @@ func TestKeysOfSchemas(t *testing.T) {
 	}
 }
 
-// FuzzDefaultAndValidate feeds schemas and values that nobody checked: none may
-// end the process, and what is checked and defaulted needs no defaults any more.
+// FuzzDefaultAndValidate passes unchecked schemas and values: none may crash the
+// process, and a checked and defaulted value needs no further defaults.
 func FuzzDefaultAndValidate(f *testing.F) {
 	for _, s := range []string{`{"type":"string","default":"a"}`, `{"type":"object","properties":{"a":{"type":"integer","default":1}}}`, `{"type":"array","items":{"type":"string"}}`, `{"x-kubernetes-int-or-string":true}`, `{"type":"object","additionalProperties":{"type":"object","properties":{"b":{"default":{}}}}}`, `{"allOf":[{"not":{"enum":[null]}}]}`} {
 		for _, v := range []string{`"a"`, `{"a":null}`, `[1,"b"]`, `7`, `null`, `1e400`, `{`} {
