@@ -35,7 +35,7 @@ type Containers struct {
 
 // table prints them for people.
 func (c *Containers) table(row func(what, format string, args ...any)) {
-	row("machines at rest", "a control plane at most %d MiB, a worker at most %d MiB; %d MiB of disk for all", c.ControlPlaneMiB, c.WorkerMiB, c.DiskMiB)
+	row("machines in steady state", "a control plane at most %d MiB, a worker at most %d MiB; %d MiB of disk for all", c.ControlPlaneMiB, c.WorkerMiB, c.DiskMiB)
 	row("removal of a worker", "%.2f s", c.RemovalSeconds)
 }
 

@@ -226,7 +226,7 @@ func (r *Result) check(l Limits) error {
 		errs = append(errs, fmt.Errorf("writes when idle: %v, want none", r.Idle.Writes))
 	}
 	over("seconds to install a provider", r.Install.Seconds, l.InstallSeconds)
-	over("seconds from a deadline to the verdict", r.Health.LateSeconds, l.LateSeconds)
+	over("seconds from a deadline to the result", r.Health.LateSeconds, l.LateSeconds)
 	over("API requests per unhealthy Machine", r.Health.RequestsPerMachine, l.RequestsPerUnhealthy)
 	over("API requests per Machine updated in place", r.InPlace.RequestsPerMachine, l.RequestsPerUpdate)
 	if n := r.InPlace.Replaced; n > 0 {
@@ -310,7 +310,7 @@ func (r *Result) table(out io.Writer) error {
 	}
 	if e := r.ClassEdit; s.Class {
 		row("of the class", "%.1f requests", r.Plain.RequestsOfTopology)
-		row("edit of the class", "%.1f s, per cluster %.2f applies, %.2f writes but for status and events, %.2f s of CPU; %.0f conflicts", e.Seconds, e.AppliesPerCluster, e.WritesPerCluster, e.CPUSecondsPerCluster, e.Conflicts)
+		row("edit of the class", "%.1f s, per cluster %.2f applies, %.2f writes except status and events, %.2f s of CPU; %.0f conflicts", e.Seconds, e.AppliesPerCluster, e.WritesPerCluster, e.CPUSecondsPerCluster, e.Conflicts)
 		lines(e.ByVerbAndResource)
 	}
 	if a := r.Addons; s.ResourceSets > 0 {

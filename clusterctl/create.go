@@ -55,7 +55,7 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 		}
 		switch {
 		case err != nil && i > 0:
-			return fmt.Errorf("%w\nmade so far: %d of %d objects; the same command goes on, and `capstan delete cluster` removes what is the cluster's", err, i, len(all))
+			return fmt.Errorf("%w\nmade so far: %d of %d objects; run the same command to continue, and `capstan delete cluster` removes what is the cluster's", err, i, len(all))
 		case err != nil:
 			return err
 		case created:
@@ -169,7 +169,7 @@ func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured)
 	return live, nil
 }
 
-const takenAdvice = "choose another name, or look at it with `capstan describe cluster`"
+const takenAdvice = "choose another name, or inspect it with `capstan describe cluster`"
 
 // WaitAvailable follows a Cluster until it is Available and all its machines are
 // ready. It ends with the context; the error then says what is still awaited.
@@ -188,7 +188,7 @@ func (c *Client) WaitAvailable(ctx context.Context, key client.ObjectKey, progre
 	case cluster == nil:
 		return fmt.Errorf("Cluster %s was deleted while it came up", key)
 	case !complete(cluster):
-		return fmt.Errorf("Cluster %s is not all there yet, waiting for:\n%s\nit goes on by itself: look at it with `capstan describe cluster %s -n %s%s`", key, awaited(cluster), key.Name, key.Namespace, c.Flags)
+		return fmt.Errorf("Cluster %s is not all there yet, waiting for:\n%s\nit continues automatically: inspect it with `capstan describe cluster %s -n %s%s`", key, awaited(cluster), key.Name, key.Namespace, c.Flags)
 	}
 	return nil
 }
@@ -304,12 +304,12 @@ func complete(cluster *clusterv1.Cluster) bool {
 // awaited is what the conditions say is missing.
 func awaited(cluster *clusterv1.Cluster) string {
 	if conditions.IsTrue(cluster, clusterv1.PausedCondition) {
-		return "* somebody to end the pause: " + conditions.Message(cluster, clusterv1.PausedCondition)
+		return "* the end of the pause: " + conditions.Message(cluster, clusterv1.PausedCondition)
 	}
 	for _, t := range []string{clusterv1.AvailableCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterControlPlaneMachinesReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition} {
 		if m := conditions.Message(cluster, t); m != "" {
 			return m
 		}
 	}
-	return "* its controllers to look at it (do they run? see `capstan status`)"
+	return "* its controllers to reconcile it (do they run? see `capstan status`)"
 }

@@ -227,7 +227,7 @@ func TestWhatIsThereIsGoneOnWith(t *testing.T) {
 	}
 	c := &Client{mgmt: s}
 	err := c.Create(t.Context(), usual, func(Event) {})
-	if !errors.Is(err, failing) || !strings.Contains(err.Error(), "made so far: 3 of 7 objects; the same command goes on") {
+	if !errors.Is(err, failing) || !strings.Contains(err.Error(), "made so far: 3 of 7 objects; run the same command to continue") {
 		t.Fatalf("error %v", err)
 	}
 	s.sent, s.refuse = nil, func(client.Object) error { return nil }
@@ -304,7 +304,7 @@ func TestAMistakeLeavesNothing(t *testing.T) {
 		"a Namespace that is missing": {absent, cluster, "namespace default does not exist: create it first (kubectl create namespace default)", nil},
 		"but a Namespace that was to come": {
 			wrong, append(cluster, "v1 Namespace default metadata: {name: default}"),
-			"create HostCluster default/c: no such colour\nmade so far: 1 of 3 objects; the same command goes on, and `capstan delete cluster` removes what is the cluster's",
+			"create HostCluster default/c: no such colour\nmade so far: 1 of 3 objects; run the same command to continue, and `capstan delete cluster` removes what is the cluster's",
 			[]string{"Namespace default"},
 		},
 	}

@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) (err error) {
 		fmt.Printf("least %.2f s, median %.2f s, most %.2f s, limit %s\n", took[0].Seconds(), took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), *limit)
 	}
 	if len(took) > 0 && took[len(took)-1] > *limit {
-		return fmt.Errorf("nobody acted for %s, which is more than %s", took[len(took)-1].Round(time.Millisecond), *limit)
+		return fmt.Errorf("no plane acted for %s, which is more than %s", took[len(took)-1].Round(time.Millisecond), *limit)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func (c *Cost) Table(row func(what, format string, args ...any)) {
 	}
 	row("providers", "%d, Available after at most %.2f s, the first after %.2f s", c.Providers, c.Slowest(), c.AvailableSeconds[0])
 	row("memory beyond their own", "%.1f MiB for the first, %.1f MiB for each other one, of which its holder %.1f MiB; the plane has grown by %.0f MiB", c.FirstMiB, c.EachMiB, c.HolderMiB, c.ResidentMiB)
-	row("all at rest", "%.4f cores beyond the plane's own, %.4f of them in holders", c.IdleCores, c.HoldersCores)
+	row("all in steady state", "%.4f cores beyond the plane's own, %.4f of them in holders", c.IdleCores, c.HoldersCores)
 	row("webhook", "%.2f ms by a Service, %.2f ms by a URL of this host", c.ServiceMilliseconds, c.DirectMilliseconds)
 	row("99th percentile of requests", "%.2f ms alone, %.2f ms with a Pod that forks: %.2f times", c.AloneMilliseconds, c.CrowdedMilliseconds, c.CrowdRatio())
 }

@@ -69,7 +69,7 @@ func TestTheFirstProviderIsToldFromTheOthers(t *testing.T) {
 	}
 	var told strings.Builder
 	c.Table(func(what, _ string, _ ...any) { told.WriteString(what + "\n") })
-	if told.String() != "providers\nmemory beyond their own\nall at rest\nwebhook\n99th percentile of requests\n" {
+	if told.String() != "providers\nmemory beyond their own\nall in steady state\nwebhook\n99th percentile of requests\n" {
 		t.Errorf("told %q", told.String())
 	}
 }

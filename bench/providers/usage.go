@@ -98,7 +98,7 @@ func inUse(metrics []byte) (sum int64, err error) {
 		sum, found = sum+int64(n), found+1
 	}
 	if found != 2 {
-		return 0, errors.Join(errors.New("the plane does not tell the size of its heap and its stacks"), lines.Err())
+		return 0, errors.Join(errors.New("the plane does not report the size of its heap and its stacks"), lines.Err())
 	}
 	return sum, nil
 }

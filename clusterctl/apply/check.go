@@ -73,7 +73,7 @@ func (c *Cluster) Check(ctx context.Context, p Plan) error {
 		}
 	})
 	if ctx.Err() != nil { // which says nothing of the objects, and would be said of each
-		return fmt.Errorf("check what is to be written: %w", context.Cause(ctx))
+		return fmt.Errorf("check the objects to write: %w", context.Cause(ctx))
 	}
 	return errors.Join(errs...)
 }

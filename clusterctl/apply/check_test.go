@@ -178,7 +178,7 @@ func TestAnInterruptedCheckIsToldOfOnce(t *testing.T) {
 		cancel()
 		return ctx.Err()
 	}
-	if err := w.Check(ctx, Plan{Objects: readAll(t, namespace, account, manager)}); err == nil || err.Error() != "check what is to be written: context canceled" || !errors.Is(err, context.Canceled) {
+	if err := w.Check(ctx, Plan{Objects: readAll(t, namespace, account, manager)}); err == nil || err.Error() != "check the objects to write: context canceled" || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was interrupted, once", err)
 	}
 }

@@ -70,7 +70,7 @@ func (c *Cluster) WaitAvailable(ctx context.Context, deployments []*unstructured
 		case conditions.Has(all, "Available"):
 			return conditions.Message(all, "Available")
 		}
-		return "no controller of Deployments has looked at it"
+		return "no controller of Deployments has observed it"
 	})
 	if err == nil || ctx.Err() == nil {
 		return err

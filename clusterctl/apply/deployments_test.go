@@ -38,7 +38,7 @@ func TestDeploymentsAreAwaited(t *testing.T) {
 	}{
 		"until one is available":   {[]string{with("{conditions: [{type: Available, status: 'True', reason: Up}]}")}, ""},
 		"while one is not":         {[]string{with("{conditions: [{type: Available, status: 'False', reason: Down, message: minimum not met}]}")}, "Deployment a/m: minimum not met"},
-		"while nobody looks at it": {[]string{manager}, "Deployment a/m: no controller of Deployments has looked at it"},
+		"while nobody looks at it": {[]string{manager}, "Deployment a/m: no controller of Deployments has observed it"},
 		"while it is not there":    {nil, "Deployment a/m: it is not there"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (m *Manager) ours(ctx context.Context, asked error) error {
 		return fmt.Errorf("get CustomResourceDefinition certificates.cert-manager.io: %w", err)
 	}
 	if crd.GetLabels()[clusterctlv1.ClusterctlCoreLabel] != clusterctlv1.ClusterctlCoreLabelCertManagerValue {
-		return fmt.Errorf("cert-manager, which others have installed, does not answer: look at its webhook, or leave it out with --skip-cert-manager: %w", asked)
+		return fmt.Errorf("cert-manager, which others have installed, does not answer: check its webhook, or leave it out with --skip-cert-manager: %w", asked)
 	}
 	return nil
 }

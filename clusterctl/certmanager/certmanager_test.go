@@ -266,7 +266,7 @@ func TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver(t *testing.T) {
 	}
 	w.written = nil
 	err := w.Ensure(t.Context())
-	if want := "cert-manager, which others have installed, does not answer: look at its webhook"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "failed calling webhook") {
+	if want := "cert-manager, which others have installed, does not answer: check its webhook"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Errorf("got %v, want %q and why", err, want)
 	}
 	if len(w.written) > 0 {

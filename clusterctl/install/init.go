@@ -192,7 +192,7 @@ func (i *Installer) check(ctx context.Context, o InitOptions, installed inventor
 		if !o.Lenient {
 			return err
 		}
-		i.Progress("Going on, although " + err.Error())
+		i.Progress("Continuing, although " + err.Error())
 	}
 	p, err := Planned(releases)
 	if err != nil {
@@ -223,7 +223,7 @@ func (i *Installer) install(ctx context.Context, inv inventory.Inventory, releas
 	for n, r := range releases {
 		i.Progress(fmt.Sprintf("Installing %s in namespace %s (%d objects)", r, r.Namespace, len(r.Objects())))
 		if err := i.Cluster.All(ctx, r.Objects()); err != nil {
-			return done, fmt.Errorf("install %s: %w\ninstalled so far: %d of %d providers; the same command goes on", r, err, n, len(releases))
+			return done, fmt.Errorf("install %s: %w\ninstalled so far: %d of %d providers; run the same command to continue", r, err, n, len(releases))
 		}
 		if first && r.Provider.Type == clusterctlv1.CoreProviderType {
 			last = append(last, *r.InventoryObject())

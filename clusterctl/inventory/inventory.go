@@ -60,7 +60,7 @@ func (i Inventory) Ensure(ctx context.Context) error {
 		return err == nil, ignoreMissing(err)
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("CustomResourceDefinition %s is there, and not served after %s: look at its conditions", crd.GetName(), servedTimeout)
+		return fmt.Errorf("CustomResourceDefinition %s exists, and is not served after %s: check its conditions", crd.GetName(), servedTimeout)
 	}
 	return err
 }

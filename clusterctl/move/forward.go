@@ -361,7 +361,7 @@ func (c *copying) write(ctx context.Context, i plan.Item, from, have *unstructur
 			return nil, nil
 		}
 		if before && was == from.GetResourceVersion() {
-			return nil, fmt.Errorf("%s: %s is not as it was written there (%s): somebody changed it; nothing was deleted: move again to write it anew, or with --rollback", c.target, i, some(different))
+			return nil, fmt.Errorf("%s: %s is not as it was written there (%s): it was changed; nothing was deleted: move again to write it again, or with --rollback", c.target, i, some(different))
 		}
 		if plan.MarkOf(have).Operation == "" {
 			if err := c.keep(ctx, i, have); err != nil {

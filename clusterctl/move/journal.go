@@ -120,7 +120,7 @@ func (j *journal) read() error {
 		j.plan, err = plan.Unpack(packed)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: ConfigMap %s/%s is no journal of a move: %w: if nobody moves, delete it", j.plane, j.obj.GetNamespace(), j.obj.GetName(), err)
+		return fmt.Errorf("%s: ConfigMap %s/%s is no journal of a move: %w: if no move is running, delete it", j.plane, j.obj.GetNamespace(), j.obj.GetName(), err)
 	}
 	return nil
 }

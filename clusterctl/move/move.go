@@ -184,7 +184,7 @@ func (m *mover) takeUp(ctx context.Context) error {
 	case m.Rollback && j.Phase == Finishing:
 		return fmt.Errorf("every object has left %s already: move again without --rollback to finish, and then from %s to %s to have them back", m.source, m.target, m.source)
 	case !m.Rollback && j.Phase == RollingBack:
-		return fmt.Errorf("%s, which is being rolled back: go on with --rollback", j.who())
+		return fmt.Errorf("%s, which is being rolled back: continue with --rollback", j.who())
 	}
 	now := metav1.Time{Time: m.Clock.Now()}
 	if err := j.write(ctx, func(r *Record) {
@@ -368,7 +368,7 @@ func (m *mover) checkRights(ctx context.Context, p *plan.Plan) error {
 			if r.in == "" {
 				where = "the whole management cluster"
 			}
-			lacking[n] = fmt.Errorf("%s: you may not %s %s in %s: have somebody give you that right", sides[r.atTarget], r.verb, r.kind, where)
+			lacking[n] = fmt.Errorf("%s: no permission to %s %s in %s: ask an administrator for it", sides[r.atTarget], r.verb, r.kind, where)
 		}
 		return err
 	})
@@ -404,7 +404,7 @@ func (m *mover) release(ctx context.Context) {
 	if m.here == nil { // from a directory
 		undoes = "what was made is deleted, unless all of it was"
 	}
-	m.Progress(fmt.Sprintf("Stopped while %s (%s). The same command goes on; with --rollback %s", m.main().Phase, m.main().Step, undoes))
+	m.Progress(fmt.Sprintf("Stopped while %s (%s). Run the same command to continue; with --rollback %s", m.main().Phase, m.main().Step, undoes))
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	_ = m.main().write(ctx, func(r *Record) { r.Heard = nil })

@@ -72,7 +72,7 @@ func (m *mover) restore(ctx context.Context, p *plan.Plan, there state) error {
 	var errs []error
 	for _, i := range p.Items {
 		if obj := here.find(i); i.Keep == "" && (obj == nil || obj.GetDeletionTimestamp() != nil) {
-			errs = append(errs, fmt.Errorf("%s: %s is not there again: roll back once more", m.source, i))
+			errs = append(errs, fmt.Errorf("%s: %s does not exist again: roll back again", m.source, i))
 		}
 	}
 	return errors.Join(errs...)
@@ -101,7 +101,7 @@ func (r *restoring) restore(ctx context.Context, i plan.Item, obj *unstructured.
 	}
 	if obj == nil {
 		if from == nil {
-			return fmt.Errorf("%s is neither at the source nor at the target: nothing was changed; make it again from a backup, and roll back once more", i)
+			return fmt.Errorf("%s is neither at the source nor at the target: nothing was changed; restore it from a backup, and roll back again", i)
 		}
 		copied, err := plan.Copy(i, from, plan.Mark{Operation: r.here.Operation}, r.uids)
 		if err != nil {

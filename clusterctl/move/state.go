@@ -74,7 +74,7 @@ func take(ctx context.Context, p Plane, kind plan.Kind, obj *unstructured.Unstru
 			return err
 		}
 	}
-	return fmt.Errorf("%s: %s keeps changing while it is to be deleted: is it still looked after?", p, plan.Name(obj))
+	return fmt.Errorf("%s: %s keeps changing while it must be deleted: stop the controller or client that writes it", p, plan.Name(obj))
 }
 
 // takeAsRead deletes an object as it was read. Its finalizers go at last: as long as

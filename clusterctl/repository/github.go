@@ -186,7 +186,7 @@ func (g *github) file(ctx context.Context, tag, name string) ([]byte, error) {
 		absent.Name, absent.Hint = "", g.hidden()
 		return nil, absent
 	case err != nil && g.token == "": // which sees what everybody sees, and that was not there
-		absent.Hint = fmt.Sprintf("what there is cannot be told: %v", err)
+		absent.Hint = fmt.Sprintf("the releases are unknown: %v", err)
 		return nil, absent
 	case err != nil:
 		return nil, err

@@ -180,7 +180,7 @@ func TestFilesOfReleasesOfGitHub(t *testing.T) {
 		"not there":                    {"b.yaml", "secret", private, "", "release v1.0.0 of github.com/o/R has no file b.yaml: it has a.yaml, short.yaml, wrong.yaml, gone.yaml", true},
 		"less than it should be":       {"short.yaml", "secret", private, "", "short.yaml of github.com/o/R has 3 bytes, not the 9 of the release", false},
 		"other than it should be":      {"wrong.yaml", "secret", private, "", "wrong.yaml of github.com/o/R is not what was released", false},
-		"the limit, without a token":   {"a.yaml", "", answerWith(403, "X-RateLimit-Remaining", "0"), "", "has no file a.yaml: what there is cannot be told: GitHub's rate limit is used up", true},
+		"the limit, without a token":   {"a.yaml", "", answerWith(403, "X-RateLimit-Remaining", "0"), "", "has no file a.yaml: the releases are unknown: GitHub's rate limit is used up", true},
 		"the limit, with a token":      {"a.yaml", "secret", answerWith(403, "X-RateLimit-Remaining", "0"), "", "GitHub's rate limit is used up", false},
 		"a name of another folder":     {"../a.yaml", "secret", private, "", "is no name of a file of a release", false},
 		"a page instead of the file":   {"page.yaml", "", nil, "", "is a web page", false},

@@ -37,7 +37,7 @@ func newGitLab(o Options, u *url.URL) (*gitLab, error) {
 	}
 	version, err := url.PathUnescape(steps[4])
 	if version == LatestVersion {
-		return nil, errors.New("GitLab does not tell which versions a package has: name one in the place of latest")
+		return nil, errors.New("GitLab does not list the versions of a package: name one in place of latest")
 	}
 	if err == nil {
 		_, err = parseVersion(version)

@@ -53,7 +53,7 @@ func TestPackagesOfGitLab(t *testing.T) {
 			t.Errorf("version %s, %v, want that of the URL", got, err)
 		}
 		_, err = Resolve(t.Context(), r, LatestVersion)
-		wantError(t, err, "aws cannot tell which releases there are: name the version")
+		wantError(t, err, "aws does not list its releases: name the version")
 		if !errors.As(err, new(*NoListError)) {
 			t.Errorf("error %v, want a NoListError", err)
 		}
@@ -84,7 +84,7 @@ func TestAUserOfAURLIsToldToTheServerAlone(t *testing.T) {
 func TestURLsOfGitLab(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"https://gitlab.com/api/v4/projects/42/packages/generic/p/latest/c.yaml":       "GitLab does not tell which versions a package has: name one in the place of latest",
+		"https://gitlab.com/api/v4/projects/42/packages/generic/p/latest/c.yaml":       "GitLab does not list the versions of a package: name one in place of latest",
 		"https://gitlab.com/api/v4/projects/42/packages/generic/p/v1/c.yaml":           `"v1" is no semantic version`,
 		"https://gitlab.com/api/v4/projects/my/group/packages/generic/p/v1.0.0/c.yaml": "whose slashes are written %2F",
 		"https://gitlab.com/api/v4/projects/42/packages/maven/p/v1.0.0/c.yaml":         "use https://HOST/api/v4/projects",

@@ -72,7 +72,7 @@ type NoListError struct {
 }
 
 func (e *NoListError) Error() string {
-	return e.Where + " cannot tell which releases there are: name the version"
+	return e.Where + " does not list its releases: name the version"
 }
 
 // Options say how repositories are reached.

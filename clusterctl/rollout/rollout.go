@@ -76,7 +76,7 @@ func (c *Client) Restart(ctx context.Context, o Object, now time.Time) error {
 				return fmt.Errorf("%s: spec.rollout.after %q is no time: remove it first", o, after)
 			}
 			if at.After(now) {
-				return fmt.Errorf("%s is to be rolled out at %s (spec.rollout.after): remove that first, or wait for it", o, after)
+				return fmt.Errorf("%s will be rolled out at %s (spec.rollout.after): remove that first, or wait for it", o, after)
 			}
 		}
 		return set(obj, now.UTC().Format(time.RFC3339), "spec", "rollout", "after")
@@ -109,7 +109,7 @@ func (c *Client) Status(ctx context.Context, o Object) (Status, error) {
 }
 
 // errPaused says that what is awaited cannot come.
-var errPaused = errors.New("it is paused: nothing goes on until it is resumed")
+var errPaused = errors.New("it is paused: nothing continues until it is resumed")
 
 // Wait returns when an object has all machines that its spec asks for, up to date
 // and available.
@@ -131,7 +131,7 @@ func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) erro
 // awaited says what of the machines of an object is missing, empty if nothing is.
 func awaited(obj *unstructured.Unstructured) string {
 	if observed, _ := number(obj, "status", "observedGeneration"); observed < obj.GetGeneration() {
-		return "its controller to look at it"
+		return "its controller to reconcile it"
 	}
 	want, _ := number(obj, "spec", "replicas")
 	for _, count := range []struct{ field, text string }{

@@ -156,7 +156,7 @@ func TestPauseResumeAndRestart(t *testing.T) {
 		"pause a Cluster":                 {object: "cluster/plain", verbs: "pause", path: "spec.paused", want: true},
 		"restart":                         {object: "kcp/plain", verbs: "restart restart", path: "spec.rollout.after", want: "2026-01-02T03:04:05Z"},
 		"restart what is paused":          {object: "md/later", verbs: "restart", err: "is paused: resume it first"},
-		"restart what is to be later":     {object: "md/planned", verbs: "restart", err: "is to be rolled out at 2026-01-03T00:00:00Z"},
+		"restart what is to be later":     {object: "md/planned", verbs: "restart", err: "will be rolled out at 2026-01-03T00:00:00Z"},
 		"one that is not there":           {object: "md/gone", verbs: "pause", err: "there is no MachineDeployment gone in namespace ns"},
 		"a failure leaves all as it was":  {object: "md/later", verbs: "resume", path: "spec.replicas", want: int64(3)},
 		"an annotation of others remains": {object: "kcp/plain", verbs: "pause", path: "spec.version", want: "v1.33.1"},
@@ -213,8 +213,8 @@ func TestScale(t *testing.T) {
 		"that has as many as was said":    {object: "md/md", opts: ScaleOptions{Replicas: 5, Current: new(int32(3))}, text: "MachineDeployment ns/md is scaled from 3 to 5", want: 5, inCluster: []int64{9, 1}},
 		"that has not":                    {object: "md/md", opts: ScaleOptions{Replicas: 5, Current: new(int32(4))}, err: "is asked for 3 machines, not for 4: nothing was changed", want: 3, inCluster: []int64{9, 1}},
 		"to see whether it could be":      {object: "md/md", opts: ScaleOptions{Replicas: 5, DryRun: true}, text: "MachineDeployment ns/md is scaled from 3 to 5", want: 3, inCluster: []int64{9, 1}},
-		"of a topology: the topology":     {object: "md/owned", opts: ScaleOptions{Replicas: 4}, text: "MachineDeployment ns/owned is scaled from 1 to 4: spec.topology.workers.machineDeployments[1].replicas of Cluster ns/managed is what says so, and is changed", want: 1, inCluster: []int64{9, 4}},
-		"of a topology, whether it could": {object: "md/owned", opts: ScaleOptions{Replicas: 4, DryRun: true}, text: "MachineDeployment ns/owned is scaled from 1 to 4: spec.topology.workers.machineDeployments[1].replicas of Cluster ns/managed is what says so, and is changed", want: 1, inCluster: []int64{9, 1}},
+		"of a topology: the topology":     {object: "md/owned", opts: ScaleOptions{Replicas: 4}, text: "MachineDeployment ns/owned is scaled from 1 to 4: spec.topology.workers.machineDeployments[1].replicas of Cluster ns/managed is its source, and is changed", want: 1, inCluster: []int64{9, 4}},
+		"of a topology, whether it could": {object: "md/owned", opts: ScaleOptions{Replicas: 4, DryRun: true}, text: "MachineDeployment ns/owned is scaled from 1 to 4: spec.topology.workers.machineDeployments[1].replicas of Cluster ns/managed is its source, and is changed", want: 1, inCluster: []int64{9, 1}},
 		"of a MachineDeployment":          {object: "ms/md-1", opts: ScaleOptions{Replicas: 4}, err: "belongs to MachineDeployment md, which says how many machines it has: scale that one", want: 3, inCluster: []int64{9, 1}},
 	}
 	for name, tc := range tests {

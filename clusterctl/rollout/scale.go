@@ -53,7 +53,7 @@ func (c *Client) Scale(ctx context.Context, o Object, opts ScaleOptions) (string
 		at, err = setReplicas(cluster, obj, int64(opts.Replicas))
 		return err
 	})
-	return fmt.Sprintf("%s: %s of %s is what says so, and is changed", changed, at, cluster), err
+	return fmt.Sprintf("%s: %s of %s is its source, and is changed", changed, at, cluster), err
 }
 
 // setReplicas changes the topology of a Cluster where it describes obj, and

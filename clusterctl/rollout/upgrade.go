@@ -141,7 +141,7 @@ func allowed(obj *unstructured.Unstructured, version string, skip uint64, path .
 	to, bad := semver.ParseTolerant(version)
 	switch {
 	case err != nil || bad != nil:
-		return fmt.Errorf("%s: cannot tell whether %s comes after %q", name(obj), version, from)
+		return fmt.Errorf("%s: unknown whether %s comes after %q", name(obj), version, from)
 	case to.LT(was):
 		return fmt.Errorf("%s: version %s is newer than %s: nothing is downgraded", name(obj), from, version)
 	case to.Major != was.Major || to.Minor > was.Minor+skip:

@@ -88,7 +88,7 @@ func TestObjectsAreStoredAtTheStorageVersion(t *testing.T) {
 		"a definition that changes is read again": {definition(), map[string][]error{name: {apierrors.NewConflict(hosts, name, errors.New("x"))}}, 6, "v2", ""},
 		"one that is always refused is named": {
 			definition(), map[string][]error{"h1": slices.Repeat([]error{errors.New("a webhook says no")}, 9)}, 2, "v1 v2",
-			`store objects of CustomResourceDefinition hosts.x.io at version "v2": 1 objects are left, among them ns/h1: store Host ns/h1 anew: a webhook says no`,
+			`store objects of CustomResourceDefinition hosts.x.io at version "v2": 1 objects are left, among them ns/h1: store Host ns/h1 again: a webhook says no`,
 		},
 		"a definition that is not served": {unserved, nil, 0, "v1 v2", `the API server does not serve them at it`},
 	}

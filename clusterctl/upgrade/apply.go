@@ -208,7 +208,7 @@ func (u *Upgrader) replace(ctx context.Context, releases []install.Release) (don
 	for _, r := range releases {
 		u.Progress(fmt.Sprintf("Upgrading %s in namespace %s to %s", r.Label(), r.Namespace, r.Version))
 		if err := u.one(ctx, inv, r); err != nil {
-			return done, fmt.Errorf("upgrade %s: %w\nupgraded so far: %d of %d providers; the same command goes on", r, err, len(done), len(releases))
+			return done, fmt.Errorf("upgrade %s: %w\nupgraded so far: %d of %d providers; run the same command to continue", r, err, len(done), len(releases))
 		}
 		done = append(done, *r.InventoryObject())
 	}
@@ -294,7 +294,7 @@ func (u *Upgrader) storeAnew(ctx context.Context, r install.Release) error {
 		if err != nil {
 			return err
 		}
-		u.Progress(fmt.Sprintf("%s: %d objects stored anew, before a version that they may be stored at goes", apply.Name(obj), n))
+		u.Progress(fmt.Sprintf("%s: %d objects stored again, before a version in which they may be stored is removed", apply.Name(obj), n))
 	}
 	return nil
 }
@@ -319,6 +319,6 @@ func (u *Upgrader) storeAll(ctx context.Context, r install.Release) {
 			u.Progress(fmt.Sprintf("%s: objects stay as they are stored until the next upgrade: %v", apply.Name(obj), err))
 			continue
 		}
-		u.Progress(fmt.Sprintf("%s: %d objects stored anew", apply.Name(obj), n))
+		u.Progress(fmt.Sprintf("%s: %d objects stored again", apply.Name(obj), n))
 	}
 }

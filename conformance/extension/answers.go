@@ -115,13 +115,13 @@ func blockingWellFormed(ctx context.Context, s *session, h *handler) error {
 	}
 	raw, _, err := s.post(ctx, h, h.first.request.json())
 	if err != nil {
-		return fmt.Errorf("asked again after it was told to wait: %w", err)
+		return fmt.Errorf("second call after a blocking answer: %w", err)
 	}
 	if fields, err = decode[map[string]any](raw); err == nil {
 		err = retryWellFormed(fields)
 	}
 	if err != nil {
-		return fmt.Errorf("asked again after it was told to wait: %w", err)
+		return fmt.Errorf("second call after a blocking answer: %w", err)
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func sameKind(before, after answer) error {
 	}
 	a := after.response.(hooksv1.RetryResponseObject)
 	if b.GetRetryAfterSeconds() == 0 && a.GetRetryAfterSeconds() > 0 && b.GetStatus() == hooksv1.ResponseStatusSuccess {
-		return fmt.Errorf("the answer let go at first, then blocked for %d s%s", a.GetRetryAfterSeconds(), because(after))
+		return fmt.Errorf("the answer did not block at first, then blocked for %d s%s", a.GetRetryAfterSeconds(), because(after))
 	}
 	return nil
 }

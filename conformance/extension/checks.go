@@ -51,7 +51,7 @@ func reaching() []check {
 	return []check{{
 		Check: Check{
 			Name:        "An extension serves HTTPS with a certificate that its CA bundle verifies for its host.",
-			Description: "Requests hold whole Clusters, so nobody sends them to a server that could be another one. The certificate must be for the host of the URL, be valid now, and lead to an authority of the CA bundle, or of the system without one.",
+			Description: "Requests contain whole Clusters, so callers verify the server. The certificate must be for the host of the URL, be valid now, and be signed by an authority of the CA bundle, or of the system without one.",
 		},
 		remedy: "Start the server, if nothing answers at the URL. Use a certificate that has the host of the URL among its names, and give the CA bundle that signed it; if the server asks for client certificates, give one.",
 		vital:  true, test: certificateVerified,
@@ -72,7 +72,7 @@ func reaching() []check {
 	}, {
 		Check: Check{
 			Name:        "Discovery gives the same answer whenever it is asked.",
-			Description: "Several times, also at the same time, and by whatever replica. The order of handlers is no matter.",
+			Description: "Several times, also at the same time, and by any replica. The order of handlers does not matter.",
 		},
 		remedy: "Answer discovery from what is fixed when the program starts, the same in all replicas.",
 		test:   discoveryStable,
@@ -85,12 +85,12 @@ func answeringWell() []check {
 			Name:        "A handler answers within the timeout that it announces.",
 			Description: "A caller gives up then, and nothing of the answer counts.",
 		},
-		remedy: "Announce a timeout that is long enough, or answer with retryAfterSeconds and go on in the background.",
+		remedy: "Announce a timeout that is long enough, or answer with retryAfterSeconds and continue in the background.",
 		about:  everyHandler, vital: true, test: answersInTime,
 	}, {
 		Check: Check{
 			Name:        "A handler answers with status code 200 and the response of its hook in JSON.",
-			Description: "Redirects are not followed. The content type is application/json, or is left out; text/plain, which Go says where a program says nothing, counts as that. apiVersion and kind may be left out, but not be those of something else. Failures are told by the status in the answer, not by the status code.",
+			Description: "Redirects are not followed. The content type is application/json, or is left out; text/plain, which Go says where a program says nothing, counts as that. apiVersion and kind may be left out, but not be those of something else. The status in the answer reports failures, not the status code.",
 		},
 		remedy: "Answer what happens in the handler by status Failure; keep other status codes for requests that are not understood.",
 		about:  everyHandler, vital: true, test: answersAsItsHook,
@@ -111,14 +111,14 @@ func answeringWell() []check {
 	}, {
 		Check: Check{
 			Name:        "The answer of a blocking hook says by retryAfterSeconds when to ask again.",
-			Description: "A whole number from 0, which lets go, to 86400. It is there even if it is 0. When the caller asks again, now or later, it is answered in the same form.",
+			Description: "A whole number from 0, which does not block, to 86400. It is set even if it is 0. When the caller asks again, now or later, it is answered in the same form.",
 		},
 		remedy: "Set retryAfterSeconds to the seconds until it is worth asking again.",
 		about:  blocking, test: blockingWellFormed,
 	}, {
 		Check: Check{
 			Name:        "The answer of a hook that does not block has no retryAfterSeconds.",
-			Description: "It would be ignored: the caller goes on.",
+			Description: "It would be ignored: the caller continues.",
 		},
 		remedy: "Use a hook that blocks, such as one that begins with Before, to hold something up.",
 		about:  notBlocking, test: othersDoNotBlock,
@@ -129,7 +129,7 @@ func refusing() []check {
 	return []check{{
 		Check: Check{
 			Name:        "A path that belongs to no handler is not found.",
-			Description: "With status code 404, so that a caller can tell a handler that is gone from one that fails.",
+			Description: "With status code 404, so that a caller can distinguish a handler that was removed from one that fails.",
 		},
 		remedy: "Do not register a handler for all paths.",
 		test:   unknownPathNotFound,
@@ -147,7 +147,7 @@ func enduring() []check {
 	return []check{{
 		Check: Check{
 			Name:        "A request has the same outcome when it is sent again.",
-			Description: "Callers ask again after they were restarted or did not get the answer. Success stays Success and what was let go is not held up; a blocking answer may be followed by one that lets go.",
+			Description: "Callers ask again after they were restarted or did not get the answer. Success stays Success and an answer that did not block does not block later; a blocking answer may be followed by one that does not block.",
 		},
 		remedy: "Look first whether what is asked for is done already.",
 		about:  everyHandler, vital: true, test: repeatable,
@@ -156,7 +156,7 @@ func enduring() []check {
 			Name:        "A request without a content type is taken for JSON.",
 			Description: "Most callers send no Content-Type, and no Accept either.",
 		},
-		remedy: "Look at the Content-Type header only if there is one.",
+		remedy: "Check the Content-Type header only if there is one.",
 		about:  everyPath, test: noContentTypeAccepted,
 	}, {
 		Check: Check{
@@ -175,7 +175,7 @@ func enduring() []check {
 	}, {
 		Check: Check{
 			Name:        "A handler keeps to the timeout that its caller gives.",
-			Description: "Calls carry ?timeout=, such as 10s, and it may be shorter than what was announced. When it is over the handler has answered, or the server hangs up, so that work nobody waits for does not pile up.",
+			Description: "Calls carry ?timeout=, such as 10s, and it may be shorter than what was announced. When it is over the handler has answered, or the server closes the connection, so that work without a waiting caller does not accumulate.",
 		},
 		remedy: "Give the handler's context a deadline from the parameter timeout, and heed the context.",
 		about:  everyHandler, test: timeoutHonoured,
@@ -304,7 +304,7 @@ func advice() []check {
 			Name:        "A request whose content type is not JSON is refused.",
 			Description: "With a status code 4xx, best 415, unless it is application/json.",
 		},
-		remedy: "Look at the Content-Type header before the body.",
+		remedy: "Check the Content-Type header before the body.",
 		about:  everyPath, test: wrongContentTypeRefused,
 	}, {
 		Check: Check{

@@ -201,11 +201,11 @@ func misanswers() map[string]misbehaviour {
 		"retryAfterSeconds is two days":  {create, set(create, "retryAfterSeconds", 172800), retry, "is 172800"},
 		"retryAfterSeconds is left out":  {create, answers(create, func(c *call) { delete(c.answer, "retryAfterSeconds") }), retry, "no retryAfterSeconds"},
 		"other hooks block":              {initialized, set(initialized, "retryAfterSeconds", 10), noRetry, "AfterControlPlaneInitialized"},
-		"who asks again is not answered": {create, answers(create, func(c *call) { blockThenMumble(c, again.Add(1)) }), retry, "asked again"},
+		"who asks again is not answered": {create, answers(create, func(c *call) { blockThenMumble(c, again.Add(1)) }), retry, "second call"},
 	}
 }
 
-// blockThenMumble blocks, and answers nothing of use when asked again for the
+// blockThenMumble blocks, and answers nothing of use at the second call for the
 // first time.
 func blockThenMumble(c *call, n int32) {
 	c.answer["retryAfterSeconds"] = 10

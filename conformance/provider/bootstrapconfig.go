@@ -50,7 +50,7 @@ func bootstrapConfigChecks(r *role) []check {
 	return slices.Concat(r.definitions(), r.beginning("Machine", "ready"), []check{
 		r.say("A ready X names the Secret with its data.",
 			"status.dataSecretName, of 1 to 253 characters; the Secret is in its namespace, and its key value is not empty.",
-			check{remedy: "Create the Secret before the status says so.", live: true, vital: true, test: dataThere}),
+			check{remedy: "Create the Secret before the status reports it.", live: true, vital: true, test: dataThere}),
 		r.say("The Secret of an X has the name of the Cluster on it.",
 			"In the label cluster.x-k8s.io/cluster-name, by which a move takes it along.",
 			check{remedy: "Set the label when the Secret is created.", live: true, test: dataLabelled}),
@@ -66,7 +66,7 @@ func bootstrapConfigChecks(r *role) []check {
 	}, r.middle(contract.ReadyCondition), []check{
 		r.say("An X waits for the infrastructure of its Cluster.",
 			"As long as status.initialization.infrastructureProvisioned of the Cluster is not true: before, the endpoint need not be known.",
-			check{Check: advice, remedy: "Look at the status of the Cluster before data are made.", live: true, test: configWaits}),
+			check{Check: advice, remedy: "Check the status of the Cluster before data are created.", live: true, test: configWaits}),
 		r.say("The Nodes of workers are registered with a taint by an X.",
 			"node.cluster.x-k8s.io/uninitialized:NoSchedule, which is taken away when they have their labels: before, Pods could be put where they must not be. It can be seen with a control plane in the config.",
 			check{Check: advice, remedy: "Add the taint to what the kubelet of a worker registers with.", live: true, test: workersTainted}),

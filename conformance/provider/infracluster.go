@@ -57,7 +57,7 @@ func infraClusterChecks(r *role) []check {
 			check{remedy: "Report each failure domain once.", live: true, test: domainsNamed}),
 	}, r.middle(contract.ReadyCondition), []check{
 		r.say("An X that is managed from elsewhere is left alone.",
-			"One with the annotation cluster.x-k8s.io/managed-by: whoever manages it sets its endpoint and says when it is provisioned.",
+			"One with the annotation cluster.x-k8s.io/managed-by: its manager sets its endpoint and reports when it is provisioned.",
 			check{Check: advice, remedy: "End the reconcile when the annotation is there, before anything is written.", live: true, test: managedLeftAlone}),
 	}, r.end("Cluster"), []check{
 		r.say("The endpoint of an X does not change.",

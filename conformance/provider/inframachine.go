@@ -70,7 +70,7 @@ func infraMachineChecks(r *role) []check {
 	}, r.middle(contract.ReadyCondition), []check{
 		r.say("An X waits for the infrastructure of its Cluster.",
 			"As long as status.initialization.infrastructureProvisioned of the Cluster is not true.",
-			check{remedy: "Look at the status of the Cluster before the machine is made.", live: true, test: waitsForInfrastructure}),
+			check{remedy: "Check the status of the Cluster before the machine is created.", live: true, test: waitsForInfrastructure}),
 		r.say("An X waits for bootstrap data.",
 			"As long as spec.bootstrap.dataSecretName of its Machine is not set.",
 			check{remedy: "Look for the name of the Secret before the machine is made.", live: true, test: waitsForData}),
@@ -81,7 +81,7 @@ func infraMachineChecks(r *role) []check {
 		r.say("A change of an X makes no other machine of it.",
 			"An update in place changes the spec of the X of a machine that is there, and is made by the extension for it: what it is provisioned as, its provider ID and its addresses stay. It can be seen with a change in the config.",
 			check{Check: advice, remedy: "Read the spec when the machine is made, and not again.", live: true, test: machineKept}),
-		r.say("What an XTemplate tells of its machines can be read by an autoscaler.",
+		r.say("An autoscaler can read what an XTemplate reports about its machines.",
 			"status.capacity has quantities that are not negative; status.nodeInfo an architecture, one of amd64, arm64, s390x and ppc64le, and an operating system. Without them nothing scales from zero.",
 			check{remedy: "Report capacity by the names of resources of Nodes, and nodeInfo by those of Go.", live: true, test: capacityReadable}),
 	}, r.end("Machine"), []check{
@@ -290,7 +290,7 @@ func domainHonoured(_ context.Context, s *subject) error {
 	case got == "":
 		return conformance.Skip("%s reports no failure domain", s.Main)
 	case got != want:
-		return fmt.Errorf("%s is in failure domain %q, and its Machine is to be in %q", s.Main, got, want)
+		return fmt.Errorf("%s is in failure domain %q, and the desired one of its Machine is %q", s.Main, got, want)
 	}
 	return nil
 }

@@ -55,12 +55,12 @@ func infraMachinePool() *role {
 func infraMachinePoolChecks(r *role) []check {
 	return slices.Concat(r.definitions(), r.beginning("MachinePool", "provisioned"), []check{
 		r.finalizer("provisioned"),
-		r.say("A provisioned X says so in the words of both versions of the contract.",
+		r.say("A provisioned X reports it in the fields of both versions of the contract.",
 			"status.ready and status.initialization.provisioned are true: core controllers of either kind are about.",
 			check{Check: advice, remedy: "Set both fields together.", live: true, test: saidTwice}),
 		r.say("An X lists the provider IDs of its instances.",
 			"spec.providerIDList comes to have as many IDs as the MachinePool has replicas; none is empty, none is there twice.",
-			check{remedy: "Write the list anew whenever instances come or go.", live: true, test: idsListed}),
+			check{remedy: "Write the list again when instances are created or deleted.", live: true, test: idsListed}),
 		r.say("An X counts its instances.",
 			"status.replicas comes to be the replicas of the MachinePool.",
 			check{remedy: "Count the instances that there are at each reconcile, and report zero too.", live: true, test: instancesCounted}),

@@ -76,7 +76,7 @@ func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
 			}
 			wanted := []misbehaviour{{"", an(role, true) + " keeps the latest version of the contract.", "v1beta1"}}
 			if role == "InfraMachinePool" {
-				wanted = append(wanted, misbehaviour{"", "A provisioned InfraMachinePool says so in the words of both versions of the contract.", "provisioned is false"})
+				wanted = append(wanted, misbehaviour{"", "A provisioned InfraMachinePool reports it in the fields of both versions of the contract.", "provisioned is false"})
 			}
 			wantFailures(t, role, inMemory(t, configOf(role), all), wanted...)
 		})
@@ -227,7 +227,7 @@ func misbehaviours() map[string][]misbehaviour {
 			{"is kept without data", "An InfraMachine that waits for bootstrap data can be deleted.", finalizer},
 			{"has a template that is frozen", "A change of an InfraMachineTemplate can be rehearsed.", "it is frozen"},
 			{"is made anew by a change", "A change of an InfraMachine makes no other machine of it.", "10.0.0.10"},
-			{"has less than nothing", "What an InfraMachineTemplate tells of its machines can be read by an autoscaler.", "-2"},
+			{"has less than nothing", "An autoscaler can read what an InfraMachineTemplate reports about its machines.", "-2"},
 			{"changes its provider ID", "The provider ID of an InfraMachine does not change.", "fake://another"},
 		}...),
 		"BootstrapConfig": append(anyMisbehaviour("A BootstrapConfig", "ready", "Machine", "Ready"), []misbehaviour{
@@ -262,7 +262,7 @@ func misbehaviours() map[string][]misbehaviour {
 		}...),
 		"InfraMachinePool": append(anyMisbehaviour("An InfraMachinePool", "provisioned", "MachinePool", "Ready"), []misbehaviour{
 			{"has no finalizer", "An InfraMachinePool has a finalizer before it is provisioned.", "no finalizer"},
-			{"says it in one way", "A provisioned InfraMachinePool says so in the words of both versions of the contract.", "status.ready is false"},
+			{"says it in one way", "A provisioned InfraMachinePool reports it in the fields of both versions of the contract.", "status.ready is false"},
 			{"lists an instance twice", "An InfraMachinePool lists the provider IDs of its instances.", "1 replicas"},
 			{"does not count", "An InfraMachinePool counts its instances.", "status.replicas is 0"},
 			{"reports a foreign instance", "The instances that an InfraMachinePool reports are those of its list.", "fake://foreign"},
@@ -289,11 +289,11 @@ func anyMisbehaviour(an, done, owner, condition string) []misbehaviour {
 		{"never gets there", an + " comes to be " + done + ".", "is not true"},
 		{"has a condition that says Yes", "The conditions" + of + " are well-formed.", `"Yes"`},
 		{"has no condition", an + " reports the condition " + condition + ".", "no condition " + condition},
-		{"is restless", an + " comes to rest.", "status.beat"},
+		{"is restless", an + " reaches a steady state.", "status.beat"},
 		{"ignores the pause of its Cluster", an + " of a paused Cluster is not reconciled.", "was changed"},
 		{"loses its status", an + " whose status was lost gets it back.", "is not true"},
-		{"is silent about pauses", an + " that is paused says so by the condition Paused.", "is not True"},
-		{"stays paused", an + " that is not paused any more says so by the condition Paused.", "is not False"},
+		{"is silent about pauses", an + " that is paused reports it in the condition Paused.", "is not True"},
+		{"stays paused", an + " that is no longer paused reports it in the condition Paused.", "is not False"},
 		{"takes it back", "What " + strings.ToLower(an[:1]) + an[1:] + " has come to is not taken back.", "is not in version"},
 		{"keeps its finalizer", an + " goes away when its " + owner + " is deleted.", finalizer},
 	}

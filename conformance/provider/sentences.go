@@ -57,17 +57,17 @@ func labelled(_ context.Context, s *subject) error {
 func (r *role) definitions() []check {
 	return []check{
 		r.say("An X is defined by a CustomResourceDefinition.",
-			"It is there, for the kind and the group that are looked at.",
+			"It exists, for the kind and the group that are checked.",
 			check{remedy: "Install the definition, or correct kind and group in the config.", vital: true, test: defined((*definition.Kind).There)}),
 		r.say("The definition of an X says by labels which of its versions keep which version of the contract.",
 			"The label is cluster.x-k8s.io/ and the contract's version, such as v1beta2; its value lists versions of the definition, joined by _. The last of them is used: it is there and served. The template's definition has the label too.",
 			check{remedy: "Add the label cluster.x-k8s.io/v1beta2 with the versions of the API to the definitions, best in config/crd/kustomization.yaml.", test: labelled}),
 		r.say("The labels of the definition of an X name versions that are there.",
-			"Also those that are not the last. Nobody uses them today.",
+			"Also those that are not the last. No client uses them today.",
 			check{Check: advice, remedy: "Take versions that are gone out of the labels, for each definition on its own.", test: defined((*definition.Kind).LabelsTrue)}),
 		r.say("An X keeps the latest version of the contract.",
-			"One that keeps v1beta1 is looked at by the fields of v1beta1, and works until Cluster API stops reading them.",
-			check{Check: advice, remedy: "Add the fields of the latest version beside the older ones, and its label.", test: defined((*definition.Kind).UpToDate)}),
+			"One that keeps v1beta1 is checked by the fields of v1beta1, and works until Cluster API stops reading them.",
+			check{Check: advice, remedy: "Add the fields of the latest version in addition to the older ones, and its label.", test: defined((*definition.Kind).UpToDate)}),
 		r.say("The definition of an X has the label by which a move finds it.",
 			"clusterctl.cluster.x-k8s.io, which clusterctl sets when it installs a provider. It can be seen on a management cluster.",
 			check{Check: advice, remedy: "Install the provider with capstan init or clusterctl init, or set the label.", test: defined((*definition.Kind).Movable)}),
@@ -87,7 +87,7 @@ func (r *role) definitions() []check {
 			"Those of this page that are there.",
 			check{remedy: "Give the fields the types of the contract.", test: func(_ context.Context, s *subject) error { return s.kind.FieldsTyped(s.role.promises) }}),
 		r.say("The status of an X is a subresource.",
-			"Otherwise whoever may write the spec may write the status, and each write of the one can undo the other.",
+			"Otherwise every client that may write the spec may write the status, and each write of one can undo the other.",
 			check{Check: advice, remedy: "Add the marker kubebuilder:subresource:status.", test: defined((*definition.Kind).StatusApart)}),
 		r.say("The manager may read and write an X of a group of its own.",
 			"By a ClusterRole with the label cluster.x-k8s.io/aggregate-to-manager: \"true\". It names all verbs on the kind, and get, list, patch, update and watch on its template. The groups infrastructure, bootstrap and controlplane of cluster.x-k8s.io need none.",
@@ -105,20 +105,20 @@ func (r *role) definitions() []check {
 func (r *role) beginning(owner, done string) []check {
 	return []check{
 		r.say("An X is left alone until its owner is there.",
-			"Nothing is done for it before Cluster API has set the owner reference to its "+owner+". It may get its finalizer, and conditions that say so.",
+			"Nothing is done for it before Cluster API has set the owner reference to its "+owner+". It may get its finalizer, and conditions that report this.",
 			check{remedy: "End the reconcile when there is no owner reference to a " + owner + ".", live: true, test: in((*life.Object).LeftAlone)}),
 		r.say("An X with the annotation cluster.x-k8s.io/paused is not reconciled.",
-			"With all that it waits for at hand. It may get its finalizer and say that it is paused. Who goes on in a pause does so in a move too, and two providers have their hands on the same infrastructure.",
+			"With everything available that it waits for. It may get its finalizer and report that it is paused. A provider that continues during a pause does so during a move too, and then two providers change the same infrastructure.",
 			check{remedy: "Look for the annotation before anything else is done.", live: true, test: in((*life.Object).PausedByAnnotation)}),
-		r.say("An X that is paused says so by the condition Paused.",
+		r.say("An X that is paused reports it in the condition Paused.",
 			"It becomes True while the annotation is there.",
 			check{Check: advice, remedy: "Set the condition Paused to True before the reconcile ends for the pause.", live: true, test: in((*life.Object).PauseSaid)}),
 		r.say("An X that the watch filter leaves out is left alone.",
 			"One without the label cluster.x-k8s.io/watch-filter, with all that it waits for at hand. It can be seen with watchFilter in the config, which says how the provider was started.",
-			check{Check: advice, remedy: "Support the flag --watch-filter, and let no other objects wake the controller.", live: true, test: in((*life.Object).Filtered)}),
+			check{Check: advice, remedy: "Support the flag --watch-filter, and let no other objects trigger a reconcile.", live: true, test: in((*life.Object).Filtered)}),
 		r.say("An X comes to be "+done+".",
-			"Within the timeout, once the annotation is gone, without anybody touching anything else.",
-			check{remedy: "Look at the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: in((*life.Object).GoesOn)}),
+			"Within the timeout, after the annotation is removed, without any other change.",
+			check{remedy: "Check the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: in((*life.Object).GoesOn)}),
 	}
 }
 
@@ -131,11 +131,11 @@ func (r *role) middle(condition string) []check {
 		r.say("An X reports the condition "+condition+".",
 			"It is shown where the object is referred to, and says what is wrong when something is.",
 			check{Check: advice, remedy: "Set the condition in status.conditions at each reconcile.", live: true, test: in(life.Reports(condition))}),
-		r.say("An X that is not paused any more says so by the condition Paused.",
+		r.say("An X that is no longer paused reports it in the condition Paused.",
 			"It becomes False when the annotation is gone.",
 			check{Check: advice, remedy: "Set the condition Paused whenever a reconcile begins.", live: true, test: in((*life.Object).ResumeSaid)}),
-		r.say("An X comes to rest.",
-			"When nothing changes any more, nothing is written either. What is written again and again wakes everybody who watches it.",
+		r.say("An X reaches a steady state.",
+			"When nothing changes any longer, nothing is written. Repeated writes trigger every client that watches the object.",
 			check{Check: advice, remedy: "Compare before writing, and leave times and counters out of the status.", live: true, test: in((*life.Object).Resting)}),
 	}
 }
@@ -148,13 +148,13 @@ func (r *role) end(owner string) []check {
 			check{remedy: "Read the Cluster at each reconcile, and stop if spec.paused is true.", live: true, test: in((*life.Object).PausedByCluster)}),
 		r.say("An X whose status was lost gets it back.",
 			"When the pause ends: a move takes no status along, so all of it must be found again from the spec and from the infrastructure.",
-			check{remedy: "Compute the status anew at each reconcile; keep nothing in it that cannot be found again.", live: true, vital: true, test: in((*life.Object).Restored)}),
+			check{remedy: "Compute the status again at each reconcile; store nothing in it that cannot be recomputed.", live: true, vital: true, test: in((*life.Object).Restored)}),
 		r.say("What an X has come to is not taken back.",
-			"The field that says so stays true while the object lives, whatever happens to the infrastructure later; conditions tell of that.",
+			"The field that reports it stays true until the object is deleted, also if the infrastructure fails later; conditions report that.",
 			check{remedy: "Set the field once and leave it.", live: true, test: in((*life.Object).NeverBack)}),
 		r.say("An X leaves its "+owner+" as it is.",
 			"The spec, labels and annotations that others have given it, and those of its Cluster.",
-			check{remedy: "Write to objects of the provider alone, and to their Secrets; tell what there is in the status.", live: true, test: in((*life.Object).OwnersKept)}),
+			check{remedy: "Write only to objects of the provider, and to their Secrets; report the rest in the status.", live: true, test: in((*life.Object).OwnersKept)}),
 		r.say("An X that is deleted while it is paused is kept.",
 			"With its finalizers, and with all that was made for it: a move deletes what it has copied. One that has no finalizer has nothing to keep.",
 			check{remedy: "Look for the pause before you look for the deletion.", live: true, test: in((*life.Object).KeptInPause)}),
@@ -162,14 +162,14 @@ func (r *role) end(owner string) []check {
 			"Within the timeout, with all finalizers of the provider.",
 			check{remedy: "Remove the finalizer when the infrastructure is gone, or was never there.", live: true, test: in((*life.Object).GoesAway)}),
 		r.say("What others have written of an X is kept.",
-			"A finalizer, a label and an annotation of somebody else, at all times, and the owner reference.",
+			"A finalizer, a label and an annotation of another client, at all times, and the owner reference.",
 			check{remedy: "Add and remove your own finalizers, labels and annotations, and write no lists of them.", live: true, test: in((*life.Object).OthersKept)}),
 	}
 }
 
 func (r *role) finalizer(what string) check {
 	return r.say("An X has a finalizer before it is "+what+".",
-		"So that what was made for it is not left behind when it is deleted. Without anything to take away none is needed.",
+		"So that the infrastructure created for it is not left behind when it is deleted. Without anything to delete none is needed.",
 		check{Check: advice, remedy: "Add the finalizer, and store it, before anything is made.", live: true, test: in((*life.Object).FinalizerFirst)})
 }
 

@@ -138,7 +138,7 @@ func capacityReadable(ctx context.Context, s *subject) error {
 		capacity, _, _ = unstructured.NestedMap(obj.Object, "status", "capacity")
 		node, _, _ = unstructured.NestedMap(obj.Object, "status", "nodeInfo")
 		if len(capacity) == 0 && len(node) == 0 {
-			return fmt.Errorf("%s %s tells nothing of its machines", made.GetKind(), made.GetName())
+			return fmt.Errorf("%s %s reports nothing about its machines", made.GetKind(), made.GetName())
 		}
 		return nil
 	}); err != nil {

@@ -33,7 +33,7 @@ func main() {
 	flag.StringVar(&o.certificates, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "folder with tls.crt and tls.key")
 	flag.StringVar(&o.health, "health-address", ":9440", "address of /healthz and /readyz")
 	flag.StringVar(&o.namespace, "leader-election-namespace", "", "namespace of the lease (default: that of the Pod)")
-	flag.DurationVar(&o.crashAfter, "crash-after", 0, "end with an error after so long, to see what becomes of a provider that does; 0 is never")
+	flag.DurationVar(&o.crashAfter, "crash-after", 0, "end with an error after so long, to see what happens to a provider that does; 0 is never")
 	flag.Parse()
 	ctrl.SetLogger(klog.Background())
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
@@ -84,7 +84,7 @@ func run(ctx context.Context, o options) error {
 	case err := <-ended:
 		return err
 	case <-crash: // as it is: a manager that has only begun to start may not be told to stop
-		return errors.New("it crashes because --crash-after says so")
+		return errors.New("it crashes because of --crash-after")
 	}
 }
 

@@ -96,7 +96,7 @@ func (b *builder) addHook(v Version, h Hook) {
 		b.mistake("hook %s: %w", d, err)
 	}
 	if had := b.c.byFunc[f.Pointer()]; had != nil {
-		b.mistake("hook %s: its function stands for %s already", d, had)
+		b.mistake("hook %s: its function belongs to %s already", d, had)
 		return
 	}
 	for _, had := range b.all {

@@ -78,7 +78,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"no deep copy":     {hooks(NotCopied), []string{"hook NotCopied of g.example/v1: the request *catalog_test.notCopied is no runtime.Object: it has no DeepCopyObject"}},
 		"no settings":      {hooks(NoSettings), []string{"hook g.example/v1/NoSettings: the request *catalog_test.noSettings is no hooksv1.RequestObject: it has no settings"}},
 		"no outcome":       {hooks(NoOutcome), []string{"hook g.example/v1/NoOutcome: the response *catalog_test.noOutcome is no hooksv1.ResponseObject: it has no status and message"}},
-		"twice":            {hooks(Nap, Nap), []string{"hook g.example/v1/Nap: its function stands for g.example/v1/Nap already"}},
+		"twice":            {hooks(Nap, Nap), []string{"hook g.example/v1/Nap: its function belongs to g.example/v1/Nap already"}},
 		"one path":         {hooks(hooksv1.BeforeClusterCreate, Beforeclustercreate), []string{"hook g.example/v1/Beforeclustercreate has the path of g.example/v1/BeforeClusterCreate"}},
 		"types twice":      {hooks(Nap, hooksv1.BeforeClusterCreate), []string{"hook g.example/v1/BeforeClusterCreate: v1alpha1.BeforeClusterCreateRequest belongs to g.example/v1/Nap already", "hook g.example/v1/BeforeClusterCreate: v1alpha1.BeforeClusterCreateResponse belongs to g.example/v1/Nap already"}},
 		"no group":         {[]catalog.Version{{GroupVersion: schema.GroupVersion{Version: "v1"}}}, []string{`version "v1" has no group`}},
@@ -86,7 +86,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"a bad version":    {[]catalog.Version{{GroupVersion: schema.GroupVersion{Group: "g", Version: "1"}}}, []string{`group "g": version "1" is not of the form v1, v1beta1 or v1alpha1`}},
 		"no version":       {[]catalog.Version{{GroupVersion: schema.GroupVersion{Group: "g"}}}, []string{`group "g": version "" is not of the form v1, v1beta1 or v1alpha1`}},
 		"a version twice":  {[]catalog.Version{catalog.V1Alpha1(), catalog.V1Alpha1()}, []string{"group version hooks.runtime.cluster.x-k8s.io/v1alpha1 is given twice"}},
-		"several mistakes": {hooks(nil, Alone, Nap, Nap), []string{"hook without a name of g.example/v1: <nil> is not a function", "hook Alone of g.example/v1: func(*v1alpha1.BeforeClusterCreateRequest) is not of the form func(*Request, *Response)", "hook g.example/v1/Nap: its function stands for g.example/v1/Nap already"}},
+		"several mistakes": {hooks(nil, Alone, Nap, Nap), []string{"hook without a name of g.example/v1: <nil> is not a function", "hook Alone of g.example/v1: func(*v1alpha1.BeforeClusterCreateRequest) is not of the form func(*Request, *Response)", "hook g.example/v1/Nap: its function belongs to g.example/v1/Nap already"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

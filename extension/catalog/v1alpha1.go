@@ -38,7 +38,7 @@ var published = sync.OnceValue(func() *Catalog {
 })
 
 const (
-	howToBlock = "This hook blocks: as long as `retryAfterSeconds` is more than 0, nothing goes on, and the extension is asked again after that time, or sooner. With 0 the Cluster goes on. If there are several extensions, all of them must let it go on, and the shortest of their times counts. "
+	howToBlock = "This hook blocks: as long as `retryAfterSeconds` is more than 0, nothing continues, and the extension is called again after that time, or sooner. With 0 the Cluster continues. If there are several extensions, none of them may block for it to continue, and the shortest of their times counts. "
 
 	onlyTopology = "The hook is called for Clusters with `spec.topology` only. "
 
@@ -130,7 +130,7 @@ func deletion() []Hook {
 		Summary: "Called before anything of a Cluster is deleted.",
 		Description: "The user has deleted the Cluster: it has a `metadata.deletionTimestamp`, and all that belongs to it still runs. " +
 			"The extension can take back what it made, or save data. " +
-			howToBlock + "While it blocks, nothing is deleted. Once all extensions have let it go on, the hook is not called again for this Cluster. " +
+			howToBlock + "While it blocks, nothing is deleted. After all extensions have answered without blocking, the hook is not called again for this Cluster. " +
 			onFailure + onlyTopology + asSent,
 	}}
 }
@@ -148,7 +148,7 @@ func mutation() []Hook {
 		Func: hooksv1.ValidateTopology, Tags: []string{TagTopologyMutation},
 		Summary: "Called to check the templates of a Cluster after all patches.",
 		Description: "`items` and `variables` are as in GeneratePatches, with every patch applied. " +
-			"With the status `Failure` nothing of it is written, and `message` tells the user why. " +
+			"With the status `Failure` nothing of it is written, and `message` gives the reason to the user. " +
 			"The hook is called each time the Cluster is reconciled: the same request must have the same answer, and no effects.",
 	}, {
 		Func: hooksv1.DiscoverVariables, Cacheable: true, Tags: []string{TagTopologyMutation},
@@ -179,9 +179,9 @@ func inPlace() []Hook {
 		Func: hooksv1.UpdateMachine, MustAnswer: true, Tags: []string{TagInPlaceUpdate},
 		Summary: "Called again and again to update a machine in place, until it is done.",
 		Description: "`desired` is the Machine with its infrastructure and bootstrap objects as they should be, as agreed in CanUpdateMachine or CanUpdateMachineSet. " +
-			"The first call starts the update; with `retryAfterSeconds` of more than 0 it goes on, and the extension is asked again after that time. With 0 it is complete. " +
-			"A call must therefore be quick, and find an update that has begun. " +
-			"The status `Failure` says that the update failed for good: the Machine is marked so, and may be replaced. " + one +
+			"The first call starts the update; with `retryAfterSeconds` of more than 0 it continues, and the extension is called again after that time. With 0 it is complete. " +
+			"A call must therefore be quick, and find an update that has started. " +
+			"The status `Failure` means that the update failed permanently: the Machine is marked, and may be replaced. " + one +
 			"The objects are sent without `status`.",
 	}}
 }
@@ -193,7 +193,7 @@ func plan() []Hook {
 		Description: "The ClusterClass names the handler in `spec.upgrade.external`. " +
 			"The answer lists the versions the control plane goes through, in order, one minor version at a time, up to `toKubernetesVersion`; and those among them that the workers go through, the last being the same. " +
 			"`fromWorkersKubernetesVersion` is the oldest among the workers, or empty if there are none; then there are no steps for them. " +
-			"The answer is kept for some minutes: it must depend on nothing but the request. " +
-			"With the status `Failure` the upgrade does not begin, and `message` tells the user why. " + asSent,
+			"The answer is kept for some minutes: it must depend only on the request. " +
+			"With the status `Failure` the upgrade does not start, and `message` gives the reason to the user. " + asSent,
 	}}
 }

@@ -44,7 +44,7 @@ type Holder struct {
 // String is for messages: "Cluster default/demo, spec.controlPlaneRef".
 func (h Holder) String() string {
 	if h.Kind == "" && h.Name == "" {
-		return "nobody"
+		return "unknown holder"
 	}
 	return fmt.Sprintf("%s %s, %s", h.Kind, types.NamespacedName{Namespace: h.Namespace, Name: h.Name}, h.FieldPath)
 }

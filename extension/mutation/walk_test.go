@@ -202,7 +202,7 @@ func TestErrorsNameTheItem(t *testing.T) {
 			t.Object.Object["spec"] = map[string]any{"list": []any{map[string]any{"a": nil}}}
 			return nil
 		}, []mutation.Option{mutation.MergePatches()}, where + "sets /spec/list/0/a to null, which a JSON merge patch cannot"},
-		"nobody holds it": {[]hooksv1.GeneratePatchesRequestItem{{UID: "1"}}, fine, nil, "item 0 (template of nobody): has no object"},
+		"nobody holds it": {[]hooksv1.GeneratePatchesRequestItem{{UID: "1"}}, fine, nil, "item 0 (template of unknown holder): has no object"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestValidateTopologySeesEveryTemplate(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	req.Items[3] = nil
-	if got, want := fmt.Sprint(mutation.ValidateTopology(t.Context(), req, tooLarge)), "item 3 (template of nobody): has no object"; got != want {
+	if got, want := fmt.Sprint(mutation.ValidateTopology(t.Context(), req, tooLarge)), "item 3 (template of unknown holder): has no object"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	req.Items = req.Items[:3]

@@ -133,7 +133,7 @@ func runBackup(ctx context.Context, env *Env, o backupOptions) error {
 	}
 	how := ", encrypted"
 	if len(recipients) == 0 {
-		how = "; whoever reads it is administrator of the plane and its clusters"
+		how = "; the file grants administrator access to the plane and its clusters"
 	}
 	env.Print("Saved %s with a store of %s in %s%s", o.dir, mebibytes(b.Bytes), o.file, how)
 	return nil
@@ -152,7 +152,7 @@ func runRestore(_ context.Context, env *Env, o backupOptions) error {
 		env.Print("%s is whole: of %s, with a store of %s", o.file, b.Created.Format(time.RFC3339), mebibytes(b.Bytes))
 		return nil
 	}
-	env.Print("Restored %s of %s: go on with \"capstan up --data-dir %s\"", o.file, b.Created.Format(time.RFC3339), o.dir)
+	env.Print("Restored %s of %s: continue with \"capstan up --data-dir %s\"", o.file, b.Created.Format(time.RFC3339), o.dir)
 	return nil
 }
 

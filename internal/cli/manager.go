@@ -90,7 +90,7 @@ kept up to date at start.`,
 	f.StringVar(&o.manager.Webhooks.Listen, "webhook-address", "", "host:port to serve webhooks on (default: none)")
 	f.StringVar(&o.manager.Webhooks.Host, "webhook-host", "", "name or address by which the API server reaches the webhooks (default: the host of --webhook-address)")
 	f.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME of the Service by which the API server reaches the webhooks of all replicas at port 443, instead of --webhook-host; with --install=false")
-	f.StringVar(&o.manager.Webhooks.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for the webhooks, read again when they change, of who says also whom the API server trusts (default: the manager does both)")
+	f.StringVar(&o.manager.Webhooks.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for the webhooks, read again when they change; their owner also sets the authority that the API server trusts (default: the manager does both)")
 	f.StringVar(&o.manager.SimulatedDir, "simulated-dir", "", "where simulated machines keep their state (default: a temporary directory)")
 	f.StringVar(&o.manager.ContainersDir, "containers-dir", "", "where container machines and node images are kept, which needs root on a Linux host (default: none run)")
 	f.StringSliceVar(&o.manager.ContainerNamespaces, "container-namespaces", []string{metav1.NamespaceDefault}, containerNamespacesHelp)

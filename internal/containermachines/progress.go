@@ -157,7 +157,7 @@ func (b *Backend) watch(m *machine) error {
 // failure returns why the bootstrap data of a machine failed, and nothing of the
 // data, from the end of what its commands wrote and the data itself.
 func (b *Backend) failure(m *machine, say func(output, data []byte) string) string {
-	const unknown = "its bootstrap data failed, and what it wrote cannot be told, since the data itself cannot be read"
+	const unknown = "its bootstrap data failed, and its output cannot be shown, since the data itself cannot be read"
 	inVar, err := os.OpenRoot(filepath.Join(b.folder(m.name), varDir))
 	if err != nil {
 		return unknown

@@ -315,7 +315,7 @@ var badPods = map[string]struct {
 		image: func(b *podLab) v1.Image {
 			return b.config(b.image(), func(c *v1.ConfigFile) { c.Config.User = "nobody-knows" })
 		},
-		reasons: []string{"CreateContainerConfigError"}, says: `spec.containers[0].securityContext.runAsUser: the image runs as "nobody-knows", whom its /etc/passwd does not name: set it to a number`,
+		reasons: []string{"CreateContainerConfigError"}, says: `spec.containers[0].securityContext.runAsUser: the image runs as "nobody-knows", which is not in its /etc/passwd: set it to a number`,
 		mend: func(b *podLab, d *appsv1.Deployment, _ string) {
 			b.patch(d, `[{"op": "add", "path": "/spec/template/spec/containers/0/securityContext", "value": {"runAsUser": 65532}}]`)
 		},

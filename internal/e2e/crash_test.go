@@ -18,7 +18,7 @@ import (
 )
 
 // lastWords are what the provider to copy writes last before it crashes.
-const lastWords = "provider-example: it crashes because --crash-after says so"
+const lastWords = "provider-example: it crashes because of --crash-after"
 
 // TestAProviderThatCrashesIsToldOfAndGoes: both the installation and the status of
 // the plane show its last log lines; deleted with all that it installed, it leaves

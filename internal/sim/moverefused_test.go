@@ -65,7 +65,7 @@ func TestAMoveThatWouldEndInItsMiddleDoesNotBegin(t *testing.T) {
 	}{
 		"no provider":       {change: func(m *moving) { m.source.put(inventoried("v1.2.0")) }, want: "the target has no provider local (InfrastructureProvider): install local v1.2.0 or later there"},
 		"an older provider": {change: func(m *moving) { m.source.put(inventoried("v1.2.0")); m.target.put(inventoried("v1.1.9")) }, want: "is older than that of the source, v1.1.9 instead of v1.2.0"},
-		"no right":          {denied: "patch machines.cluster.x-k8s.io", want: "target: you may not patch machines.cluster.x-k8s.io in namespace default: have somebody give you that right"},
+		"no right":          {denied: "patch machines.cluster.x-k8s.io", want: "target: no permission to patch machines.cluster.x-k8s.io in namespace default: ask an administrator for it"},
 		"paused": {change: func(m *moving) {
 			m.source.change("Cluster", "plain", func(c *unstructured.Unstructured) { c.Object["spec"].(map[string]any)["paused"] = true })
 		}, want: "Cluster default/plain is paused"},

@@ -135,7 +135,7 @@ var brokenThings = map[string]brokenThing{
 	"an extension that objects": {func(t *testing.T, w *story, x *patcher) {
 		x.validate = errors.New("too many workers")
 		outside(t, w, func(*clusterv1.ExternalPatchDefinition) {})
-	}, `ReconcileFailed what is wanted: patch "outside": extension validate-topology.ext: call extension handler "validate-topology.ext" of hook ValidateTopology for Cluster default/demo: the extension answered Failure: too many workers`, false},
+	}, `ReconcileFailed desired objects: patch "outside": extension validate-topology.ext: call extension handler "validate-topology.ext" of hook ValidateTopology for Cluster default/demo: the extension answered Failure: too many workers`, false},
 }
 
 // TestWhatIsWrongIsToldAndStopsNoOtherCluster breaks something, and then changes the

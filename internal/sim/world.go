@@ -48,7 +48,7 @@ import (
 // rarely needs more than twenty.
 const maxRounds = 300
 
-var errRestless = fmt.Errorf("the world did not come to rest in %d rounds", maxRounds)
+var errRestless = fmt.Errorf("the controllers did not reach a steady state in %d rounds", maxRounds)
 
 // Options define a World. Clock is required.
 type Options struct {

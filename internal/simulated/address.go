@@ -37,7 +37,7 @@ func (p *place) endpoint() clusterv1.APIEndpoint {
 func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	if r.Address.IsValid() {
 		if !loopback.Allowed(r.Address) { // kept by a version that gave any address
-			return nil, lost{fmt.Errorf("%s is not an address for simulated clusters: delete the Cluster and create it anew without a controlPlaneEndpoint", r.Address)}
+			return nil, lost{fmt.Errorf("%s is not an address for simulated clusters: delete the Cluster and create it again without a controlPlaneEndpoint", r.Address)}
 		}
 		return b.holdAt(r, r.Address, r.Host)
 	}

@@ -290,7 +290,7 @@ func (c *cluster) wake(uid types.UID) {
 		return
 	}
 	if err := c.settle(""); err != nil {
-		c.b.log.Error(err, "Going on with a simulated machine", "simulatedCluster", c.key)
+		c.b.log.Error(err, "Continuing with a simulated machine", "simulatedCluster", c.key)
 	}
 }
 

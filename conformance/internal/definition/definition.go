@@ -218,7 +218,7 @@ func (k *Kind) LabelsTrue() error {
 // UpToDate looks whether the latest contract is kept.
 func (k *Kind) UpToDate() error {
 	if latest := contract.Versions()[0]; k.Contract != latest {
-		return fmt.Errorf("it keeps the contract %s, by which it is looked at here; the latest is %s", k.Contract, latest)
+		return fmt.Errorf("it keeps the contract %s, by which it is checked here; the latest is %s", k.Contract, latest)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (o *Object) OthersKept(_ context.Context) error {
 		owned = len(obj.GetOwnerReferences()) > 0
 	}
 	if gone && !o.freed {
-		return errors.New("it went away with the finalizer " + sandbox.Kept + " on it, which somebody took away")
+		return errors.New("it was deleted with the finalizer " + sandbox.Kept + " on it, which another client removed")
 	}
 	return nil
 }

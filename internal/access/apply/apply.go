@@ -111,11 +111,11 @@ func (w *Writer) Write(ctx context.Context, wanted, live *unstructured.Unstructu
 func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructured, m *Memory) (bool, error) {
 	of, err := w.Schemas.Type(ctx, wanted.GroupVersionKind())
 	if err != nil {
-		return false, fmt.Errorf("compare %s %s with what is wanted: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
+		return false, fmt.Errorf("compare %s %s with the desired object: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
 	}
 	hash, err := hashOf(wanted)
 	if err != nil {
-		return false, fmt.Errorf("compare %s %s with what is wanted: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
+		return false, fmt.Errorf("compare %s %s with the desired object: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
 	}
 	if m.holds(wanted, live, record{of: of, hash: hash}) {
 		return true, nil
@@ -132,7 +132,7 @@ func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructu
 func (w *Writer) Applied(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	of, err := w.Schemas.Type(ctx, live.GroupVersionKind())
 	if err != nil {
-		return nil, fmt.Errorf("tell what was applied of %s %s: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
+		return nil, fmt.Errorf("find the applied fields of %s %s: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
 	}
 	fields, err := of.Applied(string(w.Manager), live.Object)
 	if err != nil || fields == nil {
@@ -250,7 +250,7 @@ func (t *try) seed(ctx context.Context) error {
 	}
 	obj := t.live.DeepCopy()
 	if err := t.Mgmt.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body), t.Manager); err != nil {
-		return fmt.Errorf("write its managedFields anew: %w", err)
+		return fmt.Errorf("rewrite its managedFields: %w", err)
 	}
 	t.live = obj
 	return nil

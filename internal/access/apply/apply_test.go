@@ -315,5 +315,5 @@ func TestARefusalIsRememberedForAWhile(t *testing.T) {
 	w.others(good, "", `{"metadata":{"labels":{"theirs":"1"}}}`)
 	refused(1, why)
 	bad = w.object("MachineHealthCheck", `{"noSuchField":1}`)
-	refused(0, "apply MachineHealthCheck "+w.env.Namespace+"/n: what is wanted does not fit the schema of MachineHealthCheck")
+	refused(0, "apply MachineHealthCheck "+w.env.Namespace+"/n: the desired object does not match the schema of MachineHealthCheck")
 }

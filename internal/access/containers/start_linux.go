@@ -186,7 +186,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (e
 	}
 	l.reached("groups made")
 	if err := errors.Join(json.NewEncoder(plan).Encode(run), plan.Close()); err != nil {
-		return fmt.Errorf("tell its supervisor what to run: %w", err)
+		return fmt.Errorf("send its supervisor the program to run: %w", err)
 	}
 	l.reached("plan given")
 	return heed(ctx, told)

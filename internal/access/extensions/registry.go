@@ -29,7 +29,7 @@ import (
 // ErrNotReady means that not all extensions of this management cluster have been
 // tried, for example after a start: it is unknown whether a hook has handlers.
 // Requeue soon.
-var ErrNotReady = errors.New("runtime extensions are not looked at yet")
+var ErrNotReady = errors.New("runtime extensions have not been read yet")
 
 // Registry stores which handlers answer which hook. The controller of
 // ExtensionConfigs fills it and Clients read it.

@@ -67,7 +67,7 @@ func TLS(certificate func() (*tls.Certificate, error), authority *x509.CertPool,
 		NextProtos: []string{"http/1.1"},
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if name := s.PeerCertificates[0].Subject.CommonName; name != client {
-				return fmt.Errorf("%q is not %q, for whom alone this kubelet is", name, client)
+				return fmt.Errorf("client %q not allowed: only %q can use this kubelet", name, client)
 			}
 			return nil
 		},

@@ -178,7 +178,7 @@ func (m Migration) object(ctx context.Context, obj *metav1.PartialObjectMetadata
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it was deleted, or another client has just stored it
 	case err != nil:
-		return fmt.Errorf("store %s %s anew: %w", m.Kind.Kind, client.ObjectKeyFromObject(obj), err)
+		return fmt.Errorf("store %s %s again: %w", m.Kind.Kind, client.ObjectKeyFromObject(obj), err)
 	}
 	p.Stored++
 	return nil

@@ -38,7 +38,7 @@ func FormatOf(file string) (Format, error) {
 			return f, nil
 		}
 	}
-	return "", fmt.Errorf("%s tells no format: end it with .tar, .tar.gz or .tar.zst", file)
+	return "", fmt.Errorf("%s has no known format: end it with .tar, .tar.gz or .tar.zst", file)
 }
 
 // Export writes the image as one archive: its manifest first, then its folders. It

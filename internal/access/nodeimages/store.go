@@ -70,7 +70,7 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("node image %s is damaged: %v: remove it with \"capstan image remove\" and make or import it anew", filepath.Base(e.Dir), e.Cause)
+	return fmt.Sprintf("node image %s is damaged: %v: remove it with \"capstan image remove\" and build or import it again", filepath.Base(e.Dir), e.Cause)
 }
 
 // Unwrap returns the cause.

@@ -171,7 +171,7 @@ func TestFilesThatAreNotImported(t *testing.T) {
 		"no name":                  {layoutOf(t, indexOf(t, imageFor(t, amd64)), nil), nil, "give it a name"},
 		"a tag alone":              {layoutOf(t, indexOf(t, imageFor(t, amd64)), map[string]string{"org.opencontainers.image.ref.name": "v1"}), nil, "give it a name"},
 		"a bad name":               {layoutOf(t, indexOf(t, imageFor(t, amd64)), nil), []string{"A B"}, `name of an image "A B"`},
-		"another platform":         {savedImage(t, imageFor(t, arm64), "aa:v1"), nil, "the image is not for linux/amd64, but for linux/arm64"},
+		"another platform":         {savedImage(t, imageFor(t, arm64), "aa:v1"), nil, "the image is for linux/arm64, not for linux/amd64"},
 		"a name that climbs":       {escape, nil, "read the configuration of an image"},
 		"a link out of the folder": {linked, nil, "read index.json"},
 	} {

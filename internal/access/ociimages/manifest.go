@@ -25,7 +25,7 @@ type PlatformError struct {
 }
 
 func (e *PlatformError) Error() string {
-	return fmt.Sprintf("the image is not for %s, but for %s: use one that is, or build it for that, too", e.Wanted, strings.Join(e.Have, ", "))
+	return fmt.Sprintf("the image is for %[2]s, not for %[1]s: use one for that platform, or build it for that, too", e.Wanted, strings.Join(e.Have, ", "))
 }
 
 // source is the origin of an image.
@@ -103,7 +103,7 @@ func kindOf(raw []byte) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the manifest: %w", err)
 	case m.SchemaVersion == 1:
-		return "", errors.New("its manifest is of version 1, which nobody writes any more: build the image anew")
+		return "", errors.New("its manifest is of version 1, which is obsolete: build the image again")
 	case len(i.Manifests) > 0 && len(m.Layers) > 0:
 		return "", errors.New("its manifest is an image and an index at once")
 	case len(i.Manifests) > 0:

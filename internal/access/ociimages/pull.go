@@ -228,7 +228,7 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 		return err
 	}
 	if l.Digest != diff {
-		return fmt.Errorf("it unfolds to what has digest %s, and the configuration of the image says %s: build the image anew", l.Digest, diff)
+		return fmt.Errorf("its content has digest %s, and the configuration of the image has %s: build the image again", l.Digest, diff)
 	}
 	text, err := json.Marshal(layerInfo{l.Bytes})
 	if err != nil {

@@ -135,10 +135,10 @@ func TestTheImageOfThisPlatformIsTaken(t *testing.T) {
 		"of two":              {indexOf(t, imageFor(t, amd64), imageFor(t, arm64)), arm64, "arm64"},
 		"a variant":           {indexOf(t, imageFor(t, amd64), imageFor(t, v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"})), arm64, "arm64"},
 		"an index in another": {mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: indexOf(t, imageFor(t, amd64))}), amd64, "amd64"},
-		"not there":           {indexOf(t, imageFor(t, amd64), imageFor(t, arm64)), riscv64, "the image is not for linux/riscv64, but for linux/amd64, linux/arm64"},
-		"another, alone":      {imageFor(t, arm64), amd64, "the image is not for linux/amd64, but for linux/arm64"},
+		"not there":           {indexOf(t, imageFor(t, amd64), imageFor(t, arm64)), riscv64, "the image is for linux/amd64, linux/arm64, not for linux/riscv64"},
+		"another, alone":      {imageFor(t, arm64), amd64, "the image is for linux/arm64, not for linux/amd64"},
 		"a variant that is more than is here": {indexOf(t, imageFor(t, v1.Platform{OS: "linux", Architecture: "amd64", Variant: "v3"})), amd64,
-			"the image is not for linux/amd64, but for linux/amd64/v3"},
+			"the image is for linux/amd64/v3, not for linux/amd64"},
 	} {
 		ref := r.push(t, "org/a:"+strings.NewReplacer(" ", "-", ",", "").Replace(name), tc.what)
 		s := openStore(t, func(o *Options) { o.Platform = tc.at })

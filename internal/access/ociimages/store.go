@@ -168,7 +168,7 @@ func (s *Store) load() (index, error) {
 		err = json.Unmarshal(text, &i)
 	}
 	if err != nil {
-		return index{}, fmt.Errorf("read the list of images: %w: remove %s, and images are fetched anew", err, s.dir)
+		return index{}, fmt.Errorf("read the list of images: %w: remove %s, and images are fetched again", err, s.dir)
 	}
 	return i, nil
 }

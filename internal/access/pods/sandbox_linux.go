@@ -199,7 +199,7 @@ func (s *Sandbox) send(v any, fds ...int) error {
 		return err
 	}
 	if _, _, err := s.ctl.WriteMsgUnix(b, oob, nil); err != nil {
-		return fmt.Errorf("tell the holder: %w", errors.Join(err, s.Err()))
+		return fmt.Errorf("instruct the holder: %w", errors.Join(err, s.Err()))
 	}
 	return nil
 }

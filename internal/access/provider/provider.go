@@ -151,7 +151,7 @@ func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, uns
 		return nil, fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
 	}
 	if obj.GetNamespace() != key.Namespace { // the API server ignores the namespace for such kinds
-		return nil, &KindError{Kind: kind.GroupKind(), Problem: "its objects are in no namespace, and belong to everybody: refer to a kind whose objects are in namespaces", Foreign: true}
+		return nil, &KindError{Kind: kind.GroupKind(), Problem: "its objects are in no namespace, and belong to all users: refer to a kind whose objects are in namespaces", Foreign: true}
 	}
 	return &Object{obj, kind.Contract}, nil
 }

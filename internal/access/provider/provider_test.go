@@ -118,7 +118,7 @@ func TestGetRefusesWhatIsNoProviders(t *testing.T) {
 		ref  clusterv1.ContractVersionedObjectReference
 		want string
 	}{
-		{ref, "kind Host.x.io: its objects are in no namespace, and belong to everybody: refer to a kind whose objects are in namespaces"},
+		{ref, "kind Host.x.io: its objects are in no namespace, and belong to all users: refer to a kind whose objects are in namespaces"},
 		{
 			clusterv1.ContractVersionedObjectReference{APIGroup: "runtime.cluster.x-k8s.io", Kind: "ExtensionConfig", Name: "all"},
 			"kind ExtensionConfig.runtime.cluster.x-k8s.io: group runtime.cluster.x-k8s.io is Cluster API's own, and not a provider's",

@@ -95,18 +95,18 @@ func TestWhatShowsNoCertificateIsToldByName(t *testing.T) {
 		want  string
 	}{
 		"nobody listens": {"b", nil, "connection refused"},
-		"hangs up":       {"a", func(c net.Conn) { _ = c.Close() }, "look at its certificate"},
+		"hangs up":       {"a", func(c net.Conn) { _ = c.Close() }, "read its certificate"},
 		"speaks no TLS": {"a", func(c net.Conn) {
 			go func() { _, _ = io.Copy(io.Discard, c) }()
 			_, _ = c.Write([]byte("\x1b]0;owned\a HTTP/1.1 400\r\n"))
 			_ = c.Close()
-		}, "look at its certificate"},
+		}, "read its certificate"},
 		"talks without end": {"a", func(c net.Conn) {
 			go func() { _, _ = io.Copy(io.Discard, c) }()
 			for err := error(nil); err == nil; {
 				_, err = c.Write([]byte{22, 3, 3, 0, 4, 11, 0xff, 0xff, 0xff}) // a certificate of 16 MiB
 			}
-		}, "look at its certificate"},
+		}, "read its certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -169,7 +169,7 @@ func TestValidatePatches(t *testing.T) {
 		"no such class":            validClass(match+`.machineDeploymentClass.names[0]: Invalid value: "other": matches no class of the ClusterClass`, "[sm*]", "[other]"),
 		"a class of other kinds":   validClass(match+`.machineDeploymentClass.names[0]: Invalid value: "big*": `+unlike, "[sm*]", "[big*]"),
 		"stars":                    validClass(match+`.machineDeploymentClass.names[0]: Invalid value: "*a*": may have one *, at its beginning or at its end`+"\n"+match+`.machineDeploymentClass.names[1]: Invalid value: "s*l": may have one *, at its beginning or at its end`, "[sm*]", "['*a*', 's*l']"),
-		"no names":                 validClass(match+".machineDeploymentClass.names: Required value: name the classes; * stands for all", "[sm*]", "[]"),
+		"no names":                 validClass(match+".machineDeploymentClass.names: Required value: name the classes; * means all", "[sm*]", "[]"),
 		"pools of other kinds":     validClass(match+`.machinePoolClass.names[0]: Invalid value: "pool": `+unlike, names, "machinePoolClass: {names: [pool]}"),
 		"elsewhere":                op(`HERE.path: Invalid value: "/metadata/labels/a": must start with /spec: nothing else of a template is patched`, "{op: add, path: /metadata/labels/a, value: b}"),
 		"almost in spec":           op(`HERE.path: Invalid value: "/special": must start with /spec: nothing else of a template is patched`, "{op: add, path: /special, value: b}"),

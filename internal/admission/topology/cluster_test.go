@@ -83,7 +83,7 @@ func TestValidateTopology(t *testing.T) {
 		"concurrency of many": {Obj: annotated("many", ""), Old: annotated("2", ""), Want: []string{concurrent + `"many": must be a number: how many groups of workers are upgraded at once`}},
 		"concurrency, stored": {Obj: annotated("many", "paused: true, "), Old: annotated("many", "")},
 		"a topology removed": {Obj: plain, Old: meta + "spec: {infrastructureRef: {apiGroup: g, kind: K, name: n}, topology: {classRef: {name: x}, version: v1.34.0}}", Want: []string{
-			"spec.topology: Forbidden: cannot be removed: what was made from the class would have nobody any more; delete the Cluster to be rid of it"}},
+			"spec.topology: Forbidden: cannot be removed: the objects of the class would have no controller; delete the Cluster to remove them"}},
 		"a topology added": {Obj: meta + "spec: {infrastructureRef: {apiGroup: g, kind: K, name: n}, topology: {classRef: {name: x}, version: v1.34.0}}", Old: plain, Want: []string{
 			"spec.topology.classRef: Forbidden: cannot be set on a Cluster that is there already, unless annotation unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check says that its objects fit the class"}},
 		"a topology added by who knows": {Obj: "metadata: {name: c, annotations: {unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check: ''}}\nspec: {infrastructureRef: {apiGroup: g, kind: K, name: n}, topology: {classRef: {name: x}, version: v1.34.0}}", Old: plain},

@@ -119,7 +119,7 @@ func selector(at *field.Path, s clusterv1.PatchSelector, class *clusterv1.Cluste
 // class has that kind.
 func classNames(at *field.Path, names []string, classes map[string]bool, unlike string) (errs field.ErrorList) {
 	if len(names) == 0 {
-		errs = append(errs, field.Required(at, "name the classes; * stands for all"))
+		errs = append(errs, field.Required(at, "name the classes; * means all"))
 	}
 	for i, name := range names {
 		if inner := strings.Trim(name, "*"); strings.Contains(inner, "*") || len(name)-len(inner) > 1 {

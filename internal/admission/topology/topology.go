@@ -19,7 +19,7 @@ func validateTopology(at *field.Path, c, old *clusterv1.Cluster) (errs field.Err
 	_, unsafe := c.Annotations[clusterv1.ClusterTopologyUnsafeUpdateClassNameAnnotation]
 	switch {
 	case old != nil && old.Spec.Topology.IsDefined() && !t.IsDefined():
-		return field.ErrorList{field.Forbidden(at, "cannot be removed: what was made from the class would have nobody any more; delete the Cluster to be rid of it")}
+		return field.ErrorList{field.Forbidden(at, "cannot be removed: the objects of the class would have no controller; delete the Cluster to remove them")}
 	case !t.IsDefined():
 		return nil
 	case old != nil && !old.Spec.Topology.IsDefined() && !unsafe:

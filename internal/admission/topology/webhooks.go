@@ -162,7 +162,7 @@ func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Clust
 		return err
 	}
 	if old == nil {
-		v.Errors = append(v.Errors, field.Invalid(at, class.Name, fmt.Sprintf("the ClusterClass of the Cluster, %s, does not exist, so nothing tells whether this one can follow it: create it again", r.Old.GetClassKey())))
+		v.Errors = append(v.Errors, field.Invalid(at, class.Name, fmt.Sprintf("the ClusterClass of the Cluster, %s, does not exist, so it is unknown whether this one can follow it: create it again", r.Old.GetClassKey())))
 		return nil
 	}
 	if differences := classrefs.Compatible(class, old); len(differences) > 0 {

@@ -242,7 +242,7 @@ func TestAClusterIsRebasedToAClassThatCanFollow(t *testing.T) {
 	}{
 		"the same templates":       {old: []string{}, other: []string{}, obj: follows},
 		"from a broken class":      {old: []string{`status: "True"`, `status: "False"`}, other: []string{}, obj: follows},
-		"from one that has gone":   {other: []string{}, obj: follows, refused: `spec.topology.classRef: Invalid value: "z": the ClusterClass of the Cluster, ns/x, does not exist, so nothing tells whether this one can follow it: create it again`},
+		"from one that has gone":   {other: []string{}, obj: follows, refused: `spec.topology.classRef: Invalid value: "z": the ClusterClass of the Cluster, ns/x, does not exist, so it is unknown whether this one can follow it: create it again`},
 		"to one that is not there": {old: []string{}, obj: follows, refused: `spec.topology.classRef: Invalid value: "ns/z": there is no such ClusterClass: create it, or name another`},
 		"to a broken one":          {old: []string{}, other: []string{`status: "True"`, `status: "False"`}, obj: follows, refused: `spec.topology.classRef: Invalid value: "z": ClusterClass is not successfully reconciled: status of VariablesReady condition on ClusterClass must be "True": wait for it, or name another`},
 		"to other infrastructure":  {old: []string{}, other: []string{"HostsTemplate", "OtherTemplate"}, obj: follows, refused: `spec.topology.classRef: Invalid value: "z": cannot follow ClusterClass x: spec.infrastructure.templateRef is a OtherTemplate.infrastructure.t.io, and was a HostsTemplate.infrastructure.t.io`},

@@ -222,7 +222,7 @@ func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterfac
 		return nil // it has changed since, or must not be changed here: the wait reports it
 	}
 	if err != nil {
-		return fmt.Errorf("nudge CustomResourceDefinition %s: %w", crd.Name, err)
+		return fmt.Errorf("touch CustomResourceDefinition %s: %w", crd.Name, err)
 	}
 	return nil
 }

@@ -276,7 +276,7 @@ func nodeObject(name string, ready corev1.NodeCondition) *corev1.Node {
 func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context) (net.Conn, error), error) {
 	authority, err := os.ReadFile(api.Authority)
 	if err != nil {
-		return nil, fmt.Errorf("read whom the kubelet lets in: %w", err)
+		return nil, fmt.Errorf("read the authority of the kubelet's clients: %w", err)
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(authority)

@@ -108,7 +108,7 @@ func (l *life) judge(ctx context.Context, t *try) (ok bool, err error) {
 	case code != http.StatusOK:
 		return false, fmt.Errorf("managedFields cannot be written: %d, %v", code, answer["message"])
 	}
-	l.report.Counts["managedFields written anew"]++
+	l.report.Counts["managedFields rewritten"]++
 	l.settled = nil
 	t.live, l.seen, l.at = answer, answer, t.version
 	t.verdict = t.in.Against(t.live, nil)
@@ -146,18 +146,18 @@ func (l *life) compare(t try) {
 func (l *life) foretell(t try) {
 	foretold, err := t.in.After(t.live, t.verdict)
 	if err != nil {
-		l.report.fault(l.sub.kind+": the outcome is not foretold", t.example(err))
+		l.report.fault(l.sub.kind+": the outcome is not predicted", t.example(err))
 		return
 	}
 	same := value.Equals(value.NewValueInterface(foretold["spec"]), value.NewValueInterface(t.after["spec"]))
 	switch {
 	case same:
-		l.report.Counts["outcome foretold"]++
+		l.report.Counts["outcome predicted"]++
 	case l.webhooks || t.in.Against(t.after, nil).Changed():
-		l.report.Counts["outcome not foretold: not stored as sent"]++
+		l.report.Counts["outcome not predicted: not stored as sent"]++
 	default:
 		t.wanted = foretold
-		l.report.fault(l.sub.kind+": another outcome", t.example("wanted is what was foretold"))
+		l.report.fault(l.sub.kind+": another outcome", t.example("wanted is the prediction"))
 	}
 }
 
@@ -178,10 +178,10 @@ func (l *life) remains(t try) {
 	}
 	for _, r := range remains {
 		if r.By == "" || !t.verdict.Removed.Has(r.Path) {
-			l.report.fault(l.sub.kind+": what remains was not let go", t.example(r))
+			l.report.fault(l.sub.kind+": the rest was not released", t.example(r))
 		}
 	}
-	l.report.Counts[fmt.Sprintf("let go, and all gone: %t", len(remains) == 0)]++
+	l.report.Counts[fmt.Sprintf("released, and all removed: %t", len(remains) == 0)]++
 }
 
 // settle applies again what does not look applied, as a writer does, and keeps the
@@ -189,7 +189,7 @@ func (l *life) remains(t try) {
 func (l *life) settle(ctx context.Context, t try, sent map[string]any) error {
 	l.settled = nil
 	if t.in.Against(t.after, nil).Changed() {
-		l.report.Counts["applied once more"]++
+		l.report.Counts["applied again"]++
 		sent["metadata"].(map[string]any)["resourceVersion"] = resourceVersion(t.after)
 		answer, code, err := l.apply(ctx, t.version, sent)
 		if err != nil {

@@ -232,7 +232,7 @@ func (r *runner) event(ctx context.Context, obj client.Object, reason, note stri
 		},
 	})
 	if err != nil && ctx.Err() == nil {
-		r.env.Say("Warning: no event tells of it: %v", err)
+		r.env.Say("Warning: no event was recorded for it: %v", err)
 	}
 }
 

@@ -43,9 +43,9 @@ func (e *Env) Ask(ctx context.Context, question string) error {
 // Confirm prints what is about to happen, and asks whether to continue. Scripts
 // must confirm with a flag: without a user to answer it is misuse.
 func (e *Env) Confirm(ctx context.Context, what string) error {
-	err := e.Ask(ctx, what+" Go on?")
+	err := e.Ask(ctx, what+" Continue?")
 	if errors.Is(err, io.EOF) {
-		return Misuse(errors.New("nobody is there to be asked: say --yes"))
+		return Misuse(errors.New("no terminal for confirmation: use --yes"))
 	}
 	return err
 }

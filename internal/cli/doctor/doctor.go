@@ -27,8 +27,8 @@ func New(env *command.Env, checks Checks) *cobra.Command {
 	var output, dir string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this host lacks to run container machines and Pods of providers",
-		Long: `Tell what this host lacks to run container machines, and the Pods of providers in
+		Short: "Report what this host lacks to run container machines and Pods of providers",
+		Long: `Report what this host lacks to run container machines, and the Pods of providers in
 sandboxes, and what to do about each. It changes nothing. It fails if either cannot
 run; a warning is about what they do without.`,
 		Args: command.NoArgs,

@@ -139,7 +139,7 @@ func runRegister(ctx context.Context, env *command.Env, o registerOptions, confi
 		return env.PrintObject(config, o.output)
 	}
 	if o.wait == 0 {
-		env.Say("Look at it with: capstan extension list %s", config.Name)
+		env.Say("Inspect it with: capstan extension list %s", config.Name)
 		return nil
 	}
 	return writeHandlers(env, config.Status.Handlers)

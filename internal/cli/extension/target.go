@@ -60,7 +60,7 @@ func (f *targetFlags) add(cmd *cobra.Command, env *command.Env) {
 func (f *targetFlags) check() error {
 	switch {
 	case f.timeout < 0 || f.timeout > pureext.MaxTimeout:
-		return command.Misuse(fmt.Errorf("--timeout %s: a call may take up to %s", f.timeout, pureext.MaxTimeout))
+		return command.Misuse(fmt.Errorf("--timeout %s: the limit of a call is %s", f.timeout, pureext.MaxTimeout))
 	case (f.clientCert == "") != (f.key == ""):
 		return command.Misuse(errors.New("--client-cert-file and --client-key-file go together"))
 	case f.caFile != "" && f.url == "":

@@ -303,7 +303,7 @@ func (f *finder) installed(ctx context.Context, c *clusterctl.Client) (inventory
 	defer cancel()
 	all, err := c.Providers(ctx)
 	if err != nil && !f.explicit {
-		f.env.Say("Which providers the management cluster has cannot be told: %v", err)
+		f.env.Say("The providers of the management cluster are unknown: %v", err)
 		return nil, nil
 	}
 	return all, err
@@ -326,7 +326,7 @@ func (f *finder) class(ctx context.Context, key client.ObjectKey, read func(name
 	}
 	doc, readErr := read(key.Name)
 	if err != nil && doc != nil && !errors.As(err, new(*clusterctl.NotInstalledError)) {
-		f.env.Say("ClusterClass %s comes along: whether it is there already cannot be told: %v", key, err)
+		f.env.Say("ClusterClass %s is included: it is unknown whether it exists already: %v", key, err)
 	}
 	return doc, readErr
 }

@@ -99,7 +99,7 @@ func TestTheProviderIsThatOfTheManagementCluster(t *testing.T) {
 	}{
 		"none that is there":                     {connect: none, want: ours},
 		"none that is named":                     {connect: none, explicit: true, err: "no management cluster"},
-		"one that does not answer":               {refuse: away, want: ours, said: "Which providers the management cluster has cannot be told: "},
+		"one that does not answer":               {refuse: away, want: ours, said: "The providers of the management cluster are unknown: "},
 		"one that does not answer, but is named": {refuse: away, explicit: true, err: "it does not answer"},
 		"one without providers":                  {want: ours},
 		"the program's own":                      {providers: []clusterctlv1.Provider{local}, want: ours},
@@ -152,7 +152,7 @@ func TestAClassComesAlongUnlessTheManagementClusterHasIt(t *testing.T) {
 		"one that is there":               {name: "mine", want: "", reads: 0},
 		"one that is not":                 {name: "other", want: "class other", reads: 1},
 		"without a management cluster":    {name: "mine", connect: away, want: "class mine", reads: 1},
-		"of one that does not answer":     {name: "mine", refuse: away, want: "class mine", reads: 1, said: "ClusterClass fleet/mine comes along: "},
+		"of one that does not answer":     {name: "mine", refuse: away, want: "class mine", reads: 1, said: "ClusterClass fleet/mine is included: "},
 		"one that nobody has, unanswered": {name: "none", refuse: away, want: "", reads: 1},
 	}
 	for name, tc := range tests {

@@ -51,7 +51,7 @@ func merge(ctx context.Context, path, name string, data []byte, use bool) (repla
 		all, err = clientcmdapi.NewConfig(), nil
 	}
 	if err != nil {
-		return "", errors.New("it is not a kubeconfig: mend it, or name another with --merge=FILE")
+		return "", errors.New("it is not a kubeconfig: correct it, or name another with --merge=FILE")
 	}
 	if before := all.Clusters[name]; before != nil && string(before.CertificateAuthorityData) != string(cluster.CertificateAuthorityData) {
 		replaced = before.Server

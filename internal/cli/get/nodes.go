@@ -27,7 +27,7 @@ func newNodes(env *command.Env) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
 		Use:     "nodes NAME",
-		Short:   "List the nodes of a workload cluster, as the cluster itself tells",
+		Short:   "List the nodes of a workload cluster, as the cluster itself reports them",
 		Example: `  capstan get nodes demo`,
 		Args:    command.ExactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {

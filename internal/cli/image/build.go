@@ -57,7 +57,7 @@ A build that was interrupted goes on where it stopped.`,
 	f.StringVar(&b.source, "source", "release", "where parts come from: release or modules")
 	f.StringVar(&b.suite, "debian-suite", "", "release of Debian (default: bookworm)")
 	f.StringVar(&b.mirror, "debian-mirror", "", "where its packages are fetched (default: where the tool does by itself)")
-	f.StringVar(&b.network, "network-program", "", "program capstan-network (default: the one beside this program)")
+	f.StringVar(&b.network, "network-program", "", "program capstan-network (default: the one in the folder of this program)")
 	_ = cmd.MarkFlagRequired("kubernetes-version")
 	_ = cmd.RegisterFlagCompletionFunc("source", cobra.FixedCompletions([]string{"release", "modules"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -100,7 +100,7 @@ that you were promised is told by --id alone: machines run what is in it as root
 func (o *options) newRemove() *cobra.Command {
 	remove := &cobra.Command{
 		Use:   "remove VERSION|NAME|ID...",
-		Short: "Remove images that nobody uses",
+		Short: "Remove unused images",
 		Long: `Remove images that no machine or Pod uses. What builds of node images have kept, so that
 the next one is faster, stays unless --cache is given; it shares its files with the images.`,
 		Example:           "  capstan image remove v1.35.2\n  capstan image remove example.com/manager:v1\n  capstan image remove --cache",

@@ -160,7 +160,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"a bad source":                     {[]string{"build", "--kubernetes-version", "v1.36.3", "--source", "usb"}, true, "release or modules"},
 		"no network program":               {[]string{"build", "--kubernetes-version", "v1.36.3", "--network-program", none}, false, "make build"},
 		"remove nothing":                   {[]string{"remove"}, true, "name images"},
-		"remove without an answer":         {[]string{"remove", "v1.36.3"}, true, "say --yes"},
+		"remove without an answer":         {[]string{"remove", "v1.36.3"}, true, "use --yes"},
 		"remove what is not there":         {[]string{"remove", "v1.30.0", "--yes"}, false, "capstan image build --kubernetes-version v1.30.0"},
 		"export in no format":              {[]string{"export", "v1.36.3", "-f", "node.zip"}, true, ".tar.zst"},
 		"export what is not there":         {[]string{"export", "v1.30.0", "-f", none}, false, "no node image v1.30.0"},

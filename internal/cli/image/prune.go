@@ -32,7 +32,7 @@ func (o *options) prune(ctx context.Context) error {
 		return err
 	}
 	if !o.yes {
-		if err := o.env.Confirm(ctx, fmt.Sprintf("Removed from %s for good: container images that no Pod runs, also imported ones.", s.Dir())); err != nil {
+		if err := o.env.Confirm(ctx, fmt.Sprintf("Removed from %s permanently: container images that no Pod runs, also imported ones.", s.Dir())); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func (o *options) remove(ctx context.Context, names []string) error {
 		if o.cache {
 			what = append(slices.Clone(names), "what builds have kept")
 		}
-		if err := o.env.Confirm(ctx, fmt.Sprintf("Removed from %s and %s for good: %s.", nodes.Dir(), containers.Dir(), strings.Join(what, ", "))); err != nil {
+		if err := o.env.Confirm(ctx, fmt.Sprintf("Removed from %s and %s permanently: %s.", nodes.Dir(), containers.Dir(), strings.Join(what, ", "))); err != nil {
 			return err
 		}
 	}

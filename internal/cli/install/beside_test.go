@@ -59,7 +59,7 @@ func TestNothingIsInstalledBesideAManager(t *testing.T) {
 	// those of a provider that is installed already.
 	initialize := []string{"init", "--infrastructure", "plain", "--skip-cert-manager"}
 	for _, command := range [][]string{initialize, initialize, {"upgrade", "apply", "--contract", "v1beta2"}} {
-		c.refused(t, "* Deployment plain-system/plain: no controller of Deployments has looked at it", append(command, "--wait-providers", "--wait-provider-timeout", "1")...)
+		c.refused(t, "* Deployment plain-system/plain: no controller of Deployments has observed it", append(command, "--wait-providers", "--wait-provider-timeout", "1")...)
 	}
 	if diff := cmp.Diff(append(want, "plain-system/infrastructure-plain"), unversioned(c.inventory(t))); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)

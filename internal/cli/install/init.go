@@ -63,7 +63,7 @@ Where nobody honours the Certificates of providers, cert-manager is installed fi
 func (o *initOptions) add(cmd *cobra.Command, env *command.Env) {
 	o.providers.add(cmd, env, "NAME or NAME:VERSION", " (default on a new management cluster: cluster-api)")
 	cmd.Flags().StringVarP(&o.namespace, "target-namespace", "n", "", "namespace for all of it (default: each provider's own)")
-	cmd.Flags().BoolVar(&o.validate, "validate", true, "refuse providers that would not work; false only tells")
+	cmd.Flags().BoolVar(&o.validate, "validate", true, "refuse providers that would not work; false only warns")
 }
 
 func runInit(ctx context.Context, env *command.Env, o initOptions) error {

@@ -185,7 +185,7 @@ func (s *selection) all(ctx context.Context, f *os.File) error {
 func (s *selection) restarted(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return false, fmt.Errorf("look at the log: %w", err)
+		return false, fmt.Errorf("check the log: %w", err)
 	}
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil || info.Size() >= at {

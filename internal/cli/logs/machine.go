@@ -32,7 +32,7 @@ well. What looks like a token or a key is left out: kubeadm prints such.`,
 				return err
 			}
 			if len(args) != 1 {
-				return command.Misuse(errors.New("the name of one machine is needed; of a cluster that is called machine, \"capstan events machine\" tells"))
+				return command.Misuse(errors.New("the name of one machine is needed; for a cluster with the name machine, use \"capstan events machine\""))
 			}
 			if dir == "" {
 				return command.Misuse(errors.New("--containers-dir is needed: neither XDG_DATA_HOME nor HOME says where container machines are kept"))

@@ -33,7 +33,7 @@ func TestTheConsoleOfAMachineIsShown(t *testing.T) {
 		"of a machine":         {[]string{"m0"}, "first\nkubeadm join --token [...]\n", ""},
 		"of an unknown one":    {[]string{"m1"}, "", "there is no container machine m1 in namespace default: there are m0"},
 		"of another namespace": {[]string{"m0", "-n", "prod"}, "", "there is no container machine in namespace prod of " + dir + ": --namespace and --containers-dir choose others"},
-		"of no machine":        {nil, "", `the name of one machine is needed; of a cluster that is called machine, "capstan events machine" tells`},
+		"of no machine":        {nil, "", `the name of one machine is needed; for a cluster with the name machine, use "capstan events machine"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,13 +50,13 @@ the end of it where that is enough. Of several containers, each line says which.
 				return err
 			}
 			if len(args) != 1 {
-				return command.Misuse(errors.New("the name of one provider is needed; of a cluster that is called provider, \"capstan events provider\" tells"))
+				return command.Misuse(errors.New("the name of one provider is needed; for a cluster with the name provider, use \"capstan events provider\""))
 			}
 			if cmd.Flags().Changed("tail") && o.tail < 0 || o.since < 0 {
 				return command.Misuse(errors.New("--tail and --since cannot be less than 0"))
 			}
 			if o.follow && o.previous {
-				return command.Misuse(errors.New("what ran before writes no more: leave out --follow or --previous"))
+				return command.Misuse(errors.New("a previous container writes no longer: leave out --follow or --previous"))
 			}
 			return showProvider(cmd.Context(), env, o, args[0])
 		},

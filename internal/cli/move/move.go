@@ -166,7 +166,7 @@ func whoAmI(env *command.Env) string {
 		name = u.Username
 	}
 	host, _ := os.Hostname()
-	return fmt.Sprintf("%s on %s, process %d", cmp.Or(name, "somebody"), cmp.Or(host, "some host"), os.Getpid())
+	return fmt.Sprintf("%s on %s, process %d", cmp.Or(name, "unknown user"), cmp.Or(host, "some host"), os.Getpid())
 }
 
 // isGone reports whether a process of this host that moved before has ended.

@@ -89,7 +89,7 @@ KubeadmControlPlanes. Of a Cluster, pause and resume stop all its controllers.`,
 	cmd.AddCommand(
 		newVerb(env, verb{use: "pause", short: "Stop the rollouts of objects", done: "%s is paused", kinds: withCluster,
 			act: (*rollout.Client).Pause}),
-		newVerb(env, verb{use: "resume", short: "Let paused objects go on", done: "%s goes on", kinds: withCluster,
+		newVerb(env, verb{use: "resume", short: "Resume paused objects", done: "%s is resumed", kinds: withCluster,
 			act: (*rollout.Client).Resume}),
 		newVerb(env, verb{use: "restart", short: "Replace all machines of objects", done: "%s replaces its machines", kinds: kinds,
 			act: func(c *rollout.Client, ctx context.Context, o rollout.Object) error {

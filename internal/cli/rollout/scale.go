@@ -53,7 +53,7 @@ changed. A control plane with etcd on its machines has an odd number.`,
   capstan scale kubeadmcontrolplane/demo-control-plane --replicas 3 --current-replicas 1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("replicas") || o.Replicas < 0 {
-				return command.Misuse(errors.New("--replicas is needed: how many machines there shall be, 0 or more"))
+				return command.Misuse(errors.New("--replicas is required: the number of machines, 0 or more"))
 			}
 			if len(args) > 1 {
 				return command.Misuse(fmt.Errorf("one object is needed: %s", cmd.UseLine()))
@@ -81,7 +81,7 @@ changed. A control plane with etcd on its machines has an odd number.`,
 	t.add(cmd, env)
 	cmd.ValidArgsFunction = t.complete(env, 1, scalable)
 	w.add(cmd, false)
-	cmd.Flags().Int32Var(&o.Replicas, "replicas", 0, "how many machines there shall be")
+	cmd.Flags().Int32Var(&o.Replicas, "replicas", 0, "number of machines")
 	cmd.Flags().Int32Var(&current, "current-replicas", 0, "change nothing unless so many are asked for now")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "ask whether it could be done, and change nothing")
 	return cmd

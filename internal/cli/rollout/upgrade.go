@@ -44,7 +44,7 @@ is downgraded.`,
 	o.target.add(cmd, env)
 	cmd.ValidArgsFunction = o.mgmt.CompleteClusters(env, 1)
 	o.waiting.add(cmd, true)
-	cmd.Flags().StringVar(&o.version, "kubernetes-version", "", "version that the machines shall have")
+	cmd.Flags().StringVar(&o.version, "kubernetes-version", "", "Kubernetes version of the machines")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show the plan, ask whether it could be done, and change nothing")
 	return cmd
 }
@@ -97,7 +97,7 @@ func (o *upgradeOptions) run(ctx context.Context, env *command.Env, cluster stri
 }
 
 func (o *upgradeOptions) goesOn(env *command.Env, err error) error {
-	env.Say("What was asked for goes on; the same command takes it up again")
+	env.Say("The operation continues; run the same command to wait for it again")
 	return err
 }
 

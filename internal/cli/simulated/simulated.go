@@ -56,7 +56,7 @@ and cannot be taken up again. NAME is NAMESPACE/NAME, or an identity as list has
 	}
 	prune := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove what nobody will ask for again",
+		Short: "Remove state that no object uses",
 		Long: `Remove what is kept of clusters that nobody will ask for again, as far as this host
 can tell: a plane has released them, or the data directory of the plane that ran
 them last is gone. Those of planes that are only stopped stay.`,
@@ -67,7 +67,7 @@ them last is gone. Those of planes that are only stopped stay.`,
 	cmd.PersistentFlags().StringVar(&o.dir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines")
 	_ = cmd.MarkPersistentFlagDirname("simulated-dir")
 	for _, c := range []*cobra.Command{remove, prune} {
-		c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only tell what would be removed")
+		c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only print what would be removed")
 		c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	}
 	return cmd
@@ -142,7 +142,7 @@ func (o *options) remove(ctx context.Context, names []string) error {
 		return nil
 	}
 	if !o.yes {
-		if err := o.env.Confirm(ctx, fmt.Sprintf("The machines of %d clusters are removed for good, %s in all.", len(chosen), size(bytes))); err != nil {
+		if err := o.env.Confirm(ctx, fmt.Sprintf("The machines of %d clusters are removed permanently, %s in all.", len(chosen), size(bytes))); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (r *Reconciler) answer(ctx context.Context, s *state, q clusterdeletion.Que
 	case clusterdeletion.Machine:
 		obj = &clusterv1.Machine{ObjectMeta: meta}
 	default:
-		return clusterdeletion.Answer{}, fmt.Errorf("nobody knows how to delete %v", q)
+		return clusterdeletion.Answer{}, fmt.Errorf("unknown object to delete: %v", q)
 	}
 	return clusterdeletion.Answer{Failed: questions.Failed(client.IgnoreNotFound(r.Mgmt.Delete(ctx, obj)))}, nil
 }

@@ -367,7 +367,7 @@ func TestAStartTakesNothingBack(t *testing.T) {
 	if _, err := w.reconcile(); err == nil {
 		t.Error("a new class is ready")
 	}
-	w.says(isReady, `False VariableDiscoveryFailed VariableDiscovery failed: patch "p": call: runtime extensions are not looked at yet`)
+	w.says(isReady, `False VariableDiscoveryFailed VariableDiscovery failed: patch "p": call: runtime extensions have not been read yet`)
 	w.answers["vars.x"] = says("[]")
 	if _, err := w.reconcile(); err != nil {
 		t.Fatal(err)

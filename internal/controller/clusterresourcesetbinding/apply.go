@@ -176,7 +176,7 @@ func (c call) words(obj *unstructured.Unstructured, err error) string {
 	case kind && unserved(mapping.error):
 		return fmt.Sprintf("the API server does not serve this kind of %s yet", plaintext.Line(obj.GetAPIVersion(), maxWords))
 	case kind:
-		return "the API server does not tell which kinds it serves"
+		return "the API server does not report the kinds that it serves"
 	case !errors.As(err, &status):
 		return "it cannot be sent, or its answer not be read"
 	}

@@ -102,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 			return ctrl.Result{}, fmt.Errorf("migrate objects of CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 		if !p.Done() {
-			ctrl.LoggerFrom(ctx).V(2).Info("Going on to the next page of objects", "stored", p.Stored, "cleaned", p.Cleaned)
+			ctrl.LoggerFrom(ctx).V(2).Info("Continuing with the next page of objects", "stored", p.Stored, "cleaned", p.Cleaned)
 			return ctrl.Result{RequeueAfter: soon}, nil
 		}
 	}

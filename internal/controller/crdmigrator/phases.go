@@ -49,4 +49,4 @@ func (*Phases) Type() string { return "phases" }
 func (p *Phases) has(phase Phase) bool { return slices.Contains(*p, phase) }
 
 // Usage is the help text of the flag.
-const Usage = "parts of the migration of CRDs to leave to somebody else: StorageVersionMigration, CleanupManagedFields"
+const Usage = "parts of the migration of CRDs to leave to another program: StorageVersionMigration, CleanupManagedFields"

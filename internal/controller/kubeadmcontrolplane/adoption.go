@@ -126,7 +126,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 		}
 		ctrl.LoggerFrom(ctx).Info("Adopted Machine", "Machine", m.Name)
 	}
-	r.event(s, nil, corev1.EventTypeNormal, "SuccessfulAdoption", "Adopt", fmt.Sprintf("adopt %v: nobody controls them", names(s.orphans)))
+	r.event(s, nil, corev1.EventTypeNormal, "SuccessfulAdoption", "Adopt", fmt.Sprintf("adopt %v: they have no controller", names(s.orphans)))
 	return phase.Wait(cacheLag), nil // they count from the next reconcile on
 }
 

@@ -76,7 +76,7 @@ func TestMachinesOfNobodyAreAdopted(t *testing.T) {
 	if diff := cmp.Diff([]string{"KubeadmControlPlane cp", "KubeadmControlPlane cp", "KubeadmControlPlane cp"}, l.keepers()); diff != "" {
 		t.Errorf("controllers (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"adopt [cp-1 cp-2 cp-3]: nobody controls them"}, l.said); diff != "" {
+	if diff := cmp.Diff([]string{"adopt [cp-1 cp-2 cp-3]: they have no controller"}, l.said); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	ca = l.secret("demo-ca")

@@ -119,7 +119,7 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 		phase.Do("wait for the Cluster to take it", waitToBeTaken),
 		phase.Do("own the infrastructure template", r.ownTemplate),
 		phase.Do("wait for the cluster's infrastructure", waitForInfrastructure),
-		phase.Do("look at machines to adopt", r.inspectOrphans),
+		phase.Do("observe machines to adopt", r.inspectOrphans),
 		phase.Do("certificates", r.certificates),
 		phase.Do("wait for the endpoint", waitForEndpoint),
 		phase.Do("kubeconfig", r.kubeconfig),

@@ -243,7 +243,7 @@ func (m *members) nameOf(id uint64) string {
 			return member.Name
 		}
 	}
-	return "nobody"
+	return "none"
 }
 
 // once reconciles the control plane one time.

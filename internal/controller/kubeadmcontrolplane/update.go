@@ -74,7 +74,7 @@ func (s *state) reaches(to inplace.Machine) error {
 		return err
 	}
 	if !kubeadmcontrolplane.SameConfig(s.ControlPlane, config.Spec) {
-		return &machines.RefusedError{Err: fmt.Errorf("KubeadmConfig %s has fields in its spec that somebody else has set, and that would stay", config.Name)}
+		return &machines.RefusedError{Err: fmt.Errorf("KubeadmConfig %s has fields in its spec that another manager set, and that would stay", config.Name)}
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (s *state) reaches(to inplace.Machine) error {
 // change returns the desired state of a machine.
 func (s *state) change(m *kubeadmcontrolplane.Machine) (machines.Change, error) {
 	if s.template == nil || m.Config == nil {
-		return machines.Change{}, &machines.RefusedError{Err: errors.New("what it was made from, or is to be made from, is not there")}
+		return machines.Change{}, &machines.RefusedError{Err: errors.New("its previous or its desired template was not found")}
 	}
 	change, err := machines.Fresh(kubeadmcontrolplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine), m.Name, s.template, nil)
 	if err != nil {

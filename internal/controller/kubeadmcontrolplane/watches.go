@@ -68,7 +68,7 @@ func clusterMatters() predicate.Predicate {
 func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster, err := owner.Cluster(ctx, r.Mgmt, obj)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Finding the control plane to wake")
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the control plane to reconcile")
 	}
 	if cluster == nil {
 		label := client.MatchingLabels{clusterv1.ClusterNameLabel: obj.GetLabels()[clusterv1.ClusterNameLabel]}
@@ -151,7 +151,7 @@ func decisive(m *clusterv1.Machine) []any {
 func (r *Reconciler) ofWorkload(ctx context.Context, key client.ObjectKey, _ client.Object) []reconcile.Request {
 	cluster, err := owner.ClusterByName(ctx, r.Mgmt, key.Namespace, key.Name)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Finding the control plane to wake")
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the control plane to reconcile")
 	}
 	if cluster == nil {
 		return nil

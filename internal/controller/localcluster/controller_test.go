@@ -388,7 +388,7 @@ func TestACopyIsRefusedAndCostsTheFirstNothing(t *testing.T) {
 	})
 	later := func(lc *infrav1.LocalCluster) { lc.CreationTimestamp = metav1.NewTime(time.Unix(2, 0)) }
 	w := newWorld(t, cluster(), first, local(moved, later))
-	const want = "spec.identity is that of LocalCluster ns/z-first: delete this one, or create it anew without identity and controlPlaneEndpoint"
+	const want = "spec.identity is that of LocalCluster ns/z-first: delete this one, or create it again without identity and controlPlaneEndpoint"
 	if lc, err := w.reconcile(); err != nil || conditions.Message(lc, clusterv1.ReadyCondition) != want || len(w.backend.wanted) > 0 {
 		t.Errorf("conditions %v, error %v, asked for %v", lc.Status.Conditions, err, w.backend.wanted)
 	}

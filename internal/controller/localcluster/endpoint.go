@@ -28,7 +28,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 		return phase.Wait(0), nil
 	}
 	if s.first != "" {
-		s.waiting = fmt.Sprintf("spec.identity is that of LocalCluster %s: delete this one, or create it anew without identity and controlPlaneEndpoint", s.first)
+		s.waiting = fmt.Sprintf("spec.identity is that of LocalCluster %s: delete this one, or create it again without identity and controlPlaneEndpoint", s.first)
 		return phase.Wait(0), nil
 	}
 	backend, err := r.Backends.OfCluster(lc.Spec)

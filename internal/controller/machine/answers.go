@@ -97,7 +97,7 @@ func (r *Reconciler) read(ctx context.Context, s *state, q machinedeletion.Quest
 		list(s.deletion.workload, &volumes, "PersistentVolumes")
 		a.Volumes = volumes.Items
 	default:
-		return a, fmt.Errorf("nobody knows how to answer %v", q)
+		return a, fmt.Errorf("unknown question %v", q)
 	}
 	return a, err
 }

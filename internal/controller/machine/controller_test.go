@@ -202,7 +202,7 @@ func TestReconcile(t *testing.T) {
 			objects: []client.Object{cluster(), machine(running, func(m *clusterv1.Machine) {
 				m.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
 			}), bootstrapped(), provisioned(), node()},
-			want: map[string]string{"Updating": "True InPlaceUpdating: Waiting for MachineSet set to write what the Machine is to be"},
+			want: map[string]string{"Updating": "True InPlaceUpdating: Waiting for MachineSet set to write the desired Machine"},
 		},
 	}
 	for name, tc := range tests {

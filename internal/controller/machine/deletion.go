@@ -27,7 +27,7 @@ type deletion struct {
 // delete executes the deletion of the Machine, as far as possible now.
 func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) {
 	s.deletion.plan.Reason = clusterv1.MachineDeletingReason
-	res, err := phase.InOrder(phase.Do("look around", r.lookAround), phase.Do("take down", r.takeDown))(ctx, s)
+	res, err := phase.InOrder(phase.Do("observe", r.lookAround), phase.Do("delete", r.takeDown))(ctx, s)
 	if p := &s.deletion.plan; err != nil && p.Reason == clusterv1.MachineDeletingReason {
 		p.Reason, p.Message = clusterv1.MachineDeletingInternalErrorReason, err.Error()
 	}

@@ -19,7 +19,7 @@ func (s *state) facts(failed error) pool.Facts {
 	if !s.withMachines() {
 		f.Machines, f.StandIns = s.standIns, true
 		if !s.remote.seen && s.pool.DeletionTimestamp.IsZero() {
-			f.Unseen, f.Until = "The Nodes could not be looked at", s.remote.until
+			f.Unseen, f.Until = "The Nodes could not be read", s.remote.until
 			switch {
 			case s.remote.unseen != "":
 				f.Unseen = s.remote.unseen

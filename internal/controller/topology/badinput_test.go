@@ -172,5 +172,5 @@ func TestAFieldThatOthersHoldIsTold(t *testing.T) {
 	w.reconciled("True ReconcileSucceeded")
 	w.topology(func(t *clusterv1.Topology) { t.Workers.MachineDeployments[0].Metadata = clusterv1.ObjectMeta{} })
 	w.must()
-	w.reconciled("True ReconcileSucceeded MachineDeployment " + md.Name + ": .metadata.labels.team is wanted no more, and stays because gitops/Apply has it too")
+	w.reconciled("True ReconcileSucceeded MachineDeployment " + md.Name + ": .metadata.labels.team is no longer desired, and stays because gitops/Apply has it too")
 }

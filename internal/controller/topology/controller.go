@@ -148,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		phase.Do("versions", r.readVersions),
 		phase.Do("what is new", r.rests),
 		phase.Do("plan", r.planVersions),
-		phase.Do("what is wanted", r.compute),
+		phase.Do("desired objects", r.compute),
 		phase.Do("Cluster", r.writeCluster),
 		phase.Do("objects", r.writeObjects),
 		phase.Do("leftovers", r.removeLeftovers))

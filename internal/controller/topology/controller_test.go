@@ -237,7 +237,7 @@ func TestAnExtensionMayOnlyValidate(t *testing.T) {
 	if _, err := w.once(); err == nil || len(w.all()) > 0 {
 		t.Errorf("error %v, made %q", err, w.all())
 	}
-	w.reconciled(`False ReconcileFailed what is wanted: patch "judge": extension judge.ext: too large`)
+	w.reconciled(`False ReconcileFailed desired objects: patch "judge": extension judge.ext: too large`)
 	asked := 0
 	w.hooks["judge.ext"] = func(request hooksv1.RequestObject, _ hooksv1.ResponseObject) error {
 		if asked++; request.GetSettings()["strict"] != "yes" || len(request.(*hooksv1.ValidateTopologyRequest).Items) != 5 {
@@ -267,7 +267,7 @@ func TestAStartTakesNothingBack(t *testing.T) {
 	if _, err := w.once(); err == nil || len(w.all()) > 0 {
 		t.Errorf("error %v, made %q", err, w.all())
 	}
-	w.reconciled(`False ReconcileFailed patch "sizes": extension sizes.ext: call: runtime extensions are not looked at yet`)
+	w.reconciled(`False ReconcileFailed patch "sizes": extension sizes.ext: call: runtime extensions have not been read yet`)
 	w.hooks["sizes.ext"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error { return nil }
 	w.must()
 	w.hooks["sizes.ext"] = starting

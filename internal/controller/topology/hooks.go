@@ -63,7 +63,7 @@ func (r *Reconciler) ask(ctx context.Context, s *state, q upgrade.Question) (a u
 	}
 	hook, request, response := lifecycle(q, cluster)
 	if hook == nil {
-		return a, fmt.Errorf("nobody knows how to call hook %s", q.Hook)
+		return a, fmt.Errorf("unknown hook %s", q.Hook)
 	}
 	if err := r.Extensions.CallAllExtensions(ctx, hook, s.cluster, request, response); err != nil {
 		return a, err

@@ -81,7 +81,7 @@ func (r *Reconciler) remove(ctx context.Context, s *state, obj *unstructured.Uns
 	}
 	s.memory.written.Forget(obj)
 	s.note("Delete", "Deleted %s %q", obj.GetKind(), key.String())
-	ctrl.LoggerFrom(ctx).Info("Deleted an object that the topology wants no more", "kind", obj.GetKind(), "name", obj.GetName())
+	ctrl.LoggerFrom(ctx).Info("Deleted an object that the topology no longer has", "kind", obj.GetKind(), "name", obj.GetName())
 	return nil
 }
 

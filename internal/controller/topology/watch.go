@@ -115,7 +115,7 @@ func (r *Reconciler) duringUpgrade(ctx context.Context, key client.ObjectKey) []
 	c := &clusterv1.Cluster{}
 	if err := r.Mgmt.Get(ctx, key, c, client.UnsafeDisableDeepCopy); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Finding the Cluster to wake")
+			ctrl.LoggerFrom(ctx).Error(err, "Finding the Cluster to reconcile")
 		}
 		return nil
 	}
@@ -132,7 +132,7 @@ func (r *Reconciler) ofExtension(ctx context.Context, config string) []reconcile
 	classes := map[client.ObjectKey]bool{}
 	var list clusterv1.ClusterClassList
 	if err := r.Mgmt.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing whom to wake")
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the objects to reconcile")
 	}
 	for i := range list.Items {
 		class := &list.Items[i]

@@ -183,7 +183,7 @@ func (w *writing) try(ctx context.Context, wanted *unstructured.Unstructured, c 
 		return err
 	}
 	for _, left := range out.Remains {
-		w.notes = append(w.notes, fmt.Sprintf("%s %s: %s is wanted no more, and stays because %s has it too", wanted.GetKind(), wanted.GetName(), left.Path, left.By))
+		w.notes = append(w.notes, fmt.Sprintf("%s %s: %s is no longer desired, and stays because %s has it too", wanted.GetKind(), wanted.GetName(), left.Path, left.By))
 	}
 	switch name := client.ObjectKeyFromObject(wanted).String(); {
 	case out.Did == apply.Nothing:

@@ -22,7 +22,7 @@ var (
 	}, []string{"controller", "result"})
 	staleSkips = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capi_reconcile_stale_cache_skips_total",
-		Help: "Reconciles put off because the cache did not show the last writes yet; growth means watches that lag.",
+		Help: "Reconciles delayed because the cache did not have the last writes yet; growth means watches that lag.",
 	}, []string{"controller"})
 )
 

@@ -40,7 +40,7 @@ func ListedIf[T client.Object](ctx context.Context, c client.Reader, list client
 		})
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing whom to wake", "list", fmt.Sprintf("%T", list))
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the objects to reconcile", "list", fmt.Sprintf("%T", list))
 	}
 	return out
 }

@@ -103,10 +103,10 @@ func Make(d Dir) error {
 	}
 	info, err := os.Stat(string(d))
 	if err != nil {
-		return fmt.Errorf("look at data directory: %w", err)
+		return fmt.Errorf("check data directory: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("data directory %s has mode %04o, so others may write to it: look at what is in it, then \"chmod go-w %[1]s\", or use another --data-dir", d, mode)
+		return fmt.Errorf("data directory %s has mode %04o, so others may write to it: check its content, then \"chmod go-w %[1]s\", or use another --data-dir", d, mode)
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
 		return fmt.Errorf("data directory %s belongs to user %d, who may write to it: start the plane as that user, or use another --data-dir", d, owner)
@@ -188,7 +188,7 @@ func Running(d Dir) (Holder, bool, error) {
 		last, _ := read(d) // an unreadable description is not needed
 		return last, false, nil
 	case !errors.Is(err, unix.EWOULDBLOCK):
-		return Holder{}, false, fmt.Errorf("look at lock of data directory %s: %w", d, err)
+		return Holder{}, false, fmt.Errorf("check the lock of data directory %s: %w", d, err)
 	}
 	h, err := read(d)
 	return h, true, err

@@ -27,7 +27,7 @@ func (s Space) Total() int64 { return s.Used + s.Free }
 func Of(dir string) (Space, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return Space{}, fmt.Errorf("look at the disk of %s: %w", dir, err)
+		return Space{}, fmt.Errorf("check the disk of %s: %w", dir, err)
 	}
 	s := Space{int64(st.Blocks-st.Bfree) * int64(st.Bsize), int64(st.Bavail) * int64(st.Bsize), int64(st.Files), int64(st.Ffree)}
 	if s.Files == 0 {

@@ -128,10 +128,10 @@ func (f *Files) old(infos [2]os.FileInfo) bool {
 
 func (f *Files) stat() (infos [2]os.FileInfo, err error) {
 	if infos[0], err = stat(f.certFile); err != nil {
-		return infos, fmt.Errorf("look at certificate file: %w", err)
+		return infos, fmt.Errorf("check certificate file: %w", err)
 	}
 	if infos[1], err = stat(f.keyFile); err != nil {
-		return infos, fmt.Errorf("look at key file: %w", err)
+		return infos, fmt.Errorf("check key file: %w", err)
 	}
 	return infos, nil
 }

@@ -105,8 +105,8 @@ func TestOpenNamesTheFileThatIsWrong(t *testing.T) {
 		cert, key []byte // nil: the file does not exist
 		want      string // CERT and KEY are replaced by the paths of the files
 	}{
-		"no certificate file":               {nil, key, "look at certificate file: stat CERT: no such file or directory"},
-		"no key file":                       {cert, nil, "look at key file: stat KEY: no such file or directory"},
+		"no certificate file":               {nil, key, "check certificate file: stat CERT: no such file or directory"},
+		"no key file":                       {cert, nil, "check key file: stat KEY: no such file or directory"},
 		"empty certificate file":            {[]byte{}, key, "certificate file CERT holds no PEM certificate"},
 		"empty key file":                    {cert, []byte{}, "key file KEY holds no PEM private key"},
 		"files the wrong way round":         {key, cert, "certificate file CERT holds no PEM certificate"},

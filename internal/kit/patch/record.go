@@ -28,7 +28,7 @@ func Record(ctx context.Context, c client.Client, live client.Reader, obj client
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("write managedFields of %s %s anew", gvk.Kind, client.ObjectKeyFromObject(obj))
+	what := fmt.Sprintf("rewrite managedFields of %s %s", gvk.Kind, client.ObjectKeyFromObject(obj))
 	now := obj.DeepCopyObject().(client.Object)
 	if err := live.Get(ctx, client.ObjectKeyFromObject(obj), now); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

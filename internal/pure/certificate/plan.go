@@ -96,10 +96,10 @@ func Decide(f Facts) (p Plan) {
 	}
 	due := p.Violation
 	if due == nil && Asked(f.Certificate) {
-		due = &Reason{certmanagerv1.ManuallyTriggeredReason, "somebody has asked for a new certificate"}
+		due = &Reason{certmanagerv1.ManuallyTriggeredReason, "a user requested a new certificate"}
 	}
 	if due == nil && !p.Renewal.IsZero() && !f.Now.Before(p.Renewal) {
-		due = &Reason{certmanagerv1.RenewingReason, "the certificate is to be renewed since " + p.Renewal.Format(time.RFC3339)}
+		due = &Reason{certmanagerv1.RenewingReason, "the certificate is due for renewal since " + p.Renewal.Format(time.RFC3339)}
 	}
 	if f.Problem != "" {
 		p.Obstacle = &Reason{certmanagerv1.FailedReason, f.Problem}

@@ -84,13 +84,13 @@ func TestDecide(t *testing.T) {
 		"another issuer":            {func(f *Facts) { f.Certificate.Spec.IssuerRef.Name = "ca" }, "not IncorrectIssuer: it was issued by Issuer self | issue IncorrectIssuer: it was issued by Issuer self | new key | renew 09-20"},
 		"another kind of issuer":    {func(f *Facts) { f.Certificate.Spec.IssuerRef.Kind = "ClusterIssuer" }, "not IncorrectIssuer: it was issued by Issuer self | issue IncorrectIssuer: it was issued by Issuer self | new key | renew 09-20"},
 		"the authority was renewed": {func(f *Facts) { f.Issuer.Other = true }, "not IncorrectIssuer: the authority of Issuer self has changed | issue IncorrectIssuer: the authority of Issuer self has changed | new key | renew 09-20"},
-		"its time has come":         {func(f *Facts) { f.Now = now.Add(50 * day) }, "issue Renewing: the certificate is to be renewed since 2026-09-20T12:00:00Z | new key | renew 09-20"},
+		"its time has come":         {func(f *Facts) { f.Now = now.Add(50 * day) }, "issue Renewing: the certificate is due for renewal since 2026-09-20T12:00:00Z | new key | renew 09-20"},
 		"its time has come, and the key stays": {func(f *Facts) { never(f); f.Now = now.Add(50 * day) },
-			"issue Renewing: the certificate is to be renewed since 2026-09-20T12:00:00Z | renew 09-20"},
+			"issue Renewing: the certificate is due for renewal since 2026-09-20T12:00:00Z | renew 09-20"},
 		"its end has come": {func(f *Facts) { f.Now = now.Add(80 * day) }, "not Expired: the certificate expired at 2026-10-20T12:00:00Z | issue Expired: the certificate expired at 2026-10-20T12:00:00Z | new key | renew 09-20"},
 		"somebody asks for another": {func(f *Facts) {
 			f.Certificate.Status.Conditions = []metav1.Condition{{Type: "Issuing", Status: "True", Reason: "ManuallyTriggered"}}
-		}, "issue ManuallyTriggered: somebody has asked for a new certificate | new key | renew 09-20"},
+		}, "issue ManuallyTriggered: a user requested a new certificate | new key | renew 09-20"},
 		"no issuer, and none is needed": {func(f *Facts) { f.Issuer.Missing = true }, "renew 09-20"},
 		"no issuer when it is to be renewed": {func(f *Facts) { f.Now, f.Issuer.Missing = now.Add(50*day), true },
 			"waits IssuerNotFound: Waiting for Issuer self to be created | renew 09-20"},

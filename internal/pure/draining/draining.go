@@ -228,7 +228,7 @@ func warning(pod *corev1.Pod) string {
 		notes = append(notes, "its emptyDir data is lost")
 	}
 	if metav1.GetControllerOfNoCopy(pod) == nil && !finished(pod) {
-		notes = append(notes, "it has no controller that would make it anew")
+		notes = append(notes, "it has no controller that would create it again")
 	}
 	return strings.Join(notes, ", ")
 }

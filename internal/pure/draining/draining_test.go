@@ -90,7 +90,7 @@ func TestJudge(t *testing.T) {
 		"a Pod whose DaemonSet is gone is evicted":          {pod: pod("p", ownedBy("DaemonSet", "gone")), want: drain},
 		"a mirror Pod is left alone":                        {pod: pod("p", mirror, orphan), want: skipped},
 		"the loss of an emptyDir is told":                   {pod: pod("p", emptyDir), want: drain + " its emptyDir data is lost"},
-		"a Pod that nobody makes anew is told":              {pod: pod("p", orphan, emptyDir), want: drain + " its emptyDir data is lost, it has no controller that would make it anew"},
+		"a Pod that nobody makes anew is told":              {pod: pod("p", orphan, emptyDir), want: drain + " its emptyDir data is lost, it has no controller that would create it again"},
 		"the label skip":                                    {pod: pod("p", label("skip")), want: skipped},
 		"the label wait-completed":                          {pod: pod("p", label("wait-completed")), want: wait},
 		"another value of the label has no meaning":         {pod: pod("p", label("maybe")), want: drain},

@@ -108,7 +108,7 @@ func (f Facts) sound() metav1.Condition {
 	case len(s.Others) > 0:
 		doubts = append(doubts, doubt{clusterv1.MachineHealthCheckSelectedByAnotherReason, others(s.Others)})
 	case len(s.Targets) == 0:
-		doubts = append(doubts, doubt{clusterv1.MachineHealthCheckNoMachineSelectedReason, fmt.Sprintf("spec.selector matches no Machine of Cluster %s that is to be remediated", f.Check.Spec.ClusterName)})
+		doubts = append(doubts, doubt{clusterv1.MachineHealthCheckNoMachineSelectedReason, fmt.Sprintf("spec.selector matches no Machine of Cluster %s that must be remediated", f.Check.Spec.ClusterName)})
 	}
 	if i := slices.IndexFunc(s.Targets, func(m *clusterv1.Machine) bool { return isControlPlane(m) != isControlPlane(s.Targets[0]) }); i >= 0 {
 		doubts = append(doubts, doubt{
@@ -142,7 +142,7 @@ func others(all []Other) string {
 			checks = append(checks, o.Check)
 		}
 	}
-	return fmt.Sprintf("Not judged here, but by an older MachineHealthCheck, %s, which selects them too: %s", conditions.Names(checks), conditions.Names(machines))
+	return fmt.Sprintf("Not checked here, but by an older MachineHealthCheck, %s, which selects them too: %s", conditions.Names(checks), conditions.Names(machines))
 }
 
 // impatient are the rules by which a single report of a transient condition makes a

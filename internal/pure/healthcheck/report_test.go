@@ -139,7 +139,7 @@ func TestReport(t *testing.T) {
 		},
 		"nothing is selected": {
 			facts: facts(machine(), fine, func(f *Facts) { f.Selection = Selection{} }),
-			want:  []string{"0/0 +0 []", "RemediationAllowed True RemediationAllowed ", "Sound False NoMachineSelected spec.selector matches no Machine of Cluster demo that is to be remediated"},
+			want:  []string{"0/0 +0 []", "RemediationAllowed True RemediationAllowed ", "Sound False NoMachineSelected spec.selector matches no Machine of Cluster demo that must be remediated"},
 		},
 		"there is no Cluster": {
 			facts: Facts{Check: check(), Now: now},
@@ -156,7 +156,7 @@ func TestReport(t *testing.T) {
 		},
 		"others are judged elsewhere": {
 			facts: facts(machine(), fine, func(f *Facts) { f.Selection.Others = []Other{{"a", "old"}, {"b", "old"}} }),
-			want:  []string{"1/1 +1 [m]", "RemediationAllowed True RemediationAllowed ", "Sound False SelectedByAnother Not judged here, but by an older MachineHealthCheck, old, which selects them too: a, b"},
+			want:  []string{"1/1 +1 [m]", "RemediationAllowed True RemediationAllowed ", "Sound False SelectedByAnother Not checked here, but by an older MachineHealthCheck, old, which selects them too: a, b"},
 		},
 	}
 	for name, tc := range tests {

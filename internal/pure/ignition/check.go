@@ -90,7 +90,7 @@ func checkDisks(at *field.Path, setup bootstrapv1.DiskSetup) (errs field.ErrorLi
 	for i, f := range setup.Filesystems {
 		here := at.Child("filesystems").Index(i)
 		if f.ReplaceFS != "" {
-			errs = append(errs, field.Forbidden(here.Child("replaceFS"), "Ignition replaces a file system whatever it is: set overwrite"))
+			errs = append(errs, field.Forbidden(here.Child("replaceFS"), "Ignition replaces any file system: set overwrite"))
 		}
 		if !slices.Contains(formats, f.Filesystem) {
 			errs = append(errs, field.NotSupported(here.Child("filesystem"), f.Filesystem, formats))

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrLost means that it is unknown which fields of an object are from its template.
-var ErrLost = errors.New("its managed fields are lost, and the template that it was made from is gone: nobody can tell which of its fields were the template's")
+var ErrLost = errors.New("its managed fields are lost, and the template from which it was created was deleted: the fields of the template are unknown")
 
 // Become is the desired state of an object that manager created before and would now
 // create as fresh. Fields that others have added since stay, such as a provider ID;

@@ -90,11 +90,11 @@ func (f Facts) awaited() string {
 	by := metav1.GetControllerOfNoCopy(m)
 	switch {
 	case by == nil:
-		return fmt.Sprintf("Nobody manages the Machine who could update it in place: remove annotation %s", clusterv1.UpdateInProgressAnnotation)
+		return fmt.Sprintf("No controller that could update the Machine in place manages it: remove annotation %s", clusterv1.UpdateInProgressAnnotation)
 	case !Pending(m) && f.Blocked != "":
 		return fmt.Sprintf("%s %s: %s", by.Kind, by.Name, f.Blocked)
 	case !Pending(m):
-		return fmt.Sprintf("Waiting for %s %s to write what the Machine is to be", by.Kind, by.Name)
+		return fmt.Sprintf("Waiting for %s %s to write the desired Machine", by.Kind, by.Name)
 	case !ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false):
 		return "Waiting for the bootstrap data of the Machine"
 	case !ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false):

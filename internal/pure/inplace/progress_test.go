@@ -48,7 +48,7 @@ func TestProgress(t *testing.T) {
 		},
 		"the owner has still to write": {
 			change: func(f *Facts) { delete(f.Machine.Annotations, runtimev1.PendingHooksAnnotation) },
-			want:   Progress{Reason: updating, Message: "Waiting for MachineSet set to write what the Machine is to be"},
+			want:   Progress{Reason: updating, Message: "Waiting for MachineSet set to write the desired Machine"},
 		},
 		"the owner is kept from it": {
 			change: func(f *Facts) {
@@ -59,7 +59,7 @@ func TestProgress(t *testing.T) {
 		},
 		"there is no owner": {
 			change: func(f *Facts) { f.Machine.OwnerReferences = nil },
-			want: Progress{Reason: updating, Message: "Nobody manages the Machine who could update it in place: remove annotation " +
+			want: Progress{Reason: updating, Message: "No controller that could update the Machine in place manages it: remove annotation " +
 				clusterv1.UpdateInProgressAnnotation},
 		},
 		"there is no Node": {

@@ -86,7 +86,7 @@ func (f Facts) create(a Create) (Action, []string) {
 		blocked = append(blocked, f.Template)
 	}
 	if more := len(ReadinessGates(f.ControlPlane)) - MaxReadinessGates; more > 0 {
-		blocked = append(blocked, fmt.Sprintf("spec.machineTemplate.spec.readinessGates has %d more than fit a Machine beside those of its components: take some away", more))
+		blocked = append(blocked, fmt.Sprintf("spec.machineTemplate.spec.readinessGates has %d more than a Machine can have in addition to those of its components: remove some", more))
 	}
 	return a, blocked
 }

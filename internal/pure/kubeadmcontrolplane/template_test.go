@@ -100,7 +100,7 @@ func TestAMachineHasNoMoreReadinessGatesThanItMay(t *testing.T) {
 		t.Errorf("%d gates: %v", len(gates), gates)
 	}
 	_, blocked := Facts{ControlPlane: kcp, Cluster: &clusterv1.Cluster{}}.create(Create{})
-	if want := "spec.machineTemplate.spec.readinessGates has 4 more than fit a Machine beside those of its components: take some away"; !slices.Contains(blocked, want) {
+	if want := "spec.machineTemplate.spec.readinessGates has 4 more than a Machine can have in addition to those of its components: remove some"; !slices.Contains(blocked, want) {
 		t.Errorf("blocked by %q", blocked)
 	}
 }

@@ -50,9 +50,9 @@ var Planner questions.Planner[Facts, Question, Reply, Decision] = decide
 func decide(f Facts, ask *questions.Asker[Question, Reply]) (Decision, error) {
 	var d Decision
 	if m := f.begun(); m != nil {
-		d.Action = Delete{m, "its update in place was begun and cannot be carried on"}
+		d.Action = Delete{m, "its update in place was started and cannot be continued"}
 		d.Blocked = f.objections(m)
-		d.askFor(m, "its update in place was begun", ask)
+		d.askFor(m, "its update in place was started", ask)
 		return d, nil
 	}
 	d.Action, d.Blocked = Plan(f)

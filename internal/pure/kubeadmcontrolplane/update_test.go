@@ -79,11 +79,11 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 		"and replaced if its update has failed": {machines: "a old,b,c", change: func(f *Facts) { hasFailed(begun(f, "a", true)) }, want: replaced},
 		"what was begun is carried on": {
 			machines: "a,b old,c", change: func(f *Facts) { begun(f, "b", false) }, reply: yes, asked: true,
-			want: "update b in place: its update in place was begun",
+			want: "update b in place: its update in place was started",
 		},
 		"or replaced, if that is not possible any more": {
 			machines: "a,b old,c", change: func(f *Facts) { begun(f, "b", false) }, reply: no, asked: true,
-			want: "delete b: its update in place was begun and cannot be carried on",
+			want: "delete b: its update in place was started and cannot be continued",
 		},
 		"with more machines to come nothing is asked": {
 			machines: "a old,b", reply: yes, want: "create a machine that joins: 1 of 2 are not up to date",

@@ -229,7 +229,7 @@ func TestReadyTellsWhatIsMissing(t *testing.T) {
 		"none is wanted":   {change: func(s *Status) { s.Facts.Want = 0 }, want: "True Ready: ", provisioned: true},
 		"it waits":         {members: []Member{run("a", ""), run("b", "")}, change: func(s *Status) { s.Waiting, s.Facts = "for a number", Facts{} }, want: "False NotReady: for a number"},
 		"it was not looked at": {
-			change: func(s *Status) { s.Failed, s.Facts = "timeout", Facts{} }, want: "False NotReady: Waiting for the pool to be looked at: timeout",
+			change: func(s *Status) { s.Failed, s.Facts = "timeout", Facts{} }, want: "False NotReady: Waiting for the pool to be observed: timeout",
 		},
 		"it is deleted": {
 			members: []Member{run("a", "")}, change: func(s *Status) { s.Local.DeletionTimestamp, s.Facts = &metav1.Time{Time: now}, Facts{} },

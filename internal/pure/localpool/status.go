@@ -152,7 +152,7 @@ func (s Status) ready() metav1.Condition {
 		c.Message = s.Waiting
 		return c
 	case !s.acted():
-		c.Message = "Waiting for the pool to be looked at: " + s.Failed
+		c.Message = "Waiting for the pool to be observed: " + s.Failed
 		return c
 	case running < s.Facts.Want:
 		lines = append(lines, fmt.Sprintf("%d of %d machines run", running, s.Facts.Want))

@@ -180,7 +180,7 @@ func volumes(p *planner) (bool, error) {
 	case p.Node == nil:
 		why = "the Node is not known"
 	case unreachable(p.Node):
-		why = "the Node is unreachable, nobody would detach them"
+		why = "the Node is unreachable, no kubelet would detach them"
 	default:
 		why, known = p.tooLate(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)
 	}

@@ -148,7 +148,7 @@ func TestAContainerRunsAsWhomItSays(t *testing.T) {
 		"its own":                        {pod: "spec: {securityContext: {runAsUser: 1}, containers: [{name: a, securityContext: {runAsUser: 2}}]}", image: "unknown", want: User{UID: 2}},
 		"groups of the Pod alone":        {pod: "spec: {securityContext: {runAsUser: 65532, supplementalGroupsPolicy: Strict}, containers: [{name: a}]}", want: User{UID: 65532, GID: 65531}},
 		"root, where it must not be":     {pod: "spec: {securityContext: {runAsNonRoot: true}, containers: [{name: a}]}", wantErr: "spec.containers[0].securityContext.runAsNonRoot: the container would run as root: set runAsUser to another one than 0, or take an image that names one"},
-		"a name that is not known":       {pod: "spec: {containers: [{name: a}]}", image: "mallory", wantErr: `spec.containers[0].securityContext.runAsUser: the image runs as "mallory", whom its /etc/passwd does not name: set it to a number`},
+		"a name that is not known":       {pod: "spec: {containers: [{name: a}]}", image: "mallory", wantErr: `spec.containers[0].securityContext.runAsUser: the image runs as "mallory", which is not in its /etc/passwd: set it to a number`},
 		"a group that is not known":      {pod: "spec: {containers: [{name: a}]}", image: "1:wheel", wantErr: `spec.containers[0].securityContext.runAsUser: the image runs in group "wheel", which its /etc/group does not name: set runAsUser and runAsGroup to numbers`},
 		"too large an ID":                {pod: "spec: {containers: [{name: a}]}", image: "huge", wantErr: "spec.containers[0].securityContext.runAsUser: the image asks for ID 70000, and a Pod has those below 65536: set runAsUser and runAsGroup"},
 	}

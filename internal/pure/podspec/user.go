@@ -83,7 +83,7 @@ func imageUser(text string, a Accounts) (User, error) {
 	} else {
 		fields := line(a.Passwd, 0, name)
 		if fields == nil {
-			return User{}, fmt.Errorf("the image runs as %q, whom its /etc/passwd does not name: set it to a number", name)
+			return User{}, fmt.Errorf("the image runs as %q, which is not in its /etc/passwd: set it to a number", name)
 		}
 		u.UID, u.GID = number(fields, 2), number(fields, 3)
 	}

@@ -66,7 +66,7 @@ func (s Status) lines() (lines []string) {
 		return []string{"spec.clusterSelector cannot be used: " + shorten(s.Invalid)}
 	}
 	for _, ref := range s.WrongType {
-		lines = append(lines, fmt.Sprintf("Secret %s is not of type %s: create it anew with that type", ref.Name, addonsv1.ClusterResourceSetSecretType))
+		lines = append(lines, fmt.Sprintf("Secret %s is not of type %s: create it again with that type", ref.Name, addonsv1.ClusterResourceSetSecretType))
 	}
 	for _, ref := range s.Missing {
 		lines = append(lines, fmt.Sprintf("%s %s does not exist in namespace %s", ref.Kind, ref.Name, s.Set.Namespace))

@@ -44,7 +44,7 @@ func TestResourcesApplied(t *testing.T) {
 		},
 		"a Secret of another type is told first": {
 			Status{WrongType: []addonsv1.ResourceRef{{Kind: "Secret", Name: "z"}}, Missing: []addonsv1.ResourceRef{ref("y")}},
-			"False WrongSecretType * Secret z is not of type addons.cluster.x-k8s.io/resource-set: create it anew with that type\n* ConfigMap y does not exist in namespace ns",
+			"False WrongSecretType * Secret z is not of type addons.cluster.x-k8s.io/resource-set: create it again with that type\n* ConfigMap y does not exist in namespace ns",
 		},
 		"a selector that is none":    {Status{Invalid: "bad"}, "False NotApplied spec.clusterSelector cannot be used: bad"},
 		"the management cluster":     {Status{Failed: true}, "Unknown InternalError Reading or writing objects of the management cluster failed"},
@@ -97,7 +97,7 @@ func TestReportLegacy(t *testing.T) {
 		"all is applied":                    {Status{Clusters: []Cluster{bound("c", done)}}, "True"},
 		"the management cluster":            {Status{Failed: true}, "Unknown RetrievingResourceFailed: Reading or writing objects of the management cluster failed"},
 		"a selector that is none":           {Status{Invalid: "bad"}, "False Warning ClusterMatchFailed: spec.clusterSelector cannot be used: bad"},
-		"a Secret of another type":          {Status{WrongType: []addonsv1.ResourceRef{{Kind: "Secret", Name: "z"}}}, "False Warning WrongSecretType: Secret z is not of type addons.cluster.x-k8s.io/resource-set: create it anew with that type"},
+		"a Secret of another type":          {Status{WrongType: []addonsv1.ResourceRef{{Kind: "Secret", Name: "z"}}}, "False Warning WrongSecretType: Secret z is not of type addons.cluster.x-k8s.io/resource-set: create it again with that type"},
 		"something is not there":            {Status{Missing: []addonsv1.ResourceRef{ref("x")}}, "False Warning RetrievingResourceFailed: ConfigMap x does not exist in namespace ns"},
 		"no binding yet":                    {Status{Clusters: []Cluster{{Name: "c"}}}, "False Info ApplyFailed: Cluster c: waiting for its ClusterResourceSetBinding"},
 		"not applied yet":                   {Status{Clusters: []Cluster{bound("c", open)}}, "False Info ApplyFailed: Cluster c: ConfigMap x not applied yet"},

@@ -85,7 +85,7 @@ func Remove(path, id string) error {
 		return err
 	}
 	if held.Wanted() {
-		return errors.Join(&HeldError{"nobody, but another process waits for it"}, held.Leave())
+		return errors.Join(&HeldError{"no process, but another one waits for it"}, held.Leave())
 	}
 	return held.Delete()
 }

@@ -89,7 +89,7 @@ func Open(o Options) (*Dir, error) {
 			return nil, err
 		}
 		if mode := info.Mode().Perm(); mode&0o022 != 0 {
-			return nil, fmt.Errorf("%s has mode %04o, so others may write to it: look at what is in it, then \"chmod go-w %[1]s\", or choose another folder", dir, mode)
+			return nil, fmt.Errorf("%s has mode %04o, so others may write to it: check its content, then \"chmod go-w %[1]s\", or choose another folder", dir, mode)
 		}
 	}
 	gone, err := filepath.Glob(filepath.Join(o.Path, "*"+deleted+"*"))

@@ -73,7 +73,7 @@ func Judge(f Facts) []Finding {
 	lacks(f.Veth, "there are no pairs of links", "load the kernel module veth")
 	lacks(f.Bridge, "there are no bridges", "load the kernel module bridge")
 	lacks(f.NAT, "nftables does not translate addresses", "load the kernel modules nf_tables, nft_masq and nft_ct")
-	lacks(f.Groups, "control groups cannot be told", "mount cgroup2 at /sys/fs/cgroup")
+	lacks(f.Groups, "control groups are unknown", "mount cgroup2 at /sys/fs/cgroup")
 	for _, c := range []string{"cpu", "memory", "pids"} {
 		if f.Groups == "" && !slices.Contains(f.Controllers, c) {
 			remedy := "mount it below /sys/fs/cgroup"

@@ -29,7 +29,7 @@ func TestJudge(t *testing.T) {
 		"no modules": {with(func(f *Facts) { f.Overlay, f.Veth, f.Bridge, f.NAT = "a", "b", "c", "d" }), []string{
 			"!there is no overlayfs (a)", "!there are no pairs of links (b)", "!there are no bridges (c)", "!nftables does not translate addresses (d)",
 		}},
-		"no control groups": {with(func(f *Facts) { f.Groups, f.Controllers = "none", nil }), []string{"!control groups cannot be told (none)"}},
+		"no control groups": {with(func(f *Facts) { f.Groups, f.Controllers = "none", nil }), []string{"!control groups are unknown (none)"}},
 		"no memory controller": {with(func(f *Facts) { f.Controllers = []string{"cpu", "pids"} }), []string{
 			"!there is no control group controller memory",
 		}},

@@ -81,7 +81,7 @@ func (s *supervisor) begin() (_ *os.Process, err error) {
 		return p, errors.New(string(text))
 	}
 	if err = errors.Join(err, rerr); err != nil {
-		return p, fmt.Errorf("tell the first process what to do: %w", err)
+		return p, fmt.Errorf("send instructions to the first process: %w", err)
 	}
 	return p, nil
 }

@@ -147,7 +147,7 @@ func (e Endpoint) roots() (*x509.CertPool, error) {
 		found = true
 	}
 	if !found {
-		return nil, errors.New("the CA bundle holds no PEM certificate: put the certificate of the server's authority there, or leave it empty to trust whom the system trusts")
+		return nil, errors.New("the CA bundle holds no PEM certificate: put the certificate of the server's authority there, or leave it empty to trust the authorities of the system")
 	}
 	return pool, nil
 }

@@ -124,7 +124,7 @@ func (e *NotFoundError) Error() string {
 type DeniedError struct{ Image, Host, Said string }
 
 func (e *DeniedError) Error() string {
-	return fmt.Sprintf("%s gives no image %s to whom you are (%s): check its name, or log in with \"docker login %s\"", e.Host, e.Image, e.Said, e.Host)
+	return fmt.Sprintf("%s does not give image %s to this user (%s): check its name, or log in with \"docker login %s\"", e.Host, e.Image, e.Said, e.Host)
 }
 
 // Repository is the registry of an image name, and its mirrors.

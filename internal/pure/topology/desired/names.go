@@ -48,7 +48,7 @@ func (n *names) pick(of name) (string, error) {
 			return made, nil
 		}
 		if made == last {
-			return "", fmt.Errorf("the %s %s of before is still being deleted: it is made again when that is gone", of.kind, made)
+			return "", fmt.Errorf("the %s %s with the same name is still being deleted: a new one is created after that", of.kind, made)
 		}
 		last = made
 	}

@@ -182,7 +182,7 @@ func TestNamesOfWhatIsOnItsWayOutAreNotUsed(t *testing.T) {
 	}
 	w.class.Spec.ControlPlane.Naming.Template = "plane"
 	w.current.Deleting = append(w.current.Deleting, "Plane/plane")
-	want := []string{"control plane of the topology: the Plane plane of before is still being deleted: it is made again when that is gone"}
+	want := []string{"control plane of the topology: the Plane plane with the same name is still being deleted: a new one is created after that"}
 	if diff := cmp.Diff(want, errs(w.compute(t))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

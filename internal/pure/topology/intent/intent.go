@@ -37,7 +37,7 @@ func (t *Type) Intend(manager string, object map[string]any) (*Intent, error) {
 	t.shape.complete(object, false)
 	of, err := t.typed.FromUnstructured(object)
 	if err != nil {
-		return nil, fmt.Errorf("what is wanted does not fit the schema of %s: %w", t.gvk.Kind, err)
+		return nil, fmt.Errorf("the desired object does not match the schema of %s: %w", t.gvk.Kind, err)
 	}
 	set, err := of.ToFieldSet()
 	if err != nil {
