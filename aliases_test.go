@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestImportAliases gives each package one name: its own or an alias,
-// everywhere the same. A package that goes by its own name has its alias only
-// in files where another thing has that name.
+// TestImportAliases gives each package one name: its own or an alias, everywhere
+// the same. A package that is used under its own name has its alias only in files
+// where another identifier has that name.
 func TestImportAliases(t *testing.T) {
 	aliases, plain := map[string]map[string][]source{}, map[string]bool{}
 	everyFile(t, func(s source) {
@@ -56,7 +56,7 @@ func TestImportAliases(t *testing.T) {
 	}
 }
 
-// apiVersion matches packages whose own name says no more than a version.
+// apiVersion matches packages whose own name is only a version.
 var apiVersion = regexp.MustCompile(`/apis?/.+/v\d+((alpha|beta)\d+)?$`)
 
 var majorVersion = regexp.MustCompile(`/v\d+$`)

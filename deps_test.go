@@ -10,35 +10,35 @@ import (
 	"testing"
 )
 
-// reach says what packages must not reach, however far away it is.
+// reach lists what packages must not reach, directly or indirectly.
 var reach = map[string]struct {
 	public    bool     // all packages that others may import
 	from      []string // and these
 	forbidden []string
 }{
-	// Whoever imports our types or our libraries must not carry an API server
-	// and etcd; only the program that runs them does.
+	// Programs that import our types or our libraries must not link an API server and
+	// etcd; only the program that runs them does.
 	"an API server": {
 		public:    true,
 		from:      []string{"./internal/cli/...", "./internal/app/manager/...", "./cmd/capstan-manager"},
 		forbidden: []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"},
 	},
-	// What holds types only, and the programs of extension authors, are light.
+	// Packages with types only, and the programs of extension authors, are light.
 	"a client": {
 		from:      []string{"./api/...", "./contract/...", "./conditions/...", "./extension/...", "./cmd/sample-extension"},
 		forbidden: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/apiserver"},
 	},
-	// testing adds flags to a program, and ties what takes a *testing.T to go
-	// test: libraries take an interface, or return results.
+	// testing adds flags to a program, and ties functions with a *testing.T to go test:
+	// libraries accept an interface, or return results.
 	"testing": {public: true, from: []string{"./cmd/sample-extension"}, forbidden: []string{"testing"}},
-	// Core controllers know providers by contract, whoever made them.
+	// Core controllers know providers only by contract, regardless of their author.
 	"a provider": {
 		from:      []string{"./internal/controller/cluster", "./internal/controller/machine", "./internal/controller/machineset", "./internal/controller/machinedeployment", "./internal/controller/machinehealthcheck", "./internal/controller/machinepool"},
 		forbidden: []string{module + "api/bootstrap", module + "api/controlplane", module + "api/infrastructure"},
 	},
 	// go-containerregistry fetches images and releases.
 	"a second registry client": {from: []string{"./..."}, forbidden: []string{"oras.land", "github.com/containerd/containerd"}},
-	// peer/ has a module of its own to compare with upstream.
+	// peer/ is a separate module for comparison with upstream.
 	"upstream": {from: []string{"./..."}, forbidden: []string{"sigs.k8s.io/cluster-api"}},
 }
 
@@ -62,9 +62,9 @@ func TestWhatMustNotBeReached(t *testing.T) {
 	}
 }
 
-// light are packages that reach nothing but the standard library, the kernel, and
-// packages of ours that do the same. A supervisor is this program, taken over before
-// it is initialised: all that comes before it is paid for by each container.
+// light are packages that reach only the standard library, the kernel, and packages of
+// ours that do the same. A supervisor is this program, which branches off before it is
+// initialized: each container pays for everything that precedes it.
 var light = []string{"./internal/access/containers/supervisor"}
 
 func TestWhatIsLightReachesTheStandardLibraryAlone(t *testing.T) {

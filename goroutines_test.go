@@ -47,8 +47,8 @@ func TestGoroutinesRecover(t *testing.T) {
 	}
 }
 
-// goroutines returns the functions that a file runs in goroutines of their own: those of
-// go statements, and those given to methods and functions called Go or AfterFunc.
+// goroutines returns the functions that a file runs in their own goroutines: those of go
+// statements, and those given to methods and functions called Go or AfterFunc.
 func goroutines(file *ast.File) (all []ast.Expr) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -31,7 +31,7 @@ var layers = []layer{
 	{name: "testing", dirs: []string{"bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "app", "testing"}},
 }
 
-// only says which packages alone may import something: from outside, or a
+// only lists the packages that may import something exclusively: from outside, or a
 // version of the API that is only converted.
 var only = map[string][]string{
 	module + "api/addons/v1beta1":       {"internal/pure/conversion"},
@@ -55,10 +55,9 @@ var only = map[string][]string{
 // wait, call, log, guess or read a file.
 var impure = []string{"context", "crypto/rand", "database", "expvar", "io/fs", "log", "math/rand", "net", "os", "plugin", "syscall", "testing", "unsafe"}
 
-// values are the packages from outside that a pure layer may reach: types, and
-// functions of values. They are listed one by one because what they import in
-// turn says nothing: fmt reaches os, and the types of Kubernetes lie in
-// packages that can log.
+// values are the packages from outside that a pure layer may reach: types, and functions
+// of values. They are listed individually because their own imports are no criterion: fmt
+// reaches os, and the types of Kubernetes are in packages that can log.
 var values = []string{
 	"github.com/Masterminds/sprig/v3",
 	"github.com/blang/semver/v4",
@@ -91,8 +90,8 @@ var values = []string{
 	"sigs.k8s.io/yaml",
 }
 
-// worldly are the functions of packages that are pure otherwise by which the
-// time or the terminal comes in.
+// worldly are the functions of otherwise pure packages that read the time or use the
+// terminal.
 var worldly = map[string][]string{
 	"fmt":                                  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 	"k8s.io/apimachinery/pkg/apis/meta/v1": {"Now", "NowMicro"},
@@ -105,7 +104,7 @@ type layer struct {
 	pure      bool
 }
 
-// TestLayersAreThere keeps the table true: what it names exists.
+// TestLayersAreThere keeps the table correct: what it names exists.
 func TestLayersAreThere(t *testing.T) {
 	used, there, names := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	walk(t, func(s source) {
@@ -165,9 +164,9 @@ func TestLayers(t *testing.T) {
 	})
 }
 
-// mayImport says whether a file of a layer may import a package of ours. A test
-// may import what its package may, the package itself, what tests share, and
-// the simulated counterpart that a client is tried on.
+// mayImport reports whether a file of a layer may import a package of ours. A test may
+// import what its package may, the package itself, what tests share, and the simulated
+// counterpart on which a client is tested.
 func mayImport(l *layer, s source, pkg string) bool {
 	to := layerOf(pkg)
 	return to != nil && (slices.Contains(l.may, to.name) || s.test && (pkg == s.dir || to.name == "testing" || to.name == "simulated"))
@@ -189,8 +188,8 @@ func TestPurity(t *testing.T) {
 	}
 }
 
-// impurities lists how dir reaches what is impure, through packages of this
-// module too.
+// impurities lists how dir reaches impure packages, including through packages of this
+// module.
 func impurities(files map[string][]source, dir, chain string, seen map[string]bool) (found []string) {
 	if seen[dir] {
 		return nil
@@ -214,8 +213,8 @@ func impurities(files map[string][]source, dir, chain string, seen map[string]bo
 	return found
 }
 
-// TestNothingTicks keeps tickers and polls out of what controllers are made
-// of: they are woken by watches, and by timers where a deadline exists.
+// TestNothingTicks keeps tickers and polls out of controllers and their dependencies:
+// watches trigger reconciles, and timers do where a deadline exists.
 func TestNothingTicks(t *testing.T) {
 	ticks := map[string][]string{
 		"k8s.io/apimachinery/pkg/util/wait": {
@@ -280,7 +279,7 @@ func uses(s source, of map[string][]string) (found []string) {
 	return found
 }
 
-// importGraph says which packages of ours each package of ours imports.
+// importGraph maps each package of ours to the packages of ours that it imports.
 func importGraph(t *testing.T) map[string][]string {
 	t.Helper()
 	graph := map[string][]string{}
@@ -294,7 +293,7 @@ func importGraph(t *testing.T) map[string][]string {
 	return graph
 }
 
-// follow adds to reached dir and what it imports, however far away.
+// follow adds to reached dir and its imports, directly or indirectly.
 func follow(graph map[string][]string, dir string, reached map[string]bool) {
 	if reached[dir] {
 		return
@@ -321,7 +320,7 @@ func layerOf(dir string) *layer {
 	return nil
 }
 
-// hasPrefix reports whether s is one of the prefixes or lies below one.
+// hasPrefix reports whether s is one of the prefixes or is below one.
 func hasPrefix(s string, prefixes []string) bool {
 	for _, p := range prefixes {
 		p = strings.TrimSuffix(p, "/")

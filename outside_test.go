@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// outsideUse names what other programs are made of, and runs the suites
-// both as a program and as a test.
+// outsideUse uses the packages that other programs use, and runs the suites both
+// as a program and as a test.
 const outsideUse = `package outside
 
 import (

@@ -21,9 +21,8 @@ import (
 	"testing"
 )
 
-// TestPublicPackagesAreForOthers holds what other programs may import to two
-// rules: they can name every type that they meet there, and they cannot change
-// it for everybody.
+// TestPublicPackagesAreForOthers checks two rules for what other programs may import:
+// they can name every type in its API, and they cannot change it for all users.
 func TestPublicPackagesAreForOthers(t *testing.T) {
 	for _, pkg := range publicPackages(t) {
 		for _, name := range pkg.Scope().Names() {
@@ -42,8 +41,8 @@ func TestPublicPackagesAreForOthers(t *testing.T) {
 	}
 }
 
-// TestLibrariesShowHowTheyAreUsed wants an example that runs, for the packages
-// whose authors write programs against them.
+// TestLibrariesShowHowTheyAreUsed requires an example that runs, for the packages that
+// other authors write programs against.
 func TestLibrariesShowHowTheyAreUsed(t *testing.T) {
 	for _, dir := range []string{"clusterctl", "clusterctl/tree", "conditions", "contract", "extension/catalog", "extension/mutation", "simulated"} {
 		names, err := filepath.Glob(dir + "/*_test.go")
@@ -64,8 +63,8 @@ func TestLibrariesShowHowTheyAreUsed(t *testing.T) {
 	}
 }
 
-// internalTypes lists how an importer of typ meets a type of an internal
-// package: through fields, parameters, results, elements and methods.
+// internalTypes lists how an importer of typ reaches a type of an internal package:
+// through fields, parameters, results, elements and methods.
 func internalTypes(typ types.Type, chain string, seen map[types.Type]bool) (found []string) {
 	if seen[typ] {
 		return nil
@@ -87,7 +86,7 @@ func internalTypes(typ types.Type, chain string, seen map[types.Type]bool) (foun
 		}
 		switch {
 		case !strings.HasPrefix(path, module):
-			return found // of others, who answer for it themselves
+			return found // of other modules, which are responsible for it
 		case strings.Contains(path, "/internal/"):
 			return append(found, chain+" is "+typ.String())
 		}

@@ -26,11 +26,11 @@ const (
 	maxPackageLines   = 2500
 )
 
-// othersSignature is how the comment of a method begins whose signature another
-// package has decided.
+// othersSignature matches the comment of a method whose signature another package
+// defines.
 var othersSignature = regexp.MustCompile(`^\w+ implements \w+\.\w+[.:]`)
 
-// tooBig lists what is over a limit today and why. It may only shrink.
+// tooBig lists what exceeds a limit today, with the reason. It may only shrink.
 var tooBig = map[string]string{
 	"api/core/v1beta2: files of the package":     "types and conditions of eight kinds",
 	"api/core/v1beta2: lines of the package":     "one group, one version: the wire decides how much there is",
@@ -81,9 +81,9 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestNobodyIsExempt refuses comments that silence a linter: what is right is
-// written so that the linter sees it, and a check that is wrong for us is off
-// for everybody.
+// TestNobodyIsExempt refuses comments that silence a linter: correct code is written so
+// that the linter accepts it, and a check that is wrong for this project is disabled for
+// all code.
 func TestNobodyIsExempt(t *testing.T) {
 	everyFile(t, func(s source) {
 		for n, line := range bytes.Split(s.src, []byte("\n")) {
@@ -138,9 +138,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// TestTheStepsAreThoseOfTheCode checks the life of a Cluster: the steps are
-// numbered, each names where it happens, and what it has in parentheses is
-// reached from there.
+// TestTheStepsAreThoseOfTheCode checks the life of a Cluster: the steps are numbered,
+// each names where it happens, and what it has in parentheses is reached from there.
 func TestTheStepsAreThoseOfTheCode(t *testing.T) {
 	chart, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -176,7 +175,7 @@ func TestTheStepsAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// expand lists what a path with {a,b} in it stands for.
+// expand lists the paths that a path with {a,b} in it matches.
 func expand(p string) []string {
 	before, rest, several := strings.Cut(p, "{")
 	if !several {
@@ -190,8 +189,8 @@ func expand(p string) []string {
 	return all
 }
 
-// TestGoMod keeps the module importable from outside: a required v0.0.0 works
-// here, thanks to a replace, and for nobody else.
+// TestGoMod keeps the module importable from outside: a required v0.0.0 works here,
+// thanks to a replace, but in no other module.
 func TestGoMod(t *testing.T) {
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -204,8 +203,8 @@ func TestGoMod(t *testing.T) {
 
 func lines(b []byte) int { return bytes.Count(b, []byte("\n")) }
 
-// TestLimitsSayWhy wants a reason beside every number that somebody chose: a
-// limit, a timeout, a size. One comment may stand above several in a row.
+// TestLimitsSayWhy requires a reason next to every chosen number: a limit, a timeout, a
+// size. One comment may precede several in a row.
 func TestLimitsSayWhy(t *testing.T) {
 	walk(t, func(s source) {
 		for _, d := range s.ast.Decls {

@@ -31,7 +31,7 @@ var sources = sync.OnceValues(func() (all []source, err error) {
 		if err != nil {
 			return err
 		}
-		// What lies in examples are modules of their own, for others to copy.
+		// The examples are separate modules, for users to copy.
 		if d.IsDir() && (d.Name() == "testdata" || p == "examples" || (p != "." && strings.HasPrefix(d.Name(), "."))) {
 			return filepath.SkipDir
 		}
@@ -66,7 +66,7 @@ func everyFile(t *testing.T, visit func(s source)) {
 }
 
 // walk calls visit for every Go file of the module that is not a test, not
-// generated and not at the root; peer has modules of its own.
+// generated and not at the root; peer has separate modules.
 func walk(t *testing.T, visit func(s source)) {
 	t.Helper()
 	everyFile(t, func(s source) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestTestsAreSmallAndDoNotSleep holds tests to rules of their own.
+// TestTestsAreSmallAndDoNotSleep checks the rules for tests.
 func TestTestsAreSmallAndDoNotSleep(t *testing.T) {
 	everyFile(t, func(s source) {
 		if !s.test {
@@ -25,8 +25,8 @@ func TestTestsAreSmallAndDoNotSleep(t *testing.T) {
 	})
 }
 
-// TestWhatIsClaimedIsTested holds what documents promise to tests that exist:
-// each line on what always holds names one.
+// TestWhatIsClaimedIsTested checks that documents name existing tests: each line on what
+// always holds names one.
 func TestWhatIsClaimedIsTested(t *testing.T) {
 	declared := map[string]bool{}
 	everyFile(t, func(s source) {
@@ -57,8 +57,8 @@ func TestWhatIsClaimedIsTested(t *testing.T) {
 	}
 }
 
-// compiling finds a call that compiles a program. The tests of the book run alone, since
-// they compile the programs that a page has its reader write.
+// compiling matches a call that compiles a program. The tests of the book run alone,
+// since they compile the programs that a page has its reader write.
 var compiling = regexp.MustCompile(`exec\.Command(Context)?\([^\n]*"go", "(build|run|test|install|generate)"`)
 
 // TestTestsCompileNothing: the Makefile builds the programs that tests run before the
@@ -72,7 +72,7 @@ func TestTestsCompileNothing(t *testing.T) {
 }
 
 // TestTestsStartOnlyProgramsThatAreClosed: a test that writes a program and starts it
-// fails at random next to one that starts another: wholefile.WriteProgram says why.
+// fails at random next to one that starts another: wholefile.WriteProgram has the reason.
 func TestTestsStartOnlyProgramsThatAreClosed(t *testing.T) {
 	everyFile(t, func(s source) {
 		if !s.test {
@@ -101,7 +101,7 @@ func checkTests(t *testing.T, s source) {
 		if n := lines(body) + 1; n > maxTestFuncLines {
 			t.Errorf("%s: func %s: %d lines, limit %d", s.file, fn.Name.Name, n, maxTestFuncLines)
 		}
-		virtual := bytes.Contains(body, []byte("synctest.Test(")) // time is pretended there
+		virtual := bytes.Contains(body, []byte("synctest.Test(")) // time is simulated there
 		ast.Inspect(fn.Body, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok && !virtual && fmt.Sprint(sel.X) == "time" && sel.Sel.Name == "Sleep" {
 				t.Errorf("%s: func %s sleeps: wait for what it needs", s.file, fn.Name.Name)

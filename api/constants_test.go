@@ -72,7 +72,7 @@ func TestConstantsAgreeWithTheFacts(t *testing.T) {
 	}
 }
 
-// scope is what the names of one package stand for.
+// scope maps the names of one package to their values.
 type scope map[string]ast.Expr
 
 func dirOf(alias string) string { return aliases[alias] }
@@ -86,8 +86,8 @@ func sectionOf(alias string) string {
 	return ""
 }
 
-// evaluate computes a constant expression in package pkg. lookup names the
-// package that an alias stands for.
+// evaluate computes a constant expression in package pkg. lookup returns the
+// package of an import alias.
 func evaluate(in map[string]scope, pkg string, e ast.Expr, lookup func(string) string) (constant.Value, error) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -128,8 +128,8 @@ func TestZeroObjectsEncodeNothingOptional(t *testing.T) {
 	}
 }
 
-// TestEmptyStructsAreLeftOut looks at every struct in a struct: omitempty alone
-// prints an empty one as {}.
+// TestEmptyStructsAreLeftOut checks every struct in a struct: with omitempty
+// alone, an empty one is printed as {}.
 func TestEmptyStructsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	seen := map[reflect.Type]bool{}
@@ -243,7 +243,7 @@ func (f filler) fill(v reflect.Value, name string) {
 	}
 }
 
-// special fills what has an encoding of its own.
+// special fills values that have their own encoding.
 func special(v reflect.Value, name string) bool {
 	switch p := v.Addr().Interface().(type) {
 	case *metav1.Time:

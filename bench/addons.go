@@ -17,14 +17,14 @@ import (
 	"github.com/capstan-dev/capstan/bench/planes"
 )
 
-// groupLabel says which add-ons a cluster gets.
+// groupLabel selects the add-ons of a cluster.
 const groupLabel = "addons"
 
 // maxSets is how many ClusterResourceSets can be applied to one Cluster.
 const maxSets = 100
 
-// addons has ClusterResourceSets applied to the clusters that are there: all to
-// each, or, if that is more than a Cluster can have, an equal part of them.
+// addons has ClusterResourceSets applied to the existing clusters: all to each,
+// or, if that is more than a Cluster can have, an equal part of them.
 func (b *bench) addons(ctx context.Context, r *Result) error {
 	n := b.scenario.ResourceSets
 	if n == 0 {
@@ -68,7 +68,7 @@ func (b *bench) addons(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// createSet makes an add-on of one object, for the clusters of a group.
+// createSet creates an add-on of one object, for the clusters of a group.
 func (b *bench) createSet(ctx context.Context, name, group string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	set := &addonsv1.ClusterResourceSet{ObjectMeta: meta}
@@ -84,7 +84,7 @@ func (b *bench) createSet(ctx context.Context, name, group string) error {
 	return nil
 }
 
-// allApplied waits until the bindings say that so many resources are applied.
+// allApplied waits until the bindings report that so many resources are applied.
 func (b *bench) allApplied(ctx context.Context, want int) error {
 	for {
 		var bindings addonsv1.ClusterResourceSetBindingList

@@ -21,11 +21,11 @@ import (
 //go:embed class.yaml
 var classFile []byte
 
-// className is what class.yaml calls it.
+// className is the name of the class in class.yaml.
 const className = "bench"
 
-// plain makes clusters without a class on a plane of their own, and measures: what
-// a plane has behind it would cost those that come after.
+// plain creates clusters without a class on a plane of their own, and measures: the
+// plane's previous work would add to the cost of later clusters.
 func (b *bench) plain(ctx context.Context, r *Result) (err error) {
 	if b.scenario.Plain == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (b *bench) plain(ctx context.Context, r *Result) (err error) {
 	return nil
 }
 
-// makeClass makes the class, and waits until it is ready.
+// makeClass creates the class, and waits until it is ready.
 func (b *bench) makeClass(ctx context.Context, _ *Result) error {
 	if !b.scenario.Class {
 		return nil
@@ -74,7 +74,7 @@ func (b *bench) makeClass(ctx context.Context, _ *Result) error {
 	})
 }
 
-// classBased is a cluster that says only what is its own.
+// classBased is a cluster that specifies only what differs from the class.
 func (s *Scenario) classBased(name string) *clusterv1.Cluster {
 	c := &clusterv1.Cluster{}
 	c.Namespace, c.Name = namespace, name
@@ -86,7 +86,7 @@ func (s *Scenario) classBased(name string) *clusterv1.Cluster {
 	return c
 }
 
-// compare sets the clusters against the plain ones.
+// compare compares the clusters with the plain ones.
 func (b *bench) compare(_ context.Context, r *Result) error {
 	if b.scenario.Plain > 0 {
 		r.Plain.CPURatio = round(r.CPUSecondsPerCluster / r.Plain.CPUSecondsPerCluster)
@@ -97,10 +97,10 @@ func (b *bench) compare(_ context.Context, r *Result) error {
 	return nil
 }
 
-// drainTimeout is what an edit of the class gives the control plane machines.
+// drainTimeout is the value that an edit of the class sets on the control plane machines.
 const drainTimeout = 77
 
-// editClass changes a field of the class that reaches control planes and their
+// editClass changes a field of the class that is applied to control planes and their
 // Machines in place, and measures until all have it.
 func (b *bench) editClass(ctx context.Context, r *Result) error {
 	if !b.scenario.Class {
@@ -147,8 +147,8 @@ func (b *bench) unedited(ctx context.Context) (int, error) {
 	return lacking, err
 }
 
-// addedByClass is how many requests a class-based cluster takes of those by which
-// a topology is written and told of, beyond those of a plain one.
+// addedByClass is how many requests that write a topology or report on it a class-based
+// cluster needs in addition to those of a plain one.
 func addedByClass(class, plain []counters.Count, clusters, plains int) float64 {
 	of := func(counts []counters.Count, verb, resource string) (n float64) {
 		for _, c := range counts {

@@ -143,8 +143,8 @@ func (b *bench) watchAvailable(ctx context.Context, available chan<- string, fai
 	return nil
 }
 
-// complete reports whether all machines of a cluster are there too: a cluster
-// is Available as soon as it can be used.
+// complete reports whether all machines of a cluster exist too: a cluster is
+// Available as soon as it can be used.
 func complete(c *clusterv1.Cluster) bool {
 	cp, w := c.Status.ControlPlane, c.Status.Workers
 	return cp != nil && equal(cp.DesiredReplicas, cp.AvailableReplicas) && (w == nil || equal(w.DesiredReplicas, w.AvailableReplicas))
@@ -154,8 +154,8 @@ func equal(want, have *int32) bool {
 	return want == nil || (have != nil && *have == *want)
 }
 
-// delete takes all clusters away and waits until they are gone; what garbage
-// collection still does after that is counted too.
+// delete deletes all clusters and waits until they no longer exist; the garbage
+// collection after that is counted too.
 func (b *bench) delete(ctx context.Context, r *Result) error {
 	var list clusterv1.ClusterList
 	if err := b.mgmt.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -188,7 +188,7 @@ func (b *bench) delete(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// deleteAll asks for the end of all clusters and waits for it.
+// deleteAll requests the deletion of all clusters and waits for it.
 func (b *bench) deleteAll(ctx context.Context, clusters []clusterv1.Cluster, gone <-chan string, fail context.CancelCauseFunc) error {
 	asked := make(chan *clusterv1.Cluster, len(clusters))
 	for i := range clusters {

@@ -21,15 +21,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 )
 
-// Containers is what container machines take of the host.
+// Containers is the cost of container machines on the host.
 type Containers struct {
-	// WorkerMiB and ControlPlaneMiB are the most that a machine at rest has of
-	// memory of its own, with what looks after it: not what is cached of files.
+	// WorkerMiB and ControlPlaneMiB are the largest private memory of a machine in steady
+	// state, including its supervising processes: without the page cache.
 	WorkerMiB       int64 `json:"workerMiB"`
 	ControlPlaneMiB int64 `json:"controlPlaneMiB"`
-	// DiskMiB is what all machines take, with what they share with their image.
+	// DiskMiB is the disk space of all machines, including what they share with their
+	// image.
 	DiskMiB int64 `json:"diskMiB"`
-	// RemovalSeconds is from the deletion of a worker's Machine to its end.
+	// RemovalSeconds is from the deletion of a worker's Machine until it no longer
+	// exists.
 	RemovalSeconds float64 `json:"removalSeconds"`
 }
 
@@ -39,8 +41,8 @@ func (c *Containers) table(row func(what, format string, args ...any)) {
 	row("removal of a worker", "%.2f s", c.RemovalSeconds)
 }
 
-// useContainers gives the plane a folder for container machines beside the images,
-// since hard links do not leave a file system. The returned function takes it away.
+// useContainers gives the plane a folder for container machines next to the images, since
+// hard links cannot cross file systems. The returned function removes it.
 func (b *bench) useContainers(images string) (remove func(), err error) {
 	if images == "" {
 		return nil, errors.New("container machines need a node image: -images names a folder of them")
@@ -60,8 +62,8 @@ func (b *bench) useContainers(images string) (remove func(), err error) {
 	return remove, nil
 }
 
-// footprint measures what the machines take when they are at rest, and how long it
-// takes to remove one.
+// footprint measures the cost of the machines in steady state, and how long it takes to
+// delete one.
 func (b *bench) footprint(ctx context.Context, r *Result) error {
 	if !b.scenario.Containers {
 		return nil
@@ -107,14 +109,14 @@ func (b *bench) footprint(ctx context.Context, r *Result) error {
 	return err
 }
 
-// groupsOfContainers are the folders of the control groups that account for the
+// groupsOfContainers returns the folders of the control groups that account for the
 // memory of containers, by the container's name.
 func groupsOfContainers() (map[string]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	dir, pattern := cgroups.Mountpoint, "" // where systemd is, it has a scope above ours
+	dir, pattern := cgroups.Mountpoint, "" // under systemd, its scope is above ours
 	if !cgroups.Parse(string(mounts)).Unified {
 		dir = filepath.Join(dir, "memory")
 	}
@@ -134,8 +136,8 @@ func groupsOfContainers() (map[string]string, error) {
 	return found, nil
 }
 
-// memoryOf is how many bytes of its own the container of a machine has, whose name
-// begins with the machine's.
+// memoryOf is the private memory in bytes of a machine's container, whose name starts
+// with the machine's.
 func memoryOf(groups map[string]string, machine string) (int64, error) {
 	for name, dir := range groups {
 		if !strings.HasPrefix(name, machine+"-") {
@@ -151,7 +153,7 @@ func memoryOf(groups map[string]string, machine string) (int64, error) {
 }
 
 // anonymous reads from a memory.stat file, of either version of control groups, the
-// memory that is no copy of a file, of the group and of those below it.
+// memory of the group and of those below it that is not page cache.
 func anonymous(stat string) (int64, error) {
 	for line := range strings.Lines(stat) {
 		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == "total_rss" || key == "anon" {
@@ -161,16 +163,16 @@ func anonymous(stat string) (int64, error) {
 	return 0, errors.New("read memory.stat: neither total_rss nor anon is in it")
 }
 
-// diskOf is how many bytes files take below a folder, each counted once, however
-// many links it has: those that it shares with an image count too.
+// diskOf is the disk space in bytes of the files below a folder, each counted once,
+// regardless of the number of its links: those that it shares with an image count too.
 func diskOf(dir string) (bytes int64, err error) {
-	seen := map[uint64]bool{} // by inode: the folder is one of a file system
+	seen := map[uint64]bool{} // by inode: the folder is on one file system
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		var info fs.FileInfo
 		if err == nil {
 			info, err = e.Info()
 		}
-		if errors.Is(err, fs.ErrNotExist) { // machines are at work
+		if errors.Is(err, fs.ErrNotExist) { // machines are running
 			return nil
 		}
 		if err != nil {

@@ -22,11 +22,11 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// pattern is the definition that those of the provider are made like: two versions with
-// large schemas, as real providers have them.
+// pattern is the definition that those of the provider are copied from: two versions
+// with large schemas, as real providers have them.
 const pattern = "machinepools.cluster.x-k8s.io"
 
-// definitions installs a provider with as many definitions as the scenario says, as
+// definitions installs a provider with the scenario's number of definitions, as
 // `capstan init` does.
 func (b *bench) definitions(ctx context.Context, r *Result) error {
 	n := b.scenario.Definitions

@@ -21,17 +21,17 @@ import (
 	"github.com/capstan-dev/capstan/extension/server"
 )
 
-// lookAgain is how often the bench looks whether something has come about.
+// lookAgain is the polling interval of the bench.
 const lookAgain = 50 * time.Millisecond
 
-// manyExtensions answers for all extensions of a scenario, each below a path
-// of its own: to a plane they are as many servers.
+// manyExtensions answers for all extensions of a scenario, each below its own
+// path: to a plane they are as many servers.
 type manyExtensions struct {
 	http *httptest.Server
 	ca   []byte
 
 	mu    sync.Mutex          // guards asked
-	asked map[string]struct{} // who was asked since the last forget
+	asked map[string]struct{} // the extensions that were called since the last forget
 }
 
 // startExtensions serves extensions. Those whose number is below hanging take

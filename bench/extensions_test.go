@@ -72,7 +72,7 @@ func newCalling(tb testing.TB, http2 bool) *calling {
 	return c
 }
 
-// answering answers everything after a while.
+// answering answers every request after a delay.
 func answering(after time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -118,7 +118,7 @@ func newClient(tb testing.TB, servers map[string]*httptest.Server) *extensions.C
 	return client
 }
 
-// fleetCluster is a Cluster as a fleet has them: of a class, with variables.
+// fleetCluster is a typical Cluster of a fleet: of a class, with variables.
 func fleetCluster() *clusterv1.Cluster {
 	c := &clusterv1.Cluster{
 		TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster"},
@@ -148,8 +148,7 @@ func (c *calling) call(ctx context.Context) error {
 	return nil
 }
 
-// callPlainly sends the body as it is and reads the answer without looking at
-// it.
+// callPlainly sends the encoded body and reads the answer without decoding it.
 func (c *calling) callPlainly(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(c.body))
 	if err != nil {
@@ -190,7 +189,7 @@ func BenchmarkCallExtension(b *testing.B) {
 	for name, http2 := range map[string]bool{"HTTP1": false, "HTTP2": true} {
 		b.Run(name, func(b *testing.B) {
 			c := newCalling(b, http2)
-			// Turn by turn, so that what else the machine does hits both alike.
+			// In turns, so that other load of the machine affects both equally.
 			var plain, ours []time.Duration
 			timed := func(call func(context.Context) error) time.Duration {
 				started := time.Now()
@@ -208,7 +207,7 @@ func BenchmarkCallExtension(b *testing.B) {
 			}
 			slices.Sort(plain)
 			slices.Sort(ours)
-			b.ReportMetric(0, "ns/op") // of both together: says nothing
+			b.ReportMetric(0, "ns/op") // of both together: meaningless
 			b.ReportMetric(milliseconds(plain[len(plain)/2]), "plain-ms/op")
 			b.ReportMetric(milliseconds(ours[len(ours)/2]), "client-ms/op")
 			b.ReportMetric(milliseconds(ours[len(ours)/2]-plain[len(plain)/2]), "extra-ms/op")
@@ -219,8 +218,8 @@ func BenchmarkCallExtension(b *testing.B) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// BenchmarkSlowExtension makes a thousand calls to an extension that takes two
-// seconds for each, at the same time, and calls a fast one meanwhile.
+// BenchmarkSlowExtension makes a thousand concurrent calls to an extension that takes two
+// seconds for each, and calls a fast one meanwhile.
 func BenchmarkSlowExtension(b *testing.B) {
 	const calls = 1000
 	for b.Loop() {
@@ -278,7 +277,7 @@ func BenchmarkSlowExtension(b *testing.B) {
 	}
 }
 
-// heap is what is in use after a collection.
+// heap is the memory in use after a collection.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -21,12 +21,12 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// held keeps a Machine from going further than its deletion, so that what it
-// costs to decide is not counted with what a new Machine costs.
+// held blocks the deletion of a Machine, so that the cost of the decision is not counted
+// together with that of a new Machine.
 const held = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/bench"
 
-// watchOver makes a MachineHealthCheck for the workers of each cluster, and waits
-// until all of them are found healthy.
+// watchOver creates a MachineHealthCheck for the workers of each cluster, and waits until
+// all of them are found healthy.
 func (b *bench) watchOver(ctx context.Context, _ *Result) error {
 	if b.scenario.HealthTimeoutSeconds == 0 {
 		return nil
@@ -54,9 +54,9 @@ func (b *bench) watchOver(ctx context.Context, _ *Result) error {
 	})
 }
 
-// fail makes Nodes of each cluster unready, all at once, and measures how late
-// each Machine is found unhealthy, and what is asked of the API server until all
-// of them are being deleted.
+// fail makes Nodes of each cluster unready, all together, and measures the delay until
+// each Machine is found unhealthy, and the requests to the API server until all of them
+// are being deleted.
 func (b *bench) fail(ctx context.Context, r *Result) error {
 	if b.scenario.Unhealthy == 0 {
 		return nil
@@ -117,11 +117,11 @@ func (b *bench) fail(ctx context.Context, r *Result) error {
 	}
 	q := after.requests.Since(before.requests)
 	h.Machines, h.ByVerbAndResource = len(chosen), q.Counts(counters.Counted)
-	h.RequestsPerMachine = round(q.Sum(counters.Counted)/float64(len(chosen)) - 1) // but for the patch that made it fail
+	h.RequestsPerMachine = round(q.Sum(counters.Counted)/float64(len(chosen)) - 1) // without the patch that made it fail
 	return b.letGo(ctx, chosen)
 }
 
-// choose picks so many workers of each cluster.
+// choose selects the configured number of workers of each cluster.
 func (b *bench) choose(ctx context.Context) (map[string]*clusterv1.Machine, error) {
 	var machines clusterv1.MachineList
 	if err := b.mgmt.List(ctx, &machines, client.InNamespace(namespace), client.HasLabels{clusterv1.MachineDeploymentNameLabel}); err != nil {
@@ -137,8 +137,8 @@ func (b *bench) choose(ctx context.Context) (map[string]*clusterv1.Machine, erro
 	return chosen, nil
 }
 
-// late is how long after its deadline a verdict is seen. The message says since
-// when the Node has been unready.
+// late is how long after its deadline a Machine is found unhealthy. The message contains
+// since when the Node has been unready.
 func (b *bench) late(message string) (time.Duration, error) {
 	_, rest, _ := strings.Cut(message, " since ")
 	since, err := time.Parse(time.RFC3339, strings.SplitN(rest, ",", 2)[0])
@@ -148,7 +148,7 @@ func (b *bench) late(message string) (time.Duration, error) {
 	return time.Since(since.Add(seconds(b.scenario.HealthTimeoutSeconds))), nil
 }
 
-// letGo ends the wait of the Machines, and waits for their replacements.
+// letGo removes the hook from the Machines, and waits for their replacements.
 func (b *bench) letGo(ctx context.Context, chosen map[string]*clusterv1.Machine) error {
 	for _, m := range chosen {
 		if err := b.merge(ctx, m, `{"metadata":{"annotations":{"`+held+`":null}}}`); err != nil {
@@ -175,7 +175,7 @@ func (b *bench) merge(ctx context.Context, obj client.Object, patch string) erro
 	return nil
 }
 
-// until looks each second how many are lacking, until none is.
+// until polls each second how many are missing, until none is.
 func (b *bench) until(ctx context.Context, lacking func() (int, error)) error {
 	for {
 		n, err := lacking()

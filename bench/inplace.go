@@ -105,7 +105,8 @@ func (b *bench) registerUpdater(ctx context.Context) (*httptest.Server, error) {
 	return x, nil
 }
 
-// template makes another one of bootstrap configs, with a file more.
+// template creates another template of bootstrap configs, with an additional
+// file.
 func (b *bench) template(ctx context.Context, name string) error {
 	t := &unstructured.Unstructured{}
 	t.SetGroupVersionKind(bootstrapv1.GroupVersion().WithKind("KubeadmConfigTemplate"))

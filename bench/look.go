@@ -14,12 +14,12 @@ import (
 	"github.com/capstan-dev/capstan/bench/counters"
 )
 
-// lookTimes is how often each command runs: what is reported is the median, which one
-// run that was disturbed does not change.
+// lookTimes is how often each command runs: it reports the median, which one
+// disturbed run does not change.
 const lookTimes = 9
 
-// Look is what a command costs that only shows something, run as users run it: as a
-// process of its own, from its start to its end.
+// Look is the cost of a read-only command, run as users run it: as a separate
+// process, from its start to its end.
 type Look struct {
 	Command string  `json:"command"`
 	Seconds float64 `json:"seconds"`

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command bench runs a scenario against a fresh management plane, started as a
-// process of its own, and reports what it cost: time, CPU, memory, and API
-// requests by verb and resource as the API server itself counts them.
+// separate process, and reports its cost: time, CPU, memory, and API requests by
+// verb and resource as the API server itself counts them.
 //
 //	go run ./bench -scenario bench/scenarios/one.yaml
 package main
@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // the warnings of an API server are not what is measured
+	ctrl.SetLogger(logr.Discard()) // the warnings of an API server are not measured
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()

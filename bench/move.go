@@ -22,7 +22,7 @@ import (
 )
 
 // move moves all clusters to another plane of the host, and measures until they are
-// Available there. What both planes were asked for is counted, by controllers too.
+// Available there. It counts the requests to both planes, including those of controllers.
 func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	if !b.scenario.Move {
 		return nil
@@ -98,7 +98,7 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	return nil
 }
 
-// awaitAll waits until all clusters of the scenario are there and Available.
+// awaitAll waits until all clusters of the scenario exist and are Available.
 func (b *bench) awaitAll(ctx context.Context) error {
 	return until(ctx, func() (bool, error) {
 		var list clusterv1.ClusterList
@@ -113,18 +113,18 @@ func (b *bench) awaitAll(ctx context.Context) error {
 	})
 }
 
-// stopwatch measures the steps of a move as it tells of them: each lasts until the
-// next one is told of.
+// stopwatch measures the steps of a move as it reports them: each lasts until the next
+// one is reported.
 type stopwatch struct {
 	begin  time.Time
 	planes []*planes.Process
 	at     time.Time
-	cpu    [3]float64 // of the planes and of this process when the step began
+	cpu    [3]float64 // of the planes and of this process when the step started
 	done   []Step
 	err    error
 }
 
-// next ends a step and begins the next one.
+// next ends a step and starts the next one.
 func (s *stopwatch) next(text string) {
 	now, cpu := time.Now(), [3]float64{2: ownCPU()}
 	for n, p := range s.planes {
@@ -146,6 +146,6 @@ func (s *stopwatch) next(text string) {
 // ownCPU is the processor time that this process has used, in seconds.
 func ownCPU() float64 {
 	var used syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // fails only for what it does not know
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // fails only for invalid arguments
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
 }

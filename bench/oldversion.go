@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// watchOld has somebody watch all Machines at v1beta1 from now on, and read what
-// comes. It ends with the plane.
+// watchOld watches all Machines at v1beta1 from now on, and reads the events. It ends
+// with the plane.
 func (b *bench) watchOld(ctx context.Context, _ *Result) error {
 	if !b.scenario.OldWatcher {
 		return nil
@@ -20,7 +20,7 @@ func (b *bench) watchOld(ctx context.Context, _ *Result) error {
 	}
 	go func() {
 		defer func() { _ = stream.Close() }()
-		_, _ = io.Copy(io.Discard, stream) // how it ends is the plane's business
+		_, _ = io.Copy(io.Discard, stream) // any end is that of the plane
 	}()
 	return nil
 }

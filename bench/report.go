@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/bench/providers"
 )
 
-// Result is what a run has cost.
+// Result is the cost of a run.
 type Result struct {
 	Scenario Scenario `json:"scenario"`
 	// ReadySeconds is from the start of the process to all controllers ready.
@@ -62,22 +62,22 @@ type Spread struct {
 	Max    float64 `json:"max"`
 }
 
-// Plain is what the clusters made before cost in the same run.
+// Plain is the cost of the earlier clusters without a class in the same run.
 type Plain struct {
 	WallSeconds          float64 `json:"wallSeconds"`
 	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
 	RequestsPerCluster   float64 `json:"requestsPerCluster"`
 	// CPURatio is that of class-based ones to these.
 	CPURatio float64 `json:"cpuRatio"`
-	// RequestsOfTopology are the applies of a class-based cluster, and what it takes
-	// more than a plain one of patches of the Cluster, its status, and events.
+	// RequestsOfTopology are the applies of a class-based cluster, and its additional
+	// patches of the Cluster, its status, and events compared with a plain one.
 	RequestsOfTopology float64          `json:"requestsOfTopology"`
 	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
-// Edit is what it costs to have a change of the class reach all clusters.
+// Edit is the cost of applying a change of the class to all clusters.
 type Edit struct {
-	// Seconds is from the change to its arrival at the last Machine.
+	// Seconds is from the change until the last Machine has it.
 	Seconds              float64 `json:"seconds"`
 	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
 	// AppliesPerCluster are those of the topology, WritesPerCluster all of metadata
@@ -88,25 +88,25 @@ type Edit struct {
 	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
 }
 
-// Warmth is how long it took to get to know all extensions.
+// Warmth is how long the discovery of all extensions took.
 type Warmth struct {
-	// CreateSeconds is from the first ExtensionConfig to the last, and
-	// DiscoveredSeconds to all but the hanging ones discovered.
+	// CreateSeconds is from the first ExtensionConfig to the last, and DiscoveredSeconds
+	// until all except the hanging ones are discovered.
 	CreateSeconds     float64 `json:"createSeconds"`
 	DiscoveredSeconds float64 `json:"discoveredSeconds"`
-	// WarmUpSeconds is from a second start of the process to all asked again.
+	// WarmUpSeconds is from a second start of the process until all are discovered again.
 	WarmUpSeconds float64 `json:"warmUpSeconds"`
 }
 
-// Install is what it cost to install a provider with many definitions.
+// Install is the cost of installing a provider with many definitions.
 type Install struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	Requests   float64 `json:"requests"`
 }
 
-// Addons is what it cost the management cluster to have ClusterResourceSets
-// applied. What was sent to workload clusters is as much as was applied.
+// Addons is the cost of applying ClusterResourceSets on the management cluster. The
+// requests to workload clusters are as many as the applied resources.
 type Addons struct {
 	// Applied is how many resources, and Seconds from the first label to the last.
 	Applied            int              `json:"applied"`
@@ -118,10 +118,11 @@ type Addons struct {
 	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
-// Health is what it costs to have Machines found unhealthy and deleted.
+// Health is the cost of finding Machines unhealthy and deleting them.
 type Health struct {
 	Machines int `json:"machines"`
-	// LateSeconds is the longest from a deadline to the verdict, as a client sees it.
+	// LateSeconds is the longest delay from a deadline to the condition, as a client
+	// observes it.
 	LateSeconds float64 `json:"lateSeconds"`
 	// RequestsPerMachine are those until it is being deleted; its replacement
 	// is not counted.
@@ -129,10 +130,10 @@ type Health struct {
 	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
-// InPlace is what it costs to have workers updated in place.
+// InPlace is the cost of updating workers in place.
 type InPlace struct {
 	Machines int `json:"machines"`
-	// Replaced is how many Machines were made meanwhile: none should be.
+	// Replaced is how many Machines were created meanwhile: none should be.
 	Replaced int `json:"replaced"`
 	// Seconds is from the first change to all up to date.
 	Seconds              float64          `json:"seconds"`
@@ -142,7 +143,7 @@ type InPlace struct {
 	ByVerbAndResource    []counters.Count `json:"byVerbAndResource"`
 }
 
-// Window is a time in which nothing was asked for.
+// Window is a time without requests.
 type Window struct {
 	Seconds  float64          `json:"seconds"`
 	Cores    float64          `json:"cores"`
@@ -151,7 +152,7 @@ type Window struct {
 	Writes   []counters.Count `json:"writes"`
 }
 
-// Restart is what a second start on the same data costs.
+// Restart is the cost of a second start on the same data.
 type Restart struct {
 	StopSeconds  float64          `json:"stopSeconds"`
 	ReadySeconds float64          `json:"readySeconds"`
@@ -160,9 +161,9 @@ type Restart struct {
 	Writes       []counters.Count `json:"writes"`
 }
 
-// Deletion is what it costs to take all clusters away.
+// Deletion is the cost of deleting all clusters.
 type Deletion struct {
-	// Seconds is from the first delete to all Clusters gone.
+	// Seconds is from the first delete until no Cluster exists.
 	Seconds            float64          `json:"seconds"`
 	CPUSeconds         float64          `json:"cpuSeconds"`
 	Requests           float64          `json:"requests"`
@@ -171,27 +172,27 @@ type Deletion struct {
 	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
-// Move is what it costs to move all clusters to another plane of the host.
+// Move is the cost of moving all clusters to another plane of the host.
 type Move struct {
 	Objects int `json:"objects"`
 	// Seconds is the move alone, AvailableSeconds until all Clusters are Available at
 	// the target.
 	Seconds          float64 `json:"seconds"`
 	AvailableSeconds float64 `json:"availableSeconds"`
-	// RequestsPerObject are those to both planes, of controllers too.
+	// RequestsPerObject are those to both planes, including those of controllers.
 	RequestsPerObject float64 `json:"requestsPerObject"`
 	// CPUAtSource, CPUAtTarget and CPUOfClient are seconds until all are Available.
 	CPUAtSource float64 `json:"cpuAtSource"`
 	CPUAtTarget float64 `json:"cpuAtTarget"`
 	CPUOfClient float64 `json:"cpuOfClient"`
-	// Replaced is how many Machines were made beyond those that moved.
+	// Replaced is how many Machines were created in addition to those that moved.
 	Replaced int              `json:"replaced"`
 	Steps    []Step           `json:"steps"`
 	AtSource []counters.Count `json:"atSource"`
 	AtTarget []counters.Count `json:"atTarget"`
 }
 
-// Step is what a move told of, and what it cost until it told of the next.
+// Step is a step that a move reported, and its cost until the next report.
 type Step struct {
 	Text        string  `json:"text"`
 	Seconds     float64 `json:"seconds"`
@@ -275,7 +276,7 @@ func (r *Result) check(l Limits) error {
 	return errors.Join(errs...)
 }
 
-// tableLooks prints the commands that were looked at.
+// tableLooks prints the measured commands.
 func (r *Result) tableLooks(row func(what, format string, args ...any)) {
 	for _, l := range r.Looks {
 		row(l.Command, "%.3f s, CPU %.3f s and %.3f s of the plane, %.1f requests, %d bytes", l.Seconds, l.CPUSeconds, l.PlaneCPUSeconds, l.Requests, l.Bytes)

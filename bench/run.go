@@ -38,13 +38,13 @@ type bench struct {
 	config *rest.Config
 	mgmt   client.WithWatch
 	raw    rest.Interface
-	// profiled is where the plane serves profiles; "" is nowhere.
+	// profiled is the address at which the plane serves profiles; "" is none.
 	profiled string
 
 	extensions *manyExtensions // nil without
 }
 
-// snapshot is what counts at one moment.
+// snapshot is the counters at one moment.
 type snapshot struct {
 	cpu      float64
 	requests counters.Requests
@@ -61,7 +61,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() {
-		if b.plane != nil { // else a restart went wrong
+		if b.plane != nil { // otherwise a restart failed
 			err = errors.Join(err, b.plane.Stop())
 		}
 	}()
@@ -92,7 +92,7 @@ func (b *bench) up(ctx context.Context) (err error) {
 	var flags []string
 	profiler := b.profiler
 	if b.scenario.Providers > 0 && profiler.Dir == "" {
-		profiler.Dir = b.dir // nothing is written: what collects garbage is served there, too
+		profiler.Dir = b.dir // nothing is written: the address for garbage collections is the same
 	}
 	if b.profiled, flags, err = profiler.Flags(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (b *bench) snap(ctx context.Context) (snapshot, error) {
 	return snapshot{cpu, q}, err
 }
 
-// settled is a snapshot once the things under way have come to rest.
+// settled is a snapshot once the operations in progress have reached steady state.
 func (b *bench) settled(ctx context.Context) (snapshot, error) {
 	if err := planes.Pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
 		return snapshot{}, err
@@ -142,8 +142,8 @@ func (b *bench) settled(ctx context.Context) (snapshot, error) {
 	return b.snap(ctx)
 }
 
-// create measures from the first cluster to all of them Available, and what
-// still follows until things have settled.
+// create measures from the first cluster to all of them Available, and the remaining work
+// until steady state.
 func (b *bench) create(ctx context.Context, r *Result) error {
 	before, err := b.snap(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// providers measures what providers cost that the plane runs.
+// providers measures the cost of providers that the plane runs.
 func (b *bench) providers(ctx context.Context, r *Result) (err error) {
 	if b.scenario.Providers == 0 {
 		return nil
@@ -214,7 +214,7 @@ func (b *bench) providers(ctx context.Context, r *Result) (err error) {
 	return err
 }
 
-// restart counts what a plane writes when it finds everything as it should be.
+// restart counts the writes of a plane that finds everything in its desired state.
 func (b *bench) restart(ctx context.Context, r *Result) error {
 	begin := time.Now()
 	err := b.plane.Stop()
@@ -237,7 +237,7 @@ func (b *bench) restart(ctx context.Context, r *Result) error {
 	if err := planes.Pause(ctx, seconds(cmp.Or(b.scenario.SettleSeconds, 5))); err != nil {
 		return err
 	}
-	after, err := b.snap(ctx) // counters began at zero with the process
+	after, err := b.snap(ctx) // counters started at zero with the process
 	if err != nil {
 		return err
 	}

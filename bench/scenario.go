@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Scenario says what to create and how long to look.
+// Scenario defines what to create and how long to measure.
 type Scenario struct {
 	// Name appears in the report.
 	Name string `json:"name"`
@@ -22,56 +22,56 @@ type Scenario struct {
 	// Pool makes the workers those of a MachinePool.
 	Pool bool `json:"pool"`
 	// Containers makes the machines containers of this host instead of simulated ones,
-	// which needs root and a folder of node images. What they take is measured at rest,
-	// and how long it takes to remove one.
+	// which needs root and a folder of node images. Their cost is measured in steady
+	// state, and how long it takes to delete one.
 	Containers bool `json:"containers"`
-	// Class makes the clusters from a ClusterClass, and edits it when they are there.
+	// Class creates the clusters from a ClusterClass, and edits it when they exist.
 	Class bool `json:"class"`
-	// Plain is how many clusters without a class are made before, on a plane of their
-	// own, to set the clusters against; with Class as many as Clusters if it is 0.
+	// Plain is how many clusters without a class are created before, on a plane of their
+	// own, for comparison; with Class as many as Clusters if it is 0.
 	Plain int `json:"plain"`
-	// Extensions is how many ExtensionConfigs are registered before the clusters
-	// come, of which the first HangingExtensions never answer.
+	// Extensions is how many ExtensionConfigs are registered before the clusters are
+	// created, of which the first HangingExtensions never answer.
 	Extensions        int `json:"extensions"`
 	HangingExtensions int `json:"hangingExtensions"`
-	// ResourceSets is how many ClusterResourceSets are applied to the clusters when
-	// they are there.
+	// ResourceSets is how many ClusterResourceSets are applied to the clusters when they
+	// exist.
 	ResourceSets int `json:"resourceSets"`
-	// Definitions is how many CustomResourceDefinitions a provider has that is
-	// installed when the clusters are there.
+	// Definitions is how many CustomResourceDefinitions a provider has that is installed
+	// when the clusters exist.
 	Definitions int `json:"definitions"`
-	// HealthTimeoutSeconds is how long a Node may be unready by the
-	// MachineHealthCheck that each cluster gets for its workers; 0 makes none.
+	// HealthTimeoutSeconds is how long a Node may be unready by the MachineHealthCheck
+	// that each cluster gets for its workers; 0 creates none.
 	HealthTimeoutSeconds int `json:"healthTimeoutSeconds"`
 	// Unhealthy is how many workers of each cluster have their Nodes become unready
-	// at once, after the window of idleness.
+	// together, after the idle window.
 	Unhealthy int `json:"unhealthy"`
 	// InPlace has the workers updated in place by an extension.
 	InPlace bool `json:"inPlace"`
-	// OldWatcher has somebody watch the Machines at v1beta1 while clusters come.
+	// OldWatcher has a client watch the Machines at v1beta1 while clusters are created.
 	OldWatcher bool `json:"oldWatcher"`
-	// InFlight is how many clusters may be on their way at once; 0 means all.
+	// InFlight is how many clusters may be in creation at the same time; 0 means all.
 	InFlight int `json:"inFlight"`
 	// KubernetesVersion of the clusters.
 	KubernetesVersion string `json:"kubernetesVersion"`
 	// TimeoutSeconds is how long all of it may take.
 	TimeoutSeconds int `json:"timeoutSeconds"`
-	// SettleSeconds pass before idleness is measured.
+	// SettleSeconds is the delay before the idle window.
 	SettleSeconds int `json:"settleSeconds"`
-	// IdleSeconds is the window of idleness; 0 leaves it out.
+	// IdleSeconds is the length of the idle window; 0 leaves it out.
 	IdleSeconds int `json:"idleSeconds"`
-	// Providers is how many are run by the plane in the end: what the first costs and
-	// what each of the others does is measured, and what all do when idle.
+	// Providers is how many the plane runs in the end: the cost of the first and of each
+	// further one is measured, and that of all when idle.
 	Providers int `json:"providers"`
 	// Restart stops the plane, starts it again and counts what it writes.
 	Restart bool `json:"restart"`
-	// Delete takes all clusters away at the end.
+	// Delete deletes all clusters at the end.
 	Delete bool `json:"delete"`
 	// Move moves all clusters to another plane of the host at the end.
 	Move bool `json:"move"`
 	// Look measures the commands that show a cluster and its machines.
 	Look bool `json:"look"`
-	// Limits make the run fail when a figure of the result is above.
+	// Limits make the run fail when a figure of the result exceeds its limit.
 	Limits Limits `json:"limits"`
 }
 
@@ -154,8 +154,8 @@ func load(path string) (*Scenario, error) {
 	return s, nil
 }
 
-// resize has another number of clusters, and of plain ones before them if these were as
-// many: what a plane costs by itself is shared by fewer on both sides then.
+// resize sets another number of clusters, and of plain ones before them if these were as
+// many: the fixed cost of a plane is then shared by fewer clusters on both sides.
 func (s *Scenario) resize(clusters int) {
 	if s.Plain == s.Clusters {
 		s.Plain = clusters

@@ -18,34 +18,35 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// rank is when an object of a template is created.
+// rank is the position of an object of a template in the order of creation.
 type rank int
 
 const (
-	namespaces rank = iota // nothing can be checked in one that is not there
-	others                 // what no Cluster of the template has to do with
+	namespaces rank = iota // nothing can be checked in a namespace that does not exist
+	others                 // objects that no Cluster of the template uses
 	clusters
-	templates // of a Cluster: they are there when those come who make machines from them
-	members   // what else a Cluster owns: infrastructure, control plane, workers
-	parts     // what a member will own, and deletes, since it refers to it
+	templates // of a Cluster: they exist before the objects that create machines from them
+	members   // other objects that a Cluster owns: infrastructure, control plane, workers
+	parts     // objects that a member will own, and delete, since it refers to them
 )
 
 // part is one object of a template.
 type part struct {
 	*unstructured.Unstructured
 	rank rank
-	// cluster is the one that owns the object, as claim says; nil for none.
+	// cluster is the owner of the object, with the reference that claim builds; nil for
+	// none.
 	cluster *part
 	claim   func(*clusterv1.Cluster) claim.Claim
 }
 
-// arrange brings the objects of a template into the order of their creation. A
-// Cluster goes before what it owns. That has its owner from the beginning, which
-// saves the controllers a write for each; and wherever a creation ends, the
-// deletion of the Cluster takes along what was made.
+// arrange sorts the objects of a template into the order of their creation. A Cluster
+// precedes what it owns. Owned objects have their owner from creation, which saves the
+// controllers a write for each; and wherever a creation ends, the deletion of the Cluster
+// also deletes what was created.
 //
-// Only what the controllers would give to a Cluster is given to it here, and in
-// the same form. What two Clusters refer to is left to them.
+// Only owner references that the controllers would set are set here, and in the same
+// form. Objects that two Clusters refer to are left to the controllers.
 func arrange(objects []*unstructured.Unstructured) []*part {
 	a := arrangement{}
 	all := make([]*part, len(objects))
@@ -72,8 +73,7 @@ func arrange(objects []*unstructured.Unstructured) []*part {
 	return all
 }
 
-// links are the fields by which an object tells what belongs together. Those that
-// a kind lacks are empty.
+// links are the fields that link an object to others. Those that a kind lacks are empty.
 type links struct {
 	Spec struct {
 		ClusterName       string                                     `json:"clusterName"`
@@ -91,8 +91,8 @@ type links struct {
 	} `json:"spec"`
 }
 
-// read reads the links of an object. One of another form has none: the API server
-// says what is wrong with it.
+// read reads the links of an object. An object of another form has none: the API server
+// reports what is wrong with it.
 func read(obj *unstructured.Unstructured) (l links) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &l); err != nil {
 		return links{}
@@ -105,15 +105,15 @@ type identity struct {
 	key  client.ObjectKey
 }
 
-// arrangement finds the objects of a template.
+// arrangement maps identities to the objects of a template.
 type arrangement map[identity]*part
 
 func (a arrangement) named(from *part, ref clusterv1.ContractVersionedObjectReference) *part {
 	return a[identity{ref.GroupKind(), client.ObjectKey{Namespace: from.GetNamespace(), Name: ref.Name}}]
 }
 
-// cluster gives a Cluster what it refers to, and what its control plane makes
-// machines from. Only of ours is known that the Cluster will own that.
+// cluster assigns to a Cluster what it refers to, and the templates of its control plane.
+// Only our own control plane is known to leave their ownership to the Cluster.
 func (a arrangement) cluster(p *part) {
 	spec := read(p.Unstructured).Spec
 	a.named(p, spec.InfrastructureRef).give(members, p, claim.ByCluster)
@@ -124,7 +124,7 @@ func (a arrangement) cluster(p *part) {
 	}
 }
 
-// worker gives what names its Cluster to that, with its templates.
+// worker assigns an object that names its Cluster to that Cluster, with its templates.
 func (a arrangement) worker(p *part) {
 	spec := read(p.Unstructured).Spec
 	cluster := a.named(p, clusterv1.ContractVersionedObjectReference{APIGroup: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind, Name: spec.ClusterName})
@@ -148,19 +148,21 @@ func (a arrangement) worker(p *part) {
 	p.give(members, cluster, claim.ToShare)
 }
 
-// give notes whose an object is; nil is one that the template does not have.
+// give records the Cluster of an object; nil is a Cluster that the template does not
+// have.
 func (p *part) give(r rank, cluster *part, as func(*clusterv1.Cluster) claim.Claim) {
 	switch {
 	case p == nil || p.rank == clusters || p.rank == namespaces:
 	case p.rank == others:
 		p.rank, p.cluster, p.claim = r, cluster, as
 	case p.rank != r || p.cluster != cluster:
-		p.cluster = nil // those who refer to it have to agree
+		p.cluster = nil // all objects that refer to it must agree
 	}
 }
 
-// owned is the object with its owner and the label that names it, given the
-// Clusters that are there. One that has an owner, or another's label, stays as it is.
+// owned returns the object with its owner and the label that names it, given the Clusters
+// that exist. An object that has an owner, or the label of another Cluster, is not
+// changed.
 func (p *part) owned(there map[*part]*clusterv1.Cluster) *unstructured.Unstructured {
 	cluster := there[p.cluster]
 	if cluster == nil || len(p.GetOwnerReferences()) > 0 {

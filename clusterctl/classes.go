@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// withClasses puts the classes before objects that their Clusters name and they do not
-// have themselves. A class of another namespace than its Cluster is somebody else's.
+// withClasses inserts before objects the classes that their Clusters name and that are
+// not among them. A class in another namespace than its Cluster is not managed here.
 func (o *GenerateOptions) withClasses(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	done := map[string]bool{}
 	for _, obj := range objects {
@@ -52,7 +52,7 @@ func isCore(obj *unstructured.Unstructured, kind string) bool {
 }
 
 // classOf is the class that a Cluster names, in v1beta2 or before; it has no name if
-// there is none, and the namespace only if it says that.
+// there is none, and a namespace only if the Cluster specifies one.
 func classOf(obj *unstructured.Unstructured) client.ObjectKey {
 	if !isCore(obj, clusterv1.ClusterKind) {
 		return client.ObjectKey{}
@@ -80,14 +80,14 @@ func (c *Client) HasClass(ctx context.Context, key client.ObjectKey) (bool, erro
 }
 
 const (
-	// classTimeout is how long a class may take to be ready whose Cluster is to be
-	// created; that takes a moment, unless an extension is asked. What is created
-	// before is not checked against it.
+	// classTimeout is how long to wait for the class of a new Cluster to become ready,
+	// which takes a moment, unless an extension is called. A Cluster that is created
+	// before is not checked against its class.
 	classTimeout = 5 * time.Second
 	classPeriod  = 50 * time.Millisecond
 )
 
-// awaitClass returns when the class of a Cluster is ready, or after a while.
+// awaitClass returns when the class of a Cluster is ready, or after classTimeout.
 func (c *Client) awaitClass(ctx context.Context, cluster *unstructured.Unstructured) {
 	key := classOf(cluster)
 	if key.Name == "" {

@@ -90,8 +90,8 @@ func TestTheClassOfATemplateComesAlong(t *testing.T) {
 	}
 }
 
-// TestAClusterComesWhenItsClassIsReady plays a class that is ready when it is looked
-// at for the second time.
+// TestAClusterComesWhenItsClassIsReady has a class that is ready when it is read for
+// the second time.
 func TestAClusterComesWhenItsClassIsReady(t *testing.T) {
 	t.Parallel()
 	s, looks := newServer(t), 0
@@ -116,8 +116,8 @@ func TestAClusterComesWhenItsClassIsReady(t *testing.T) {
 	}
 }
 
-// TestTheClassOfLocalClustersHasAllThatItNames computes what the class makes of a
-// Cluster that uses all of it.
+// TestTheClassOfLocalClustersHasAllThatItNames renders a Cluster that uses all of
+// the class.
 func TestTheClassOfLocalClustersHasAllThatItNames(t *testing.T) {
 	t.Parallel()
 	raw, err := Generate(GenerateOptions{Name: "demo", KubernetesVersion: "v1.36.3", Template: template.LocalTopology(), Class: func(key client.ObjectKey) ([]byte, error) { return template.LocalClass(key.Name), nil }})

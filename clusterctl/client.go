@@ -20,7 +20,7 @@ import (
 
 // Event is one line of progress of a long operation.
 type Event struct {
-	// Text says what happened or what is awaited, for people.
+	// Text describes what happened or what is awaited, for people.
 	Text string
 }
 
@@ -45,11 +45,11 @@ func New(cfg *rest.Config) (*Client, error) {
 	return NewWithClient(mgmt), nil
 }
 
-// NewWithClient returns a client of the management cluster that mgmt talks to.
-// The scheme of mgmt knows the kinds of clusterv1 and corev1.
+// NewWithClient returns a client of the management cluster that mgmt accesses. The
+// scheme of mgmt must include the kinds of clusterv1 and corev1.
 func NewWithClient(mgmt client.WithWatch) *Client { return &Client{mgmt: mgmt} }
 
-// NotInstalledError says that the management cluster does not know a kind.
+// NotInstalledError means that the management cluster does not serve a kind.
 type NotInstalledError struct{ Kind string }
 
 func (e *NotInstalledError) Error() string {

@@ -23,17 +23,17 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// fieldOwner is whom the API server notes for the fields that users set by the commands.
+// fieldOwner is the field manager of the fields that users set through the commands.
 const fieldOwner = "capstan"
 
-// Create creates the objects of a generated cluster. Every object is checked
-// by the API server before the first is created, so that a mistake in one of
-// them leaves nothing behind. Only a Namespace that the document brings is
-// created before: nothing can be checked in one that is not there.
+// Create creates the objects of a generated cluster. The API server checks every object
+// before the first is created, so that a mistake in one of them leaves nothing behind.
+// Only a Namespace in the document is created before: nothing can be checked in one that
+// does not exist.
 //
-// An object that is there already and has all that is asked for is left alone:
-// whoever was interrupted goes on by saying the same again. One that differs, or
-// is being deleted, is an error.
+// An existing object that has all requested fields is not changed, so that an interrupted
+// creation is resumed by running it again. One that differs, or is being deleted, is an
+// error.
 func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) error {
 	objects, err := template.Objects(doc)
 	if err != nil {
@@ -67,35 +67,35 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 	return nil
 }
 
-// rehearsal marks the context of what is only checked.
+// rehearsal marks the context of a dry run.
 type rehearsal struct{}
 
-// Rehearsal reports whether a request of a Client only checks what it will send
-// again if all is well. Warnings come again then, unless what they tell of has come
-// meanwhile, such as a class before its Cluster.
+// Rehearsal reports whether a request of a Client is only a check, and is sent again if
+// all checks pass. Its warnings are repeated then, unless their cause is resolved
+// meanwhile, for example by the creation of a class before its Cluster.
 func Rehearsal(ctx context.Context) bool { return ctx.Value(rehearsal{}) != nil }
 
-// check has the API server say what is wrong with objects.
+// check has the API server check objects.
 func (c *Client) check(ctx context.Context, all []*part) error {
 	ctx = context.WithValue(ctx, rehearsal{}, true)
 	var errs []error
 	for _, p := range all {
 		_, _, err := c.create(ctx, p.Unstructured, p.Unstructured, client.DryRunAll)
 		if none, ok := errors.AsType[*noNamespaceError](err); ok {
-			return none // with one the others may be right
+			return none // with a Namespace the others may be right
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// createPart creates an object with its owner. there are the Clusters that have
-// been created; one more is added to them.
+// createPart creates an object with its owner. there are the Clusters that have been
+// created; a new one is added to them.
 func (c *Client) createPart(ctx context.Context, p *part, there map[*part]*clusterv1.Cluster) (created bool, err error) {
 	owned := p.owned(there)
 	live, created, err := c.create(ctx, p.Unstructured, owned)
 	if apierrors.IsForbidden(err) && owned != p.Unstructured {
-		// To name an owner can take more rights than to create (the admission plugin
+		// Setting an owner may need more permissions than creation (the admission plugin
 		// OwnerReferencesPermissionEnforcement): the controllers have them.
 		live, created, err = c.create(ctx, p.Unstructured, p.Unstructured)
 	}
@@ -105,15 +105,15 @@ func (c *Client) createPart(ctx context.Context, p *part, there map[*part]*clust
 	return created, err
 }
 
-// noNamespaceError says that there is no Namespace of a name.
+// noNamespaceError means that a Namespace is not found.
 type noNamespaceError struct{ name string }
 
 func (e *noNamespaceError) Error() string {
 	return fmt.Sprintf("namespace %[1]s does not exist: create it first (kubectl create namespace %[1]s)", e.name)
 }
 
-// create creates what is wanted, in the form of as, or makes sure that the object
-// there is the same. It returns that object.
+// create creates the desired object, in the form of as, or verifies that the existing
+// object is the same. It returns the stored object.
 func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured, opts ...client.CreateOption) (live *unstructured.Unstructured, created bool, err error) {
 	live = as.DeepCopy()
 	opts = append(opts, client.FieldOwner(fieldOwner), client.FieldValidation("Strict"))
@@ -121,7 +121,8 @@ func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured
 	refused, _ := errors.AsType[*apierrors.StatusError](err)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		// Somebody may write between the two looks: controllers do, again and again, while a cluster is made.
+		// Controllers write objects repeatedly while a cluster is created, also between
+		// the read and the comparison.
 		for {
 			if live, err = c.checkSame(ctx, want); !apierrors.IsConflict(err) {
 				return live, false, err
@@ -135,10 +136,10 @@ func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured
 	return live, true, nil
 }
 
-// checkSame returns the live object, or an error unless it has all that want says. The
-// API server itself tells what want would change, so that defaults, and what
-// controllers add, do not count as differences. It conflicts when the object is
-// written meanwhile.
+// checkSame returns the live object, or an error unless it has everything that want
+// specifies. The API server computes what want would change, so that defaults, and fields
+// that controllers set, do not count as differences. It returns a conflict when the
+// object is written meanwhile.
 func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured) (live *unstructured.Unstructured, err error) {
 	what := fmt.Sprintf("%s %s", want.GetKind(), client.ObjectKeyFromObject(want))
 	live = &unstructured.Unstructured{}
@@ -158,7 +159,7 @@ func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured)
 	merged := live.DeepCopy()
 	err = c.mgmt.Patch(ctx, merged, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(fieldOwner), client.FieldValidation("Strict"))
 	switch {
-	case apierrors.IsInvalid(err): // it would change what cannot change, and says which field
+	case apierrors.IsInvalid(err): // it would change an immutable field, which the error names
 		return nil, fmt.Errorf("%s exists already and is not the same: %w: %s", what, err, takenAdvice)
 	case err != nil:
 		return nil, fmt.Errorf("compare %s, which exists already: %w", what, err)
@@ -171,8 +172,8 @@ func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured)
 
 const takenAdvice = "choose another name, or inspect it with `capstan describe cluster`"
 
-// WaitAvailable follows a Cluster until it is Available and all its machines are
-// ready. It ends with the context; the error then says what is still awaited.
+// WaitAvailable follows a Cluster until it is Available and all its machines are ready.
+// It ends with the context; the error then names what is still awaited.
 func (c *Client) WaitAvailable(ctx context.Context, key client.ObjectKey, progress func(Event)) error {
 	last := ""
 	cluster, err := c.follow(ctx, key, func(cluster *clusterv1.Cluster) (done bool) {
@@ -193,12 +194,12 @@ func (c *Client) WaitAvailable(ctx context.Context, key client.ObjectKey, progre
 	return nil
 }
 
-// lookPeriod is between two looks at a Cluster that cannot be watched, as where
-// the user may only read it, or whose watch has ended.
+// lookPeriod is the interval between two reads of a Cluster that cannot be watched, for
+// example because the user may only read it, or whose watch has ended.
 const lookPeriod = time.Second
 
-// follow watches a Cluster until done says so, it is gone (nil is returned), or
-// ctx ends (its last state is returned).
+// follow watches a Cluster until done returns true, it no longer exists (nil is
+// returned), or ctx ends (its last state is returned).
 func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*clusterv1.Cluster) bool) (*clusterv1.Cluster, error) {
 	var last *clusterv1.Cluster
 	for first := true; ; first = false {
@@ -221,7 +222,7 @@ func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*cl
 		from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: cluster.ResourceVersion}}
 		w, err := c.mgmt.Watch(ctx, &clusterv1.ClusterList{}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}, from)
 		if err != nil {
-			continue // reading goes on, or says what is wrong
+			continue // the next read succeeds, or returns the cause
 		}
 		last = drain(w, last, done)
 		w.Stop()
@@ -231,7 +232,7 @@ func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*cl
 	}
 }
 
-// sleep reports whether it was not ended by ctx.
+// sleep reports whether it ended without a cancellation of ctx.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -243,13 +244,13 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// drain reads a watch until it ends or done says so, and returns the last
-// state seen; nil when the Cluster is gone.
+// drain reads a watch until it ends or done returns true, and returns the last observed
+// state; nil when the Cluster no longer exists.
 func drain(w watch.Interface, last *clusterv1.Cluster, done func(*clusterv1.Cluster) bool) *clusterv1.Cluster {
 	for e := range w.ResultChan() {
 		cluster, ok := e.Object.(*clusterv1.Cluster)
 		if !ok {
-			return last // the watch expired: begin anew
+			return last // the watch expired: start again
 		}
 		if e.Type == watch.Deleted {
 			return nil
@@ -261,7 +262,7 @@ func drain(w watch.Interface, last *clusterv1.Cluster, done func(*clusterv1.Clus
 	return last
 }
 
-// state is one line about a Cluster that comes up.
+// state is one line about a Cluster that is being provisioned.
 func state(cluster *clusterv1.Cluster) string {
 	var parts []string
 	count := func(what string, ready, desired *int32) {
@@ -292,8 +293,7 @@ func state(cluster *clusterv1.Cluster) string {
 	return phase + ": " + strings.Join(parts, ", ")
 }
 
-// complete reports whether a Cluster is Available with all the machines that are
-// wanted.
+// complete reports whether a Cluster is Available with the desired number of machines.
 func complete(cluster *clusterv1.Cluster) bool {
 	all := func(desired, ready *int32) bool { return desired == nil || (ready != nil && *ready >= *desired) }
 	cp, w := cluster.Status.ControlPlane, cluster.Status.Workers
@@ -301,7 +301,7 @@ func complete(cluster *clusterv1.Cluster) bool {
 		(cp == nil || all(cp.DesiredReplicas, cp.ReadyReplicas)) && (w == nil || all(w.DesiredReplicas, w.ReadyReplicas))
 }
 
-// awaited is what the conditions say is missing.
+// awaited is what is missing according to the conditions.
 func awaited(cluster *clusterv1.Cluster) string {
 	if conditions.IsTrue(cluster, clusterv1.PausedCondition) {
 		return "* the end of the pause: " + conditions.Message(cluster, clusterv1.PausedCondition)

@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/template"
 )
 
-// server is an API server in memory that notes which objects it is sent, with
-// their owners and their label.
+// server is an API server in memory that records the objects that it receives, with their
+// owners and their label.
 type server struct {
 	client.WithWatch
 	asked, sent []string
@@ -59,7 +59,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// describe tells what a creation says of owner and label.
+// describe returns the owner and label of a creation as text.
 func describe(obj client.Object) string {
 	text := obj.GetObjectKind().GroupVersionKind().Kind + " " + obj.GetName()
 	for _, o := range obj.GetOwnerReferences() {
@@ -155,7 +155,7 @@ func TestClustersOwnWhatTheyReachFromItsCreation(t *testing.T) {
 			infra+" Host m", "bootstrap.cluster.x-k8s.io/v1beta2 KubeadmConfig m",
 			core+" Cluster c {"+ref("infrastructureRef", "HostCluster", "c")+", "+ref("controlPlaneRef", "OtherControlPlane", "cp")+"}",
 		), []string{
-			"HostTemplate masters", // its control plane knows whose it is
+			"HostTemplate masters", // its control plane sets the owner
 			"Cluster c",
 			"HostTemplate hosts, owned by Cluster c (uid of c), of c",
 			"KubeadmConfigTemplate join, owned by Cluster c (uid of c), of c",
@@ -252,8 +252,8 @@ func TestWhatIsThereIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenBetweenTwoLooksIsNoDifference has a controller write to each
-// object that is there, just when it has been read, as often as a slow caller sees.
+// TestWhatIsWrittenBetweenTwoLooksIsNoDifference has a controller write to each existing
+// object, just after it has been read, as often as a slow caller would experience.
 func TestWhatIsWrittenBetweenTwoLooksIsNoDifference(t *testing.T) {
 	t.Parallel()
 	s, usual := newServer(t), generate(t, nil)

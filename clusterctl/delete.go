@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// NoClusterError says that there is no Cluster of a name.
+// NoClusterError means that the Cluster is not found.
 type NoClusterError struct {
 	Key   client.ObjectKey
 	flags string
@@ -30,8 +30,8 @@ func (e *NoClusterError) Error() string {
 	return fmt.Sprintf("there is no Cluster %s in namespace %s: `capstan get clusters -A%s` lists those there are", e.Key.Name, e.Key.Namespace, e.flags)
 }
 
-// DeleteCluster asks for the deletion of a Cluster; its controllers delete
-// workers, control plane and infrastructure in that order. WaitDeleted follows it.
+// DeleteCluster requests the deletion of a Cluster; its controllers delete workers,
+// control plane and infrastructure in that order. WaitDeleted follows it.
 func (c *Client) DeleteCluster(ctx context.Context, key client.ObjectKey) error {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err := explain(c.mgmt.Delete(ctx, cluster), clusterv1.ClusterKind)
@@ -44,10 +44,10 @@ func (c *Client) DeleteCluster(ctx context.Context, key client.ObjectKey) error 
 	return nil
 }
 
-// WaitDeleted follows a Cluster until it is gone with what it owned, so that its
-// name is free again, and tells what is awaited as often as that changes: a small
-// cluster can be gone before anything is. It ends with the context; the error
-// then says what is still awaited.
+// WaitDeleted follows a Cluster until it and the objects that it owned are deleted, so
+// that its name is free again, and reports what is awaited when that changes: a small
+// cluster may be deleted before anything is awaited. It ends with the context; the error
+// then names what is still awaited.
 func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress func(Event)) error {
 	progress(Event{fmt.Sprintf("Deleting Cluster %s", key)})
 	last := ""
@@ -70,9 +70,9 @@ func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress
 	return fmt.Errorf("Cluster %s is still being deleted, waiting for:\n%s", key, last)
 }
 
-// waitCollected returns when the garbage collector has taken what a Cluster that
-// is gone owned: its templates, mostly. A creation under its name would otherwise
-// take them for its own and lose them. What the user may not list is not awaited.
+// waitCollected returns when the garbage collector has deleted what a deleted Cluster
+// owned: mostly its templates. A creation with the same name would otherwise adopt them
+// and lose them. Kinds that the user may not list are not awaited.
 func (c *Client) waitCollected(ctx context.Context, key client.ObjectKey) error {
 	objects, err := c.labelled(ctx, key)
 	if apierrors.IsForbidden(err) {
@@ -89,10 +89,10 @@ func (c *Client) waitCollected(ctx context.Context, key client.ObjectKey) error 
 	return c.WaitRemains(ctx, owned)
 }
 
-// DeleteRemains deletes what carries the label of a Cluster that is not there,
-// as when somebody applied no more than a part of a template. What has an owner
-// goes with that. Secrets stay, since users make some before the cluster.
-// The objects are returned for WaitRemains.
+// DeleteRemains deletes the objects with the label of a Cluster that does not exist, for
+// example after only part of a template was applied. Objects with an owner are deleted
+// with it. Secrets stay, since users create some before the cluster. It returns the
+// objects for WaitRemains.
 func (c *Client) DeleteRemains(ctx context.Context, key client.ObjectKey, progress func(Event)) ([]metav1.PartialObjectMetadata, error) {
 	objects, err := c.labelled(ctx, key)
 	if err != nil {
@@ -109,8 +109,8 @@ func (c *Client) DeleteRemains(ctx context.Context, key client.ObjectKey, progre
 	return remains, nil
 }
 
-// labelled are the objects of the core and of all providers that carry the label
-// of a Cluster.
+// labelled returns the objects of the core and of all providers with the label of a
+// Cluster.
 func (c *Client) labelled(ctx context.Context, key client.ObjectKey) ([]metav1.PartialObjectMetadata, error) {
 	kinds, err := c.providerKinds(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Client) labelled(ctx context.Context, key client.ObjectKey) ([]metav1.P
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		err := c.list(ctx, key, list)
 		if apierrors.IsNotFound(err) {
-			continue // its definition has gone since
+			continue // its definition has been deleted since
 		}
 		if err != nil {
 			return nil, err
@@ -135,8 +135,8 @@ func (c *Client) labelled(ctx context.Context, key client.ObjectKey) ([]metav1.P
 	return objects, nil
 }
 
-// WaitRemains returns when none of the objects is there any more. It ends with
-// the context; the error then says what is.
+// WaitRemains returns when none of the objects exists any longer. It ends with the
+// context; the error then lists those that exist.
 func (c *Client) WaitRemains(ctx context.Context, remains []metav1.PartialObjectMetadata) error {
 	for {
 		var left []string
@@ -154,7 +154,7 @@ func (c *Client) WaitRemains(ctx context.Context, remains []metav1.PartialObject
 		if len(left) == 0 {
 			return nil
 		}
-		// They are few, of several kinds, and gone in a moment: to read them again
+		// They are few, of several kinds, and deleted in a moment: reading them again
 		// costs less than a watch of each kind.
 		if !sleep(ctx, 200*time.Millisecond) {
 			return errors.New("these are still being deleted:\n" + strings.Join(left, "\n"))
@@ -162,7 +162,7 @@ func (c *Client) WaitRemains(ctx context.Context, remains []metav1.PartialObject
 	}
 }
 
-// providerKinds are the namespaced kinds of the core and of all providers.
+// providerKinds returns the namespaced kinds of the core and of all providers.
 func (c *Client) providerKinds(ctx context.Context) ([]schema.GroupVersionKind, error) {
 	definitions := &metav1.PartialObjectMetadataList{}
 	definitions.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})

@@ -153,7 +153,8 @@ func (r *reading) readBindings(ctx context.Context) error {
 	return nil
 }
 
-// input puts together what was read with what that refers to, as lookup knows it.
+// input combines the objects that were read with those that they refer to, which
+// lookup returns.
 func (r *reading) input(lookup func(reference) *tree.Object) tree.Input {
 	in := tree.Input{Cluster: r.shown, Templates: map[string][]tree.Object{}}
 	at := func(ref clusterv1.ContractVersionedObjectReference) *tree.Object {
@@ -210,16 +211,16 @@ func (r *reading) input(lookup func(reference) *tree.Object) tree.Input {
 	return in
 }
 
-// worthReading reports whether an object of a Machine may have a row. A Machine says
-// by a condition whether the object is ready, and one that is has none: in a large
-// cluster, they are most of what there would be to read.
+// worthReading reports whether an object of a Machine may have a row. A condition of
+// the Machine reports whether the object is ready, and a ready object has none: in a
+// large cluster, these are most of the objects.
 func (r *reading) worthReading(machine *tree.Object, condition string) bool {
 	ready := machine.Condition(condition)
 	return r.o.Echo || ready == nil || ready.Status != metav1.ConditionTrue
 }
 
-// machineTemplate is what a control plane makes the infrastructure of its machines
-// from, if it makes any.
+// machineTemplate is the template from which a control plane creates the
+// infrastructure of its machines, if it creates any.
 func machineTemplate(plane *unstructured.Unstructured) clusterv1.ContractVersionedObjectReference {
 	for _, version := range []string{contract.V1Beta2, contract.V1Beta1} {
 		of, err := contract.ControlPlaneFor(version)

@@ -33,7 +33,7 @@ import (
 
 var described = client.ObjectKey{Namespace: "fleet", Name: "demo"}
 
-// counted returns a client of an API server in memory, and what counts the reads.
+// counted returns a client of an API server in memory, and a counter of its reads.
 func counted(t testing.TB, objects ...client.Object) (*Client, *atomic.Int32) {
 	t.Helper()
 	scheme, reads := runtime.NewScheme(), &atomic.Int32{}
@@ -126,7 +126,7 @@ func TestRequestsOfATreeDoNotGrowWithItsMachines(t *testing.T) {
 	}
 }
 
-// TestObjectsOfReadyMachinesAreNotRead has two machines say that one of their objects
+// TestObjectsOfReadyMachinesAreNotRead has two machines report that one of their objects
 // is ready, which then has no row.
 func TestObjectsOfReadyMachinesAreNotRead(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestObjectsOfReadyMachinesAreNotRead(t *testing.T) {
 			t.Parallel()
 			objects := withMachines(3)
 			for _, obj := range objects {
-				if m, ok := obj.(*clusterv1.Machine); ok && m.Name != "m-002" { // which says nothing
+				if m, ok := obj.(*clusterv1.Machine); ok && m.Name != "m-002" { // which has no conditions
 					for _, ready := range []string{clusterv1.InfrastructureReadyCondition, clusterv1.BootstrapConfigReadyCondition} {
 						m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: ready, Status: tc.status, Reason: "R"})
 					}
@@ -222,8 +222,8 @@ func TestATreeIsReadWithWhatItShows(t *testing.T) {
 	}
 }
 
-// TestAStrangeObjectIsShownAllTheSame: the tree is what an author of a provider
-// looks at when its objects are not as they should be.
+// TestAStrangeObjectIsShownAllTheSame: authors of providers use the tree when their
+// objects are malformed.
 func TestAStrangeObjectIsShownAllTheSame(t *testing.T) {
 	t.Parallel()
 	o := seen(&unstructured.Unstructured{Object: map[string]any{
@@ -252,7 +252,7 @@ func TestATreeIsFollowedUntilItsClusterIsGone(t *testing.T) {
 		if after := reads.Load(); after != before {
 			t.Errorf("%d requests within an hour in which nothing changes", after-before)
 		}
-		for i := range 2 { // at once, so that they are read together
+		for i := range 2 { // twice immediately, so that they are read together
 			if err := c.mgmt.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: named("m", fmt.Sprintf("m-%03d", i))}); err != nil {
 				t.Fatal(err)
 			}
@@ -280,8 +280,8 @@ func TestFollowingATreeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// BenchmarkReadTree reads a cluster of 500 machines from an API server that answers
-// at once.
+// BenchmarkReadTree reads a cluster of 500 machines from an API server that responds
+// immediately.
 func BenchmarkReadTree(b *testing.B) {
 	c, reads := counted(b, withMachines(500)...)
 	before := reads.Load()

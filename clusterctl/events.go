@@ -23,11 +23,11 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
-// ReadEvents returns the Events of a Cluster and of all that belongs to it, oldest
-// first. Without a name it returns all of the namespace, and without that all.
+// ReadEvents returns the Events of a Cluster and of all that belongs to it, oldest first.
+// Without a name it returns all of the namespace, and without a namespace all Events.
 //
-// Of a machine that is gone they are found by the name that its set or control
-// plane gave it, as long as that is there.
+// Events of a deleted machine are found by the name that its set or control plane gave
+// it, as long as that set or control plane exists.
 func (c *Client) ReadEvents(ctx context.Context, key client.ObjectKey) ([]corev1.Event, error) {
 	out, _, _, err := c.readEvents(ctx, key)
 	return out, err
@@ -52,13 +52,13 @@ func (c *Client) readEvents(ctx context.Context, key client.ObjectKey) ([]corev1
 	out := slices.DeleteFunc(all.Items, func(e corev1.Event) bool { return !b.has(&e) })
 	slices.SortStableFunc(out, func(x, y corev1.Event) int { return EventTime(&x).Compare(EventTime(&y)) })
 	if len(out) > 0 {
-		none = nil // it was there
+		none = nil // it existed
 	}
 	return out, b, all.ResourceVersion, none
 }
 
-// FollowEvents hands each Event to show as ReadEvents returns them, and then each
-// that comes or is repeated. It ends without an error when ctx does.
+// FollowEvents passes each Event to show as ReadEvents returns them, and then each new or
+// repeated one. It ends without an error when ctx does.
 func (c *Client) FollowEvents(ctx context.Context, key client.ObjectKey, show func(*corev1.Event) error) error {
 	shown := map[types.UID]string{} // to the version
 	for first := true; first || sleep(ctx, lookPeriod); first = false {
@@ -86,7 +86,7 @@ func (c *Client) FollowEvents(ctx context.Context, key client.ObjectKey, show fu
 		}
 		w, err := c.mgmt.Watch(ctx, &corev1.EventList{}, client.InNamespace(key.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 		if err != nil {
-			continue // reading goes on, or says what is wrong
+			continue // the next read succeeds, or returns the cause
 		}
 		if err := b.pass(ctx, w, shown, tell); err != nil {
 			return err
@@ -95,13 +95,13 @@ func (c *Client) FollowEvents(ctx context.Context, key client.ObjectKey, show fu
 	return nil
 }
 
-// belonging knows which objects belong to a Cluster.
+// belonging decides which objects belong to a Cluster.
 type belonging struct {
 	*Client
 	key     client.ObjectKey
 	known   map[types.UID]bool // whether those seen before do
 	names   map[string]bool    // KIND/NAME of those that do
-	parents []string           // names of those that make machines
+	parents []string           // names of those that create machines
 }
 
 func (b *belonging) note(in *tree.Input) {
@@ -119,8 +119,8 @@ func (b *belonging) note(in *tree.Input) {
 // made is the end of a name that a set or control plane gives to a machine.
 var made = regexp.MustCompile(`^-[a-z0-9]{5}$`)
 
-// has reports whether an Event is about an object of the Cluster that was there when
-// it was read, or that is gone.
+// has reports whether an Event is about an object of the Cluster that existed when it was
+// read, or that is deleted.
 func (b *belonging) has(e *corev1.Event) bool {
 	about := &e.InvolvedObject
 	if b.key.Name == "" || b.known[about.UID] || b.names[about.Kind+"/"+about.Name] {
@@ -132,7 +132,7 @@ func (b *belonging) has(e *corev1.Event) bool {
 	})
 }
 
-// hasNow is has for an object that may be new: it is asked for its label, once.
+// hasNow is has for an object that may be new: its label is read once.
 func (b *belonging) hasNow(ctx context.Context, e *corev1.Event) bool {
 	about := &e.InvolvedObject
 	if b.has(e) {
@@ -145,13 +145,13 @@ func (b *belonging) hasNow(ctx context.Context, e *corev1.Event) bool {
 	obj.SetGroupVersionKind(about.GroupVersionKind())
 	err := b.mgmt.Get(ctx, client.ObjectKey{Namespace: about.Namespace, Name: about.Name}, obj)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false // and asked again when more happens to it
+		return false // and read again when it has more Events
 	}
 	b.known[about.UID] = err == nil && obj.Labels[clusterv1.ClusterNameLabel] == b.key.Name
 	return b.known[about.UID]
 }
 
-// pass hands on the Events of a watch until that ends.
+// pass forwards the Events of a watch until the watch ends.
 func (b *belonging) pass(ctx context.Context, w watch.Interface, shown map[types.UID]string, tell func(*corev1.Event) error) error {
 	defer w.Stop()
 	for {
@@ -159,7 +159,7 @@ func (b *belonging) pass(ctx context.Context, w watch.Interface, shown map[types
 		case change, ok := <-w.ResultChan():
 			e, isEvent := change.Object.(*corev1.Event)
 			if !ok || !isEvent {
-				return nil // it ended or expired: begin anew
+				return nil // it ended or expired: start again
 			}
 			if change.Type == watch.Deleted {
 				delete(shown, e.UID)

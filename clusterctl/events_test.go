@@ -39,7 +39,7 @@ func TestTheEventsOfAClusterAreThoseOfAllThatBelongsToIt(t *testing.T) {
 		described:                            {"Cluster/demo", "KubeadmConfig/m-000", "Machine/cp-x7k2p", "Machine/m-001", "LocalMachine/m-000"},
 		{Namespace: "fleet"}:                 {"Cluster/demo", "Cluster/demo-2", "KubeadmConfig/m-000", "Machine/cp-x7k2p", "Machine/m-001", "Machine/cp-of-others", "Machine/stranger", "LocalMachine/m-000"},
 		{Namespace: "elsewhere"}:             nil,
-		{Namespace: "fleet", Name: "demo-2"}: {"Cluster/demo-2"}, // it is gone, and they are not
+		{Namespace: "fleet", Name: "demo-2"}: {"Cluster/demo-2"}, // it is deleted, and they are not
 	} {
 		events, err := c.ReadEvents(t.Context(), key)
 		if err != nil {

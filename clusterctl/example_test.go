@@ -35,7 +35,7 @@ func ExampleGenerate() {
 	// KubeadmConfigTemplate demo-workers
 }
 
-// A template of one's own says by itself which variables it has.
+// A custom template defines its own variables.
 func ExampleVariables() {
 	variables, err := clusterctl.Variables(clusterctl.GenerateOptions{Template: []byte("name: ${CLUSTER_NAME}\nsize: ${SIZE:=small}\n")})
 	if err != nil {

@@ -108,7 +108,7 @@ func TestADeletionTellsWhatIsAwaited(t *testing.T) {
 	})
 }
 
-// TestAKindThatGoesMeanwhileHoldsUpNoDeletion: somebody removes another provider.
+// TestAKindThatGoesMeanwhileHoldsUpNoDeletion: another provider is deleted meanwhile.
 func TestAKindThatGoesMeanwhileHoldsUpNoDeletion(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

@@ -15,14 +15,14 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
-// settle is how long more changes are awaited after one: what happens to a cluster
+// settle is how long further changes are awaited after one: an operation on a cluster
 // changes many objects within moments.
 const settle = 200 * time.Millisecond
 
-// FollowTree reads the tree of a Cluster as ReadTree does and hands it to show, and
-// does so again whenever it has changed. Nothing is read while nothing changes. It
-// ends without an error when ctx does, and with a *NoClusterError when there is no
-// such Cluster, or no more.
+// FollowTree reads the tree of a Cluster as ReadTree does and passes it to show, and does
+// so again whenever it has changed. It sends no requests while nothing changes. It ends
+// without an error when ctx does, and with a *NoClusterError when the Cluster does not
+// exist, or no longer exists.
 func (c *Client) FollowTree(ctx context.Context, key client.ObjectKey, o tree.Options, show func(tree.Input) error) error {
 	watched := changes.New(ctx, c.mgmt)
 	defer watched.Stop()
@@ -62,7 +62,7 @@ func (c *Client) FollowTree(ctx context.Context, key client.ObjectKey, o tree.Op
 			return nil
 		}
 		select {
-		case <-watched.Changed(): // the reading that follows sees it
+		case <-watched.Changed(): // the next read includes it
 		default:
 		}
 	}

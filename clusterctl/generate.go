@@ -22,14 +22,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// GenerateOptions say what to fill into a cluster template.
+// GenerateOptions define what to fill into a cluster template.
 type GenerateOptions struct {
 	// Name of the cluster; required.
 	Name string
-	// Namespace of all its objects, whatever the template says; "" means default.
+	// Namespace of all its objects, regardless of the template; "" means default.
 	Namespace string
-	// KubernetesVersion, such as v1.36.3, whose v may be left out; "" leaves it to
-	// the variables.
+	// KubernetesVersion, such as v1.36.3, whose v may be left out; "" leaves it to the
+	// variables.
 	KubernetesVersion string
 	// ControlPlaneMachines and WorkerMachines; nil leaves them to the variables.
 	ControlPlaneMachines, WorkerMachines *int32
@@ -40,21 +40,21 @@ type GenerateOptions struct {
 	// Lookup gives the values of all others, as the environment does; nil means
 	// that there are none.
 	Lookup func(name string) (string, bool)
-	// Class gives the objects of a ClusterClass that a Cluster of the template
-	// names, to go before it; nil if the class is there already, or has to come from
-	// elsewhere. A nil Class gives none.
+	// Class returns the objects of a ClusterClass that a Cluster of the template names,
+	// which are placed before it; nil if the class exists already, or must be installed
+	// by other means. A nil Class returns none.
 	Class func(class client.ObjectKey) ([]byte, error)
 	// Processor of the template; nil means template.Envsubst.
 	Processor template.Processor
 }
 
-// OptionError says that no cluster can be made with an option, and why.
+// OptionError means that no cluster can be created with an option, and gives the reason.
 type OptionError struct{ text string }
 
 func (e *OptionError) Error() string { return e.text }
 
-// Generate fills a cluster template, puts the classes before it that its Clusters
-// name, and all into one namespace. It needs no management cluster.
+// Generate fills a cluster template, inserts the classes that its Clusters name before
+// them, and puts all objects into one namespace. It needs no management cluster.
 func Generate(o GenerateOptions) ([]byte, error) {
 	o.complete()
 	if err := o.check(); err != nil {
@@ -82,11 +82,11 @@ func (o *GenerateOptions) fill(raw []byte) ([]*unstructured.Unstructured, error)
 	return template.Objects(doc)
 }
 
-// check refuses what would only show as an object that the API refuses, or not
-// at all.
+// check refuses what would only be noticed as an object that the API refuses, or not at
+// all.
 func (o *GenerateOptions) check() error {
 	if len(validation.IsDNS1123Subdomain(o.Name)) > 0 || len(validation.IsValidLabelValue(o.Name)) > 0 {
-		// It is also a label's value.
+		// It is also the value of a label.
 		return &OptionError{fmt.Sprintf("%q cannot be the name of a cluster: use lower-case letters, digits, '-' and '.', at most 63", o.Name)}
 	}
 	known, err := o.Processor.Variables(o.Template)
@@ -109,7 +109,7 @@ func (o *GenerateOptions) check() error {
 	}
 	version, given := o.version()
 	if given && (uses || o.KubernetesVersion != "") && (version == "" || len(fieldrules.Version(nil, fieldrules.NormalVersion(version))) > 0) {
-		// A YAML parser would make a number of 1.36.
+		// A YAML parser would read 1.36 as a number.
 		return &OptionError{fmt.Sprintf("%q is no Kubernetes version: it has the form v1.36.3", version)}
 	}
 	return nil
@@ -153,7 +153,7 @@ func (o *GenerateOptions) complete() {
 
 const kubernetesVersion = "KUBERNETES_VERSION"
 
-// variable answers from the options first, then from the variables.
+// variable looks up a variable in the options first, then in the variables.
 func (o *GenerateOptions) variable(name string) (string, bool) {
 	switch {
 	case name == "CLUSTER_NAME":
@@ -171,7 +171,7 @@ func (o *GenerateOptions) variable(name string) (string, bool) {
 	return o.value(name)
 }
 
-// version is that of Kubernetes, as it is said.
+// version is the version of Kubernetes, as specified.
 func (o *GenerateOptions) version() (string, bool) {
 	if o.KubernetesVersion != "" {
 		return o.KubernetesVersion, true

@@ -55,8 +55,8 @@ func settings(data string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: " + data + "\n"
 }
 
-// TestAllObjectsOfATemplateGoIntoOneNamespace has one that says nothing of namespaces,
-// and one that has them written down.
+// TestAllObjectsOfATemplateGoIntoOneNamespace has a template without namespaces, and one
+// with fixed namespaces.
 func TestAllObjectsOfATemplateGoIntoOneNamespace(t *testing.T) {
 	t.Parallel()
 	const text = `apiVersion: v1

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
-// Kubeconfig returns the admin kubeconfig of a workload cluster. Whoever may
-// write its Secret gets nothing run or read by it: it is the current context
-// alone, with inline certificates, or an error.
+// Kubeconfig returns the admin kubeconfig of a workload cluster. A user who can write its
+// Secret cannot have it execute or read anything: it has only the current context, with
+// inline certificates, or is an error.
 func (c *Client) Kubeconfig(ctx context.Context, key client.ObjectKey) ([]byte, error) {
 	secret := &corev1.Secret{}
 	err := c.mgmt.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: certs.SecretName(key.Name, certs.Kubeconfig)}, secret)
@@ -34,7 +34,8 @@ func (c *Client) Kubeconfig(ctx context.Context, key client.ObjectKey) ([]byte, 
 	return data, nil
 }
 
-// noKubeconfig tells a Cluster that does not exist from one that is not so far.
+// noKubeconfig distinguishes a Cluster that does not exist from one that has no
+// kubeconfig yet.
 func (c *Client) noKubeconfig(ctx context.Context, key client.ObjectKey) error {
 	err := explain(c.mgmt.Get(ctx, key, &clusterv1.Cluster{}), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {

@@ -17,11 +17,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Losses are what the deletion of a Cluster takes, and what it leaves, for people.
+// Losses are what the deletion of a Cluster deletes, and what it leaves, for people.
 type Losses struct{ Lost, Stays []string }
 
-// Losses tells what DeleteCluster would take, or DeleteRemains where there is no
-// Cluster: the error is a NoClusterError then.
+// Losses returns what DeleteCluster would delete, or DeleteRemains if the Cluster does
+// not exist: the error is a NoClusterError then.
 func (c *Client) Losses(ctx context.Context, key client.ObjectKey) (Losses, error) {
 	cluster := &clusterv1.Cluster{}
 	err := explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
@@ -38,7 +38,7 @@ func (c *Client) Losses(ctx context.Context, key client.ObjectKey) (Losses, erro
 		return Losses{}, err
 	}
 	var secrets corev1.SecretList
-	// Who may not list Secrets is not told of them.
+	// A user without permission to list Secrets does not see them.
 	if err := c.list(ctx, key, &secrets); err != nil && !apierrors.IsForbidden(err) {
 		return Losses{}, err
 	}
@@ -67,8 +67,9 @@ func (c *Client) Losses(ctx context.Context, key client.ObjectKey) (Losses, erro
 	return l, nil
 }
 
-// sort tells of the other objects of a cluster by kind: what has an owner goes
-// with the Cluster, and what has none is left, or deleted where no Cluster is.
+// sort adds the other objects of a cluster by kind: objects with an owner are deleted
+// with the Cluster, and those without one are left, or deleted if the Cluster does not
+// exist.
 func (l *Losses) sort(objects []metav1.PartialObjectMetadata, gone bool) {
 	lost := map[string][]string{}
 	for _, obj := range objects {

@@ -18,17 +18,17 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
-// reference is where an object is that another refers to.
+// reference is the location of an object that another refers to.
 type reference struct {
 	namespace string
 	clusterv1.ContractVersionedObjectReference
 }
 
-// few objects of a kind are got one by one: a list may bring many others.
+// few objects of a kind are read one at a time: a list may return many others.
 const few = 4
 
-// find reads the objects behind references, with a number of requests that only
-// their kinds decide. What does not exist is left out.
+// find reads the objects behind references, with a number of requests that depends only
+// on their kinds. Objects that do not exist are left out.
 func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []reference) (map[reference]*tree.Object, error) {
 	kinds := map[reference]map[string]bool{} // by a reference without a name
 	for _, ref := range refs {
@@ -57,8 +57,8 @@ func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []refe
 	return found, together(ctx, reads...)
 }
 
-// findKind reads the objects of one kind that have names: from the list of those
-// with the label of the cluster, and what is not among them from the list of all.
+// findKind reads the named objects of one kind: from the list of those with the label of
+// the cluster, and those that it lacks from the list of all.
 func (c *Client) findKind(ctx context.Context, cluster client.ObjectKey, kind reference, names map[string]bool) (found []unstructured.Unstructured, err error) {
 	all := []client.ListOption{client.InNamespace(kind.namespace)}
 	for _, of := range [][]client.ListOption{append(all, ofCluster(cluster.Name)), all} {
@@ -98,7 +98,7 @@ func ofCluster(name string) client.ListOption {
 	return client.MatchingLabels{clusterv1.ClusterNameLabel: name}
 }
 
-// list lists what carries the label of a Cluster.
+// list lists the objects with the label of a Cluster.
 func (c *Client) list(ctx context.Context, key client.ObjectKey, into client.ObjectList) error {
 	if err := c.mgmt.List(ctx, into, client.InNamespace(key.Namespace), ofCluster(key.Name)); err != nil {
 		return fmt.Errorf("list objects of Cluster %s: %w", key, err)
@@ -115,7 +115,7 @@ func (c *Client) listKind(ctx context.Context, gvk schema.GroupVersionKind, of .
 	return list.Items, nil
 }
 
-// get reads the object behind a reference; nil when there is none.
+// get reads the object behind a reference; nil if it does not exist.
 func (c *Client) get(ctx context.Context, at reference) (*unstructured.Unstructured, error) {
 	if at.Name == "" {
 		return nil, nil

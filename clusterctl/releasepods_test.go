@@ -18,13 +18,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
-// issued are the Secrets that others make for the Pods of releases: from Certificates.
+// issued are the Secrets that controllers create for the Pods of releases: from
+// Certificates.
 var issued = map[string]*corev1.Secret{
 	"capa-webhook-service-cert": {Data: map[string][]byte{"tls.crt": nil, "tls.key": nil, "ca.crt": nil}},
 	"capo-webhook-service-cert": {Data: map[string][]byte{"tls.crt": nil, "tls.key": nil, "ca.crt": nil}},
 }
 
-// runs is what becomes of the only container of a release in a plane.
+// runs is how the only container of a release runs in a plane.
 type runs struct {
 	Command []string
 	Env     []string // of the container itself
@@ -40,8 +41,8 @@ const (
 	serving        = "/tmp/k8s-webhook-server/serving-certs"
 )
 
-// TestPodsOfReleasesRunInAPlane: no field of the Pods of real releases is refused, nor
-// unknown to what decides about them, and what is run is what they say.
+// TestPodsOfReleasesRunInAPlane: the plane refuses no field of the Pods of real releases,
+// the code that plans them has all fields, and the processes match the Pods.
 func TestPodsOfReleasesRunInAPlane(t *testing.T) {
 	t.Parallel()
 	pair := []string{"ca.crt", "tls.crt", "tls.key"}
@@ -78,7 +79,8 @@ func TestPodsOfReleasesRunInAPlane(t *testing.T) {
 	}
 }
 
-// podOf is the Pod of the only workload of a release, and the Secrets that it can name.
+// podOf returns the Pod of the only workload of a release, and the Secrets that it can
+// name.
 func podOf(t *testing.T, release string) (pod *corev1.Pod, secrets map[string]*corev1.Secret) {
 	t.Helper()
 	about := releases[release]
@@ -94,7 +96,7 @@ func podOf(t *testing.T, release string) (pod *corev1.Pod, secrets map[string]*c
 	kinds := map[string]bool{}
 	for _, obj := range c.Objects() {
 		kinds[obj.GetKind()] = true
-		// Strict: a field that these types do not know would be dropped, and nobody told.
+		// Strict: a field that these types lack would be dropped silently.
 		switch obj.GetKind() {
 		case "Secret":
 			s := &corev1.Secret{}

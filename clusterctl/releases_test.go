@@ -28,7 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/template"
 )
 
-// releases are files of real releases, whole: what there is besides.
+// releases are complete files of real releases, with their expected content.
 var releases = map[string]struct {
 	name, version, namespace string
 	objects, crds            int
@@ -68,7 +68,7 @@ func unpack(tb testing.TB, release string) map[string][]byte {
 	}
 }
 
-// value is one for every variable without a default.
+// value returns a value for every variable without a default.
 func value(name string) (string, bool) {
 	if name == "CNI_RESOURCES" {
 		return "{cni.yaml: none}", true
@@ -76,7 +76,7 @@ func value(name string) (string, bool) {
 	return "dummy", true
 }
 
-// parsed is what another parser makes of a text of YAML.
+// parsed is the result of another YAML parser for a text.
 func parsed(t *testing.T, text []byte) []any {
 	t.Helper()
 	var all []any
@@ -142,7 +142,7 @@ func contents(objects []*unstructured.Unstructured) []any {
 }
 
 // TestTemplatesOfReleasesLoseNothing fills all templates and classes of real releases,
-// and compares them, but for their namespace, with what another parser reads.
+// and compares them, except for their namespace, with the result of another parser.
 func TestTemplatesOfReleasesLoseNothing(t *testing.T) {
 	t.Parallel()
 	for release := range releases {
@@ -193,7 +193,7 @@ func TestTemplatesOfReleasesLoseNothing(t *testing.T) {
 	}
 }
 
-// TestTheClassOfAReleaseComesAlong has a template whose class is a file beside it.
+// TestTheClassOfAReleaseComesAlong has a template whose class is a file next to it.
 func TestTheClassOfAReleaseComesAlong(t *testing.T) {
 	t.Parallel()
 	files := unpack(t, "infrastructure-openstack-v0.14.0")
@@ -269,8 +269,8 @@ func TestComponentsOfReleasesLoseNothing(t *testing.T) {
 	}
 }
 
-// compare makes sure that components are what another parser reads, but for their
-// labels and order: the Namespace, the CRDs, what makes certificates, and others.
+// compare verifies that components match the result of another parser, except for their
+// labels and order: the Namespace, the CRDs, what creates certificates, and others.
 func compare(t *testing.T, want []any, c *components.Components, objects, crds int) {
 	t.Helper()
 	key := func(obj *unstructured.Unstructured) string {

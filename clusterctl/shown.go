@@ -25,8 +25,8 @@ type counts struct {
 	UpToDateReplicas  *int32 `json:"upToDateReplicas"`
 }
 
-// shown is what the tree shows of any object, by the names that the contracts
-// give these fields on every kind.
+// shown is what the tree shows of any object, by the names of these fields in the
+// contracts.
 type shown struct {
 	Spec struct {
 		Replicas *int32 `json:"replicas"`
@@ -45,14 +45,14 @@ type shown struct {
 		counts
 		ControlPlane counts `json:"controlPlane"`
 		Workers      counts `json:"workers"`
-		// For a MachineHealthCheck, Machines are what replicas are for others.
+		// For a MachineHealthCheck, Machines correspond to the replicas of other kinds.
 		ExpectedMachines *int32 `json:"expectedMachines"`
 		CurrentHealthy   *int32 `json:"currentHealthy"`
 	} `json:"status"`
 }
 
-// seen is what the tree shows of an object. One of a provider may have fields of
-// another form: they are left out, so that the rest can be looked at.
+// seen is what the tree shows of an object. An object of a provider may have fields of
+// another form: they are left out, so that the rest can be displayed.
 func seen(obj *unstructured.Unstructured) tree.Object {
 	o := tree.Object{
 		Kind:      obj.GetKind(),
@@ -98,7 +98,7 @@ func sum(a, b *int32) *int32 {
 	return new(*a + *b)
 }
 
-// typed is seen of an object of a type of ours.
+// typed is seen for an object with one of our Go types.
 func typed(obj client.Object, kind string) (tree.Object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

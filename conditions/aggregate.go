@@ -15,7 +15,7 @@ import (
 // maxNames is how many objects, and how many messages, an aggregate names.
 const maxNames = 3
 
-// Object is one of the objects that an aggregate looks at.
+// Object is one of the objects that an aggregate reads.
 type Object struct {
 	Kind, Name string
 	Conditions []metav1.Condition
@@ -24,7 +24,7 @@ type Object struct {
 // GetConditions implements Getter.
 func (o Object) GetConditions() []metav1.Condition { return o.Conditions }
 
-// Objects makes the input of Aggregate from objects of one kind.
+// Objects builds the input of Aggregate from objects of one kind.
 func Objects[T interface {
 	Getter
 	GetName() string
@@ -36,9 +36,9 @@ func Objects[T interface {
 	return out
 }
 
-// AggregateOptions say how conditions of many objects become one.
+// AggregateOptions define how conditions of many objects become one.
 type AggregateOptions struct {
-	// Negative says that True is the bad news, in the source and the target.
+	// Negative means that True is the bad status, in the source and the target.
 	Negative bool
 	// Reasons of the aggregate.
 	Reasons Reasons
@@ -46,10 +46,10 @@ type AggregateOptions struct {
 	Empty metav1.Condition
 }
 
-// Aggregate makes one condition of the condition source of many objects. One
-// issue makes it bad; failing that, one unknown makes it Unknown; an object
-// without the condition is unknown. Equal messages are grouped, the message
-// shared by most objects first, and at most three objects are named for each.
+// Aggregate computes one condition from the condition source of many objects. One issue
+// makes it bad; otherwise, one unknown makes it Unknown; an object without the condition
+// is unknown. Equal messages are grouped, the message shared by most objects first, and
+// at most three objects are named for each.
 func Aggregate(objects []Object, source, target string, o AggregateOptions) metav1.Condition {
 	if len(objects) == 0 {
 		c := o.Empty
@@ -84,20 +84,20 @@ func Aggregate(objects []Object, source, target string, o AggregateOptions) meta
 	}
 }
 
-// told is what one object says.
+// told is the message of one object.
 type told struct{ kind, name, message string }
 
-// group is a message with the objects of one kind that say it.
+// group is a message with the objects of one kind that have it.
 type group struct {
 	kind, message string
 	names         []string
 }
 
-// grouped returns a line for each of at most room messages, one that counts the
-// objects of all others, and how much room is left.
+// grouped returns a line for each of at most room messages, one that counts the objects
+// of all others, and how much room is left.
 func grouped(all []told, room int, others string) (lines []string, left int) {
 	var groups []group
-	index := map[[2]string]int{} // thousands of objects may each have a message of their own
+	index := map[[2]string]int{} // thousands of objects may each have their own message
 	for _, t := range all {
 		key := [2]string{t.kind, t.message}
 		at, known := index[key]

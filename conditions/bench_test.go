@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BenchmarkAggregate sums up the Machines of a large set, one in ten of which
-// has something to say.
+// BenchmarkAggregate aggregates the Machines of a large set, one in ten of which has an
+// issue.
 func BenchmarkAggregate(b *testing.B) {
 	var objects []Object
 	for i := range 500 {
@@ -27,8 +27,8 @@ func BenchmarkAggregate(b *testing.B) {
 	}
 }
 
-// BenchmarkAggregateOfMany sums up ten thousand Machines on their way, each of
-// which waits for something of its own.
+// BenchmarkAggregateOfMany aggregates ten thousand Machines in creation, each of which
+// has its own message.
 func BenchmarkAggregateOfMany(b *testing.B) {
 	var objects []Object
 	for i := range 10_000 {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conditions sets, mirrors, summarises and aggregates the conditions
-// of objects.
+// Package conditions sets, mirrors, summarizes and aggregates the conditions of objects.
 //
-// There are four ways to make a condition, and a controller needs no other:
+// There are four ways to create a condition, and a controller needs no other:
 //
 //   - Set stores one that the caller wrote;
 //   - Mirror shows a condition of one object on another;
 //   - Summary turns many conditions of one object into one;
 //   - Aggregate turns one condition of many objects into one.
 //
-// Everything here is a function of values: the time is a parameter.
+// All functions are pure: the time is a parameter.
 package conditions
 
 import (
@@ -21,11 +20,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reasons given when there is no condition to take a reason from.
+// Reasons for a missing condition or reason.
 const (
-	// NotYetReportedReason says that the condition is expected and not there.
+	// NotYetReportedReason means that the condition is expected but does not exist.
 	NotYetReportedReason = "NotYetReported"
-	// NoReasonReportedReason stands for the reason of a condition without one.
+	// NoReasonReportedReason replaces the reason of a condition without one.
 	NoReasonReportedReason = "NoReasonReported"
 )
 
@@ -40,18 +39,18 @@ type Setter interface {
 	SetConditions(conditions []metav1.Condition)
 }
 
-// List is a bare list of conditions, for where there is no object around it.
+// List is a bare list of conditions, for use without an object.
 type List []metav1.Condition
 
 // GetConditions implements Getter.
 func (l List) GetConditions() []metav1.Condition { return l }
 
-// New makes a condition to be Set.
+// New returns a condition for Set.
 func New(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
 }
 
-// Get returns a copy of the condition of a type, or nil when there is none.
+// Get returns a copy of the condition of a type, or nil if it does not exist.
 func Get(from Getter, conditionType string) *metav1.Condition {
 	if c := find(from.GetConditions(), conditionType); c != nil {
 		return new(*c)
@@ -59,8 +58,8 @@ func Get(from Getter, conditionType string) *metav1.Condition {
 	return nil
 }
 
-// find returns where in the list the condition of a type lies. Each reconcile asks
-// dozens of times: it copies nothing.
+// find returns the condition of a type in the list. Each reconcile calls it dozens of
+// times: it copies nothing.
 func find(list []metav1.Condition, conditionType string) *metav1.Condition {
 	for i := range list {
 		if list[i].Type == conditionType {
@@ -70,22 +69,22 @@ func find(list []metav1.Condition, conditionType string) *metav1.Condition {
 	return nil
 }
 
-// Has reports whether there is a condition of a type.
+// Has reports whether the condition of a type exists.
 func Has(from Getter, conditionType string) bool {
 	return find(from.GetConditions(), conditionType) != nil
 }
 
-// IsTrue reports whether the condition is there and True.
+// IsTrue reports whether the condition exists and is True.
 func IsTrue(from Getter, conditionType string) bool {
 	return is(from, conditionType, metav1.ConditionTrue)
 }
 
-// IsFalse reports whether the condition is there and False.
+// IsFalse reports whether the condition exists and is False.
 func IsFalse(from Getter, conditionType string) bool {
 	return is(from, conditionType, metav1.ConditionFalse)
 }
 
-// IsUnknown reports whether the condition is Unknown or not there at all.
+// IsUnknown reports whether the condition is Unknown or does not exist.
 func IsUnknown(from Getter, conditionType string) bool {
 	return !Has(from, conditionType) || is(from, conditionType, metav1.ConditionUnknown)
 }
@@ -95,7 +94,7 @@ func is(from Getter, conditionType string, status metav1.ConditionStatus) bool {
 	return c != nil && c.Status == status
 }
 
-// Reason returns the reason of a condition, empty when it is not there.
+// Reason returns the reason of a condition, empty if it does not exist.
 func Reason(from Getter, conditionType string) string {
 	if c := find(from.GetConditions(), conditionType); c != nil {
 		return c.Reason
@@ -103,7 +102,7 @@ func Reason(from Getter, conditionType string) string {
 	return ""
 }
 
-// Message returns the message of a condition, empty when it is not there.
+// Message returns the message of a condition, empty if it does not exist.
 func Message(from Getter, conditionType string) string {
 	if c := find(from.GetConditions(), conditionType); c != nil {
 		return c.Message
@@ -111,10 +110,10 @@ func Message(from Getter, conditionType string) string {
 	return ""
 }
 
-// Set stores a condition. The time of the last transition stays as it was
-// while the status stays; when the status changes it is the one given in c, or
-// now. An observed generation of zero in c leaves the stored one. The list is
-// kept in one order, so that equal conditions make equal lists.
+// Set stores a condition. The time of the last transition does not change while the
+// status does not; when the status changes, it is the one given in c, or now. An observed
+// generation of zero in c retains the stored one. The list is sorted, so that equal
+// conditions are equal lists.
 func Set(to Setter, now time.Time, c metav1.Condition) {
 	list := to.GetConditions()
 	at := slices.IndexFunc(list, func(old metav1.Condition) bool { return old.Type == c.Type })
@@ -126,7 +125,8 @@ func Set(to Setter, now time.Time, c metav1.Condition) {
 	case old.Status == c.Status && !old.LastTransitionTime.IsZero():
 		c.LastTransitionTime = old.LastTransitionTime
 	case c.LastTransitionTime.IsZero():
-		// The wire has whole seconds; a finer time would differ from what is read back.
+		// The wire format has whole seconds; a finer time would differ from what is read
+		// back.
 		c.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
 	}
 	if c.ObservedGeneration == 0 {
@@ -137,7 +137,7 @@ func Set(to Setter, now time.Time, c metav1.Condition) {
 	}
 	switch {
 	case at >= 0 && c == old && slices.IsSortedFunc(list, inOrder):
-		return // as most are that a reconcile sets
+		return // most conditions that a reconcile sets are unchanged
 	case at >= 0:
 		list = slices.Clone(list)
 		list[at] = c
@@ -148,7 +148,7 @@ func Set(to Setter, now time.Time, c metav1.Condition) {
 	to.SetConditions(list)
 }
 
-// Delete removes the condition of a type, if it is there.
+// Delete removes the condition of a type, if it exists.
 func Delete(from Setter, conditionType string) {
 	if !Has(from, conditionType) {
 		return
@@ -158,14 +158,14 @@ func Delete(from Setter, conditionType string) {
 	}))
 }
 
-// SameState reports whether two conditions say the same; the times do not count.
+// SameState reports whether two conditions are equal except for their times.
 func SameState(a, b metav1.Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason &&
 		a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
 }
 
-// rank orders the list: what a user asks first comes first, what is rarely of
-// interest last, all else by name in between.
+// rank orders the list: the conditions that users check first are first, those of little
+// interest last, all others by name in between.
 var rank = map[string]int{
 	"Available": -3, "Ready": -2, "UpToDate": -1,
 	"RollingOut": 1, "ScalingUp": 2, "ScalingDown": 3, "Remediating": 4, "Updating": 5, "Deleting": 6, "Paused": 7,

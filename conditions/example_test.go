@@ -17,7 +17,8 @@ func ExampleSet() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	conditions.Set(machine, now, conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, "NotReady", "the disk is full"))
 
-	// The status stays, so the time of the last transition does too.
+	// The status does not change, so the time of the last transition does not
+	// either.
 	conditions.Set(machine, now.Add(time.Hour), conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, "NotReady", "the disk is broken"))
 
 	c := conditions.Get(machine, clusterv1.ReadyCondition)
@@ -25,7 +26,7 @@ func ExampleSet() {
 	// Output: False NotReady the disk is broken 12:00:00
 }
 
-// One condition of an object sums up its others: what is wrong comes first.
+// One condition of an object summarizes its others: problems are first.
 func ExampleSummary() {
 	machine := &clusterv1.Machine{}
 	for _, c := range []metav1.Condition{
@@ -47,7 +48,7 @@ func ExampleSummary() {
 	// * NodeReady: Condition NodeReady not yet reported
 }
 
-// One condition of many objects becomes one: equal messages are said once.
+// One condition of many objects becomes one: equal messages appear once.
 func ExampleAggregate() {
 	var machines []*clusterv1.Machine
 	for _, name := range []string{"a", "b", "c"} {

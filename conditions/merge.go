@@ -15,7 +15,7 @@ type Reasons struct {
 	Info    string // neither
 }
 
-// Priority says how much a condition matters when it is merged with others.
+// Priority is the importance of a condition when it is merged with others.
 type Priority int
 
 // The priorities, the most pressing first.
@@ -59,8 +59,8 @@ func (r Reasons) of(p Priority) string {
 	return [...]string{Issue: r.Issue, Unknown: r.Unknown, Info: r.Info}[p]
 }
 
-// item is one line of a bullet list; a message that is a list itself, or has
-// many lines, goes below it.
+// item is one line of a bullet list; a message that is a list itself, or has many
+// lines, is placed below it.
 func item(head, message string) string {
 	if !strings.Contains(message, "\n") && !strings.HasPrefix(message, "* ") {
 		return "* " + head + ": " + message

@@ -11,9 +11,8 @@ import (
 )
 
 // Mirror returns the condition source of an object as a condition target of
-// another. When the object does not have it, fallback says what to show; a
-// fallback without a status means that the condition is Unknown, not yet
-// reported.
+// another. When the object does not have it, the result is fallback; a fallback
+// without a status means that the condition is Unknown, not yet reported.
 func Mirror(from Getter, source, target string, fallback metav1.Condition) metav1.Condition {
 	c := Get(from, source)
 	if c == nil {
@@ -31,10 +30,10 @@ func Mirror(from Getter, source, target string, fallback metav1.Condition) metav
 	}
 }
 
-// FromUnstructured reads the conditions of an object known only as
-// unstructured. Conditions in the older shape, with a severity and an optional
-// reason, are read too; so is the list that objects of the older contract keep
-// under status.v1beta2, which then comes first.
+// FromUnstructured reads the conditions of an unstructured object. Conditions in
+// the older shape, with a severity and an optional reason, are read too; so is
+// the list that objects of the older contract have under status.v1beta2, which
+// then takes precedence.
 func FromUnstructured(obj *unstructured.Unstructured) (List, error) {
 	var all List
 	for _, path := range [][]string{{"status", "v1beta2", "conditions"}, {"status", "conditions"}} {

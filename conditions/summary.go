@@ -9,21 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SummaryOptions say what a summary looks at.
+// SummaryOptions configure a summary.
 type SummaryOptions struct {
-	// Types are the conditions to summarise, in the order of the message.
+	// Types are the conditions to summarize, in the order of the message.
 	Types []string
-	// Negative are those types for which True is the bad news, as Deleting.
+	// Negative are those types for which True is the bad status, such as Deleting.
 	Negative []string
 	// Optional are those types that do not count while they are absent.
 	Optional []string
-	// Overrides take the place of the conditions of the same type.
+	// Overrides replace the conditions of the same type.
 	Overrides []metav1.Condition
 	// Priority decides for single conditions, when it is not nil and its
 	// second result is true.
 	Priority func(metav1.Condition) (Priority, bool)
-	// Join may turn the conditions that the message is made of into fewer,
-	// for instance to put those of one component under one head.
+	// Join may merge the conditions that the message is built from, for example those of
+	// one component under one heading.
 	Join func([]metav1.Condition) []metav1.Condition
 	// Reasons of the summary.
 	Reasons Reasons
@@ -31,10 +31,10 @@ type SummaryOptions struct {
 	NegativeTarget bool
 }
 
-// Summary makes one condition of many conditions of one object. One issue makes
-// it bad; failing that, one unknown makes it Unknown. A condition that is
-// absent and not optional is unknown. The message lists what is not good; when
-// all is good, what still has something to say.
+// Summary computes one condition from many conditions of one object. One issue makes it
+// bad; otherwise, one unknown makes it Unknown. A condition that is absent and not
+// optional is unknown. The message lists what is not good; when all is good, the
+// remaining messages.
 func Summary(of Getter, target string, o SummaryOptions) metav1.Condition {
 	worst := Info
 	var merged []metav1.Condition

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Check is one thing that a counterpart must do, or should.
+// Check is one requirement or recommendation for a counterpart.
 type Check struct {
 	// Name is the sentence of docs/contract.
 	Name string `json:"name"`
 
-	// Description says why, and what exactly is looked at.
+	// Description gives the reason, and what exactly is checked.
 	Description string `json:"description"`
 
-	// Advice says that callers do not depend on it: who does otherwise is
-	// told so, and passes.
+	// Advice means that callers do not depend on it: a counterpart that fails it gets the
+	// advice, and passes.
 	Advice bool `json:"advice,omitempty"`
 }
 
-// Judge makes a result of what running a check came to: nil, what is wrong, or
-// Skip. remedy is what an author can do about it.
+// Judge returns the result for the outcome of a check: nil, the problem, or Skip. remedy
+// is what an author can do about it.
 func (c Check) Judge(err error, remedy string) Result {
 	r := Result{Check: c.Name, Outcome: Passed}
 	if skipped, ok := errors.AsType[skipError](err); ok {
@@ -39,13 +39,13 @@ func (c Check) Judge(err error, remedy string) Result {
 	return r
 }
 
-// skipError says why something could not be found out.
+// skipError is the reason why a check could not be executed.
 type skipError struct{ error }
 
-// Skip says why something could not be found out.
+// Skip returns the reason why a check could not be executed.
 func Skip(format string, args ...any) error { return skipError{fmt.Errorf(format, args...)} }
 
-// OneLine is what an error says, fit for a table, and not endless.
+// OneLine is the text of an error in one line of limited length, for a table.
 func OneLine(err error) string {
 	const limit = 1000
 	s := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")

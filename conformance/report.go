@@ -12,20 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Outcome is how a check went.
+// Outcome is the outcome of a check.
 type Outcome string
 
 const (
-	// Passed says that what the check asks for is so.
+	// Passed means that the requirement is met.
 	Passed Outcome = "passed"
 
-	// Failed says that it is not.
+	// Failed means that it is not.
 	Failed Outcome = "failed"
 
-	// Advised says that it is not, and that nobody depends on it.
+	// Advised means that it is not, and that no caller depends on it.
 	Advised Outcome = "advised"
 
-	// Skipped says that it could not be found out.
+	// Skipped means that the check could not be run.
 	Skipped Outcome = "skipped"
 )
 
@@ -44,7 +44,7 @@ type Result struct {
 
 	Outcome Outcome `json:"outcome"`
 
-	// Problem is what was seen instead, or why the check was skipped.
+	// Problem is what was observed instead, or why the check was skipped.
 	Problem string `json:"problem,omitempty"`
 
 	// Remedy is what an author can do about a failure, or advice.
@@ -54,12 +54,12 @@ type Result struct {
 	Duration metav1.Duration `json:"duration"`
 }
 
-// Report is what a run found out.
+// Report is the result of a run.
 type Report struct {
-	// URL is what was looked at: an extension, an API server, or a file.
+	// URL is what was checked: an extension, an API server, or a file.
 	URL string `json:"url"`
 
-	// Problem is why nothing could be checked at all.
+	// Problem is the reason why nothing could be checked at all.
 	Problem string `json:"problem,omitempty"`
 
 	// Passed, Failed, Advised and Skipped count the results.
@@ -109,7 +109,7 @@ func (r Result) String() string {
 	return s
 }
 
-// TB is a test as testing.T is one; T is the type itself.
+// TB is a test like testing.T; T is the type itself.
 type TB[T any] interface {
 	Helper()
 	Context() context.Context
@@ -120,7 +120,7 @@ type TB[T any] interface {
 	Skip(args ...any)
 }
 
-// Subtests makes a report a test, with one subtest for each result.
+// Subtests reports a report as a test, with one subtest for each result.
 func Subtests[T TB[T]](t T, r Report) {
 	t.Helper()
 	if r.Problem != "" {

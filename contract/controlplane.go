@@ -18,18 +18,18 @@ import (
 // AvailableCondition is the condition of a control plane that the Cluster mirrors.
 const AvailableCondition = "Available"
 
-// ControlPlane lists what a control plane promises.
+// ControlPlane lists the fields of a control plane.
 type ControlPlane struct {
 	Initialized          Field[bool]
 	ControlPlaneEndpoint Field[clusterv1.APIEndpoint]
-	// ExternallyManaged says that the control plane has no Nodes in its cluster.
+	// ExternallyManaged means that the control plane has no Nodes in its cluster.
 	ExternallyManaged Field[bool]
 
-	Version       Field[string] // wanted
-	StatusVersion Field[string] // the lowest that runs
+	Version       Field[string] // desired
+	StatusVersion Field[string] // the lowest running one
 	Versions      Field[[]clusterv1.StatusVersion]
 
-	Replicas            Field[int32] // wanted
+	Replicas            Field[int32] // desired
 	Selector            Field[string]
 	StatusReplicas      Field[int32]
 	ReadyReplicas       Field[int32]
@@ -41,8 +41,8 @@ type ControlPlane struct {
 	MachineTemplate MachineTemplate
 }
 
-// MachineTemplate lists what a control plane that makes Machines promises about
-// them.
+// MachineTemplate lists the fields for the Machines of a control plane that creates
+// Machines.
 type MachineTemplate struct {
 	Metadata                Field[clusterv1.ObjectMeta]
 	InfrastructureRef       Field[clusterv1.ContractVersionedObjectReference]
@@ -52,15 +52,15 @@ type MachineTemplate struct {
 	NodeVolumeDetachSeconds Field[int32]
 	NodeDeletionSeconds     Field[int32]
 
-	// versioned is the same reference with the version of what it refers to, where
-	// a contract version has that.
+	// versioned is the same reference with the API version of the referenced kind, for
+	// contract versions that have it.
 	versioned Field[corev1.ObjectReference]
 }
 
-// Refer has Machines made on infrastructure from a template. current is the
-// control plane as it is, nil if it is still to be made: where a reference names a
-// version of the API, that stays while the kind does. The control plane may have
-// moved on to a newer one, and would go on doing so.
+// Refer sets the infrastructure template of a control plane's Machines. current is the
+// existing control plane, nil if it is not created yet: where a reference names an API
+// version, that version stays while the kind does. The control plane may have changed it
+// to a newer one, and would do so again.
 func (m MachineTemplate) Refer(obj, template, current *unstructured.Unstructured) error {
 	gvk := template.GroupVersionKind()
 	if len(m.versioned.path) == 0 {
@@ -130,7 +130,7 @@ var controlPlanes = map[string]ControlPlane{
 	},
 }
 
-// ControlPlaneFor returns the promises of a contract version.
+// ControlPlaneFor returns the fields of a contract version.
 func ControlPlaneFor(version string) (ControlPlane, error) {
 	return pick("control planes", version, controlPlanes)
 }
@@ -140,9 +140,8 @@ type Replicas struct {
 	Desired, Current, Ready, UpToDate, Available *int32
 }
 
-// Counters reads all counters; those that cannot be read are in the error. Where
-// only unavailable replicas are counted, the available ones are what is wanted less
-// those.
+// Counters reads all counters; those that cannot be read are in the error. Where only
+// unavailable replicas are counted, the available ones are the desired ones minus those.
 func (c ControlPlane) Counters(obj *unstructured.Unstructured) (r Replicas, err error) {
 	var unavailable *int32
 	var problems []error

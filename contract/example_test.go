@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// The labels of a provider's CRD say which contract its API versions follow;
-// the contract then says where the fields are.
+// The labels of a provider's CRD name the contract that its API versions implement; the
+// contract then defines the paths of the fields.
 func Example() {
 	version, apiVersion, err := contract.Choose(map[string]string{
 		"cluster.x-k8s.io/v1beta1": "v1",
@@ -38,7 +38,7 @@ func Example() {
 	// status.initialization.provisioned true true <nil>
 }
 
-// A provider's CRD must have this name, or nobody finds its labels.
+// A provider's CRD must have this name; otherwise its labels are not found.
 func ExampleCRDName() {
 	fmt.Println(contract.CRDName("infrastructure.example.com", "HostCluster"))
 	// Output: hostclusters.infrastructure.example.com

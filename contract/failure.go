@@ -8,10 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
-// Failure is how providers say that an operator has to step in. The contract
-// v1beta2 has no such fields, but a provider may still report them; whoever
-// refers to the object shows them in status.deprecated.v1beta1, and nothing
-// depends on them.
+// Failure is how providers report that an operator has to intervene. The contract v1beta2
+// has no such fields, but a provider may still report them; the controllers of objects
+// that refer to it show them in status.deprecated.v1beta1, and nothing depends on them.
 type Failure struct {
 	Reason  Field[string]
 	Message Field[string]
@@ -22,17 +21,16 @@ func AnyFailure() Failure { return anyFailure }
 
 var anyFailure = Failure{At[string]("status.failureReason"), At[string]("status.failureMessage")}
 
-// Bounds of what a provider may say of a failure; that of the message is the
-// API's.
+// Limits of the texts of a failure; that of the message is the API's.
 const (
 	maxFailureReason  = 256
 	maxFailureMessage = 10240
 )
 
-// Of is what obj reports, the message with the kind and the name of obj before
-// it; empty what it does not report.
+// Of is what obj reports, with the kind and the name of obj before the message; texts
+// that it does not report are empty.
 func (f Failure) Of(obj *unstructured.Unstructured) (reason, message string) {
-	reason, _, _ = f.Reason.Get(obj) // what is no text says nothing
+	reason, _, _ = f.Reason.Get(obj) // a value that is not text is ignored
 	if m, _, _ := f.Message.Get(obj); m != "" {
 		message = plaintext.Line(obj.GetKind()+" "+obj.GetName()+": "+m, maxFailureMessage)
 	}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract gives typed access to the fields that Cluster API promises
-// to find on provider objects, which the core only ever sees as unstructured.
+// Package contract provides typed access to the fields of the Cluster API contracts in
+// provider objects, which the core only reads as unstructured.
 //
-// A contract version is a value, not a branch: to read a field, pick the value
-// for the version (InfraClusterFor and its like) and ask the field for it.
-// Adding a version means adding a value, and no caller changes. Which version a
-// provider speaks is written on its CRDs; Choose reads it there.
+// A contract version is a value, not a branch: to read a field, select the value for the
+// version (InfraClusterFor and similar functions) and read the field through it. Adding a
+// version means adding a value, and no caller changes. The CRDs of a provider name the
+// versions that it implements; Choose reads them there.
 package contract
 
 import (
@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Field is one promised field, of type T, at a fixed path. The zero value is a
-// field that the contract version does not have: it is never found.
+// Field is one field of a contract, of type T, at a fixed path. The zero value is a field
+// that the contract version does not have: it is never found.
 type Field[T any] struct {
 	path   []string
 	decode func(raw any) (T, error)
@@ -28,17 +28,17 @@ type Field[T any] struct {
 	check  func(at *field.Path, v T) *field.Error // of what is read; nil accepts all
 }
 
-// At makes the field found at a dotted path, such as "status.ready".
+// At returns the field at a dotted path, such as "status.ready".
 func At[T any](path string) Field[T] { return Field[T]{path: strings.Split(path, ".")} }
 
-// through makes a field whose form on the wire differs from T.
+// through returns a field whose form on the wire differs from T.
 func through[T any](path string, decode func(raw any) (T, error), encode func(T) any) Field[T] {
 	return Field[T]{path: strings.Split(path, "."), decode: decode, encode: encode}
 }
 
-// Get reads the field. ok is false when the object does not have it, which is
-// never an error: most promised fields are optional. A value that the API of
-// Cluster API does not accept where it is copied to is an error.
+// Get reads the field. ok is false when the object does not have it, which is never an
+// error: most fields are optional. A value that the API of Cluster API does not accept
+// where it is copied to is an error.
 func (f Field[T]) Get(obj *unstructured.Unstructured) (v T, ok bool, err error) {
 	if len(f.path) == 0 {
 		return v, false, nil
@@ -50,7 +50,7 @@ func (f Field[T]) Get(obj *unstructured.Unstructured) (v T, ok bool, err error) 
 	if f.decode != nil {
 		v, err = f.decode(raw)
 	} else if v, ok = raw.(T); !ok {
-		err = convert(raw, &v) // structs, lists and int32 go by way of JSON
+		err = convert(raw, &v) // structs, lists and int32 are converted through JSON
 	}
 	if err != nil {
 		return v, false, f.wrap("decode", obj, err)
@@ -64,7 +64,7 @@ func (f Field[T]) Get(obj *unstructured.Unstructured) (v T, ok bool, err error) 
 	return v, true, nil
 }
 
-// Set writes the field, making the maps on the way to it.
+// Set writes the field, and creates missing maps on its path.
 func (f Field[T]) Set(obj *unstructured.Unstructured, v T) error {
 	if len(f.path) == 0 {
 		return fmt.Errorf("set a field of %s %s that its contract version does not have", obj.GetKind(), obj.GetName())

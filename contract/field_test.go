@@ -24,7 +24,7 @@ func obj(fields map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: all}
 }
 
-// m makes a map of alternating keys and values.
+// m returns a map of alternating keys and values.
 func m(kv ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i < len(kv); i += 2 {
@@ -33,8 +33,8 @@ func m(kv ...any) map[string]any {
 	return out
 }
 
-// TestFields reads every promised field in every contract version, from the
-// place and in the form that the contract gives it.
+// TestFields reads every field in every contract version, at the path and in the form
+// that the contract defines.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	cluster1, cluster2 := infraClusters[V1Beta1], infraClusters[V1Beta2]
@@ -120,7 +120,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestFieldsThatBothVersionsHaveInOnePlace are found there by either.
+// TestFieldsThatBothVersionsHaveInOnePlace are read by either version.
 func TestFieldsThatBothVersionsHaveInOnePlace(t *testing.T) {
 	t.Parallel()
 	paths := func(v string) []string {
@@ -223,11 +223,11 @@ func TestSetThenGetGivesTheSame(t *testing.T) {
 		if got, _, err := cp.MachineTemplate.NodeDrainSeconds.Get(o); err != nil || got != 90 {
 			t.Errorf("contract %s: drain timeout %d, %v", version, got, err)
 		}
-		o.DeepCopy() // panics on anything that unstructured objects may not hold
+		o.DeepCopy() // panics on any value that unstructured objects must not hold
 	}
 }
 
-// TestReferIsWhatEachVersionHas writes it anew, and where there is one already.
+// TestReferIsWhatEachVersionHas writes a new reference, and replaces an existing one.
 func TestReferIsWhatEachVersionHas(t *testing.T) {
 	t.Parallel()
 	template := obj(nil)

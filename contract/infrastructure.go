@@ -16,12 +16,11 @@ import (
 // report, and that the core mirrors.
 const ReadyCondition = "Ready"
 
-// InfraCluster lists what an infrastructure cluster promises.
+// InfraCluster lists the fields of an infrastructure cluster.
 type InfraCluster struct {
 	Provisioned          Field[bool]
 	ControlPlaneEndpoint Field[clusterv1.APIEndpoint]
-	// FailureDomains are read in the order of their names, and each says whether it
-	// is for control planes.
+	// FailureDomains are sorted by name, and each reports whether it is for control planes.
 	FailureDomains Field[[]clusterv1.FailureDomain]
 }
 
@@ -38,13 +37,13 @@ var infraClusters = map[string]InfraCluster{
 	},
 }
 
-// InfraClusterFor returns the promises of a contract version.
+// InfraClusterFor returns the fields of a contract version.
 func InfraClusterFor(version string) (InfraCluster, error) {
 	return pick("infrastructure clusters", version, infraClusters)
 }
 
-// failureDomainsFromList reads them in the order of their names, whatever order a
-// provider finds them in: to its users the list is the same.
+// failureDomainsFromList sorts them by name, since a provider may report them in any
+// order: for its users the list is the same.
 func failureDomainsFromList(raw any) (list []clusterv1.FailureDomain, err error) {
 	if err := convert(raw, &list); err != nil {
 		return nil, err
@@ -90,7 +89,7 @@ func failureDomainsToMap(list []clusterv1.FailureDomain) any {
 	return byName
 }
 
-// failureDomain is all of it but its name.
+// failureDomain is a failure domain without its name.
 func failureDomain(d clusterv1.FailureDomain) map[string]any {
 	entry := map[string]any{}
 	if d.ControlPlane != nil {
@@ -106,15 +105,15 @@ func failureDomain(d clusterv1.FailureDomain) map[string]any {
 	return entry
 }
 
-// InfraMachine lists what an infrastructure machine promises.
+// InfraMachine lists the fields of an infrastructure machine.
 type InfraMachine struct {
 	Provisioned   Field[bool]
 	ProviderID    Field[string]
 	Addresses     Field[clusterv1.MachineAddresses]
 	FailureDomain Field[string]
-	// WantedFailureDomain is the older place, which spoke for the Machine's spec.
+	// WantedFailureDomain is the older field, which was copied to the Machine's spec.
 	WantedFailureDomain Field[string]
-	// Interruptible says that the infrastructure may take the machine away.
+	// Interruptible means that the infrastructure may delete the machine.
 	Interruptible Field[bool]
 }
 
@@ -134,20 +133,20 @@ func infraMachine(provisioned string) InfraMachine {
 	}
 }
 
-// InfraMachineFor returns the promises of a contract version.
+// InfraMachineFor returns the fields of a contract version.
 func InfraMachineFor(version string) (InfraMachine, error) {
 	return pick("infrastructure machines", version, infraMachines)
 }
 
-// InfraMachineTemplate lists what a template of infrastructure machines
-// promises, for autoscaling from zero, beside the Template itself.
+// InfraMachineTemplate lists the fields of a template of infrastructure machines for
+// autoscaling from zero, in addition to the Template itself.
 type InfraMachineTemplate struct {
 	Template Template
 	Capacity Field[corev1.ResourceList]
 	NodeInfo Field[TemplateNodeInfo]
 }
 
-// TemplateNodeInfo is what a template tells of the Nodes it would make.
+// TemplateNodeInfo describes the Nodes of machines created from a template.
 type TemplateNodeInfo struct {
 	Architecture    string `json:"architecture,omitempty"`
 	OperatingSystem string `json:"operatingSystem,omitempty"`
@@ -161,17 +160,18 @@ var infraMachineTemplate = InfraMachineTemplate{
 	NodeInfo: At[TemplateNodeInfo]("status.nodeInfo"),
 }
 
-// InfraMachineTemplateFor returns the promises of a contract version.
+// InfraMachineTemplateFor returns the fields of a contract version.
 func InfraMachineTemplateFor(version string) (InfraMachineTemplate, error) {
 	return pick("infrastructure machine templates", version, infraMachineTemplates)
 }
 
-// InfraMachinePool lists what an infrastructure machine pool promises.
+// InfraMachinePool lists the fields of an infrastructure machine pool.
 type InfraMachinePool struct {
 	Provisioned    Field[bool]
 	ProviderIDList Field[[]string]
 	Replicas       Field[int32]
-	// MachineKind is set by pools that make one infrastructure machine for each replica.
+	// MachineKind is set by pools that create one infrastructure machine for each
+	// replica.
 	MachineKind Field[string]
 }
 
@@ -189,14 +189,13 @@ func infraMachinePool(provisioned string) InfraMachinePool {
 	}
 }
 
-// InfraMachinePoolFor returns the promises of a contract version.
+// InfraMachinePoolFor returns the fields of a contract version.
 func InfraMachinePoolFor(version string) (InfraMachinePool, error) {
 	return pick("infrastructure machine pools", version, infraMachinePools)
 }
 
-// IsProvisioned reports whether a pool says so in the words of any contract
-// version: providers of v1beta2 go on setting what v1beta1 had, and some set
-// nothing else.
+// IsProvisioned reports whether a pool is provisioned by the field of any contract
+// version: providers of v1beta2 still set the field of v1beta1, and some set only that.
 func (c InfraMachinePool) IsProvisioned(obj *unstructured.Unstructured) (bool, error) {
 	for _, v := range Versions() {
 		if yes, _, err := infraMachinePools[v].Provisioned.Get(obj); yes || err != nil {

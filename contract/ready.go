@@ -13,8 +13,8 @@ import (
 )
 
 // Ready is the condition Ready that an object of any contract reports, as v1beta1
-// has it; nil if it reports none, or one that says nothing. What is False without
-// a severity, as conditions of the newer form are, is Info.
+// has it; nil if it reports none, or one without a valid status. A condition that is
+// False without a severity, as in the newer form, is Info.
 func Ready(obj *unstructured.Unstructured) *clusterv1.Condition {
 	all, _, _ := anyConditions.Get(obj)
 	for _, raw := range all {

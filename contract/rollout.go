@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// IsProvisioning reports whether a control plane wants a version and runs none
-// yet. One that manages no version is never provisioning.
+// IsProvisioning reports whether a control plane has a desired version and runs
+// none yet. One that manages no version is never provisioning.
 func (c ControlPlane) IsProvisioning(obj *unstructured.Unstructured) (bool, error) {
 	_, wanted, err := c.Version.Get(obj)
 	if err != nil || !wanted {
@@ -20,9 +20,9 @@ func (c ControlPlane) IsProvisioning(obj *unstructured.Unstructured) (bool, erro
 	return len(running) == 0, err
 }
 
-// IsUpgrading reports whether a control plane wants a newer version than one
-// that it runs. Versions that differ in build metadata alone have no order: that
-// is an upgrade either way.
+// IsUpgrading reports whether the desired version of a control plane is newer
+// than one that it runs. Versions that differ only in build metadata have no
+// order: that is an upgrade either way.
 func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) {
 	text, ok, err := c.Version.Get(obj)
 	if err != nil || !ok {
@@ -48,9 +48,9 @@ func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) 
 	return false, nil
 }
 
-// IsScaling reports whether any counter of a control plane differs from what is
-// wanted, or is not reported for the generation in force. A control plane that
-// counts those that are unavailable may leave that out when there are none.
+// IsScaling reports whether any counter of a control plane differs from the
+// desired number, or is not reported for the current generation. A control plane
+// that counts unavailable replicas may leave that counter out when it is zero.
 func (c ControlPlane) IsScaling(obj *unstructured.Unstructured) (bool, error) {
 	r, err := c.Counters(obj)
 	if err != nil || r.Desired == nil {

@@ -17,22 +17,21 @@ const (
 	V1Beta2 = "v1beta2"
 )
 
-// Versions lists the contract versions that are understood, newest first.
+// Versions lists the supported contract versions, newest first.
 func Versions() []string { return []string{V1Beta2, V1Beta1} }
 
-// labelPrefix begins the label by which a CRD says which of its API versions
-// follow a contract version: cluster.x-k8s.io/v1beta2: v1beta1_v1beta2.
+// labelPrefix is the prefix of the label with which a CRD names its API versions that
+// implement a contract version: cluster.x-k8s.io/v1beta2: v1beta1_v1beta2.
 const labelPrefix = "cluster.x-k8s.io/"
 
-// CRDName returns the name that the contract demands of a CRD: the plural of
-// the kind and the group, such as widgets.example.com.
+// CRDName returns the name that the contract requires of a CRD: the plural of the kind
+// and the group, such as widgets.example.com.
 func CRDName(group, kind string) string {
 	return flect.Pluralize(strings.ToLower(kind)) + "." + group
 }
 
-// Choose picks, from the labels of a CRD, the newest contract version that is
-// understood, and the latest API version that follows it. A label without a value
-// says nothing.
+// Choose selects, from the labels of a CRD, the newest supported contract version, and
+// the latest API version that implements it. A label without a value is ignored.
 func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, err error) {
 	for _, v := range Versions() {
 		_, ok := crdLabels[labelPrefix+v]
@@ -55,9 +54,9 @@ func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, er
 	return "", "", fmt.Errorf("no label %s%s says which API version follows the contract; install the provider's CRDs with their labels", labelPrefix, V1Beta2)
 }
 
-// Followed is the newest contract version that is understood and that an API
-// version follows, from the labels of its CRD. It is for whoever is told which API
-// version to use; others use what Choose picks.
+// Followed is the newest supported contract version that an API version implements, from
+// the labels of its CRD. It is for callers with a given API version; others use the one
+// that Choose selects.
 func Followed(crdLabels map[string]string, apiVersion string) (contractVersion string, err error) {
 	for _, v := range Versions() {
 		if slices.Contains(following(crdLabels, v), apiVersion) {
@@ -71,18 +70,18 @@ func Followed(crdLabels map[string]string, apiVersion string) (contractVersion s
 	return "", err
 }
 
-// following lists the API versions that follow a contract version.
+// following lists the API versions that implement a contract version.
 func following(crdLabels map[string]string, contractVersion string) []string {
 	return slices.DeleteFunc(strings.Split(crdLabels[labelPrefix+contractVersion], "_"), func(s string) bool { return s == "" })
 }
 
-// versionLike tells a contract label, such as v1alpha4, from other labels of
-// the same domain.
+// versionLike distinguishes a contract label, such as v1alpha4, from other labels of the
+// same domain.
 func versionLike(s string) bool {
 	return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9'
 }
 
-// pick looks a version up in the values of one role.
+// pick looks up a version in the values of one role.
 func pick[T any](role, version string, values map[string]T) (T, error) {
 	v, ok := values[version]
 	if !ok {

@@ -141,8 +141,7 @@ func describe(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, versi
 	return b.String()
 }
 
-// fields prints the properties of an object, one a line, and what is below
-// each.
+// fields prints the properties of an object, one per line, and the ones below each.
 func fields(b *strings.Builder, s *apiextensionsv1.JSONSchemaProps, indent string, skip func(string) bool) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		if skip(name) {

@@ -51,7 +51,7 @@ func TestExactlyOneKindOfMachinesIsAskedFor(t *testing.T) {
 	}
 }
 
-// rulesOf are the CEL rules of the CRD whose name begins so.
+// rulesOf are the CEL rules of the CRD whose name has that prefix.
 func rulesOf(t *testing.T, prefix string) (*cel.Validator, *structuralschema.Structural) {
 	t.Helper()
 	for _, crd := range mustCRDs(t) {
@@ -72,7 +72,7 @@ func rulesOf(t *testing.T, prefix string) (*cel.Validator, *structuralschema.Str
 	return nil, nil
 }
 
-// object reads an object; nil if there is no text.
+// object reads an object; nil if the text is empty.
 func object(t *testing.T, text string) any {
 	t.Helper()
 	if text == "" {

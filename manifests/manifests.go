@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests holds what an API server needs to know before Capstan's
-// controllers can run against it: the CustomResourceDefinitions of all groups,
-// generated from the types in api, and the ClusterRoles of the manager.
+// Package manifests has the objects that an API server needs before Capstan's controllers
+// can use it: the CustomResourceDefinitions of all groups, generated from the types in
+// api, and the ClusterRoles of the manager.
 package manifests
 
 import (
@@ -36,23 +36,23 @@ const (
 	// ClusterRole with the label AggregateLabel.
 	ManagerRole = "capstan-manager"
 
-	// AggregateLabel with the value "true" on a ClusterRole makes its rules
-	// part of ManagerRole. Infrastructure, bootstrap and control plane
-	// providers with a group of their own ship such a role.
+	// AggregateLabel with the value "true" on a ClusterRole makes its rules part of
+	// ManagerRole. Infrastructure, bootstrap and control plane providers with their own
+	// group ship such a role.
 	AggregateLabel = "cluster.x-k8s.io/aggregate-to-manager"
 )
 
 const (
-	// Namespace is where Capstan keeps what belongs to no Cluster: the authority
-	// of the webhooks, and the inventory of what a plane or a manager runs.
+	// Namespace is where Capstan stores what belongs to no Cluster: the authority of the
+	// webhooks, and the inventory of the providers that a plane or a manager runs.
 	Namespace = "capstan-system"
 
-	// RunByAnnotation on an object of the inventory says which program runs the
+	// RunByAnnotation on an object of the inventory names the program that runs the
 	// provider; without it, it is a plane.
 	RunByAnnotation = "capstan.dev/run-by"
 
-	// Release is that of Cluster API whose API these manifests hold, for
-	// programs that ask which version of a provider is installed.
+	// Release is the Cluster API release whose API these manifests have, for programs
+	// that ask which version of a provider is installed.
 	Release = "v1.14.2"
 )
 
@@ -63,8 +63,8 @@ const (
 	oldContractLabel = "cluster.x-k8s.io/v1beta1"
 )
 
-// providers says for each group which provider its CRDs belong to, by the
-// names that clusterctl has for providers.
+// providers maps each group to the provider of its CRDs, by clusterctl's names of
+// providers.
 var providers = map[string]string{
 	"cluster.x-k8s.io":              "cluster-api",
 	"addons.cluster.x-k8s.io":       "cluster-api",
@@ -75,20 +75,21 @@ var providers = map[string]string{
 	"infrastructure.capstan.dev":    "infrastructure-local",
 }
 
-// namedByClasses are the groups whose kinds a ClusterClass may name at v1beta1,
-// which then has to keep a contract.
+// namedByClasses are the groups whose kinds a ClusterClass may name at v1beta1, which
+// then has to implement a contract.
 var namedByClasses = []string{"bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"}
 
-// RunByManager reports of an object of the inventory, by its annotations, whether
-// capstan-manager runs that provider in a cluster, where a plane has none but its own.
+// RunByManager reports, from the annotations of an inventory object, whether
+// capstan-manager runs that provider in a cluster, where a plane runs only its own
+// providers.
 func RunByManager(annotations map[string]string) bool {
 	return annotations[RunByAnnotation] == ManagerRole
 }
 
-// CRDs returns the CustomResourceDefinitions of all groups, sorted by name,
-// with the labels that contracts and clusterctl look for. The caller may
-// change them. Kinds that have old versions are served at them: whoever installs
-// the definitions says who converts their objects.
+// CRDs returns the CustomResourceDefinitions of all groups, sorted by name, with the
+// labels that contracts and clusterctl require. The caller may change them. Kinds that
+// have old versions are served at them: the caller that installs the definitions
+// configures the conversion of their objects.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := decode[apiextensionsv1.CustomResourceDefinition](crds, "crd/*.yaml")
 	if err != nil {
@@ -102,9 +103,9 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return all, nil
 }
 
-// Certificates returns the CustomResourceDefinitions of certificates and their
-// issuers, for planes alone, sorted by name. They are no provider's, so that no
-// clusterctl takes them for one, and say by a label whose they are. The caller may
+// Certificates returns the CustomResourceDefinitions of certificates and their issuers,
+// sorted by name, which are only for planes. They belong to no provider, so that
+// clusterctl does not treat them as one, and a label names their owner. The caller may
 // change them.
 func Certificates() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := decode[apiextensionsv1.CustomResourceDefinition](certificates, "certificates/*.yaml")
@@ -114,8 +115,8 @@ func Certificates() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return all, err
 }
 
-// label sets the labels of a CRD: what clusterctl's move finds it by, whose it
-// is, and which of its versions keep the contract.
+// label sets the labels of a CRD: that by which clusterctl's move finds it, its provider,
+// and which of its versions implement the contract.
 func label(crd *apiextensionsv1.CustomResourceDefinition) error {
 	if crd.Labels == nil {
 		crd.Labels = map[string]string{}

@@ -89,8 +89,8 @@ func TestManagerRoleIsAggregatedFromAllOthers(t *testing.T) {
 	}
 }
 
-// TestRolesNameOnlyWhatHasACRD holds their spelling; that nothing is missing is
-// shown where a manager runs with them.
+// TestRolesNameOnlyWhatHasACRD checks their spelling; tests that run a manager with them
+// show that no permission is missing.
 func TestRolesNameOnlyWhatHasACRD(t *testing.T) {
 	t.Parallel()
 	groups, known := map[string]bool{}, map[string]bool{}
@@ -120,8 +120,8 @@ func TestRolesNameOnlyWhatHasACRD(t *testing.T) {
 	}
 }
 
-// TestRolesLimitByNameWhatTheyCan holds that no role writes what belongs to
-// others where RBAC can tell it apart.
+// TestRolesLimitByNameWhatTheyCan checks that no role can write objects of others where
+// RBAC can distinguish them.
 func TestRolesLimitByNameWhatTheyCan(t *testing.T) {
 	t.Parallel()
 	roles, err := RBAC()

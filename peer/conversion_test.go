@@ -31,8 +31,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// rounds is how many objects of a kind are converted each way; PEER_ROUNDS sets
-// another number. With fewer, some field of a kubeadm config is never set.
+// rounds is how many objects of a kind are converted each way; PEER_ROUNDS sets another
+// number. With fewer, some field of a kubeadm config is never set.
 func rounds(t *testing.T) int {
 	n := os.Getenv("PEER_ROUNDS")
 	if n == "" {
@@ -100,7 +100,7 @@ func ours() []rules.Kind {
 	return slices.Concat(core.Kinds(), addons.Kinds(), ipam.Kinds(), extensionconfig.Kinds(), kubeadm.Kinds())
 }
 
-// version is what both sides look up; one kind has none.
+// version is the lookup of both sides; one kind has none.
 func version(gk schema.GroupKind) (string, error) {
 	if gk.Kind == "c" {
 		return "", errors.New("no version")
@@ -108,10 +108,10 @@ func version(gk schema.GroupKind) (string, error) {
 	return gk.Group + "/v1beta1", nil
 }
 
-// TestConversionsAreTheirs converts the same objects by our functions and by
-// upstream's, and demands the same JSON or an error from both: up, down, up
-// again with the annotation that down wrote, and up with that annotation on an
-// object that has since become quite another.
+// TestConversionsAreTheirs converts the same objects by our functions and by upstream's,
+// and requires the same JSON or an error from both: up, down, up again with the
+// annotation that down wrote, and up with that annotation on an object that is entirely
+// different by then.
 func TestConversionsAreTheirs(t *testing.T) {
 	lookup := func(_ context.Context, gk schema.GroupKind) (string, error) { return version(gk) }
 	theircore.SetAPIVersionGetter(lookup)
@@ -198,7 +198,7 @@ func same(t *testing.T, seed int, what string, data []byte, ours, theirs func([]
 	return want
 }
 
-// value is what lies at a path in a tree, nil without it.
+// value is the value at a path in a tree, nil without it.
 func value(obj any, path ...string) any {
 	for _, name := range path {
 		of, _ := obj.(map[string]any)
@@ -207,9 +207,8 @@ func value(obj any, path ...string) any {
 	return obj
 }
 
-// plain is an object as a tree, without the version, which upstream leaves to
-// others. In the annotation, upstream leaves empty metadata where nothing comes
-// after it.
+// plain is an object as a tree, without the version, which upstream does not set. In the
+// annotation, upstream leaves empty metadata where nothing follows it.
 func plain(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	obj := object(t, data)
@@ -221,7 +220,7 @@ func plain(t *testing.T, data []byte) map[string]any {
 	return obj
 }
 
-// object is one with its annotation as a tree of its own.
+// object is an object with its annotation decoded as a tree.
 func object(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	obj := map[string]any{}
@@ -244,7 +243,7 @@ func kept(obj map[string]any) any {
 	return value(obj, "metadata", "annotations", rules.DataAnnotation)
 }
 
-// graft puts the annotation of one object on another, nil where there is none.
+// graft copies the annotation of one object to another, nil if it has none.
 func graft(t *testing.T, from, to []byte) []byte {
 	t.Helper()
 	var a, b struct {
@@ -281,9 +280,8 @@ func add(to, from map[string]bool) {
 	}
 }
 
-// everyFieldIsHit wants each field that the facts have to have been set once in an
-// object that both sides convert: a field that nobody ever sets is compared with
-// nothing.
+// everyFieldIsHit requires that each field in the facts was set once in an object that
+// both sides convert: a field that is never set is not compared.
 func everyFieldIsHit(t *testing.T, gvk schema.GroupVersionKind, k rules.Kind, hit map[string]bool) {
 	t.Helper()
 	plural := strings.ToLower(k.Hub.Kind) + "s"

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// errPanic is what upstream does where a list in the annotation is shorter than
-// that of the object; we take what there is.
+// errPanic is the result of upstream where a list in the annotation is shorter than that
+// of the object; our functions use the elements that exist.
 var errPanic = errors.New("panic")
 
 // refusesDuplicates reports whether upstream refuses an object because two
@@ -17,20 +17,20 @@ func refusesDuplicates(err error) bool {
 	return err != nil && strings.HasSuffix(err.Error(), "not found in source data")
 }
 
-// refusesNoToken reports whether upstream refuses an object for a bootstrap token
-// that is empty or null, which is what it makes of one that is not there; to us
-// there is none.
+// refusesNoToken reports whether upstream refuses an object for a bootstrap token that is
+// empty or null, which is how it represents a missing one; our functions treat it as
+// missing.
 func refusesNoToken(err error) bool {
 	return err != nil && (strings.HasPrefix(err.Error(), `the bootstrap token "" `) || strings.HasPrefix(err.Error(), `the bootstrap token "null" `))
 }
 
-// deviations are where our results differ from upstream's. Each levels what was
-// made of a source: it puts what ours has into theirs where it applies, and
+// deviations are the differences between our results and upstream's. Each levels the
+// results for a source: it copies the value from ours into theirs where it applies, and
 // nowhere else.
 var deviations = []func(source, theirs, ours map[string]any){sameNames, samePaths, healthChecks, layouts}
 
-// level has the elements of a list in theirs be as in ours, or a field of them,
-// where several in one of lists have the same value at key.
+// level makes the elements of a list in theirs equal to those in ours, or a field of
+// them, where several in one of lists have the same value at key.
 func level(theirs, ours []any, key, field string, lists ...[]any) {
 	several := map[any]bool{}
 	for _, list := range lists {
@@ -56,7 +56,7 @@ func level(theirs, ours []any, key, field string, lists ...[]any) {
 	}
 }
 
-// copyField puts a field of one object into another, or takes it away there.
+// copyField copies a field of one object into another, or deletes it there.
 func copyField(to, from any, field string) {
 	target, _ := to.(map[string]any)
 	source, _ := from.(map[string]any)
@@ -72,8 +72,8 @@ func list(obj any, path ...string) []any {
 	return all
 }
 
-// sameNames: where two patches or variables of a class have one name, upstream
-// takes the booleans of one from the other; we keep what each says.
+// sameNames: where two patches or variables of a class have one name, upstream uses the
+// booleans of one for the other; our functions retain those of each.
 func sameNames(_, theirs, ours map[string]any) {
 	each := func(theirs, ours any, key string, path ...string) {
 		level(list(theirs, path...), list(ours, path...), key, "", list(ours, path...))
@@ -99,8 +99,8 @@ func configOf(obj any) any {
 	return spec
 }
 
-// samePaths: where two volumes or files have one path, upstream takes a false of
-// one for that of all; we take that of the element at the same place.
+// samePaths: where two volumes or files have one path, upstream uses a false of one for
+// all; our functions use that of the element at the same position.
 func samePaths(source, theirs, ours map[string]any) {
 	each := func(key, field string, path ...string) {
 		level(list(configOf(theirs), path...), list(configOf(ours), path...), key, field, list(configOf(ours), path...), list(configOf(kept(source)), path...))
@@ -111,9 +111,9 @@ func samePaths(source, theirs, ours map[string]any) {
 	each("path", "append", "files")
 }
 
-// healthChecks: an old client that writes a timeout of discovery, and none for the
-// control plane, makes upstream forget the health check of kubeadm join; we keep
-// that of the annotation.
+// healthChecks: an old client that sets a timeout of discovery, and none for the control
+// plane, makes upstream lose the health check of kubeadm join; our functions retain that
+// of the annotation.
 func healthChecks(source, theirs, ours map[string]any) {
 	old := configOf(source)
 	if value(old, "joinConfiguration", "discovery", "timeout") == nil || value(old, "clusterConfiguration", "apiServer", "timeoutForControlPlane") != nil {
@@ -125,8 +125,9 @@ func healthChecks(source, theirs, ours map[string]any) {
 	}
 }
 
-// layouts: of layout and diskLayout v1beta2 takes one. Where an old client lists
-// partitions and has no layout, upstream stores both; we store what he said.
+// layouts: of layout and diskLayout v1beta2 accepts one. Where an old client lists
+// partitions and has no layout, upstream stores both; our functions store what the client
+// specified.
 func layouts(source, theirs, ours map[string]any) {
 	partitions := []string{"diskSetup", "partitions"}
 	for i, p := range list(configOf(source), partitions...) {

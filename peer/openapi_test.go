@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/openapi"
 )
 
-// hooksDocument is the committed document, as somebody else reads it.
+// hooksDocument is the committed document, as an independent library reads it.
 func hooksDocument(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(openapi.JSON())

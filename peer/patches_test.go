@@ -82,7 +82,7 @@ func randomPatch(r *rand.Rand) string {
 	return fmt.Sprintf(`{"name": "p", "enabledIf": %s, "definitions": [%s]}`, condition, definitions)
 }
 
-// into goes from our types to theirs and back, by their JSON.
+// into converts our types to theirs and back, through their JSON.
 func into[T any](t *testing.T, from any) *T {
 	t.Helper()
 	text, err := json.Marshal(from)
@@ -150,10 +150,9 @@ func outcome(t *testing.T, r *patches.Run) string {
 	return text
 }
 
-// TestInlinePatchesDoWhatThePeersDo has the peer make the JSON patches of random
-// inline patches, of the very templates and variables that an extension would be
-// sent, and compares what comes of them with what ours come to. Where the peer
-// refuses, ours must not patch either.
+// TestInlinePatchesDoWhatThePeersDo has the peer compute the JSON patches of random inline
+// patches, from the same templates and variables that an extension would receive, and
+// compares the results with ours. Where the peer refuses, ours must not patch either.
 func TestInlinePatchesDoWhatThePeersDo(t *testing.T) {
 	t.Parallel()
 	status := []clusterv1.ClusterClassStatusVariable{}
@@ -194,8 +193,8 @@ func TestInlinePatchesDoWhatThePeersDo(t *testing.T) {
 		before := ""
 		theirs := into[theirclusterv1.ClusterClassPatch](t, json.RawMessage(text))
 		answer, theirErr := inline.NewGenerator(theirs).Generate(t.Context(), &theirclusterv1.Cluster{}, request)
-		// Where a template reads what is not there, the peer patches in "<no value>". Ours
-		// is an error.
+		// Where a template reads a missing value, the peer inserts "<no value>". Ours is
+		// an error.
 		if theirErr == nil && !slices.ContainsFunc(answer.Items, func(i theirhooksv1.GeneratePatchesResponseItem) bool {
 			return strings.Contains(string(i.Patch), "no value")
 		}) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peer_test sends fuzzed objects of every kind from our types to
-// those of the published Cluster API module and back, converts them between
-// versions by our functions and by theirs, and has somebody else's validator
-// read the OpenAPI document of the hooks. It is a module of its own so that
-// nothing else ever depends on those.
+// Package peer_test sends fuzzed objects of every kind from our types to those of the
+// published Cluster API module and back, converts them between versions by our functions
+// and by theirs, and reads the OpenAPI document of the hooks with an independent
+// validator. It is a separate module so that no other package depends on those.
 package peer_test
 
 import (
@@ -79,8 +78,8 @@ func TestEveryKindOfOursHasAPeer(t *testing.T) {
 	}
 }
 
-// survives fills values of type from, decodes each strictly as to, and
-// demands the same bytes and the same value back.
+// survives fills values of type from, decodes each strictly as to, and requires the same
+// bytes and the same value back.
 func survives(t *testing.T, kind string, from, to reflect.Type) {
 	t.Helper()
 	for i := range objects {
@@ -115,7 +114,7 @@ func encode(t *testing.T, v reflect.Value) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Field order is the type's affair.
+	// The order of fields is defined by the type.
 	var tree any
 	if err := json.Unmarshal(data, &tree); err != nil {
 		t.Fatal(err)
@@ -138,7 +137,7 @@ func decode(t *testing.T, seed int64, data []byte, into reflect.Value) {
 	}
 }
 
-// fill fills a value from a seed with whatever JSON can carry.
+// fill fills a value from a seed with random content that JSON can represent.
 func fill(seed int64, obj any) {
 	depth := 0
 	randfill.New().RandSource(rand.NewSource(seed)).NilChance(0.2).NumElements(1, 3).MaxDepth(14).AllowUnexportedFields(false).Funcs(

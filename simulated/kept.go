@@ -21,9 +21,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
 
-// kept is what makes a cluster this one, in a file beside its state.
+// kept is the identity of a cluster, in a file next to its state.
 type kept struct {
-	ID           host.ID                          `json:"id"` // which decides its address
+	ID           host.ID                          `json:"id"` // which determines its address
 	Version      string                           `json:"version"`
 	ControlPlane int                              `json:"controlPlane"`
 	Workers      int                              `json:"workers"`
@@ -33,7 +33,7 @@ type kept struct {
 
 func stateDir(dir string) string { return filepath.Join(dir, "state") }
 
-// take finds the cluster that a directory keeps, or begins one in it.
+// take reads the cluster in a directory, or creates one in it.
 func take(o Options) (*kept, error) {
 	if o.ControlPlane < 0 || o.Workers < 0 {
 		return nil, errors.New("the numbers of Nodes must not be negative")
@@ -47,7 +47,7 @@ func take(o Options) (*kept, error) {
 		}
 	case err != nil:
 		return nil, err
-	case json.Unmarshal(data, k) != nil: // which would quote a key
+	case json.Unmarshal(data, k) != nil: // its text would quote a key
 		return nil, fmt.Errorf("%s is damaged: put a copy of it back, or remove the directory to begin a new cluster", file)
 	case o.Version != "" && o.Version != k.Version:
 		return nil, fmt.Errorf("%s keeps a cluster of version %s, which cannot become %s: choose another directory", o.Dir, k.Version, o.Version)
@@ -66,9 +66,9 @@ func take(o Options) (*kept, error) {
 	return k, os.Rename(file+".new", file)
 }
 
-// begin makes the keys of a new cluster.
+// begin creates the keys of a new cluster.
 func begin(version string) (*kept, error) {
-	if _, err := kubeadm.RenderJoin(bootstrapv1.JoinConfiguration{}, version); err != nil { // before it is kept for ever
+	if _, err := kubeadm.RenderJoin(bootstrapv1.JoinConfiguration{}, version); err != nil { // before it is stored permanently
 		return nil, err
 	}
 	random := make([]byte, 32)
@@ -94,7 +94,7 @@ type node struct {
 	boot kubeadm.Boot
 }
 
-// nodes are the machines of the cluster, in the order in which they come up.
+// nodes are the machines of the cluster, in the order in which they boot.
 func (k *kept) nodes(endpoint string) ([]node, error) {
 	hashes, err := certs.PinHashes(k.PKI.CA.Cert)
 	if err != nil {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulated starts simulated Kubernetes clusters for tests: an API
-// server with Nodes, in the memory of the test and in a few milliseconds.
-// Nothing has to be installed or downloaded, and many run side by side.
+// Package simulated starts simulated Kubernetes clusters for tests: an API server with
+// Nodes, in the memory of the test and in a few milliseconds. Nothing has to be installed
+// or downloaded, and many can run side by side.
 //
 //	func TestMyController(t *testing.T) {
 //		cfg := simulated.Start(t, simulated.Options{Workers: 3})
 //		...
 //	}
 //
-// The cluster is what a simulated cluster of a management plane is: clients
-// reach it at an address of its own, with TLS, and cannot tell it from a real one
-// for what they use. Its machines run no containers.
+// The cluster is the same as a simulated cluster of a management plane: clients reach it
+// at its own address, with TLS, and cannot distinguish it from a real one within what it
+// supports. Its machines run no containers.
 package simulated
 
 import (
@@ -33,12 +33,10 @@ import (
 	backend "github.com/capstan-dev/capstan/internal/simulated"
 )
 
-// DefaultVersion is the version of Kubernetes that a cluster says it has if
-// nobody chooses one.
+// DefaultVersion is the version of Kubernetes that a cluster reports by default.
 const DefaultVersion = "v1.36.3"
 
-// Options says what a cluster is like. The zero value is a cluster of one
-// control plane Node.
+// Options describe a cluster. The zero value is a cluster of one control plane Node.
 type Options struct {
 	// Version is that of Kubernetes, such as v1.36.3; DefaultVersion if empty.
 	Version string
@@ -47,23 +45,23 @@ type Options struct {
 	// server and an etcd member: control-plane-1 and so on. Zero means one.
 	ControlPlane int
 
-	// Workers is how many Nodes there are besides: worker-1 and so on.
+	// Workers is the number of additional Nodes: worker-1 and so on.
 	Workers int
 
-	// Faults are what goes wrong with the cluster, and NodeFaults with Nodes, by
-	// their names, as soon as all has come up. SetFaults and SetNodeFaults
-	// change them.
+	// Faults are the faults of the cluster, and NodeFaults those of Nodes, by their
+	// names. They start when all Nodes are ready. SetFaults and SetNodeFaults change
+	// them.
 	Faults     []infrav1.ClusterFault
 	NodeFaults map[string][]infrav1.MachineFault
 
-	// Dir is a directory to keep the cluster in, with its private keys. What is
-	// kept there is taken up again, with its address, keys and objects; it may
-	// get more Nodes, but no other version, and keeps those that it has. Empty
-	// means that the cluster is gone when it is closed.
+	// Dir is a directory to store the cluster in, with its private keys. A cluster that
+	// is stored there is resumed, with its address, keys and objects; it may get more
+	// Nodes, but no other version, and retains the existing ones. Empty means that the
+	// cluster is deleted when it is closed.
 	Dir string
 }
 
-// TB is what Start needs of a test: a *testing.T, *testing.B or *testing.F.
+// TB is the part of a test that Start uses: a *testing.T, *testing.B or *testing.F.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -71,8 +69,8 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Start starts a cluster that ends with the test, and returns how its
-// administrator reaches it. The test fails if it cannot be started.
+// Start starts a cluster that ends with the test, and returns the config of its
+// administrator. The test fails if the cluster cannot be started.
 func Start(t TB, o Options) *rest.Config {
 	t.Helper()
 	c, err := New(o)
@@ -87,8 +85,7 @@ func Start(t TB, o Options) *rest.Config {
 	return c.Config()
 }
 
-// Cluster is a simulated cluster that runs. Its methods may be called by
-// several goroutines.
+// Cluster is a running simulated cluster. Its methods are safe for concurrent use.
 type Cluster struct {
 	backend    *backend.Backend
 	kept       *kept
@@ -96,14 +93,14 @@ type Cluster struct {
 	kubeconfig []byte
 	config     *rest.Config
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the following fields
 	machines map[string]host.Machine
 }
 
 // key names the only cluster of a backend.
 var key = types.NamespacedName{Namespace: "default", Name: "simulated"}
 
-// New starts a cluster, for who wants more of it than Start gives. It has to be
+// New starts a cluster, for callers that need more than Start provides. It must be
 // closed.
 func New(o Options) (*Cluster, error) {
 	c, err := start(o)
@@ -149,7 +146,7 @@ func start(o Options) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// boot brings up all machines, in their order.
+// boot starts all machines, in their order.
 func (c *Cluster) boot() error {
 	endpoint, err := c.ensure(nil)
 	if err != nil {
@@ -181,7 +178,7 @@ func (c *Cluster) boot() error {
 	return nil
 }
 
-// ensure has the cluster, and gives the URL of its API server.
+// ensure creates or updates the cluster, and returns the URL of its API server.
 func (c *Cluster) ensure(faults []infrav1.ClusterFault) (server string, err error) {
 	endpoint, err := c.backend.EnsureCluster(context.Background(), host.Cluster{
 		NamespacedName: key, ID: c.kept.ID, Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{Faults: faults}},
@@ -189,7 +186,7 @@ func (c *Cluster) ensure(faults []infrav1.ClusterFault) (server string, err erro
 	return endpoint.String(), err
 }
 
-// connect makes what clients need.
+// connect creates what clients need.
 func (c *Cluster) connect() error {
 	server, err := c.ensure(nil)
 	if err != nil {
@@ -201,24 +198,24 @@ func (c *Cluster) connect() error {
 	if c.config, err = kubeconfig.RESTConfig(c.kubeconfig); err != nil {
 		return err
 	}
-	c.config.QPS = -1 // nobody has to be spared
+	c.config.QPS = -1 // no client-side limit
 	return nil
 }
 
-// Config is how the cluster's administrator reaches it: a copy, with no limit
-// of requests.
+// Config is the config of the cluster's administrator: a copy, without a limit of
+// requests.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Kubeconfig is the same as a file, for programs. It holds a private key.
 func (c *Cluster) Kubeconfig() []byte { return slices.Clone(c.kubeconfig) }
 
-// SetFaults makes these go wrong with the cluster, and no others.
+// SetFaults sets the faults of the cluster, replacing the previous ones.
 func (c *Cluster) SetFaults(faults ...infrav1.ClusterFault) error {
 	_, err := c.ensure(faults)
 	return err
 }
 
-// SetNodeFaults makes these go wrong with a Node's machine, and no others.
+// SetNodeFaults sets the faults of a Node's machine, replacing the previous ones.
 func (c *Cluster) SetNodeFaults(node string, faults ...infrav1.MachineFault) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +236,7 @@ func (c *Cluster) SetNodeFaults(node string, faults ...infrav1.MachineFault) err
 	return nil
 }
 
-// Close ends the cluster. What Options.Dir keeps can be started again.
+// Close ends the cluster. A cluster in Options.Dir can be started again.
 func (c *Cluster) Close() error {
 	var errs []error
 	if c.backend != nil {

@@ -32,7 +32,7 @@ func clientFor(t testing.TB, cfg *rest.Config) kubernetes.Interface {
 	return c
 }
 
-// nodes are the Nodes that are there, with what their Ready condition says.
+// nodes are the existing Nodes, with the status of their Ready condition.
 func nodes(t testing.TB, cfg *rest.Config) map[string]corev1.ConditionStatus {
 	t.Helper()
 	list, err := clientFor(t, cfg).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -218,7 +218,7 @@ func TestAKubeconfigIsForPrograms(t *testing.T) {
 	nodes(t, cfg)
 }
 
-// BenchmarkStart says how long it takes until a cluster can be used.
+// BenchmarkStart measures how long it takes until a cluster can be used.
 func BenchmarkStart(b *testing.B) {
 	for name, o := range map[string]Options{"alone": {}, "with ten workers": {Workers: 10}, "of three": {ControlPlane: 3}} {
 		b.Run(name, func(b *testing.B) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package counters reads what an API server counts of its requests.
+// Package counters reads the request counters of an API server.
 package counters
 
 import (
@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Request is what requests are told apart by.
+// Request is the key by which requests are counted.
 type Request struct {
 	Verb, Resource string // resource with group and subresource, as in clusters.cluster.x-k8s.io/status
 	Code           string
@@ -27,7 +27,7 @@ type Request struct {
 // Requests counts requests since the API server started.
 type Requests map[Request]float64
 
-// Count is how many requests there were of a verb and a resource.
+// Count is the number of requests with a verb and a resource.
 type Count struct {
 	Verb     string  `json:"verb"`
 	Resource string  `json:"resource"`
@@ -88,7 +88,7 @@ func (r Requests) Since(before Requests) Requests {
 	return d
 }
 
-// Sum adds up the requests that match says so of.
+// Sum adds up the requests for which match returns true.
 func (r Requests) Sum(match func(Request) bool) (n float64) {
 	for q, c := range r {
 		if match(q) {
@@ -116,8 +116,7 @@ func (r Requests) Counts(match func(Request) bool) []Count {
 	return lines
 }
 
-// Counted leaves out what the measuring itself adds, and checks that a client
-// makes without effect.
+// Counted excludes the requests of the measurement itself, and dry runs.
 func Counted(q Request) bool {
 	return q.Resource != "" && q.Resource[0] != '/' && !q.DryRun && q.Verb != "WATCH"
 }
@@ -125,7 +124,7 @@ func Counted(q Request) bool {
 // IsWrite reports whether a request that is counted changes something.
 func IsWrite(q Request) bool { return Counted(q) && slices.Contains(writes, q.Verb) }
 
-// IsConflict reports whether a change met another one.
+// IsConflict reports whether a change conflicted with another one.
 func IsConflict(q Request) bool { return IsWrite(q) && q.Code == "409" }
 
 // IsApply reports whether it is a server-side apply.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command failover measures how long nobody acts after the plane that leads those of
-// one store was killed: from then until the controllers of another one have made the
-// ServiceAccount of a new namespace.
+// Command failover measures the time without an active controller after the leader of the
+// planes of one store is killed: from then until the controllers of another plane have
+// created the ServiceAccount of a new namespace.
 //
 //	go run ./bench/failover -kills 5
 package main
@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// lookEvery is the error of what is measured; hangs is when nobody will act.
+	// lookEvery is the measurement error; hangs is when the takeover counts as failed.
 	lookEvery = 20 * time.Millisecond
 	hangs     = time.Minute
 )
@@ -81,11 +81,11 @@ func run(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// fleet is two planes that take turns, in the etcd of a third one.
+// fleet is two planes that elect a leader, in the etcd of a third one.
 type fleet struct {
 	binary, dir string
 	store       *planes.Process
-	members     []member // the one that leads first
+	members     []member // the leader first
 }
 
 type member struct {
@@ -113,7 +113,7 @@ func (f *fleet) add(ctx context.Context, dir string, flags ...string) error {
 	return err
 }
 
-// lose kills the plane that leads, measures, and starts it again.
+// lose kills the leader, measures, and starts it again.
 func (f *fleet) lose(ctx context.Context, n int) (time.Duration, error) {
 	lost, left := f.members[0], f.members[1]
 	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(left.dir, "kubeconfig"))
@@ -133,7 +133,7 @@ func (f *fleet) lose(ctx context.Context, n int) (time.Duration, error) {
 	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		return 0, err
 	}
-	var last error // an API server that is busy with the loss is asked again
+	var last error // an API server that is busy after the loss is asked again
 	if err := wait.PollUntilContextTimeout(ctx, lookEvery, hangs, true, func(ctx context.Context) (bool, error) {
 		_, last = c.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return last == nil, nil

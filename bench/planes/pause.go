@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Pause returns after a time, at once if that is 0 or less, or earlier with the error
-// of a context that ends.
+// Pause returns after a time, immediately if that is 0 or less, or earlier with the
+// error of a context that ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

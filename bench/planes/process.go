@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package planes runs management planes as processes of their own, and measures them.
+// Package planes runs management planes as separate processes, and measures them.
 package planes
 
 import (
@@ -37,7 +37,7 @@ type Process struct {
 	// Peak is the most memory that it has occupied, in bytes.
 	Peak  atomic.Int64
 	watch context.CancelFunc
-	// Gone is closed when the process has ended.
+	// Gone is closed when the process has exited.
 	Gone chan struct{}
 }
 

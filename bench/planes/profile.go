@@ -17,16 +17,16 @@ import (
 	"sync"
 )
 
-// profileSeconds is how long one profile takes. Those of a plane come one after the
-// other, since nobody knows beforehand how long a move lasts; go tool pprof adds
-// them up. The last one, which the end of the move cuts short, is lost.
+// profileSeconds is how long one profile takes. Those of a plane are sequential, since
+// the duration of a move is not known in advance; go tool pprof adds them up. The last
+// one, which the end of the move interrupts, is lost.
 const profileSeconds = 5
 
 // Profiler writes CPU profiles of planes and of the bench itself, which is the client
 // of a move, to a directory. The zero value writes none.
 type Profiler struct{ Dir string }
 
-// Flags have a plane serve its profiles at an address that is free now.
+// Flags returns flags with which a plane serves its profiles at a free address.
 func (p Profiler) Flags() (address string, flags []string, err error) {
 	if p.Dir == "" {
 		return "", nil, nil
@@ -39,8 +39,8 @@ func (p Profiler) Flags() (address string, flags []string, err error) {
 	return address, []string{"--pprof-address=" + address}, l.Close()
 }
 
-// During takes profiles of planes, by their names in files, until the function that
-// it returns is called.
+// During takes profiles of planes, by their names in files, until the returned function
+// is called.
 func (p Profiler) During(ctx context.Context, planes map[string]string) (stop func() error, err error) {
 	if p.Dir == "" {
 		return func() error { return nil }, nil
@@ -69,7 +69,7 @@ func (p Profiler) During(ctx context.Context, planes map[string]string) (stop fu
 	}, nil
 }
 
-// series takes one profile of a plane after the other.
+// series takes profiles of a plane in sequence.
 func (p Profiler) series(ctx context.Context, name, address string) error {
 	for n := 1; ctx.Err() == nil; n++ {
 		profile, err := fetch(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, profileSeconds))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package providers measures what it costs a plane to run providers: it makes an
-// image of a small one, imports it, and has the plane run it as often as is asked.
+// Package providers measures the cost of running providers on a plane: it builds an image
+// of a small one, imports it, and has the plane run the requested number of instances.
 package providers
 
 import (
@@ -32,10 +32,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// image is how the image of the provider is called. Nobody serves it.
+// image is the name of the provider's image. No registry serves it.
 const image = "example.com/bench-manager:v1"
 
-// certificates hold longer than any run.
+// certificates is the validity of certificates, longer than any run.
 const certificates = 24 * time.Hour
 
 //go:embed provider.yaml
@@ -43,16 +43,17 @@ var objects string
 
 // Bench is a plane whose providers are measured. All fields are needed.
 type Bench struct {
-	// Capstan is the program, Dir the plane's data directory, PID its process,
-	// and Profiles where it serves profiles.
+	// Capstan is the program, Dir the plane's data directory, PID its process, and
+	// Profiles the address at which it serves profiles.
 	Capstan, Dir string
 	PID          int
 	Profiles     string
 	// Config connects to its API server.
 	Config *rest.Config
-	// Count is how many providers are to run in the end.
+	// Count is how many providers run in the end.
 	Count int
-	// Settle passes before something is measured, and Window is how long idleness is.
+	// Settle is the delay before a measurement, and Window is how long the idle plane is
+	// measured.
 	Settle, Window time.Duration
 
 	work   string // a folder for what is built
@@ -62,29 +63,29 @@ type Bench struct {
 	mgmt   client.Client
 }
 
-// Cost is what providers cost. Of memory and processors it is what the plane uses
-// for them, and the process that holds each one's namespaces: not their own.
+// Cost is the cost of providers. Memory and processor time are those of the plane, and of
+// the process that holds the namespaces of each provider: not those of the providers
+// themselves.
 type Cost struct {
 	Providers int `json:"providers"`
-	// AvailableSeconds are from the Deployment of each to its being Available, in
-	// their order. The image is there.
+	// AvailableSeconds are from the Deployment of each to its being Available, in their
+	// order. The image is already imported.
 	AvailableSeconds []float64 `json:"availableSeconds"`
-	// FirstMiB is what the first one takes, with all that is started for it, and
-	// EachMiB what each further one does: memory in use after a collection, and
-	// what the holder has for itself.
+	// FirstMiB is the cost of the first one, with everything that is started for it, and
+	// EachMiB that of each further one: memory in use after a collection, and the private
+	// memory of the holder.
 	FirstMiB  float64 `json:"firstMiB"`
 	EachMiB   float64 `json:"eachMiB"`
 	HolderMiB float64 `json:"holderMiB"`
-	// ResidentMiB is what the plane has grown by for all, with what is yet to be
+	// ResidentMiB is the growth of the plane for all, including garbage that is not yet
 	// collected.
 	ResidentMiB float64 `json:"residentMiB"`
-	// IdleCores is what all of them take at rest, beyond the plane without them;
+	// IdleCores is what all of them use in steady state, beyond the plane without them;
 	// HoldersCores is the part of the holders.
 	IdleCores    float64 `json:"idleCores"`
 	HoldersCores float64 `json:"holdersCores"`
-	// ServiceMilliseconds and DirectMilliseconds are medians of the same request,
-	// which calls a webhook in a Pod by its Service, and one of this host by its
-	// URL.
+	// ServiceMilliseconds and DirectMilliseconds are medians of the same request, which
+	// calls a webhook in a Pod by its Service, and one on this host by its URL.
 	ServiceMilliseconds float64 `json:"serviceMilliseconds"`
 	DirectMilliseconds  float64 `json:"directMilliseconds"`
 	// AloneMilliseconds and CrowdedMilliseconds are 99th percentiles of the same requests
@@ -116,7 +117,7 @@ func (b *Bench) Run(ctx context.Context) (_ *Cost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var uses []usage // with none, one, and all
+	var uses []usage // with zero, one, and all providers
 	for n := range b.Count + 1 {
 		if n > 0 {
 			took, err := b.provider(ctx, n)
@@ -147,16 +148,16 @@ func (b *Bench) Run(ctx context.Context) (_ *Cost, err error) {
 	return c, b.crowd(ctx, c)
 }
 
-// Slowest is the most that one took to be Available, in seconds.
+// Slowest is the longest time until one became Available, in seconds.
 func (c *Cost) Slowest() float64 { return slices.Max(c.AvailableSeconds) }
 
-// ServiceAdds is how much longer a webhook takes in a Pod, in milliseconds.
+// ServiceAdds is how much longer a webhook in a Pod takes, in milliseconds.
 func (c *Cost) ServiceAdds() float64 { return c.ServiceMilliseconds - c.DirectMilliseconds }
 
 // CrowdRatio is how many times as long the slowest requests take with a Pod that forks.
 func (c *Cost) CrowdRatio() float64 { return c.CrowdedMilliseconds / c.AloneMilliseconds }
 
-// Table prints it for people; nothing of nil.
+// Table prints it for people; nothing if c is nil.
 func (c *Cost) Table(row func(what, format string, args ...any)) {
 	if c == nil {
 		return
@@ -168,7 +169,7 @@ func (c *Cost) Table(row func(what, format string, args ...any)) {
 	row("99th percentile of requests", "%.2f ms alone, %.2f ms with a Pod that forks: %.2f times", c.AloneMilliseconds, c.CrowdedMilliseconds, c.CrowdRatio())
 }
 
-// memory tells what the first and each of the others take.
+// memory computes the cost of the first provider and of each further one.
 func (c *Cost) memory(none, one, all usage) {
 	c.FirstMiB = mib(one.live + one.holders - none.live)
 	if c.Providers > 1 {
@@ -180,7 +181,7 @@ func (c *Cost) memory(none, one, all usage) {
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// certify makes the certificate of all webhooks.
+// certify creates the certificate of all webhooks.
 func (b *Bench) certify() error {
 	now := time.Now()
 	ca, err := certs.NewCA(certs.ECDSAP256, "bench", now, certificates)
@@ -197,7 +198,7 @@ func (b *Bench) certify() error {
 		os.WriteFile(filepath.Join(b.work, "tls.key"), b.server.Key, 0o600))
 }
 
-// image builds the provider, makes an image of it, and gives it to the plane.
+// image builds the provider, creates an image of it, and imports it into the plane.
 func (b *Bench) image(ctx context.Context) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", b.manager(), "github.com/capstan-dev/capstan/bench/providers/manager")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -223,7 +224,7 @@ func (b *Bench) manager() string { return filepath.Join(b.work, "manager") }
 
 func namespace(n int) string { return fmt.Sprintf("provider-%d", n) }
 
-// provider installs the nth, and measures from its Deployment, which comes last, to
+// provider installs the nth, and measures from its Deployment, which is created last, to
 // its being Available.
 func (b *Bench) provider(ctx context.Context, n int) (time.Duration, error) {
 	text, err := template.New("provider").Parse(objects)

@@ -21,16 +21,16 @@ import (
 
 // usage is memory at one moment, in bytes.
 type usage struct {
-	live     int64 // of the plane, without what is to be collected
+	live     int64 // of the plane, without garbage
 	resident int64 // of the plane
 	holders  int64 // of the processes that hold namespaces
 }
 
-// cores are processors that were busy over a time.
+// cores are the average numbers of busy processors over a time.
 type cores struct{ plane, holders float64 }
 
-// settled is the memory in use when things have come to rest. The first collection
-// finds what the second one frees: caches that hold on to things once.
+// settled is the memory in use in steady state. The first collection releases what only
+// the second one frees: caches that retain objects for one cycle.
 func (b *Bench) settled(ctx context.Context) (u usage, err error) {
 	if err := planes.Pause(ctx, b.Settle); err != nil {
 		return u, err
@@ -64,7 +64,7 @@ func (b *Bench) settled(ctx context.Context) (u usage, err error) {
 	return u, nil
 }
 
-// collect has the plane collect: a profile of the heap does.
+// collect triggers a garbage collection of the plane, through a profile of the heap.
 func (b *Bench) collect(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.Profiles+"/debug/pprof/heap?gc=1", nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func inUse(metrics []byte) (sum int64, err error) {
 	return sum, nil
 }
 
-// holders are the processes that hold the namespaces of a plane's Pods.
+// holders returns the processes that hold the namespaces of a plane's Pods.
 func holders(plane int) (found []int, err error) {
 	all, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -114,7 +114,7 @@ func holders(plane int) (found []int, err error) {
 		stat, err2 := os.ReadFile(filepath.Join(dir, "stat"))
 		pid, err3 := strconv.Atoi(filepath.Base(dir))
 		if errors.Join(err1, err2, err3) != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		if name, _, _ := bytes.Cut(line, []byte{0}); string(name) == holder.Name && parent(string(stat)) == plane {
 			found = append(found, pid)
@@ -123,7 +123,7 @@ func holders(plane int) (found []int, err error) {
 	return found, nil
 }
 
-// parent reads from /proc/PID/stat who started a process; 0 if that cannot be read.
+// parent reads the parent process from /proc/PID/stat; 0 if that cannot be read.
 func parent(stat string) int {
 	_, rest, _ := strings.Cut(stat, ") ")
 	f := strings.Fields(rest)
@@ -137,8 +137,8 @@ func parent(stat string) int {
 	return pid
 }
 
-// private is how many bytes a process has for itself. What it reads of its program is
-// not among them: it is the plane's, and in memory already.
+// private is the private memory of a process in bytes. It does not include the pages of
+// its program: they are shared with the plane, and in memory already.
 func private(pid int) (sum int64, err error) {
 	file := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	text, err := os.ReadFile(file)
@@ -163,7 +163,7 @@ func private(pid int) (sum int64, err error) {
 	return sum, nil
 }
 
-// idle measures over the window what processors do when nothing is asked for.
+// idle measures the use of processors over the window without requests.
 func (b *Bench) idle(ctx context.Context) (cores, error) {
 	if err := planes.Pause(ctx, b.Settle); err != nil {
 		return cores{}, err
@@ -180,7 +180,7 @@ func (b *Bench) idle(ctx context.Context) (cores, error) {
 	return cores{plane: (after.plane - before.plane) / over, holders: (after.holders - before.holders) / over}, err
 }
 
-// cpu is what processors have done so far, in seconds.
+// cpu is the processor time so far, in seconds.
 func (b *Bench) cpu() (c cores, err error) {
 	if c.plane, err = planes.CPU(b.PID); err != nil {
 		return c, err

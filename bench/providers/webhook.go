@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// calls is how many are measured each way; warmUp come before.
+	// calls is how many are measured each way; warmUp calls precede them.
 	calls, warmUp = 1000, 50
-	// byService and byURL are namespaces whose ConfigMaps are reviewed by the
-	// webhook of a Pod, and by the one of this host.
+	// byService and byURL are namespaces whose ConfigMaps are reviewed by the webhook of
+	// a Pod, and by the one on this host.
 	byService, byURL = "by-service", "by-url"
-	// known is how long the API server may take to know a webhook.
+	// known is how long the API server may take to load a webhook.
 	known = 10 * time.Second
 )
 
-// calls measures the same request with a webhook in a Pod and with one of this host,
-// in turns: what else the machine does meets both alike.
+// calls measures the same request with a webhook in a Pod and with one on this host, in
+// turns: other load of the machine affects both equally.
 func (b *Bench) calls(ctx context.Context, c *Cost) (err error) {
 	url, stop, err := b.serve(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *Bench) serve(ctx context.Context) (url string, stop func() error, err e
 	}
 	stop = func() error {
 		err := cmd.Process.Kill()
-		_ = cmd.Wait() // it says that it was killed
+		_ = cmd.Wait() // it reports that it was killed
 		return err
 	}
 	line := bufio.NewScanner(out)
@@ -88,9 +88,9 @@ func (b *Bench) serve(ctx context.Context) (url string, stop func() error, err e
 	return "https://" + line.Text() + "/", stop, nil
 }
 
-// register has ConfigMaps of a namespace reviewed by a webhook, and waits until they
-// are: a webhook that cannot be called fails the request, one that is not known does
-// not, so its first call is told from none by a name that is refused before.
+// register has ConfigMaps of a namespace reviewed by a webhook, and waits until they are:
+// the request fails if the webhook cannot be called, and succeeds if it is not loaded
+// yet, so the first call is recognized by a name that the webhook refuses.
 func (b *Bench) register(ctx context.Context, name string, from admissionregistrationv1.WebhookClientConfig) error {
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := b.typed.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil {
@@ -135,7 +135,7 @@ func (b *Bench) awaitCalls(ctx context.Context, made *admissionregistrationv1.Va
 	}
 }
 
-// ask creates a ConfigMap as a dry run.
+// ask sends a dry-run creation of a ConfigMap.
 func (b *Bench) ask(ctx context.Context, namespace string) error {
 	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "asked", Namespace: namespace}}
 	_, err := b.typed.CoreV1().ConfigMaps(namespace).Create(ctx, one, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

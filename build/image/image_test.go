@@ -113,9 +113,9 @@ func TestTheIndexHasBothArchitectures(t *testing.T) {
 	}
 }
 
-// TestWhatIsBuiltIsImportedAndRuns takes all that is written into a store, and runs
-// the program from its root. It runs alone, since it starts a program that it has just
-// written: see wholefile.WriteProgram.
+// TestWhatIsBuiltIsImportedAndRuns imports everything that is written into a store,
+// and runs the program from its root. It runs alone, since it starts a program that it
+// has just written: see wholefile.WriteProgram.
 func TestWhatIsBuiltIsImportedAndRuns(t *testing.T) {
 	o := hello(t)
 	o.program = "manager"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image makes an image of programs for amd64 and arm64 without Docker. Of the
-// same sources, Go version and flags it makes the same files byte for byte.
+// Command image builds an image of programs for amd64 and arm64 without Docker. From the
+// same sources, Go version and flags it builds the same files byte for byte.
 //
 //	go run ./build/image -name example.com/manager:v1 -out dist/manager ./cmd/manager
 package main
@@ -72,7 +72,7 @@ func main() {
 	}
 }
 
-// run writes the image into a folder that is not there yet, or nothing.
+// run writes the image into a folder that does not exist yet, or nothing.
 func run(ctx context.Context, o options) error {
 	if o.name == "" || o.out == "" || len(o.packages) == 0 {
 		return errors.New("-name, -out and a package are needed")
@@ -87,7 +87,7 @@ func run(ctx context.Context, o options) error {
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o755)); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(part) }() // what is half is of no use
+	defer func() { _ = os.RemoveAll(part) }() // an incomplete image is useless
 	var images []v1.Image
 	ref := o.name
 	for arch := range strings.SplitSeq(o.arch, ",") {
@@ -114,8 +114,8 @@ func run(ctx context.Context, o options) error {
 	return os.Rename(filepath.Join(part, "image"), o.out)
 }
 
-// build compiles the programs for an architecture. What the user has set for builds
-// of his own does not count.
+// build compiles the programs for an architecture. The user's own build settings are
+// ignored.
 func (o options) build(ctx context.Context, dir, arch string) (files []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -141,14 +141,14 @@ func (o options) build(ctx context.Context, dir, arch string) (files []string, e
 	return files, nil
 }
 
-// about is what a program says of itself.
+// about is the build information of a program.
 type about struct {
 	title, version, revision string
 	at                       time.Time
 }
 
-// describe reads it. Its time is that of its sources, unless an epoch in seconds is
-// given: that of the build would differ each time.
+// describe reads the build information. Its time is that of the sources, unless an epoch
+// in seconds is given: that of the build would differ each time.
 func describe(file, epoch string) (about, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// deployment lets the program write what runs the manager in a cluster: the objects,
-// and the chart as helm packages it.
+// deployment runs the program to write what runs the manager in a cluster: the objects,
+// and the chart in helm's package format.
 func deployment(ctx context.Context, program, dir, version string) error {
 	objects, err := exec.CommandContext(ctx, program, "generate", "manager").Output()
 	if err != nil {
@@ -34,8 +34,8 @@ func deployment(ctx context.Context, program, dir, version string) error {
 	return errors.Join(pack(chart, "capstan", filepath.Join(dir, name)), os.RemoveAll(chart))
 }
 
-// pack writes a folder into an archive, below another name. Nothing of when and by
-// whom it was written is in it: two are the same.
+// pack writes a folder into an archive, below another name. It leaves out time and owner,
+// so that two archives of the same folder are equal.
 func pack(dir, as, file string) (err error) {
 	out, err := os.Create(file)
 	if err != nil {

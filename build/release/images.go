@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// registry is where the images of a release are found by those who run it.
+// registry is the registry of the images of a release.
 const registry = "ghcr.io/capstan-dev/"
 
 // images are the programs that have one, and for what.
@@ -21,8 +21,8 @@ var images = []struct{ program, arch string }{
 }
 
 // addImages writes the image of each program as an archive for each architecture, of
-// the kind that registries' tools and "capstan image import" read. Its tag is what the
-// chart of the version asks for.
+// the kind that registries' tools and "capstan image import" read. Its tag is the one
+// in the chart of the version.
 func addImages(ctx context.Context, dir, version, ldflags string) error {
 	part := filepath.Join(dir, "images.part")
 	for _, i := range images {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release builds what a release consists of: programs and their images, a
-// list of the modules in each program, the chart and the objects of the manager,
-// completion files, a systemd unit, an installer, a Homebrew formula, and the
-// checksums of all. Of one commit, one Go version and the same
-// flags it makes the same files byte for byte: nothing in them is the time, the
-// place or the machine of the build.
+// Command release builds the parts of a release: programs and their images, a list of the
+// modules in each program, the chart and the objects of the manager, completion files, a
+// systemd unit, an installer, a Homebrew formula, and the checksums of all. From one
+// commit, one Go version and the same flags it builds the same files byte for byte: they
+// do not contain the time, the path or the machine of the build.
 package main
 
 import (
@@ -30,8 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// platforms are what programs are built for; those that hold a management plane
-// run on Linux alone.
+// platforms are the platforms that programs are built for; those that contain a
+// management plane run only on Linux.
 var platforms = []struct{ program, os, arch string }{
 	{"capstan", "linux", "amd64"}, {"capstan", "linux", "arm64"},
 	{"capstan", "darwin", "amd64"}, {"capstan", "darwin", "arm64"},
@@ -54,8 +53,8 @@ func main() {
 	}
 }
 
-// run writes a release into a folder that is not there yet, or nothing: what was
-// built without its checksums is no release.
+// run writes a release into a folder that does not exist yet, or nothing: files without
+// checksums are no release.
 func run(ctx context.Context, out, ldflags string) error {
 	if _, err := os.Stat(out); err == nil {
 		return fmt.Errorf("%s is there already: remove it, or name another folder with -out", out)
@@ -97,8 +96,8 @@ func run(ctx context.Context, out, ldflags string) error {
 	return os.Rename(dir, out)
 }
 
-// mayBeReleased refuses what does not know its own version: its installer would look
-// for it nowhere, and nobody could tell it from others.
+// mayBeReleased refuses a build that does not contain its own version: its installer
+// could not find the release, and users could not distinguish it from others.
 func mayBeReleased(built string) error {
 	if _, err := version.ParseSemantic(built); err != nil {
 		return fmt.Errorf("its version is %q: build it in a clone of the repository, not in a worktree of one, with git at hand", built)
@@ -106,8 +105,8 @@ func mayBeReleased(built string) error {
 	return nil
 }
 
-// build compiles one program. What the user has set for builds of his own does not
-// count: the version is recorded, and the processor is any of its kind.
+// build compiles one program. The user's own build settings are ignored: the version is
+// recorded, and the processor is any of its architecture.
 func build(ctx context.Context, file, pkg, goos, arch, ldflags string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags", ldflags, "-o", file, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOOS="+goos, "GOARCH="+arch)
@@ -118,7 +117,7 @@ func build(ctx context.Context, file, pkg, goos, arch, ldflags string) error {
 	return nil
 }
 
-// describe lists the modules of a program beside it, and returns its version.
+// describe lists the modules of a program in a file next to it, and returns its version.
 func describe(file string) (version string, err error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
@@ -135,10 +134,10 @@ func describe(file string) (version string, err error) {
 	return info.Main.Version, os.WriteFile(file+".spdx.json", list, 0o644)
 }
 
-// completions lets the program for this machine write its completion files.
+// completions runs the program for this machine to write its completion files.
 func completions(ctx context.Context, dir string) error {
 	program := filepath.Join(dir, "capstan_"+runtime.GOOS+"_"+runtime.GOARCH)
-	// It calls itself by the name of its file, and the files are for its own.
+	// The program uses the name of its file, and the completion files are for that name.
 	named := filepath.Join(dir, "capstan")
 	if err := os.Link(program, named); err != nil {
 		return fmt.Errorf("write completion files: releases are built on one of their platforms: %w", err)
@@ -155,7 +154,7 @@ func completions(ctx context.Context, dir string) error {
 	return os.Remove(named)
 }
 
-// fill writes the files that know the checksums of the programs.
+// fill writes the files that contain the checksums of the programs.
 func fill(dir, version string) error {
 	t, err := template.New("").Delims("<<", ">>").ParseFS(files, "files/*")
 	if err != nil {

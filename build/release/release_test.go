@@ -44,8 +44,8 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 	}
 }
 
-// TestAProgramKnowsItsVersion builds one of a tag, for a user who has turned off for
-// himself that versions are recorded.
+// TestAProgramKnowsItsVersion builds one from a tag, for a user whose settings
+// disable the recording of versions.
 func TestAProgramKnowsItsVersion(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not here")

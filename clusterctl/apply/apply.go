@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apply writes the components of providers to a management cluster, and takes
-// them away: it checks all before it writes the first, and whoever was interrupted
-// goes on by doing the same again.
+// Package apply writes the components of providers to a management cluster, and deletes
+// them. It checks all of them before the first write. An interrupted operation is resumed
+// by running it again.
 package apply
 
 import (
@@ -31,11 +31,11 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// oldest is the oldest Kubernetes that components are written to. An older API server
-// takes definitions and says nothing of the rules in them (CEL) that it does not hold.
+// oldest is the oldest Kubernetes version that components are written to. An older API
+// server accepts definitions but silently drops the CEL rules that it does not support.
 const oldest = "v1.25.0"
 
-// fieldOwner is whom the API server notes for the fields that are written here.
+// fieldOwner is the field manager of the fields that this package writes.
 const fieldOwner = "capstan"
 
 // Cluster is a management cluster that components are written to.
@@ -45,8 +45,8 @@ type Cluster struct {
 	patience wait.Backoff
 }
 
-// Discovery tells what an API server is, and lists the kinds that it serves; a discovery
-// client does.
+// Discovery reports the version of an API server and lists the kinds that it serves; a
+// discovery client implements it.
 type Discovery interface {
 	ServerPreferredResources() ([]*metav1.APIResourceList, error)
 	ServerVersion() (*apimachineryversion.Info, error)
@@ -55,7 +55,7 @@ type Discovery interface {
 // New returns the management cluster behind cfg.
 func New(cfg *rest.Config) (*Cluster, error) {
 	scheme := runtime.NewScheme()
-	// The one for who stores objects anew, the other for Pods.
+	// The first is for storage migration, the second for Pods.
 	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
@@ -70,25 +70,25 @@ func New(cfg *rest.Config) (*Cluster, error) {
 	return NewWithClient(mgmt, kinds), nil
 }
 
-// NewWithClient returns the management cluster that mgmt talks to, whose kinds are
-// those that kinds lists. The scheme of mgmt knows CustomResourceDefinition.
+// NewWithClient returns the management cluster that mgmt accesses, whose kinds are those
+// that kinds lists. The scheme of mgmt must include CustomResourceDefinition.
 func NewWithClient(mgmt client.Client, kinds Discovery) *Cluster {
-	// A webhook that has just been installed, and a kind that is new, take some
-	// seconds before they answer: half a minute in all, more often at first.
+	// A webhook that has just been installed, and a new kind, need some seconds before
+	// they respond: half a minute in all, with shorter waits first.
 	return &Cluster{mgmt, kinds, wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.3, Steps: 17}}
 }
 
-// Client is what the cluster is written with.
+// Client returns the client that the cluster is written with.
 func (c *Cluster) Client() client.Client { return c.mgmt }
 
-// Supported refuses a management cluster whose Kubernetes is too old for what is to be
-// written to it.
+// Supported returns an error if the Kubernetes version of the management cluster is too
+// old for the components.
 func (c *Cluster) Supported() error {
 	info, err := c.kinds.ServerVersion()
 	if err != nil {
 		return fmt.Errorf("ask the management cluster for its version of Kubernetes: %w", err)
 	}
-	v, err := version.ParseGeneric(info.GitVersion) // some add a build of their own
+	v, err := version.ParseGeneric(info.GitVersion) // some distributions add build metadata
 	if err != nil {
 		return fmt.Errorf("read the version of Kubernetes of the management cluster: %w", err)
 	}
@@ -98,7 +98,7 @@ func (c *Cluster) Supported() error {
 	return nil
 }
 
-// Kinds that are treated in a way of their own.
+// Kinds with special handling.
 func namespaceKind() schema.GroupKind { return schema.GroupKind{Kind: "Namespace"} }
 func definitionKind() schema.GroupKind {
 	return schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -112,8 +112,8 @@ func is(obj *unstructured.Unstructured, kind schema.GroupKind) bool {
 	return obj.GroupVersionKind().GroupKind() == kind
 }
 
-// All writes objects as they stand. One that is there already gets what is said of it,
-// and keeps the rest. It stops at the first that cannot be written.
+// All writes objects unchanged. An object that exists gets the fields that are specified,
+// and keeps the others. It stops at the first object that cannot be written.
 func (c *Cluster) All(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, obj := range objects {
 		if err := c.patiently(ctx, func() error { return c.one(ctx, obj) }); err != nil {
@@ -134,8 +134,8 @@ func (c *Cluster) one(ctx context.Context, obj *unstructured.Unstructured) error
 	return nil
 }
 
-// update brings an object that is there to what is wanted. Fields that are not
-// said stay: the authority in a definition is injected by others.
+// update changes an existing object to the desired state. Fields that are not specified
+// stay: the authority in a definition is injected by other controllers.
 func (c *Cluster) update(ctx context.Context, obj *unstructured.Unstructured, opts ...client.PatchOption) error {
 	patch, err := mergePatch(obj)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Cluster) update(ctx context.Context, obj *unstructured.Unstructured, op
 	return err
 }
 
-// errGoing says that an object with the name of a wanted one is being deleted.
+// errGoing means that an object with the name of a desired one is being deleted.
 var errGoing = errors.New("one of that name is still being deleted: say the same again when it is gone")
 
 func mergePatch(obj *unstructured.Unstructured) ([]byte, error) {
@@ -164,7 +164,7 @@ func mergePatch(obj *unstructured.Unstructured) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if strategy != "Webhook" { // what a webhook of an earlier release converted must not keep it
+		if strategy != "Webhook" { // a conversion webhook of an earlier release must not remain
 			if err := contract.At[map[string]any]("spec.conversion").Set(obj, map[string]any{"strategy": "None", "webhook": nil}); err != nil {
 				return nil, err
 			}
@@ -173,8 +173,8 @@ func mergePatch(obj *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// patiently tries again what fails because something has not come up yet, or because
-// the API server is busy.
+// patiently retries what fails because a component is not ready yet, or because the API
+// server is busy.
 func (c *Cluster) patiently(ctx context.Context, try func() error) error {
 	backoff := c.patience
 	for {
@@ -192,7 +192,7 @@ func (c *Cluster) patiently(ctx context.Context, try func() error) error {
 	}
 }
 
-// passes reports whether an error may be another, or none, in a moment.
+// passes reports whether an error may be transient.
 func passes(err error) bool {
 	return errors.Is(err, errGoing) || meta.IsNoMatchError(err) || apierrors.IsConflict(err) || apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)

@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// world is a management cluster that notes what is done to it, and may refuse it.
+// world is a management cluster that records its requests, and may refuse them.
 type world struct {
 	*Cluster
 	version string
@@ -40,7 +40,7 @@ type world struct {
 
 	mu   sync.Mutex // guards done
 	done []string
-	// refuse says what the API server has against what is done; nil is nothing.
+	// refuse returns the error of the API server for a request; nil refuses none.
 	refuse func(what string) error
 }
 
@@ -52,7 +52,8 @@ func (w *world) ServerVersion() (*apimachineryversion.Info, error) {
 	return &apimachineryversion.Info{GitVersion: w.version}, nil
 }
 
-// do notes what is done, and does it unless it is refused. A rehearsal is noted as try.
+// do records a request, and executes it unless it is refused. A dry run is recorded as
+// try.
 func (w *world) do(verb string, dryRun []string, obj client.Object, do func() error) error {
 	if len(dryRun) > 0 {
 		verb = "try " + verb
@@ -69,7 +70,7 @@ func (w *world) do(verb string, dryRun []string, obj client.Object, do func() er
 	return do()
 }
 
-// times is how often something was done.
+// times is how often a request was sent.
 func (w *world) times(what string) (n int) {
 	for _, d := range w.done {
 		if d == what {
@@ -95,11 +96,11 @@ func newWorld(t *testing.T, there ...string) *world {
 			dryRun := (&client.CreateOptions{}).ApplyOptions(opts).DryRun
 			return w.do("create", dryRun, obj, func() error {
 				there, ok := obj.DeepCopyObject().(client.Object)
-				if ok && len(dryRun) > 0 && c.Get(ctx, client.ObjectKeyFromObject(obj), there) == nil { // which a fake does not say
+				if ok && len(dryRun) > 0 && c.Get(ctx, client.ObjectKeyFromObject(obj), there) == nil { // the fake does not report this
 					return apierrors.NewAlreadyExists(schema.GroupResource{}, obj.GetName())
 				}
 				if obj.GetObjectKind().GroupVersionKind().Kind == "SelfSubjectAccessReview" {
-					return nil // who is not refused is told nothing, which is no
+					return nil // a request that is not refused returns no error, and so no refusal
 				}
 				return c.Create(ctx, obj, opts...)
 			})
@@ -121,7 +122,7 @@ func read(t *testing.T, text string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil {
-		err = u.UnmarshalJSON(raw) // which tells integers from other numbers
+		err = u.UnmarshalJSON(raw) // it distinguishes integers from other numbers
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func readAll(t *testing.T, texts ...string) (all []*unstructured.Unstructured) {
 	return all
 }
 
-// live is an object as it is there; nil if it is not.
+// live is the object as stored; nil if it does not exist.
 func (w *world) live(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	now := obj.DeepCopy()
@@ -224,7 +225,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 	thing := schema.GroupResource{Group: "x.io", Resource: "things"}
 	for name, tc := range map[string]struct {
 		err   error
-		tries int // until it is given up, if it does not pass
+		tries int // until it gives up, if the error persists
 	}{
 		"a kind that is not served yet":    {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "x.io", Kind: "Thing"}}, 18},
 		"a webhook that does not answer":   {apierrors.NewInternalError(errors.New("failed calling webhook")), 18},

@@ -24,30 +24,31 @@ import (
 )
 
 const (
-	// atOnce is how many requests that change nothing are sent at a time.
+	// atOnce is how many requests that change nothing are sent concurrently.
 	atOnce = 8
-	// borrowed is a namespace that every cluster has: what goes to one that is still
-	// to be made is checked there.
+	// borrowed is a namespace that every cluster has: objects of a namespace that does
+	// not exist yet are checked there.
 	borrowed = "default"
 )
 
-// Plan is what is to be written, for Check.
+// Plan is what Check checks before it is written.
 type Plan struct {
 	Objects []*unstructured.Unstructured
-	// Coming are groups whose kinds the cluster will know by then, besides those
+	// Coming are groups whose kinds the cluster will serve by then, in addition to those
 	// that Objects define.
 	Coming []string
-	// Replaced says that objects that are there are deleted before, but for Namespaces
-	// and definitions.
+	// Replaced means that existing objects are deleted first, except Namespaces and
+	// definitions.
 	Replaced bool
-	// Later reports of an object that only its rights can be asked for before other
-	// parts of the plan are done; nil is none.
+	// Later reports whether only the permissions for an object can be checked before
+	// other parts of the plan are done; nil means none.
 	Later func(*unstructured.Unstructured) bool
 }
 
-// Check has the API server say what is wrong with all of a plan, and which rights are
-// missing for it, before anything of it is written. What cannot be checked before other
-// parts are there, such as objects of kinds that the plan itself brings, is left out.
+// Check returns everything that the API server finds wrong with a plan, and the
+// permissions that are missing for it, before any part of it is written. What cannot be
+// checked before other parts exist, such as objects of kinds that the plan itself
+// defines, is left out.
 func (c *Cluster) Check(ctx context.Context, p Plan) error {
 	there, err := c.namespaces(ctx, p.Objects)
 	if err != nil {
@@ -67,12 +68,12 @@ func (c *Cluster) Check(ctx context.Context, p Plan) error {
 		switch {
 		case err == nil, meta.IsNoMatchError(err) && coming(obj):
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && brings(p.Objects, obj.GetNamespace()):
-			// It is said of the Namespace; once for each object in it helps nobody.
+			// The Namespace reports it; repeating it for each object in it helps no user.
 		default:
 			errs[i] = fmt.Errorf("%s: %w", Name(obj), err)
 		}
 	})
-	if ctx.Err() != nil { // which says nothing of the objects, and would be said of each
+	if ctx.Err() != nil { // it is about no object, and would be reported for each
 		return fmt.Errorf("check the objects to write: %w", context.Cause(ctx))
 	}
 	return errors.Join(errs...)
@@ -88,10 +89,10 @@ func each(n int, do func(i int)) {
 			return nil
 		})
 	}
-	_ = group.Wait() // none of them fails
+	_ = group.Wait() // no function returns an error
 }
 
-// namespaces says of each Namespace that objects lie in whether it is there.
+// namespaces reports for each Namespace of the objects whether it exists.
 func (c *Cluster) namespaces(ctx context.Context, objects []*unstructured.Unstructured) (map[string]bool, error) {
 	there := map[string]bool{}
 	for _, obj := range objects {
@@ -119,7 +120,8 @@ func brings(objects []*unstructured.Unstructured, name string) bool {
 	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return is(o, namespaceKind()) && o.GetName() == name })
 }
 
-// definitions reports of an object whether its kind comes with the plan.
+// definitions returns a function that reports whether the plan defines the kind of an
+// object.
 func definitions(p Plan) func(*unstructured.Unstructured) bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, obj := range p.Objects {
@@ -135,8 +137,8 @@ func definitions(p Plan) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// try has the API server check an object, as a new one or as a change of that which
-// is there.
+// try has the API server check an object, as a new one or as a change of the existing
+// one.
 func (c *Cluster) try(ctx context.Context, obj *unstructured.Unstructured, there map[string]bool, replaced bool) error {
 	as := obj.DeepCopy()
 	elsewhere := obj.GetNamespace() != "" && !there[obj.GetNamespace()]
@@ -154,14 +156,14 @@ func (c *Cluster) try(ctx context.Context, obj *unstructured.Unstructured, there
 	case apierrors.IsAlreadyExists(err):
 		return nil
 	case apierrors.IsNotFound(err) && strings.HasSuffix(kind, "roles"):
-		return nil // a binding's role is written before it
+		return nil // the role of a binding is written before it
 	case elsewhere && apierrors.IsForbidden(err) && !strings.HasPrefix(kind, "role"):
-		return nil // what another namespace has against it counts for nothing
+		return nil // errors about the other namespace do not count
 	}
 	return ignoreUnable(err)
 }
 
-// ignoreUnable passes over webhooks that cannot be asked without a change.
+// ignoreUnable ignores webhooks that do not support dry run.
 func ignoreUnable(err error) error {
 	if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run") {
 		return nil
@@ -176,14 +178,14 @@ func (e *MissingRightsError) Error() string {
 	return fmt.Sprintf("you may not do what is needed, and nothing was changed:\n* %s\nask for these rights, or use a kubeconfig that has them", strings.Join(e.Rights, "\n* "))
 }
 
-// Allowed says what the user may not do of verbs with objects.
+// Allowed returns an error that lists which of verbs the user may not use on objects.
 func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructured, verbs ...string) error {
 	needed := map[rights.Right]bool{}
 	for _, obj := range objects {
 		kind := obj.GroupVersionKind()
 		m, err := c.mgmt.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
-			continue // its definition comes first
+			continue // its definition is written first
 		}
 		if err != nil {
 			return fmt.Errorf("find the kind of %s: %w", Name(obj), err)
@@ -212,8 +214,8 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 	return nil
 }
 
-// denied reports whether the user lacks a right. Who may not ask is told by what
-// follows.
+// denied reports whether the user lacks a permission. If the user may not ask, the
+// request that follows reports it.
 func (c *Cluster) denied(ctx context.Context, r rights.Right) (bool, error) {
 	allowed, err := rights.Allowed(ctx, c.mgmt, r)
 	if _, ok := errors.AsType[*rights.UnansweredError](err); ok {

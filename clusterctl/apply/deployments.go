@@ -24,15 +24,14 @@ const (
 	// managerContainer is the name that the contract gives the container of a
 	// provider's controllers.
 	managerContainer = "manager"
-	// lookPeriod is between two looks at Deployments: they are few, and come up within
-	// seconds.
+	// lookPeriod is the time between two reads of Deployments: they are few, and become
+	// ready within seconds.
 	lookPeriod = 100 * time.Millisecond
-	// lastLook is how long a look at Pods may take when there is nothing to wait for any
-	// more.
+	// lastLook is how long reading Pods may take after the wait has ended.
 	lastLook = 5 * time.Second
 )
 
-// Deployments are those of objects that are.
+// Deployments returns the Deployments among objects.
 func Deployments(objects []*unstructured.Unstructured) (all []*unstructured.Unstructured) {
 	for _, obj := range objects {
 		if is(obj, deploymentKind()) {
@@ -42,7 +41,7 @@ func Deployments(objects []*unstructured.Unstructured) (all []*unstructured.Unst
 	return all
 }
 
-// Managers are those of objects that are Deployments of controllers.
+// Managers returns those of objects that are Deployments of controllers.
 func Managers(objects []*unstructured.Unstructured) (managers []*unstructured.Unstructured) {
 	for _, obj := range Deployments(objects) {
 		containers, _, _ := contract.At[[]any]("spec.template.spec.containers").Get(obj)
@@ -57,13 +56,13 @@ func Managers(objects []*unstructured.Unstructured) (managers []*unstructured.Un
 }
 
 // WaitAvailable returns when all of the Deployments are Available. It ends with ctx; the
-// error then says what is awaited, and what their Pods have to say.
+// error then names what is awaited, and the problems that the Pods report.
 func (c *Cluster) WaitAvailable(ctx context.Context, deployments []*unstructured.Unstructured) error {
 	err := c.wait(ctx, deployments, func(live *unstructured.Unstructured, found bool) (waitsFor string) {
 		if !found {
 			return "it is not there"
 		}
-		all, _ := conditions.FromUnstructured(live) // what cannot be read tells nothing
+		all, _ := conditions.FromUnstructured(live) // conditions that cannot be read are ignored
 		switch {
 		case conditions.IsTrue(all, "Available"):
 			return ""
@@ -80,8 +79,8 @@ func (c *Cluster) WaitAvailable(ctx context.Context, deployments []*unstructured
 	return errors.Join(err, c.troubles(ctx, deployments))
 }
 
-// troubles is what Pods of Deployments have to say that are not ready. It adds to an
-// error: what cannot be read is left out.
+// troubles returns the problems that the Pods of Deployments that are not ready report.
+// It adds to an error: what cannot be read is left out.
 func (c *Cluster) troubles(ctx context.Context, deployments []*unstructured.Unstructured) error {
 	var all []error
 	for _, d := range deployments {
@@ -99,7 +98,7 @@ func (c *Cluster) troubles(ctx context.Context, deployments []*unstructured.Unst
 	return errors.Join(all...)
 }
 
-// Stop scales Deployments to nothing and returns when none of their Pods is left.
+// Stop scales Deployments to zero and returns when none of their Pods is left.
 func (c *Cluster) Stop(ctx context.Context, deployments []*unstructured.Unstructured) error {
 	for _, d := range deployments {
 		scaled := d.DeepCopy()
@@ -119,7 +118,7 @@ func (c *Cluster) Stop(ctx context.Context, deployments []*unstructured.Unstruct
 	})
 }
 
-// wait looks at Deployments until none waits for anything.
+// wait reads Deployments until none waits for anything.
 func (c *Cluster) wait(ctx context.Context, deployments []*unstructured.Unstructured, waitsFor func(live *unstructured.Unstructured, found bool) string) error {
 	var awaited []string
 	for {

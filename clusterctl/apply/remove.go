@@ -25,27 +25,27 @@ import (
 const (
 	// admission is the group of webhook configurations.
 	admission = "admissionregistration.k8s.io"
-	// goneTimeout is how long objects may take to go: those of a provider have no
-	// finalizers, unless somebody has set them.
+	// goneTimeout is how long deletions may take: objects of a provider have no
+	// finalizers, unless a user has set them.
 	goneTimeout = 2 * time.Minute
 )
 
 // Installed is what the cluster has of one instance of a provider.
 type Installed struct {
-	// Objects are its own; they go with it. Namespace and Definitions are those that
-	// are deleted only when that is asked for.
+	// Objects belong to it; they are deleted with it. Namespace and Definitions are
+	// deleted only on request.
 	Objects, Namespace, Definitions []*unstructured.Unstructured
-	// Shared are objects without a namespace that are not named after that of the
-	// instance: others may rely on them, so they stay.
+	// Shared are objects without a namespace that are not named after the instance: other
+	// instances may rely on them, so they stay.
 	Shared []*unstructured.Unstructured
 }
 
-// derived are kinds whose objects controllers make of others, with the labels of
-// those. They go with them, and are not looked for.
+// derived are kinds whose objects controllers create from others, with the labels of
+// those. They are deleted with them, and Find does not list them.
 var derived = []schema.GroupKind{{Kind: "Endpoints"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"}, {Kind: "Event"}, {Group: "events.k8s.io", Kind: "Event"}, {Kind: "Pod"}, {Group: "apps", Kind: "ReplicaSet"}, {Group: "apps", Kind: "ControllerRevision"}}
 
-// Find looks for all objects with labels that lie in a namespace, or in none. The
-// inventory is not among them.
+// Find lists all objects with labels in a namespace, or without one. The inventory is not
+// among them.
 func (c *Cluster) Find(ctx context.Context, labels map[string]string, namespace string) (found Installed, err error) {
 	objects, err := c.Labelled(ctx, labels, namespace)
 	for _, obj := range objects {
@@ -54,8 +54,8 @@ func (c *Cluster) Find(ctx context.Context, labels map[string]string, namespace 
 	return found, err
 }
 
-// Labelled are all objects with labels that lie in a namespace, all if it is empty, or
-// in none.
+// Labelled returns all objects with labels in a namespace, or in any if it is empty, and
+// those without a namespace.
 func (c *Cluster) Labelled(ctx context.Context, labels map[string]string, namespace string) (objects []*unstructured.Unstructured, err error) {
 	kinds, err := c.listable()
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Cluster) Labelled(ctx context.Context, labels map[string]string, namesp
 		if kinds[i].namespaced {
 			opts = append(opts, client.InNamespace(namespace))
 		}
-		// A kind may go between the two looks.
+		// A kind may be deleted between the two requests.
 		if err := c.mgmt.List(ctx, list, opts...); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) && !meta.IsNoMatchError(err) {
 			errs[i] = fmt.Errorf("list %s: %w", kinds[i].kind.Kind, err)
 		}
@@ -105,10 +105,10 @@ type listed struct {
 	namespaced bool
 }
 
-// listable are all kinds whose objects can be listed and deleted, each once.
+// listable returns all kinds whose objects can be listed and deleted, each once.
 func (c *Cluster) listable() (kinds []listed, err error) {
 	lists, err := c.kinds.ServerPreferredResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // an aggregated API that is down has nothing of a provider
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // an aggregated API that is not available has no objects of a provider
 		return nil, fmt.Errorf("list the kinds of the management cluster: %w", err)
 	}
 	for _, list := range lists {
@@ -128,8 +128,8 @@ func (c *Cluster) listable() (kinds []listed, err error) {
 	return kinds, nil
 }
 
-// Ask asks for the deletion of objects. It goes on after one that cannot be deleted.
-// What is no more is no error.
+// Ask requests the deletion of objects. It continues after an object that cannot be
+// deleted. An object that does not exist is no error.
 func (c *Cluster) Ask(ctx context.Context, objects []*unstructured.Unstructured) error {
 	var errs []error
 	for _, obj := range objects {
@@ -143,8 +143,8 @@ func (c *Cluster) Ask(ctx context.Context, objects []*unstructured.Unstructured)
 	return errors.Join(errs...)
 }
 
-// Delete deletes objects and returns when they are gone. Webhooks go first: nobody may
-// be left to answer them.
+// Delete deletes objects and returns when they no longer exist. It deletes webhooks
+// first: after the others are deleted, no server may be left to answer them.
 func (c *Cluster) Delete(ctx context.Context, objects []*unstructured.Unstructured) error {
 	webhook := func(obj *unstructured.Unstructured) int {
 		if obj.GroupVersionKind().Group == admission {
@@ -162,7 +162,7 @@ func (c *Cluster) Delete(ctx context.Context, objects []*unstructured.Unstructur
 	return c.waitGone(limited, sorted)
 }
 
-// waitGone returns when none of the objects is there any more.
+// waitGone returns when none of the objects exists any longer.
 func (c *Cluster) waitGone(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, obj := range objects {
 		for {
@@ -190,7 +190,8 @@ func (c *Cluster) waitGone(ctx context.Context, objects []*unstructured.Unstruct
 	return nil
 }
 
-// Objects are those that there are of the kinds that definitions define, for people.
+// Objects returns the names of the existing objects of the kinds that definitions define,
+// for people.
 func (c *Cluster) Objects(ctx context.Context, definitions []*unstructured.Unstructured) (names []string, err error) {
 	for _, crd := range definitions {
 		group, _, _ := contract.At[string]("spec.group").Get(crd)

@@ -66,7 +66,7 @@ func TestWhatAProviderHasIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An aggregated API that is down has nothing of a provider.
+	// An aggregated API that is not available has no objects of a provider.
 	w.listErr = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("down")}}
 	found, err := w.Find(t.Context(), map[string]string{"provider": "p"}, "a")
 	if err != nil {
@@ -148,7 +148,7 @@ func TestWhatHoldsADeletionIsNamed(t *testing.T) {
 
 func TestObjectsOfDefinitionsAreNamed(t *testing.T) {
 	t.Parallel()
-	// The kinds of a definition are those of the world.
+	// The kinds of the definition are those of the fake cluster.
 	w := newWorld(t, account, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: two, namespace: b}}", namespace)
 	of := func(group, kind string) *unstructured.Unstructured {
 		return read(t, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d}, spec: {group: '"+group+"', names: {kind: "+kind+"}}}")

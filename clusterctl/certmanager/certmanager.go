@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certmanager installs cert-manager on management clusters that have nobody to
-// honour the Certificates of providers, and upgrades what it has installed. A plane of
-// Capstan honours them itself.
+// Package certmanager installs cert-manager on management clusters where no controller
+// issues the Certificates of providers, and upgrades what it has installed. A plane of
+// Capstan issues them itself.
 package certmanager
 
 import (
@@ -29,23 +29,23 @@ import (
 )
 
 const (
-	// component is what images of cert-manager are configured under.
+	// component is the key under which images of cert-manager are configured.
 	component = "cert-manager"
-	// probePeriod is between two probes while it comes up.
+	// probePeriod is the time between two probes while it starts.
 	probePeriod = 500 * time.Millisecond
 )
 
-// Manager brings cert-manager into one management cluster.
+// Manager installs cert-manager on one management cluster.
 type Manager struct {
 	Cluster *apply.Cluster
 	Config  *config.Config
 	Options repository.Options
-	// Progress is told what happens, for people.
+	// Progress receives what happens, for people.
 	Progress func(text string)
 }
 
-// Ensure returns when Certificates are honoured: as they are, or once cert-manager is
-// installed.
+// Ensure returns when Certificates are issued: either they are already, or cert-manager
+// is installed.
 func (m *Manager) Ensure(ctx context.Context) error {
 	how, err := m.Config.CertManager()
 	if err != nil {
@@ -74,8 +74,8 @@ func (m *Manager) Ensure(ctx context.Context) error {
 	return m.install(ctx, how, objects)
 }
 
-// ours refuses to write over a cert-manager that others have installed, and that only
-// does not answer.
+// ours refuses to overwrite a cert-manager that Capstan did not install, and that only
+// does not respond.
 func (m *Manager) ours(ctx context.Context, asked error) error {
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -116,7 +116,8 @@ func (m *Manager) install(ctx context.Context, how config.CertManager, objects [
 	}
 }
 
-// probe has an Issuer and a Certificate checked by whoever honours them, and makes none.
+// probe has an Issuer and a Certificate checked by the installed controller, and creates
+// neither.
 func (m *Manager) probe(ctx context.Context) error {
 	for _, obj := range []map[string]any{
 		{"kind": "Issuer", "spec": map[string]any{"selfSigned": map[string]any{}}},
@@ -133,8 +134,8 @@ func (m *Manager) probe(ctx context.Context) error {
 	return nil
 }
 
-// absent says that an answer to a probe is that nobody honours Certificates: the kinds
-// are not there, or the webhook does not answer.
+// absent reports whether the response to a probe means that no controller issues
+// Certificates: the kinds do not exist, or the webhook does not respond.
 func absent(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
 }
@@ -165,9 +166,9 @@ func (m *Manager) load(ctx context.Context, how config.CertManager) ([]*unstruct
 	return objects, nil
 }
 
-// turn is when an object is written. Definitions come last, and of them the kind that is
-// probed first: until it is there nobody honours Certificates, so that whoever was
-// interrupted installs the rest.
+// turn is the position of an object in the order of writes. Definitions are last, and of
+// them the kind that is probed first: until it exists, a probe finds no cert-manager, so
+// that the next run after an interruption installs the rest.
 func turn(obj *unstructured.Unstructured) int {
 	switch {
 	case !apply.IsDefinition(obj):
@@ -188,7 +189,7 @@ func with(m map[string]string, pairs ...string) map[string]string {
 	return m
 }
 
-// Images are those that an installation would use.
+// Images returns the images that an installation would use.
 func (m *Manager) Images(ctx context.Context) ([]string, error) {
 	how, err := m.Config.CertManager()
 	if err != nil || how.ExternallyProvisioned {
@@ -201,11 +202,11 @@ func (m *Manager) Images(ctx context.Context) ([]string, error) {
 	return components.ReplaceImages(objects, component, nil)
 }
 
-// State is how what is installed relates to what the configuration wants.
+// State is how the installed version relates to the configured one.
 type State struct {
-	// Theirs is true when others look after cert-manager, or nobody does.
+	// Theirs is true when cert-manager is not managed by Capstan, or is not installed.
 	Theirs bool
-	// From and To are versions; Due says that To is to be installed in the place of From.
+	// From and To are versions; Due means that To must be installed in place of From.
 	From, To string
 	Due      bool
 
@@ -213,7 +214,7 @@ type State struct {
 	how           config.CertManager
 }
 
-// Plan looks at what is installed.
+// Plan compares the installed version with the configuration.
 func (m *Manager) Plan(ctx context.Context) (State, error) {
 	how, err := m.Config.CertManager()
 	if err != nil {
@@ -231,13 +232,13 @@ func (m *Manager) Plan(ctx context.Context) (State, error) {
 	return s, err
 }
 
-// due compares what is there with what is wanted: versions, and where they are the
-// same the number of objects and their images.
+// due compares the installed state with the desired state: versions, and if they are
+// equal, the number of objects and their images.
 func (s *State) due() (from string, due bool, err error) {
 	for _, obj := range s.live {
 		v, ok := obj.GetAnnotations()[clusterctlv1.CertManagerVersionAnnotation]
 		if !ok {
-			return "", true, nil // of a time before there were versions
+			return "", true, nil // written before versions were recorded
 		}
 		if from == "" || older(v, from) {
 			from = v
@@ -257,7 +258,7 @@ func (s *State) due() (from string, due bool, err error) {
 	return from, len(s.live) != len(s.objects) || !slices.Equal(have, want), err
 }
 
-// older reports whether a comes before b; what is no version comes before all.
+// older reports whether a precedes b; text that is no version precedes all versions.
 func older(a, b string) bool {
 	va, errA := version.ParseSemantic(a)
 	vb, errB := version.ParseSemantic(b)
@@ -269,8 +270,8 @@ func build(v string) string {
 	return metadata
 }
 
-// Upgrade brings what was installed here to the version that is configured. Its objects
-// are stored anew first, where the new definitions drop a version of theirs.
+// Upgrade upgrades what Capstan installed to the configured version. Before that, it
+// migrates stored objects where the new definitions drop one of their versions.
 func (m *Manager) Upgrade(ctx context.Context) error {
 	s, err := m.Plan(ctx)
 	if err != nil || s.Theirs || !s.Due {

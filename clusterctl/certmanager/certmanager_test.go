@@ -29,8 +29,8 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/config"
 )
 
-// manifest is that of a release, with what the real one has: objects in a namespace of
-// others, and no variables where ${} stands.
+// manifest is a release with the special cases of the real one: objects in the namespace
+// of others, and ${} that is not a variable.
 const manifest = `
 apiVersion: v1
 kind: Namespace
@@ -74,32 +74,32 @@ func (kinds) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 
 var errCut = errors.New("the connection was cut")
 
-// world is a management cluster with a configuration. Its API server knows Certificates
-// always, or from when their definition is there, and asks the webhook that is
-// configured, for which the Deployment answers.
+// world is a management cluster with a configuration. Its API server serves Certificates
+// always, or once their definition exists, and calls the configured webhook, for which
+// the Deployment responds.
 type world struct {
 	*Manager
 	written []string
 	told    []string
 	// cut is the write, counted from 1, at which the connection is lost: before it is
-	// done, or before its answer comes.
+	// executed, or before its response arrives.
 	cut  int
 	lost bool
 }
 
-// write does what is written, unless the connection is lost before.
+// write executes a write, unless the connection is lost before.
 func (w *world) write(what string, obj client.Object, do func() error) error {
 	w.written = append(w.written, what+" "+obj.GetObjectKind().GroupVersionKind().Kind+" "+obj.GetName())
 	if len(w.written) != w.cut {
 		return do()
 	}
 	if w.lost {
-		_ = do() // nobody hears of it
+		_ = do() // the response is lost
 	}
 	return errCut
 }
 
-// honours is what the API server says to a Certificate.
+// honours returns the response of the API server to a Certificate.
 func honours(ctx context.Context, c client.Client, kind schema.GroupKind, always bool) error {
 	there := func(apiVersion, kind, namespace, name string) bool {
 		obj := &unstructured.Unstructured{}
@@ -131,7 +131,7 @@ func newWorld(t *testing.T, always bool, configuration string) *world {
 				return honours(ctx, c, kind, always)
 			}
 			if u, ok := obj.(*unstructured.Unstructured); ok && apply.IsDefinition(u) {
-				u.Object["status"] = map[string]any{"storedVersions": []any{"v1"}} // as an API server says
+				u.Object["status"] = map[string]any{"storedVersions": []any{"v1"}} // as an API server sets it
 			}
 			do := func() error { return c.Create(ctx, obj, opts...) }
 			if dry((&client.CreateOptions{}).ApplyOptions(opts).DryRun) {
@@ -213,8 +213,8 @@ func TestCertManagerIsInstalledWhereItIsMissing(t *testing.T) {
 	}
 }
 
-// TestAManifestThatCannotBeReadSaysWhatElseCanBeDone: a plane that honours no
-// Certificates would have it fetched, and could honour them.
+// TestAManifestThatCannotBeReadSaysWhatElseCanBeDone: a plane that issues no Certificates
+// would require the manifest, and could issue them itself.
 func TestAManifestThatCannotBeReadSaysWhatElseCanBeDone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "cert-manager: {url: URL, version: v9.9.9}")
@@ -251,8 +251,8 @@ func TestCertManagerIsLeftToOthers(t *testing.T) {
 	}
 }
 
-// TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver has cert-manager installed by others,
-// whose webhook nobody answers for.
+// TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver has a cert-manager that Capstan did
+// not install and whose webhook has no server.
 func TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "cert-manager: {url: URL}")
@@ -275,8 +275,8 @@ func TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver(t *testing.T) {
 }
 
 // TestAnInterruptedInstallationOfCertManagerGoesOn cuts the connection at every write of
-// an installation and of an upgrade in turn, and asks for the same again, or for an
-// installation of something else first.
+// an installation and of an upgrade in turn, and runs the same command again, or an
+// installation of another version first.
 func TestAnInterruptedInstallationOfCertManagerGoesOn(t *testing.T) {
 	t.Parallel()
 	const first, second = "cert-manager: {url: URL, version: v1.20.0}", "cert-manager: {url: URL, version: v1.21.1}"
@@ -330,7 +330,7 @@ func TestAnInterruptedInstallationOfCertManagerGoesOn(t *testing.T) {
 	}
 }
 
-// state is what there is, with its version.
+// state is what exists, with its version.
 func (w *world) state(t *testing.T) map[string]string {
 	t.Helper()
 	live, err := w.Cluster.Labelled(t.Context(), map[string]string{"clusterctl.cluster.x-k8s.io/core": "cert-manager"}, "")

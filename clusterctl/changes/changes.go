@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package changes tells that objects of a management cluster have changed, for who
-// reads them anew then, and else asks for nothing.
+// Package changes reports that objects of a management cluster have changed, for callers
+// that read them again then, and send no other requests.
 package changes
 
 import (
@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Retry is how long a watch that ended, or could not begin, is left alone. Who may
-// not watch is told that often that something may have changed.
+// Retry is the delay before a watch that ended, or could not start, is started again. For
+// a user without permission to watch, a possible change is reported at this interval.
 const Retry = time.Second
 
-// Watcher watches kinds of objects. Only New makes one.
+// Watcher watches kinds of objects. Create it with New.
 type Watcher struct {
 	mgmt client.WithWatch
 	// run runs something until Stop.
@@ -30,8 +30,7 @@ type Watcher struct {
 	changed chan struct{}
 }
 
-// New returns a Watcher that watches nothing yet, and nothing any more once ctx or
-// Stop ends it.
+// New returns a Watcher that watches nothing yet, and stops when ctx or Stop ends it.
 func New(ctx context.Context, mgmt client.WithWatch) *Watcher {
 	ctx, stop := context.WithCancel(ctx)
 	w := &Watcher{mgmt: mgmt, stop: stop, kinds: map[schema.GroupVersionKind]bool{}, changed: make(chan struct{}, 1)}
@@ -45,8 +44,8 @@ func (w *Watcher) Stop() {
 	w.running.Wait()
 }
 
-// Follow begins to watch objects of a kind, unless one of that kind is watched. It is
-// not for several goroutines.
+// Follow starts to watch objects of a kind, unless that kind is watched already. It is
+// not safe for concurrent use.
 func (w *Watcher) Follow(gvk schema.GroupVersionKind, of ...client.ListOption) {
 	if w.kinds[gvk] {
 		return
@@ -55,19 +54,19 @@ func (w *Watcher) Follow(gvk schema.GroupVersionKind, of ...client.ListOption) {
 	w.run(func(ctx context.Context) { w.follow(ctx, gvk, of) })
 }
 
-// Changed is sent to after something has changed, or may have, since it was received
-// from: many changes may be told of at once.
+// Changed returns a channel that receives a value after something has changed, or may
+// have changed, since the last receive: one value may report many changes.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
 func (w *Watcher) tell() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // it is known already
+	default: // a change is pending already
 	}
 }
 
-// follow tells that objects of a kind have changed, or may have: a watch that begins
-// has missed what was before it, and one that ended what comes after it.
+// follow reports that objects of a kind have changed, or may have changed: a watch misses
+// changes before it starts and after it ends.
 func (w *Watcher) follow(ctx context.Context, gvk schema.GroupVersionKind, of []client.ListOption) {
 	for ctx.Err() == nil {
 		list := &metav1.PartialObjectMetadataList{}
@@ -86,7 +85,7 @@ func (w *Watcher) follow(ctx context.Context, gvk schema.GroupVersionKind, of []
 	}
 }
 
-// pass tells of each event of a watch until that ends.
+// pass reports each event of a watch until the watch ends.
 func (w *Watcher) pass(ctx context.Context, watching watch.Interface) {
 	defer watching.Stop()
 	for {

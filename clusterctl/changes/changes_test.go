@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestChangesAreToldOf says how often, in ten and a half seconds, with the time of an
-// answer left between.
+// TestChangesAreToldOf checks how often changes are reported in ten and a half
+// seconds, with the time of a response in between.
 func TestChangesAreToldOf(t *testing.T) {
 	refused := func() (watch.Interface, error) { return nil, errors.New("forbidden") }
 	ended := func() (watch.Interface, error) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package components makes the objects of a provider from the file of its release:
-// with the variables filled in, in one namespace, labelled, and in the order in
-// which they are installed.
+// Package components builds the objects of a provider from the file of its release: with
+// the variables filled in, in one namespace, labelled, and in the order in which they are
+// installed.
 package components
 
 import (
@@ -24,18 +24,18 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// Input is what components are made from.
+// Input is what components are built from.
 type Input struct {
 	Provider config.Provider
 	Version  string
 	// Raw is the file of the release.
 	Raw []byte
-	// Namespace that the provider goes into; "" means that of the file.
+	// Namespace of the provider; "" means that of the file.
 	Namespace string
 	// Variables gives the values of variables; nil means that there are none.
 	Variables func(name string) (string, bool)
-	// OnlyLook is for whoever does not install them: variables without a value stay,
-	// as ${NAME}, and objects where the file has them.
+	// OnlyLook is for callers that do not install the components: variables without a
+	// value stay, as ${NAME}, and objects stay in the namespace of the file.
 	OnlyLook bool
 	// Image returns the image to use instead of one, for the label of the provider;
 	// nil keeps them.
@@ -48,20 +48,20 @@ type Input struct {
 type Components struct {
 	Provider config.Provider
 	Version  string
-	// Namespace is where they are; "" if they are only looked at and it is not known.
+	// Namespace of the objects; "" if they are only displayed and it is not known.
 	Namespace string
 	// Variables of the file with their defaults; the default is nil for one that must
 	// be given.
 	Variables map[string]*string
 	// Images that they use, sorted.
 	Images []string
-	// Warnings are what a provider should not do, but may.
+	// Warnings are what a provider should not do but is allowed to do.
 	Warnings []string
 
 	objects []*unstructured.Unstructured
 }
 
-// Load makes the components of a provider.
+// Load builds the components of a provider.
 func Load(in Input) (*Components, error) {
 	c := &Components{Provider: in.Provider, Version: in.Version}
 	if err := c.load(in); err != nil {
@@ -110,7 +110,7 @@ func (c *Components) load(in Input) (err error) {
 	return nil
 }
 
-// label marks an object as one of the provider's.
+// label labels an object as one of the provider's.
 func (c *Components) label(obj *unstructured.Unstructured) {
 	labels := obj.GetLabels()
 	if labels == nil {
@@ -154,7 +154,7 @@ func (c *Components) Objects() []*unstructured.Unstructured { return c.objects }
 // YAML returns all objects as one file.
 func (c *Components) YAML() ([]byte, error) { return template.YAML(c.objects) }
 
-// InventoryObject is how clusterctl finds the provider again.
+// InventoryObject returns the object by which clusterctl finds the provider.
 func (c *Components) InventoryObject() *clusterctlv1.Provider {
 	return &clusterctlv1.Provider{
 		TypeMeta: metav1.TypeMeta{APIVersion: clusterctlv1.GroupVersion().String(), Kind: "Provider"},
@@ -173,8 +173,8 @@ func (c *Components) InventoryObject() *clusterctlv1.Provider {
 	}
 }
 
-// Validate says which CustomResourceDefinitions have other names than the contract
-// computes, by which the controllers would not find them.
+// Validate returns an error for each CustomResourceDefinition whose name differs from the
+// one that the contract computes, by which the controllers would not find it.
 func (c *Components) Validate() error {
 	var errs []error
 	for _, obj := range c.objects {
@@ -204,7 +204,7 @@ func groupKind(obj *unstructured.Unstructured) schema.GroupKind {
 	return obj.GroupVersionKind().GroupKind()
 }
 
-// rank orders objects by what needs what.
+// rank orders objects by their dependencies.
 func rank(obj *unstructured.Unstructured) int {
 	switch {
 	case is(obj, namespaceKind):
@@ -219,7 +219,7 @@ func rank(obj *unstructured.Unstructured) int {
 	return 4
 }
 
-// text is a field of an object; "" if it is not there, or no text.
+// text returns a field of an object; "" if it does not exist, or is not text.
 func text(obj *unstructured.Unstructured, path ...string) string {
 	s, _, _ := unstructured.NestedString(obj.Object, path...)
 	return s
@@ -228,8 +228,8 @@ func text(obj *unstructured.Unstructured, path ...string) string {
 // manager is the name of the container that runs the controllers.
 const manager = "manager"
 
-// warnWithoutManager says when nobody can tell which Deployment is the provider's:
-// that is what is waited for, and scaled down before an upgrade.
+// warnWithoutManager warns when the provider's Deployment cannot be identified: commands
+// wait for that Deployment, and scale it down before an upgrade.
 func (c *Components) warnWithoutManager() {
 	for _, obj := range c.objects {
 		if obj.GetKind() != "Deployment" {

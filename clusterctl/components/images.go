@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// pods says where kinds have the spec of a Pod.
+// pods maps kinds to the path of their Pod spec.
 var pods = map[schema.GroupKind][]string{
 	{Kind: "Pod"}:                        {"spec"},
 	{Kind: "PodTemplate"}:                {"template", "spec"},
@@ -28,7 +28,7 @@ func podSpec(obj *unstructured.Unstructured) map[string]any {
 	if !ok {
 		return nil
 	}
-	v, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...) // none in what is no map
+	v, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...) // a value that is not a map has none
 	spec, _ := v.(map[string]any)
 	return spec
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// global are the kinds that have no namespace, but for those that the file defines
-// itself. Any other is taken to have one, as every kind of a provider must.
+// global are the kinds that have no namespace, except those that the file defines itself.
+// Any other kind is assumed to have one, as every kind of a provider must.
 var global = kindSet(map[string]string{
 	"":                             "Namespace Node PersistentVolume",
 	"admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
@@ -48,8 +48,8 @@ func kindSet(groups map[string]string) map[schema.GroupKind]bool {
 	return all
 }
 
-// place puts all objects into one namespace, which is one of them. home is that of
-// the file, if it has one.
+// place puts all objects into one namespace, which is one of them. home is that of the
+// file, if it has one.
 func (c *Components) place(home *unstructured.Unstructured) error {
 	if c.Namespace == "" {
 		return errors.New("the file has no Namespace: say which to use with --target-namespace")
@@ -97,8 +97,8 @@ func (c *Components) home() (home *unstructured.Unstructured, err error) {
 	return home, nil
 }
 
-// Place puts the objects of a template into a namespace, with all by which they refer
-// to each other there. A Namespace among them follows if they were in it.
+// Place puts the objects of a template into a namespace, with all references between
+// them. A Namespace among them is renamed if they were in it.
 func Place(objects []*unstructured.Unstructured, namespace string) error {
 	m := newMover(objects, namespace)
 	if _, err := m.learn(objects); err != nil {
@@ -136,9 +136,9 @@ func (m mover) global(kind schema.GroupKind) bool {
 	return global[kind]
 }
 
-// learn notes what is moved. It returns the objects that are there twice, and refuses
-// those that would become one. A Role or its binding may lie elsewhere, to read what
-// Kubernetes has there, and makes no namespace the provider's.
+// learn records what is moved. It returns duplicate objects, and refuses those that would
+// become one. A Role or its binding may be in another namespace, to read what Kubernetes
+// stores there, and does not make that namespace the provider's.
 func (m mover) learn(objects []*unstructured.Unstructured) (twice []*unstructured.Unstructured, err error) {
 	type key struct {
 		kind schema.GroupKind
@@ -150,7 +150,7 @@ func (m mover) learn(objects []*unstructured.Unstructured) (twice []*unstructure
 		k := key{kind, obj.GetName()}
 		before, seen := from[k]
 		switch {
-		case obj.GetName() == "": // the API server makes one
+		case obj.GetName() == "": // the API server generates one
 		case seen && before != ns && !m.global(kind):
 			return nil, fmt.Errorf("%s is in the namespaces %q and %q, and all go into %s: give them different names", describe(obj), before, ns, m.to)
 		case seen:
@@ -167,8 +167,8 @@ func (m mover) learn(objects []*unstructured.Unstructured) (twice []*unstructure
 	return twice, nil
 }
 
-// move puts an object into the namespace, with all by which others are referred to
-// that are moved as well.
+// move puts an object into the namespace, and changes its references to objects that are
+// moved as well.
 func (m mover) move(obj *unstructured.Unstructured) {
 	kind := groupKind(obj)
 	switch {
@@ -205,7 +205,7 @@ func (m mover) move(obj *unstructured.Unstructured) {
 	}
 }
 
-// opaque are the fields that are the business of others: what a kind allows, and data.
+// opaque are the fields that must not be interpreted: what a kind allows, and data.
 func opaque(kind schema.GroupKind, field string) bool {
 	switch {
 	case field == "metadata":
@@ -248,10 +248,9 @@ func (m mover) subject(s map[string]any) {
 	}
 }
 
-// service that the API server calls. It is the provider's, wherever the file says
-// that it is.
+// service that the API server calls. It is the provider's, in any namespace that the file has.
 func (m mover) service(in map[string]any, path ...string) {
-	v, _, _ := unstructured.NestedFieldNoCopy(in, path...) // none in what is no map
+	v, _, _ := unstructured.NestedFieldNoCopy(in, path...) // a value that is not a map has none
 	if service, ok := v.(map[string]any); ok {
 		service["namespace"] = m.to
 	}
@@ -281,8 +280,8 @@ func (m mover) host(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// walk changes references of any kind: the namespace beside the name of another
-// object, or beside a class, and what selects a namespace by its name.
+// walk changes references of any kind: the namespace next to the name of another object,
+// or next to a class, and selectors of a namespace by its name.
 func (m mover) walk(value any) {
 	switch value := value.(type) {
 	case []any:
@@ -310,7 +309,7 @@ func (m mover) walk(value any) {
 	}
 }
 
-// left are the texts of an object that still name the namespace of the file.
+// left are the paths of texts in an object that still contain the namespace of the file.
 func (m mover) left(obj *unstructured.Unstructured) (paths []string) {
 	if m.home == "" || m.home == m.to || is(obj, customResourceDefinition) {
 		return nil

@@ -8,17 +8,18 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 )
 
-// Local is the infrastructure provider that comes with the program.
+// Local is the infrastructure provider that is included in the program.
 const Local = "local"
 
-// EmbeddedScheme is that of the URLs of providers that come with the program.
+// EmbeddedScheme is the scheme of the URLs of providers that are included in the
+// program.
 const EmbeddedScheme = "embedded"
 
-// sources says where the providers that are known without a configuration are
-// released: name, repository of GitHub, and the file if it is not that of its type.
+// sources lists where the built-in providers are released: name, repository of
+// GitHub, and the file if it is not that of its type.
 var sources = []struct {
 	kind clusterctlv1.ProviderType
-	file string // of the components, unless a line says otherwise
+	file string // of the components, if it is not the default
 	list string
 }{
 	{clusterctlv1.CoreProviderType, "core-components.yaml", `

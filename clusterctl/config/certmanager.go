@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// certManagerVersion is the release that is installed unless the file says
-	// otherwise: that which upstream installs.
+	// certManagerVersion is the release that is installed unless the file has another:
+	// the one that upstream installs.
 	certManagerVersion = "v1.21.1"
 
 	certManagerURL = "https://github.com/cert-manager/cert-manager/releases/latest/cert-manager.yaml"
@@ -21,21 +21,21 @@ const (
 	certManagerTimeout = 10 * time.Minute
 )
 
-// CertManager says how cert-manager comes into a management cluster.
+// CertManager describes how cert-manager is installed on a management cluster.
 type CertManager struct {
 	// URL and Version of its release.
 	URL, Version string
-	// Timeout is how long it may take to answer once it is installed.
+	// Timeout is how long it may take to respond after its installation.
 	Timeout time.Duration
-	// ExternallyProvisioned is true if somebody else installs it.
+	// ExternallyProvisioned is true if it is installed by other means.
 	ExternallyProvisioned bool
 }
 
-// Provider is where the releases of cert-manager are, as those of a provider are
-// described; it has no type and no metadata.
+// Provider describes the source of cert-manager's releases in the form of a provider; it
+// has no type and no metadata.
 func (m CertManager) Provider() Provider { return Provider{Name: "cert-manager", URL: m.URL} }
 
-// CertManager returns what the file says about cert-manager.
+// CertManager returns the settings of cert-manager in the file.
 func (c *Config) CertManager() (CertManager, error) {
 	var said struct {
 		URL                   string `json:"url"`
@@ -68,8 +68,8 @@ func (c *Config) CertManager() (CertManager, error) {
 	return m, nil
 }
 
-// Overrides is the folder of files that are used instead of those of repositories:
-// <label>/<version>/<file>. It need not be there.
+// Overrides is the folder of files that replace those of repositories:
+// <label>/<version>/<file>. It need not exist.
 func (c *Config) Overrides() (string, error) {
 	if folder, ok := c.Variable("overridesFolder"); ok && folder != "" {
 		filled, err := c.fill(folder)

@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/template"
 )
 
-// Options say where the configuration comes from.
+// Options define the source of the configuration.
 type Options struct {
 	// File is a path or an http(s) URL, and must be there. Empty means the file
 	// of the user's home, if there is one.
@@ -24,8 +24,8 @@ type Options struct {
 	Fetch func(url string) ([]byte, error)
 }
 
-// Config is what a user's file and environment say. The zero value is that of a
-// user who has neither.
+// Config is the content of a user's file and environment. The zero value is that
+// of a user without either.
 type Config struct {
 	lookup func(string) (string, bool)
 	file   string
@@ -42,7 +42,7 @@ func Load(o Options) (*Config, error) {
 // File is where the file was found; empty if there is none.
 func (c *Config) File() string { return c.file }
 
-// where names the source of what is not built in, for errors.
+// where names the source of settings that are not built in, for errors.
 func (c *Config) where() string { return "configuration file " + c.file }
 
 // Variable returns the value of a variable: of the environment first, under its
@@ -70,8 +70,8 @@ func (c *Config) fill(text string) (string, error) {
 	return string(out), err
 }
 
-// decode reads a section of the file into out, which stays as it is if the file
-// has none.
+// decode reads a section of the file into out, which is unchanged if the file has
+// none.
 func (c *Config) decode(section string, out any) error {
 	v, ok := c.values.get(section)
 	if !ok || v == nil {

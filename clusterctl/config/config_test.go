@@ -11,7 +11,7 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 )
 
-// load reads a configuration file of a content, with an environment.
+// load reads a configuration file with the given content, with an environment.
 func load(t *testing.T, name, content string, environment map[string]string) *Config {
 	t.Helper()
 	path := write(t, t.TempDir(), name, content)
@@ -217,7 +217,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// bomb is a document whose aliases stand for 9^9 items.
+// bomb is a document whose aliases expand to 9^9 items.
 func bomb() string {
 	text := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
 	for i, before := range []string{"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7"} {

@@ -84,7 +84,7 @@ func (c *Config) readFile(path string) error {
 	return c.parse(path, raw)
 }
 
-// parse takes over the content of a file, in the format that its name says.
+// parse parses the content of a file, in the format of its extension.
 func (c *Config) parse(path string, raw []byte) error {
 	if len(raw) > maxFile {
 		return fmt.Errorf("configuration file %s is larger than 1 MiB: is it the right file?", path)
@@ -112,7 +112,7 @@ type values struct {
 	other map[string]any
 }
 
-// get returns the value of a key, whose case makes no difference.
+// get returns the value of a key, ignoring its case.
 func (v values) get(key string) (any, bool) {
 	return insensitive(v.other, key)
 }
@@ -169,7 +169,7 @@ func parseYAML(raw []byte) (values, error) {
 	return valuesOf(all)
 }
 
-// asWritten makes texts of the numbers and times in a document.
+// asWritten turns the numbers and times in a document into text.
 func asWritten(n *yaml.Node) {
 	if tag := n.ShortTag(); n.Kind == yaml.ScalarNode && (tag == "!!int" || tag == "!!float" || tag == "!!timestamp") {
 		n.Tag = "!!str"
@@ -179,7 +179,7 @@ func asWritten(n *yaml.Node) {
 	}
 }
 
-// valuesOf makes texts of the values that are no null.
+// valuesOf turns the values that are not null into text.
 func valuesOf(all map[string]any) (values, error) {
 	v := values{map[string]string{}, all}
 	for key, value := range all {

@@ -11,8 +11,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// replacement is what an image is replaced by, as the file has it; what is empty
-// stays as it is.
+// replacement is the replacement of an image in the file; empty parts are not
+// replaced.
 type replacement struct {
 	Repository string `json:"repository"`
 	Name       string `json:"name"`
@@ -21,7 +21,7 @@ type replacement struct {
 
 // Image returns the image to use instead of one of a component, which is the label
 // of a provider or cert-manager. The file replaces images of all components, of one
-// component, or one image of a component; what says more about an image wins.
+// component, or one image of a component; the most specific entry takes precedence.
 func (c *Config) Image(component, image string) (string, error) {
 	var sections map[string]replacement
 	if err := c.decode("images", &sections); err != nil || len(sections) == 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config is what a user's file and environment say: which providers
-// there are and where their releases lie, images to use instead of others, and
-// the values of variables. It reads the file once, when it is loaded.
+// Package config reads the user's file and environment: which providers exist and where
+// their releases are, images to use instead of others, and the values of variables. It
+// reads the file once, when it is loaded.
 package config
 
 import (
@@ -22,7 +22,7 @@ import (
 // ClusterAPI is the name of the only core provider.
 const ClusterAPI = "cluster-api"
 
-// Provider is one provider, and where its releases are.
+// Provider is one provider, with the location of its releases.
 type Provider struct {
 	// Name without the prefix of its type.
 	Name string
@@ -31,8 +31,8 @@ type Provider struct {
 	URL string
 }
 
-// prefixes stand before the names of providers in their labels, in the order in
-// which providers are listed and installed.
+// prefixes precede the names of providers in their labels, in the order in which
+// providers are listed and installed.
 var prefixes = []struct {
 	kind   clusterctlv1.ProviderType
 	prefix string
@@ -55,8 +55,8 @@ func order(t clusterctlv1.ProviderType) int {
 	return len(prefixes)
 }
 
-// Label is what tells a provider from all others, whatever their types are:
-// cluster-api, bootstrap-kubeadm, infrastructure-aws.
+// Label identifies a provider among those of all types: cluster-api,
+// bootstrap-kubeadm, infrastructure-aws.
 func (p Provider) Label() string {
 	if n := order(p.Type); n < len(prefixes) {
 		return prefixes[n].prefix + p.Name
@@ -70,7 +70,7 @@ func Compare(a, b Provider) int {
 	return cmp.Or(cmp.Compare(order(a.Type), order(b.Type)), cmp.Compare(a.Name, b.Name))
 }
 
-// check refuses what cannot be a provider. Its errors say what to write instead.
+// check refuses what cannot be a provider. Its errors name what to write instead.
 func (p Provider) check() error {
 	if p.Name == "" {
 		return errors.New("name is missing: add `name: NAME`")
@@ -107,9 +107,9 @@ type entry struct {
 	Type string `json:"type"`
 }
 
-// Providers returns all providers, those that are built in and those of the
-// file, in the order of Compare. An entry of the file takes the place of one
-// that is built in and has its name and type.
+// Providers returns all providers, those that are built in and those of the file, in the
+// order of Compare. An entry of the file replaces a built-in one with the same name and
+// type.
 func (c *Config) Providers() ([]Provider, error) {
 	all := builtin()
 	var entries []entry
@@ -138,7 +138,7 @@ func (c *Config) Providers() ([]Provider, error) {
 	return all, errors.Join(errs...)
 }
 
-// provider is what an entry of the file stands for.
+// provider returns the provider that an entry of the file describes.
 func (c *Config) provider(e entry) (Provider, error) {
 	p := Provider{Name: e.Name, Type: clusterctlv1.ProviderType(e.Type), URL: e.URL}
 	filled, err := c.fill(e.URL)
@@ -149,7 +149,7 @@ func (c *Config) provider(e entry) (Provider, error) {
 	return p, p.check()
 }
 
-// Provider returns one provider. The error names those that there are.
+// Provider returns one provider. If it is not found, the error lists those that exist.
 func (c *Config) Provider(name string, t clusterctlv1.ProviderType) (Provider, error) {
 	all, err := c.Providers()
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *Config) Provider(name string, t clusterctlv1.ProviderType) (Provider, e
 	return Provider{}, &UnknownProviderError{Name: name, Type: t, Known: names}
 }
 
-// UnknownProviderError says that there is no such provider.
+// UnknownProviderError means that the provider is not found.
 type UnknownProviderError struct {
 	Name string
 	Type clusterctlv1.ProviderType
@@ -187,8 +187,8 @@ func (e *UnknownProviderError) Error() string {
 	return fmt.Sprintf("%s: add it under `providers` of the configuration file, or use one of %s", text, strings.Join(e.Known, ", "))
 }
 
-// ComponentsFile is the name that the file with a provider's components has unless
-// its URL says otherwise.
+// ComponentsFile is the name of the file with a provider's components, unless its URL has
+// another.
 func (p Provider) ComponentsFile() string {
 	if p.Type == clusterctlv1.CoreProviderType {
 		return "core-components.yaml"

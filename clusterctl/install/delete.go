@@ -17,9 +17,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
 
-// DeleteOptions say what to delete.
+// DeleteOptions define what to delete.
 type DeleteOptions struct {
-	// Selection are the providers; All is all that are not built in.
+	// Selection are the providers; All means all that are not built in.
 	Selection Selection
 	All       bool
 	// Namespaces deletes the namespaces of the providers, with all that is in them,
@@ -27,18 +27,18 @@ type DeleteOptions struct {
 	Namespaces, Definitions bool
 }
 
-// Deletion is what is to be deleted.
+// Deletion is the plan of a deletion.
 type Deletion struct {
 	Providers inventory.Providers
-	// BuiltIn are those that All passes over.
+	// BuiltIn are those that All skips.
 	BuiltIn inventory.Providers
 
 	options DeleteOptions
 	found   []apply.Installed
 }
 
-// PlanDelete looks for what is to be deleted, and says what stands against it. It
-// changes nothing.
+// PlanDelete lists what must be deleted, and returns an error if something prevents it.
+// It changes nothing.
 func (i *Installer) PlanDelete(ctx context.Context, o DeleteOptions) (*Deletion, error) {
 	installed, err := inventory.New(i.Cluster.Client()).List(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func (i *Installer) PlanDelete(ctx context.Context, o DeleteOptions) (*Deletion,
 	return d, errors.Join(i.Cluster.Allowed(ctx, d.objects(), "delete"), i.unused(ctx, d))
 }
 
-// Installed are the providers that are named, as they are installed, in the order of
-// their names; all that is wrong with the names is one error.
+// Installed returns the named providers as they are installed, in the order of their
+// names; all that is wrong with the names is one error.
 func Installed(s Selection, installed inventory.Providers, check func(Wanted, clusterctlv1.Provider) error) (found inventory.Providers, err error) {
 	wanted, err := s.Wanted()
 	if err != nil {
@@ -109,7 +109,7 @@ func find(w Wanted, installed inventory.Providers) (clusterctlv1.Provider, error
 	return instances[0], nil
 }
 
-// sameVersion wants the version that is named to be the one that is there.
+// sameVersion requires that the named version is the installed one.
 func sameVersion(w Wanted, p clusterctlv1.Provider) error {
 	if w.Version != "" && w.Version != p.Version {
 		return fmt.Errorf("%s is installed in version %s, not %s: name that one, or none", w.Label(), p.Version, w.Version)
@@ -135,7 +135,7 @@ func (d *Deletion) objects() (all []*unstructured.Unstructured) {
 	return all
 }
 
-// unused refuses to delete definitions that there are objects of.
+// unused refuses to delete definitions that have objects.
 func (i *Installer) unused(ctx context.Context, d *Deletion) error {
 	if !d.options.Definitions {
 		return nil
@@ -154,8 +154,8 @@ func (i *Installer) unused(ctx context.Context, d *Deletion) error {
 	return nil
 }
 
-// Delete deletes what was planned. A provider stays in the inventory until the rest of
-// it is gone, so that whoever is interrupted goes on by asking for the same again.
+// Delete deletes what was planned. A provider stays in the inventory until the rest of it
+// is deleted, so that an interrupted deletion is resumed by running it again.
 func (i *Installer) Delete(ctx context.Context, d *Deletion) error {
 	inv := inventory.New(i.Cluster.Client())
 	var errs []error
@@ -182,7 +182,7 @@ func (i *Installer) delete(ctx context.Context, inv inventory.Inventory, p clust
 			return err
 		}
 	}
-	if o.Namespaces { // what else is in it takes a while, and the inventory's object goes with it
+	if o.Namespaces { // deleting its other content takes a while, and deletes the inventory's object too
 		if err := i.Cluster.Ask(ctx, f.Namespace); err != nil {
 			return err
 		}

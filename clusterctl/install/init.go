@@ -20,20 +20,20 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// Source is where releases come from.
+// Source provides releases.
 type Source interface {
-	// Release reads the components of a provider in a version, the latest if it names
-	// none, for a namespace, its own if that is empty.
+	// Release reads the components of a version of a provider, the latest if none is
+	// named, for a namespace, its own if that is empty.
 	Release(ctx context.Context, w Wanted, namespace string) (Release, error)
-	// Versions are those that are released, in any order.
+	// Versions returns the released versions, in any order.
 	Versions(ctx context.Context, w Wanted) ([]string, error)
-	// Metadata is that of a version.
+	// Metadata returns that of a version.
 	Metadata(ctx context.Context, w Wanted, version string) (*clusterctlv1.Metadata, error)
 }
 
-// Certificates brings who honours the Certificates of providers into a cluster.
+// Certificates installs a controller that issues the Certificates of providers.
 type Certificates interface {
-	// Ensure returns when Certificates are honoured.
+	// Ensure returns when Certificates are issued.
 	Ensure(ctx context.Context) error
 }
 
@@ -41,38 +41,38 @@ type Certificates interface {
 type Installer struct {
 	Cluster *apply.Cluster
 	Source  Source
-	// Certificates is nil where somebody else looks after them.
+	// Certificates is nil where they are issued by other means.
 	Certificates Certificates
-	// Progress is told what happens, for people.
+	// Progress receives what happens, for people.
 	Progress func(text string)
 }
 
-// InitOptions say what to install.
+// InitOptions define what to install.
 type InitOptions struct {
 	Selection Selection
-	// Namespace is where all of it goes; empty means to each provider's own.
+	// Namespace is where all of it is installed; empty means each provider's own.
 	Namespace string
-	// Lenient only tells what Validate finds, and goes on.
+	// Lenient only reports what Validate finds, and continues.
 	Lenient bool
-	// Wait waits that long for the controllers to be available, also for those that
+	// Wait is how long to wait for the controllers to be available, including those that
 	// are installed already; 0 does not wait.
 	Wait time.Duration
 }
 
-// InitResult is what an installation did.
+// InitResult is the result of an installation.
 type InitResult struct {
-	// First is true when there was no core provider before.
+	// First is true when no core provider was installed before.
 	First bool
 	// Installed are the providers that were installed.
 	Installed []clusterctlv1.Provider
-	// BuiltIn are those that the management cluster brings itself.
+	// BuiltIn are those that the management cluster provides itself.
 	BuiltIn inventory.Providers
 }
 
-// Init installs providers, core first. Nothing is written before all is read and
-// checked. Whoever is interrupted goes on by asking for the same again: what a provider
-// needs is written before the provider is noted in the inventory, and the core of a
-// first installation is noted last, so that it stays the first until it is complete.
+// Init installs providers, core first. It reads and checks everything before the first
+// write. An interrupted installation is resumed by running it again: what a provider
+// needs is written before the provider is recorded in the inventory, and the core of a
+// first installation is recorded last, so that it stays the first until it is complete.
 func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if err := i.Cluster.Supported(); err != nil {
 		return InitResult{}, err
@@ -101,7 +101,7 @@ func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error)
 	return result, i.wait(ctx, o, append(there, releases...))
 }
 
-// prepare checks releases, and brings what all of them need.
+// prepare checks releases, and installs what all of them need.
 func (i *Installer) prepare(ctx context.Context, inv inventory.Inventory, o InitOptions, installed inventory.Providers, releases []Release) error {
 	if err := i.check(ctx, o, installed, releases); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (i *Installer) prepare(ctx context.Context, inv inventory.Inventory, o Init
 	return i.Certificates.Ensure(ctx)
 }
 
-// CheckCore refuses a cluster whose core stores its objects at another version than some.
-// A cluster without a core is none.
+// CheckCore refuses a cluster whose core stores its objects at a version other than the
+// given ones. A cluster without a core passes.
 func CheckCore(ctx context.Context, c *apply.Cluster, versions []string) error {
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -146,8 +146,8 @@ func storedAt(crd *unstructured.Unstructured) (string, error) {
 	return "", err
 }
 
-// releases are what is wanted, read from where it is released: what is not there, and
-// what is.
+// releases reads the desired releases from their source: those that must be installed,
+// and those that are present.
 func (i *Installer) releases(ctx context.Context, o InitOptions, installed inventory.Providers, first bool) (all, present []Release, err error) {
 	selection := o.Selection
 	if first {
@@ -186,7 +186,7 @@ func (i *Installer) releases(ctx context.Context, o InitOptions, installed inven
 	return all, present, nil
 }
 
-// check finds what is wrong before anything is written.
+// check returns what is wrong before anything is written.
 func (i *Installer) check(ctx context.Context, o InitOptions, installed inventory.Providers, releases []Release) error {
 	if err := Validate(installed, releases); err != nil {
 		if !o.Lenient {
@@ -204,7 +204,7 @@ func (i *Installer) check(ctx context.Context, o InitOptions, installed inventor
 	return i.Cluster.Check(ctx, p)
 }
 
-// Planned is all that is written for releases, with what the inventory has of them.
+// Planned is everything that is written for releases, including their inventory objects.
 func Planned(releases []Release) (p apply.Plan, err error) {
 	p.Coming = []string{clusterctlv1.GroupVersion().Group}
 	for _, r := range releases {
@@ -217,9 +217,9 @@ func Planned(releases []Release) (p apply.Plan, err error) {
 	return p, nil
 }
 
-// install writes releases and notes them.
+// install writes releases and records them.
 func (i *Installer) install(ctx context.Context, inv inventory.Inventory, releases []Release, first bool) (done []clusterctlv1.Provider, err error) {
-	var last []clusterctlv1.Provider // to be noted
+	var last []clusterctlv1.Provider // to be recorded
 	for n, r := range releases {
 		i.Progress(fmt.Sprintf("Installing %s in namespace %s (%d objects)", r, r.Namespace, len(r.Objects())))
 		if err := i.Cluster.All(ctx, r.Objects()); err != nil {
@@ -243,7 +243,7 @@ func (i *Installer) install(ctx context.Context, inv inventory.Inventory, releas
 	return done, nil
 }
 
-// wait waits for the controllers of releases, if that is wanted and somebody runs them.
+// wait waits for the controllers of releases, if requested and if the releases have any.
 func (i *Installer) wait(ctx context.Context, o InitOptions, releases []Release) error {
 	var managers []*unstructured.Unstructured
 	for _, r := range releases {

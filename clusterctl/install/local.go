@@ -17,8 +17,9 @@ const localProvider = "local"
 
 var localGroup = infrav1.GroupVersion().Group
 
-// localRules are what a provider needs of the kinds of the local provider, whose group
-// the ClusterRoles that others publish do not name; none for a type that needs nothing.
+// localRules are the permissions of a provider on the kinds of the local provider,
+// whose group the ClusterRoles of other releases do not name; none for a type that
+// needs none.
 func localRules(t clusterctlv1.ProviderType) []rbacv1.PolicyRule {
 	read := []rbacv1.PolicyRule{{APIGroups: []string{localGroup}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}}
 	switch t {

@@ -18,14 +18,14 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
 )
 
-// None instead of a name is for nobody of a type that would have a default.
+// None instead of a name selects no provider of a type that would have a default.
 const None = "-"
 
 // Selection are providers as users name them on a command line: NAME or NAME:VERSION,
 // and for an upgrade NAMESPACE/NAME:VERSION.
 type Selection map[clusterctlv1.ProviderType][]string
 
-// Empty reports whether nobody is named.
+// Empty reports whether no provider is named.
 func (s Selection) Empty() bool {
 	for _, names := range s {
 		if len(names) > 0 {
@@ -39,16 +39,16 @@ func (s Selection) Empty() bool {
 type Wanted struct {
 	Name string
 	Type clusterctlv1.ProviderType
-	// Version is empty for the latest, or for that which is there.
+	// Version is empty for the latest, or for the installed one.
 	Version string
 	// Namespace is that of the instance, if it was named.
 	Namespace string
 }
 
-// Label is what the components of the provider are labelled with.
+// Label is the label of the provider's components.
 func (w Wanted) Label() string { return config.Provider{Name: w.Name, Type: w.Type}.Label() }
 
-// String is the label, for people, and the version if one is wanted.
+// String is the label, for people, and the version if one is named.
 func (w Wanted) String() string {
 	if w.Version == "" {
 		return w.Label()
@@ -56,8 +56,8 @@ func (w Wanted) String() string {
 	return w.Label() + ":" + w.Version
 }
 
-// Wanted are the providers that are named, in the order of their installation, each
-// with all that is wrong in its name.
+// Wanted returns the named providers, in the order of their installation; the error has
+// all that is wrong in the names.
 func (s Selection) Wanted() (all []Wanted, err error) {
 	var errs []error
 	types := slices.SortedFunc(maps.Keys(s), func(a, b clusterctlv1.ProviderType) int {
@@ -91,9 +91,8 @@ func parse(text string, t clusterctlv1.ProviderType) (Wanted, error) {
 	return w, nil
 }
 
-// withDefaults are the providers that a first installation takes when it is not said
-// otherwise, and none of the type is there: core, and bootstrap and control plane by
-// kubeadm.
+// withDefaults adds the providers that a first installation has by default, if none of
+// the type is installed or named: core, and bootstrap and control plane by kubeadm.
 func (s Selection) withDefaults(installed inventory.Providers) Selection {
 	out := Selection{}
 	maps.Copy(out, s)

@@ -13,13 +13,13 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/repository"
 )
 
-// Repositories are the Source that the configuration of a user names.
+// Repositories is the Source that the configuration of a user defines.
 type Repositories struct {
 	Config  *config.Config
 	Options repository.Options
-	// OnlyLook is for whoever does not install releases: variables may have no value.
+	// OnlyLook is for callers that do not install releases: variables may have no value.
 	OnlyLook bool
-	// Warn is told what a provider should not do; nil tells nobody.
+	// Warn receives what a provider should not do; nil ignores it.
 	Warn func(text string)
 }
 
@@ -90,7 +90,7 @@ func (s *Repositories) Metadata(ctx context.Context, w Wanted, version string) (
 	return repository.Metadata(ctx, r, version)
 }
 
-// Images are those of the releases that a first installation would take.
+// Images returns those of the releases that a first installation would use.
 func Images(ctx context.Context, s Source, selection Selection, namespace string) (images []string, err error) {
 	wanted, err := selection.withDefaults(nil).Wanted()
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 // Release is one version of a provider, ready to be installed.
 type Release struct {
 	*components.Components
-	// Contract is the version of the contract that it keeps.
+	// Contract is the version of the contract that it implements.
 	Contract string
 }
 
-// Label is what its components are labelled with.
+// Label is the label of its components.
 func (r Release) Label() string { return r.Provider.Label() }
 
 // String names it, for people.
 func (r Release) String() string { return r.Label() + " " + r.Version }
 
-// Validate says what is wrong with installing releases beside what is installed: there
-// is one core, no second instance of a provider, all contracts fit, and definitions
-// have the names under which controllers look for them.
+// Validate returns an error if releases cannot be installed together with the installed
+// providers: only one core may exist, no provider may have a second instance, all
+// contracts must fit, and definitions must have the names by which controllers find them.
 func Validate(installed inventory.Providers, releases []Release) error {
 	errs := []error{oneCore(installed, releases)}
 	for i, r := range releases {
@@ -64,8 +64,8 @@ func oneCore(installed inventory.Providers, releases []Release) error {
 	return nil
 }
 
-// Fits says whether a provider works with the controllers of today: a core keeps the
-// newest version of the contract, others any that is known.
+// Fits returns an error if a provider does not work with the current controllers: a core
+// must implement the newest version of the contract, others any known one.
 func Fits(r Release) error {
 	known := contract.Versions()
 	if r.Provider.Type == clusterctlv1.CoreProviderType {

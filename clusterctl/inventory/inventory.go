@@ -86,7 +86,7 @@ func definition() (*unstructured.Unstructured, error) {
 	return nil, fmt.Errorf("there is no CustomResourceDefinition of the group %s", clusterctlv1.GroupVersion().Group)
 }
 
-// missing says that the API server does not know the kind.
+// missing reports whether an error means that the API server does not serve the kind.
 func missing(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 func ignoreMissing(err error) error {
@@ -101,8 +101,8 @@ func (i Inventory) list(ctx context.Context, into *unstructured.UnstructuredList
 	return i.mgmt.List(ctx, into)
 }
 
-// List returns what is installed, by type in the order of their installation, and then by name. It is
-// empty where the API server does not know Providers.
+// List returns what is installed, by type in the order of their installation, and then by name. It
+// is empty if the API server does not serve Providers.
 func (i Inventory) List(ctx context.Context) (Providers, error) {
 	list := &unstructured.UnstructuredList{}
 	if err := ignoreMissing(i.list(ctx, list)); err != nil {
@@ -160,8 +160,8 @@ func (i Inventory) Remove(ctx context.Context, p clusterctlv1.Provider) error {
 	return nil
 }
 
-// Object is the Provider that says that a version of a provider is installed in a
-// namespace. label is what its components are labelled with, such as infrastructure-aws.
+// Object is the Provider that records that a version of a provider is installed in a namespace.
+// label is the label of its components, such as infrastructure-aws.
 func Object(label, name string, t clusterctlv1.ProviderType, version, namespace string) clusterctlv1.Provider {
 	return clusterctlv1.Provider{
 		TypeMeta: metav1.TypeMeta{APIVersion: clusterctlv1.GroupVersion().String(), Kind: "Provider"},
@@ -174,8 +174,8 @@ func Object(label, name string, t clusterctlv1.ProviderType, version, namespace 
 	}
 }
 
-// BuiltIn reports whether a provider is part of the program that runs the management
-// cluster: it comes and goes with that, and nothing else installs, upgrades or deletes it.
+// BuiltIn reports whether a provider is part of the program that runs the management cluster: it
+// exists only in that, and nothing else installs, upgrades or deletes it.
 func BuiltIn(p clusterctlv1.Provider) bool {
 	return p.Namespace == manifests.Namespace
 }
@@ -219,12 +219,12 @@ func (l Providers) DefaultName(t clusterctlv1.ProviderType) string {
 	return l.OfType(t).unique(func(p clusterctlv1.Provider) string { return p.ProviderName })
 }
 
-// DefaultVersion is the version of a provider, if it is installed in one alone.
+// DefaultVersion is the version of a provider, if only one is installed.
 func (l Providers) DefaultVersion(name string, t clusterctlv1.ProviderType) string {
 	return l.Named(name, t).unique(func(p clusterctlv1.Provider) string { return p.Version })
 }
 
-// DefaultNamespace is where a provider is installed, if that is one namespace alone.
+// DefaultNamespace is the namespace of a provider, if it is installed in only one.
 func (l Providers) DefaultNamespace(name string, t clusterctlv1.ProviderType) string {
 	return l.Named(name, t).unique(func(p clusterctlv1.Provider) string { return p.Namespace })
 }

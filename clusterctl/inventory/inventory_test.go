@@ -23,7 +23,7 @@ const (
 	infra           = clusterctlv1.InfrastructureProviderType
 )
 
-// mgmt is a management cluster, which knows Providers only once it has their definition.
+// mgmt is a management cluster that serves Providers only once it has their definition.
 func mgmt(served bool) (client.Client, *[]string) {
 	created := &[]string{}
 	kind := clusterctlv1.GroupVersion().WithKind("ProviderList")
@@ -68,7 +68,7 @@ func TestTheKindOfTheInventoryIsInstalledOnce(t *testing.T) {
 }
 
 // TestAProviderIsWrittenAsUpstreamWritesIt compares with an object that upstream's
-// clusterctl has made, but for what API servers add.
+// clusterctl created, except for fields that API servers set.
 func TestAProviderIsWrittenAsUpstreamWritesIt(t *testing.T) {
 	t.Parallel()
 	c, _ := mgmt(true)
@@ -93,7 +93,7 @@ func TestAProviderIsWrittenAsUpstreamWritesIt(t *testing.T) {
 	}, got.Object); diff != "" {
 		t.Errorf("Provider (-want +got):\n%s", diff)
 	}
-	for range 2 { // it may have gone meanwhile
+	for range 2 { // it may have been deleted meanwhile
 		if err := i.Remove(t.Context(), Object("infrastructure-aws", "aws", infra, "", "capa-system")); err != nil {
 			t.Fatal(err)
 		}

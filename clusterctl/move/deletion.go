@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// empty deletes at the source what the target has, those first that others own.
-// Before, each is compared once more.
+// empty deletes at the source the objects that the target has, owned objects before their
+// owners. It compares each again before its deletion.
 func (m *mover) empty(ctx context.Context) error {
 	p := m.here.plan
 	here, err := readState(ctx, m.source, p, m.Parallel)
@@ -52,7 +52,7 @@ func (m *mover) empty(ctx context.Context) error {
 	return m.checkEmpty(ctx, p)
 }
 
-// same says how an object of the source differs from its copy.
+// same returns an error if an object of the source differs from its copy.
 func (m *mover) same(i plan.Item, obj, have *unstructured.Unstructured, uids map[types.UID]types.UID) error {
 	remedy := "; move with --rollback, and then again"
 	if have == nil {
@@ -68,7 +68,7 @@ func (m *mover) same(i plan.Item, obj, have *unstructured.Unstructured, uids map
 	return nil
 }
 
-// uidsOf are the UIDs at the other side of what is marked there.
+// uidsOf returns the UIDs of the marked objects at the other side.
 func uidsOf(p *plan.Plan, there state) map[types.UID]types.UID {
 	uids := map[types.UID]types.UID{}
 	for _, i := range p.Items {
@@ -100,8 +100,8 @@ func (m *mover) takeAll(ctx context.Context, side Plane, p *plan.Plan, where str
 	return nil
 }
 
-// checkEmpty makes sure that nothing that has moved is left at the source, and that
-// nothing came that would have moved.
+// checkEmpty verifies that the source has no moved objects left, and no new objects that
+// would have moved.
 func (m *mover) checkEmpty(ctx context.Context, p *plan.Plan) error {
 	f, err := discover(ctx, m.source, m.Namespace, m.Parallel)
 	if err != nil {
@@ -124,8 +124,8 @@ func (m *mover) checkEmpty(ctx context.Context, p *plan.Plan) error {
 	return nil
 }
 
-// finish makes of the copies what the objects were, ends their pause, and forgets
-// the move.
+// finish restores the original state of the copies, ends their pause, and deletes the
+// journals of the move.
 func (m *mover) finish(ctx context.Context) error {
 	p := m.main().plan
 	there, err := readState(ctx, m.target, p, m.Parallel)
@@ -150,8 +150,8 @@ func (m *mover) finish(ctx context.Context) error {
 	return m.there.remove(ctx)
 }
 
-// seal ends a move for all objects of a side: classes are looked after before
-// Clusters that use them, and all else is what it was by then.
+// seal ends a move for all objects of a side: classes are reconciled before the Clusters
+// that use them, and all other objects have their final state by then.
 func (m *mover) seal(ctx context.Context, side Plane, p *plan.Plan, have state) error {
 	var rounds [3][]plan.Item
 	for _, i := range p.Items {

@@ -17,14 +17,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
-// fileName is where upstream's clusterctl keeps an object.
+// fileName is the name of the file in which upstream's clusterctl stores an object.
 func fileName(i plan.Item) string {
 	return fmt.Sprintf("%s_%s_%s.yaml", i.Kind.Kind, i.Namespace, i.Name)
 }
 
-// Save writes what would move to files of a directory, which Restore and upstream's
-// clusterctl read. Of the options it needs Source, not Target. Clusters are paused
-// meanwhile, and nothing is deleted.
+// Save writes the objects that would move to files of a directory, which Restore and
+// upstream's clusterctl can read. It requires the option Source, not Target. Clusters are
+// paused meanwhile, and nothing is deleted.
 func Save(ctx context.Context, o Options, directory string) error {
 	o.complete()
 	m := &mover{Options: o, source: persistent{o.Source, o.Clock}}
@@ -50,7 +50,7 @@ func Save(ctx context.Context, o Options, directory string) error {
 	if m.here.Phase == Saving && !o.Rollback {
 		err = m.save(ctx, directory)
 	}
-	// Also if something went wrong: nothing was deleted, and nobody has to come back.
+	// Also after an error: nothing was deleted, and no later run has to end the pause.
 	return errors.Join(err, m.endSaving(context.WithoutCancel(ctx)))
 }
 
@@ -84,8 +84,7 @@ func (m *mover) startSaving(ctx context.Context, directory, to string) error {
 	return m.here.create(ctx)
 }
 
-// checkDirectory refuses a directory with other objects: who restores it would get
-// them too.
+// checkDirectory refuses a directory with other objects: a restore would create them too.
 func checkDirectory(directory string, p *plan.Plan) error {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)

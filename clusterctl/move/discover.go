@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// found is what a source has.
+// found is the content of a source.
 type found struct {
 	kinds   map[schema.GroupKind]plan.Kind
 	objects []*unstructured.Unstructured
@@ -51,8 +51,8 @@ type place struct {
 	namespace string
 }
 
-// readPlaces lists what is in some places, all at the same time. What a move itself
-// has put there is left out, and so is what one place has in common with another.
+// readPlaces lists the objects of some places concurrently. It leaves out objects that a
+// move itself created, and duplicates.
 func readPlaces(ctx context.Context, p Plane, places []place, parallel int) ([]*unstructured.Unstructured, error) {
 	lists := make([][]*unstructured.Unstructured, len(places))
 	err := each(ctx, parallel, len(places), func(ctx context.Context, n int) (err error) {
@@ -69,10 +69,10 @@ func readPlaces(ctx context.Context, p Plane, places []place, parallel int) ([]*
 	}), err
 }
 
-// missing reports whether a server does not know a kind.
+// missing reports whether a server does not serve a kind.
 func missing(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// missingKindError says that a server does not know a kind.
+// missingKindError means that a server does not serve a kind.
 type missingKindError struct {
 	plane string
 	kind  plan.Kind
@@ -119,7 +119,8 @@ func discover(ctx context.Context, p Plane, namespace string, parallel int) (*fo
 	return f, nil
 }
 
-// infrastructure are the namespaces of infrastructure providers, but for the one.
+// infrastructure returns the namespaces of infrastructure providers, except the given
+// one.
 func infrastructure(installed []*unstructured.Unstructured, but string) (all []string) {
 	for _, p := range installed {
 		if p.Object["type"] == string(clusterctlv1.InfrastructureProviderType) && p.GetNamespace() != but {
@@ -131,7 +132,7 @@ func infrastructure(installed []*unstructured.Unstructured, but string) (all []s
 }
 
 // readClasses reads the classes that Clusters use in other namespaces, with their
-// templates, and who else uses the classes of this one.
+// templates, and the Clusters that use the classes of this one.
 func (f *found) readClasses(ctx context.Context, p Plane, namespace string, parallel int) error {
 	wanted, used := map[types.NamespacedName]bool{}, false
 	for _, obj := range f.objects {
@@ -182,7 +183,7 @@ func (f *found) readClasses(ctx context.Context, p Plane, namespace string, para
 	return err
 }
 
-// plan decides what of it moves.
+// plan decides which of the objects move.
 func (f *found) plan(namespace string) (*plan.Plan, error) {
 	return plan.Make(plan.Input{Namespace: namespace, Kinds: f.kinds, Objects: f.objects, Clusters: f.clusters, CertificateOf: certs.IsOf})
 }
@@ -200,8 +201,8 @@ func readProviders(ctx context.Context, p Plane) (all []plan.Provider, err error
 	return all, nil
 }
 
-// each calls f for the numbers below n, so many at a time. It returns the first
-// error, after which no more are begun.
+// each calls f for the numbers below n, with the given parallelism. It returns the first
+// error, after which no further calls start.
 func each(ctx context.Context, parallel, n int, f func(context.Context, int) error) error {
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// forward does what is left of a move.
+// forward does the remaining part of a move.
 func (m *mover) forward(ctx context.Context) error {
 	if m.main().Phase == Copying {
 		if err := m.copy(ctx); err != nil {
@@ -42,25 +42,25 @@ func (m *mover) forward(ctx context.Context) error {
 }
 
 const (
-	// maxPasses is how often a source may change while it is copied. A second pass
-	// finds what controllers wrote before they noticed the pause.
+	// maxPasses is how often a source may change while it is copied. A second pass finds
+	// what controllers wrote before they observed the pause.
 	maxPasses = 6
 	// blockLasts is how long a provider may block a move, as upstream has it.
 	blockLasts = 2 * time.Minute
-	// noticeLasts is how long controllers may take to notice a pause. Those that do
-	// not run never will.
+	// noticeLasts is how long controllers may take to observe a pause. Those that do not
+	// run never will.
 	noticeLasts = 30 * time.Second
-	// longestWait is between two looks at what is awaited. What is looked at is less
-	// each time, and the move stands still meanwhile.
+	// longestWait is the longest interval between two reads of what is awaited. Each read
+	// is smaller than the one before, and the move cannot progress meanwhile.
 	longestWait = time.Second
 )
 
-// copy has the target get what the source has, until a pass over both finds nothing
-// to be written: then it has been read back, and compared. The first pass need not
-// wait until controllers have noticed the pause: copies are paused, and the next
-// pass sees what was written meanwhile.
+// copy creates at the target what the source has, until a pass over both finds nothing to
+// write: then everything has been read back, and compared. The first pass need not wait
+// until controllers have observed the pause: copies are paused, and the next pass sees
+// what was written meanwhile.
 func (m *mover) copy(ctx context.Context) error {
-	written := map[types.UID]string{} // versions at the source of which this run has made copies
+	written := map[types.UID]string{} // versions at the source that this run has copied
 	noticed := m.Clock.Now().Add(noticeLasts)
 	for range maxPasses {
 		f, p, anew, err := m.lastRead(ctx)
@@ -88,15 +88,15 @@ func (m *mover) copy(ctx context.Context) error {
 			if err := m.awaitControllers(ctx, f, working, noticed); err != nil {
 				return err
 			}
-		case n == 0 && !paused && !blocked && anew: // as it was read, all was at rest
+		case n == 0 && !paused && !blocked && anew: // as it was read, everything was in steady state
 			return nil
 		}
 	}
 	return fmt.Errorf("%s: namespace %s keeps changing while it is copied: who still changes it? Nothing was deleted; move again, or with --rollback", m.source, m.Namespace)
 }
 
-// lastRead returns what was read for the plan of this run, once, and from then on
-// reads anew.
+// lastRead returns what was read for the plan of this run, once, and from then on reads
+// again.
 func (m *mover) lastRead(ctx context.Context) (f *found, p *plan.Plan, anew bool, err error) {
 	if f = m.found; f != nil {
 		m.found = nil
@@ -106,7 +106,7 @@ func (m *mover) lastRead(ctx context.Context) (f *found, p *plan.Plan, anew bool
 	return f, p, true, err
 }
 
-// read plans anew: until something is deleted at the source, it decides what moves.
+// read plans again: until something is deleted at the source, it decides what moves.
 func (m *mover) read(ctx context.Context) (*found, *plan.Plan, error) {
 	f, err := discover(ctx, m.source, m.Namespace, m.Parallel)
 	if err != nil {
@@ -130,8 +130,8 @@ func (m *mover) read(ctx context.Context) (*found, *plan.Plan, error) {
 	return f, p, nil
 }
 
-// pause has the controllers of the source leave alone what moves. What stays there
-// is not paused.
+// pause pauses the reconciliation of what moves at the source. What stays there is not
+// paused.
 func (m *mover) pause(ctx context.Context, p *plan.Plan, f *found) (bool, error) {
 	var running []plan.Item
 	for _, i := range p.Items {
@@ -150,8 +150,7 @@ func (m *mover) pause(ctx context.Context, p *plan.Plan, f *found) (bool, error)
 	})
 }
 
-// awaitProviders waits until no provider blocks the move any more, and reports
-// whether one did.
+// awaitProviders waits until no provider blocks the move, and reports whether one did.
 func (m *mover) awaitProviders(ctx context.Context, p *plan.Plan, f *found) (waited bool, err error) {
 	blocked, _ := waitsFor(p, f)
 	if len(blocked) == 0 {
@@ -164,16 +163,16 @@ func (m *mover) awaitProviders(ctx context.Context, p *plan.Plan, f *found) (wai
 	return true, err
 }
 
-// awaitControllers waits until controllers have noticed the pause, or it is likely
-// that they never will.
+// awaitControllers waits until controllers have observed the pause, or probably never
+// will.
 func (m *mover) awaitControllers(ctx context.Context, f *found, working []plan.Item, noticed time.Time) error {
 	_, err := m.await(ctx, f, working, plan.Works, noticed, "Waiting for controllers of the source to notice the pause of")
 	return err
 }
 
-// await looks until nothing is awaited any more, or until end, and returns what still
-// is. Only kinds of what is awaited are read anew. What is gone is not awaited, and
-// stays in f until the next pass.
+// await reads until nothing is awaited, or until end, and returns what still is. It reads
+// only the kinds of what is awaited. Deleted objects are not awaited, and stay in f until
+// the next pass.
 func (m *mover) await(ctx context.Context, f *found, left []plan.Item, awaited func(*unstructured.Unstructured) bool, end time.Time, told string) ([]plan.Item, error) {
 	if len(left) > 0 {
 		if err := m.step(ctx, "%s %s", told, some(left)); err != nil {
@@ -208,7 +207,7 @@ func (m *mover) await(ctx context.Context, f *found, left []plan.Item, awaited f
 	return left, nil
 }
 
-// waitsFor lists what providers block, and what its controller has not yet left alone.
+// waitsFor lists what providers block, and what its controller still reconciles.
 func waitsFor(p *plan.Plan, f *found) (blocked, working []plan.Item) {
 	clusters := map[string]bool{}
 	for _, i := range p.Items {
@@ -242,8 +241,8 @@ func some[T any](all []T) string {
 	return text
 }
 
-// ensure makes at the target what is missing there, or is not as it is at the source.
-// It returns how many objects it wrote.
+// ensure creates at the target what is missing there, and updates what differs from the
+// source. It returns how many objects it wrote.
 func (m *mover) ensure(ctx context.Context, p *plan.Plan, f *found, written map[types.UID]string) (int, error) {
 	there, err := readState(ctx, m.target, p, m.Parallel)
 	if err != nil {
@@ -278,7 +277,7 @@ func (m *mover) ensure(ctx context.Context, p *plan.Plan, f *found, written map[
 	return c.wrote, nil
 }
 
-// dropStrays deletes copies at the target of what is not part of the plan any more.
+// dropStrays deletes copies at the target of objects that are no longer part of the plan.
 func (m *mover) dropStrays(ctx context.Context, p *plan.Plan, there state) (dropped int, err error) {
 	kinds, wanted := p.Kinds(), map[types.UID]bool{}
 	for _, i := range p.Items {
@@ -302,18 +301,18 @@ func (m *mover) dropStrays(ctx context.Context, p *plan.Plan, there state) (drop
 // copying is one pass over the objects of a plan.
 type copying struct {
 	*mover
-	mu      sync.Mutex              // guards what follows
+	mu      sync.Mutex              // guards the following fields
 	uids    map[types.UID]types.UID // at the target, by those at the source
 	written map[types.UID]string
 	wrote   int
 	there   state // is only read while objects are written
 }
 
-// ensure creates one object, or corrects it. What failed may have been done anyway: an
-// answer may get lost. Or a controller of the target has created, written or deleted
-// the object since it was read: it is read again.
+// ensure creates one object, or corrects it. A request that failed may have been executed
+// anyway: its response may be lost. Or a controller of the target has created, written or
+// deleted the object since it was read: it is read again.
 func (c *copying) ensure(ctx context.Context, i plan.Item, from *unstructured.Unstructured) error {
-	const rereads = 5 // of an object that controllers write before they notice the pause
+	const rereads = 5 // of an object that controllers write before they observe the pause
 	have := c.there.find(i)
 	for n := 0; ; n++ {
 		want, err := c.write(ctx, i, from, have)
@@ -334,8 +333,8 @@ func (c *copying) ensure(ctx context.Context, i plan.Item, from *unstructured.Un
 	}
 }
 
-// write does so with what the target has, which is nil if it has nothing. With an error
-// it returns what it tried to write, nil if it did not get so far.
+// write writes an object, given the one at the target, which is nil if it does not exist.
+// With an error it returns what it tried to write, nil if it did not get so far.
 func (c *copying) write(ctx context.Context, i plan.Item, from, have *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	operation := c.here.Operation
 	if have != nil && i.Global && plan.MarkOf(have).Operation != operation {
@@ -384,7 +383,7 @@ func (c *copying) keep(ctx context.Context, i plan.Item, have *unstructured.Unst
 	return keepReplaced(ctx, c.target, c.Namespace, i, have)
 }
 
-// done notes which object stands for an item, and of which version it was written.
+// done records which object represents an item, and from which version it was written.
 func (c *copying) done(i plan.Item, obj *unstructured.Unstructured, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

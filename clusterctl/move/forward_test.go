@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// TestWhatHasNotNoticedThePauseIsAwaited, wherever a provider says so.
+// TestWhatHasNotNoticedThePauseIsAwaited, in whichever field a provider reports it.
 func TestWhatHasNotNoticedThePauseIsAwaited(t *testing.T) {
 	t.Parallel()
 	paused := func(status string) []any {
@@ -69,7 +69,7 @@ func TestWhatHasNotNoticedThePauseIsAwaited(t *testing.T) {
 	}
 }
 
-// listed is a management cluster that is only listed: each time as it is then.
+// listed is a management cluster that only supports List, with a new result each time.
 type listed struct {
 	Plane
 	moments [][]*unstructured.Unstructured
@@ -88,7 +88,7 @@ func (l *listed) List(_ context.Context, kind plan.Kind, _ string, _ ...string) 
 
 func (l *listed) Update(context.Context, *unstructured.Unstructured) error { return nil } // of the journal
 
-// TestOnlyWhatIsAwaitedIsReadAnew waits for a Host, while nothing else is asked for.
+// TestOnlyWhatIsAwaitedIsReadAnew waits for a Host, while no other kind is requested.
 func TestOnlyWhatIsAwaitedIsReadAnew(t *testing.T) {
 	t.Parallel()
 	host := func(kind, paused string) *unstructured.Unstructured {
@@ -133,7 +133,7 @@ func TestOnlyWhatIsAwaitedIsReadAnew(t *testing.T) {
 	}
 }
 
-// stepping is a clock that goes on by what is waited for.
+// stepping is a clock that advances by the duration of each wait.
 type stepping struct{ *testclock.FakeClock }
 
 func (s stepping) After(d time.Duration) <-chan time.Time {

@@ -18,19 +18,19 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// persistent is a Plane whose requests end in time, and are sent again if a server
-// is busy or a connection broke. Whatever a move asks for can be asked for twice.
+// persistent is a Plane whose requests have a timeout, and are sent again if a server is
+// busy or a connection broke. All requests of a move can be repeated.
 type persistent struct {
 	Plane
 	clock clock.Clock
 }
 
-// again are the waits before a request is sent again.
+// again returns the delays before a request is sent again.
 func again() []time.Duration {
 	return []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second}
 }
 
-// passing reports whether an error may be gone a moment later.
+// passing reports whether an error may be transient.
 func passing(err error) bool {
 	lost, _ := errors.AsType[*url.Error](err)
 	return lost != nil && !errors.Is(err, context.Canceled) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
@@ -101,8 +101,8 @@ func (p persistent) Allowed(ctx context.Context, verb string, kind schema.GroupR
 	return allowed, err
 }
 
-// held is a Plane that is written only as long as the move is this one's: before
-// each write the journal says that it is still at work.
+// held is a Plane that is written only as long as this process holds the move: before
+// each write it renews the claim in the journal.
 type held struct {
 	Plane
 	mu   *sync.Mutex // guards the journal

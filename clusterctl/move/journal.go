@@ -19,24 +19,24 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// JournalName is the name of the ConfigMap in the namespace that moves, at both
-// sides, that tells of a move until it is over.
+// JournalName is the name of the ConfigMap in the namespace that moves, at both sides,
+// that records a move until it is complete.
 const JournalName = "capstan-move"
 
-// Phase is how far a move has come.
+// Phase is the progress of a move.
 type Phase string
 
-// The phases of a move, in their order, and those that stand alone.
+// The phases of a move, in their order, and the separate ones.
 const (
 	// Copying: the source has all objects, paused; the target gets copies, paused.
 	Copying Phase = "copying"
-	// Deleting: the target has all objects, which were read back and compared; they
-	// are deleted at the source.
+	// Deleting: the target has all objects, which were read back and compared; they are
+	// being deleted at the source.
 	Deleting Phase = "deleting"
-	// Finishing: the source has none of them any more; those of the target are made
-	// what they were, and their pause ends.
+	// Finishing: the source has none of them any longer; those of the target get their
+	// original state, and their pause ends.
 	Finishing Phase = "finishing"
-	// RollingBack: the source gets back what it had, and the target loses its copies.
+	// RollingBack: the source gets back its objects, and the target loses its copies.
 	RollingBack Phase = "rolling back"
 	// Saving: the objects are paused while they are written to a directory.
 	Saving Phase = "saving"
@@ -45,24 +45,24 @@ const (
 )
 
 const (
-	// A claim is renewed when half of it is over, and ends by itself: who died, or
-	// was cut off, keeps nobody from going on.
+	// A claim is renewed when half of it is over, and expires automatically: a process
+	// that crashed, or lost its connection, blocks no other process.
 	claimLasts = time.Minute
-	// requestLasts is how long a request to write may take: less than what is left of
-	// a claim that was looked at before. What only reads may take longer.
+	// requestLasts is how long a request to write may take: less than what is left of a
+	// claim that was checked before. A request that only reads may take longer.
 	requestLasts = claimLasts / 4
 	readLasts    = 2 * time.Minute
 )
 
-// Record is what a journal says.
+// Record is the content of a journal.
 type Record struct {
 	// Operation is a name that no other move has.
 	Operation string `json:"operation"`
-	// By is who moves, or moved last: user, host and process.
+	// By names the process that moves, or moved last: user, host and process.
 	By string `json:"by"`
-	// Heard is when that one last said so; empty once it has stopped.
+	// Heard is when that process last renewed its claim; empty once it has stopped.
 	Heard *metav1.Time `json:"heard,omitempty"`
-	// Started is when the move began.
+	// Started is when the move started.
 	Started metav1.Time `json:"started"`
 	// From and To name the management clusters for people; FromID and ToID are the
 	// UIDs of their namespaces kube-system.
@@ -72,7 +72,7 @@ type Record struct {
 	ToID   string `json:"toID,omitempty"`
 	// Namespace is the one that moves.
 	Namespace string `json:"namespace"`
-	// Phase is how far the move is, and Step what is done now.
+	// Phase is the progress of the move, and Step the current step.
 	Phase Phase  `json:"phase"`
 	Step  string `json:"step"`
 }
@@ -82,8 +82,8 @@ func (r Record) who() string {
 	return fmt.Sprintf("%s moves namespace %s from %s to %s since %s (operation %s, %s)", r.By, r.Namespace, r.From, r.To, r.Started.UTC().Format(time.RFC3339), r.Operation, r.Phase)
 }
 
-// journal is a record in a ConfigMap of one side. It is written only as it was
-// read: of two who move the same, one finds that it is not the one any more.
+// journal is a record in a ConfigMap of one side. It is written only if unchanged since
+// it was read: of two processes that run the same move, one gets a conflict and stops.
 type journal struct {
 	plane Plane
 	clock clock.PassiveClock
@@ -96,7 +96,7 @@ func journalKey(namespace string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: JournalName}
 }
 
-// openJournal reads the journal of a side; nil if there is none.
+// openJournal reads the journal of a side; nil if it does not exist.
 func openJournal(ctx context.Context, p Plane, c clock.PassiveClock, namespace string) (*journal, error) {
 	obj, err := p.Get(ctx, configMaps, journalKey(namespace))
 	if apierrors.IsNotFound(err) {
@@ -139,7 +139,7 @@ func (j *journal) fill() error {
 	return nil
 }
 
-// create begins a journal. If there is one already, somebody else was faster.
+// create creates a journal. If one exists already, another process was faster.
 func (j *journal) create(ctx context.Context) error {
 	j.obj = &unstructured.Unstructured{Object: map[string]any{}}
 	j.obj.SetGroupVersionKind(configMaps.GroupVersionKind)
@@ -155,7 +155,7 @@ func (j *journal) create(ctx context.Context) error {
 	return err
 }
 
-// write writes what changed, if nobody else has written meanwhile.
+// write writes a change, unless another process has written meanwhile.
 func (j *journal) write(ctx context.Context, change func(*Record)) error {
 	if change != nil {
 		change(&j.Record)
@@ -174,8 +174,8 @@ func (j *journal) write(ctx context.Context, change func(*Record)) error {
 	return err
 }
 
-// lost says who has the move now. If that is this one, what was written before did
-// arrive, and only the answer got lost.
+// lost reports which process has the move now. If that is this one, the previous write
+// succeeded, and only the response was lost.
 func (j *journal) lost(ctx context.Context, cause error) error {
 	now, err := openJournal(ctx, j.plane, j.clock, j.Namespace)
 	if err != nil || now == nil {
@@ -188,7 +188,7 @@ func (j *journal) lost(ctx context.Context, cause error) error {
 	return nil
 }
 
-// hold makes sure that the claim lasts for another request.
+// hold ensures that the claim lasts for another request.
 func (j *journal) hold(ctx context.Context) error {
 	if now := j.clock.Now(); j.Heard == nil || now.Sub(j.Heard.Time) > claimLasts/2 {
 		return j.write(ctx, func(r *Record) { r.Heard = &metav1.Time{Time: now} })
@@ -196,7 +196,7 @@ func (j *journal) hold(ctx context.Context) error {
 	return nil
 }
 
-// remove ends a journal. One that is gone is no error.
+// remove deletes a journal. One that does not exist is no error.
 func (j *journal) remove(ctx context.Context) error {
 	err := j.plane.Delete(ctx, j.obj)
 	if apierrors.IsConflict(err) {
@@ -211,7 +211,7 @@ func (j *journal) remove(ctx context.Context) error {
 	return err
 }
 
-// BusyError says that somebody else moves.
+// BusyError means that another process runs a move.
 type BusyError struct{ Record Record }
 
 func (e *BusyError) Error() string {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package move takes the clusters of a namespace from one management cluster to
-// another, with everything that belongs to them, and never loses one on the way.
+// Package move moves the clusters of a namespace from one management cluster to another,
+// with everything that belongs to them, and never loses one on the way.
 //
-// What moves is decided by package plan. It is paused at the source, copied to the
-// target, where it is paused too, read back and compared; then it is deleted at the
-// source, and at last the pause ends at the target: at no moment do both sides look
-// after a cluster. A journal at both sides says how far it is. Whoever was
-// interrupted, wherever that was, goes on by saying the same again, or rolls back.
+// Package plan decides what moves. The objects are paused at the source, copied to the
+// target, where they are paused too, read back and compared; then they are deleted at the
+// source, and at last the pause ends at the target: at no moment do both sides reconcile
+// a cluster. A journal at both sides records the progress. A move that was interrupted,
+// at any point, is resumed by running it again, or is rolled back.
 package move
 
 import (
@@ -30,15 +30,15 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// Options say what moves where.
+// Options define what moves where.
 type Options struct {
 	Source, Target Plane
 	// Namespace is the one that moves.
 	Namespace string
-	// By says who moves: user, host and process. Nobody else has the same.
+	// By names the process that moves: user, host and process. It must be unique.
 	By string
-	// Gone reports whether one who moved before is known to be gone, so that its claim
-	// need not be waited for. By default nobody is.
+	// Gone reports whether a process that moved before is known to have exited, so that
+	// there is no need to wait for the end of its claim. By default no process is.
 	Gone func(by string) bool
 	// Rollback undoes a move that was not finished.
 	Rollback bool
@@ -46,11 +46,11 @@ type Options struct {
 	DryRun bool
 	// Parallel is how many requests are sent at the same time; 0 means 16.
 	Parallel int
-	// Clock is that of the world if it is nil.
+	// Clock is the system clock if it is nil.
 	Clock clock.Clock
-	// Planned is given the plan before anything changes.
+	// Planned receives the plan before anything changes.
 	Planned func(*plan.Plan)
-	// Progress is given a line for each step.
+	// Progress receives a line for each step.
 	Progress func(string)
 }
 
@@ -73,16 +73,16 @@ func (o *Options) complete() {
 // mover is one run.
 type mover struct {
 	Options
-	source, target Plane // that ask again, and write only as long as the move is this one's
+	source, target Plane // with retries, and written only as long as this process holds the move
 	fromID, toID   string
 	// here and there are the journals of the source and of the target.
 	here, there *journal
 	holding     sync.Mutex // guards the journals while objects are written
-	// found is what the plan was made of, until the first pass has taken it.
+	// found is what the plan was computed from, until the first pass has used it.
 	found *found
 }
 
-// Run moves, goes on with a move that was interrupted, or rolls it back.
+// Run runs a move, resumes one that was interrupted, or rolls it back.
 func Run(ctx context.Context, o Options) error {
 	o.complete()
 	m := &mover{Options: o}
@@ -120,12 +120,12 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// main is the journal that decides: that of the source, as long as there is one.
+// main is the authoritative journal: that of the source, as long as it exists.
 func (m *mover) main() *journal { return cmp.Or(m.here, m.there) }
 
 func (m *mover) hold(ctx context.Context) error { return m.main().hold(ctx) }
 
-// identify makes sure that there are two management clusters.
+// identify verifies that source and target are two management clusters.
 func (m *mover) identify(ctx context.Context) (err error) {
 	if m.fromID, err = identity(ctx, m.source); err != nil {
 		return err
@@ -139,8 +139,7 @@ func (m *mover) identify(ctx context.Context) (err error) {
 	return nil
 }
 
-// identity is what tells a management cluster from all others. Who may not read it
-// gets nothing.
+// identity identifies a management cluster. It is empty if the user may not read it.
 func identity(ctx context.Context, p Plane) (string, error) {
 	obj, err := p.Get(ctx, namespaces, types.NamespacedName{Name: metav1.NamespaceSystem})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
@@ -152,7 +151,7 @@ func identity(ctx context.Context, p Plane) (string, error) {
 	return string(obj.GetUID()), nil
 }
 
-// begin takes a move up, or begins one.
+// begin resumes an interrupted move or starts one.
 func (m *mover) begin(ctx context.Context) error {
 	switch {
 	case m.here != nil:
@@ -174,7 +173,7 @@ func (m *mover) begin(ctx context.Context) error {
 	return m.takeUp(ctx)
 }
 
-// takeUp goes on with a move that was begun.
+// takeUp resumes a move that was started.
 func (m *mover) takeUp(ctx context.Context) error {
 	j := m.main()
 	if j.Heard != nil && j.By != m.By && !m.Gone(j.By) && m.Clock.Since(j.Heard.Time) < claimLasts {
@@ -202,7 +201,7 @@ func (m *mover) takeUp(ctx context.Context) error {
 	return nil
 }
 
-// start plans a move and begins its journals.
+// start plans a move and creates its journals.
 func (m *mover) start(ctx context.Context) error {
 	p, err := m.prepare(ctx)
 	if err != nil || len(p.Items) == 0 {
@@ -225,7 +224,7 @@ func (m *mover) start(ctx context.Context) error {
 	return nil
 }
 
-// startThere begins the journal of the target, with the namespace that it is in.
+// startThere creates the journal of the target, with its namespace.
 func (m *mover) startThere(ctx context.Context) error {
 	if err := m.ensureNamespace(ctx, m.Namespace); err != nil {
 		return err
@@ -248,7 +247,7 @@ func (m *mover) ensureNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// prepare plans and checks, and tells of the plan.
+// prepare plans and checks, and reports the plan.
 func (m *mover) prepare(ctx context.Context) (*plan.Plan, error) {
 	f, err := discover(ctx, m.source, m.Namespace, m.Parallel)
 	if err != nil {
@@ -264,7 +263,7 @@ func (m *mover) prepare(ctx context.Context) (*plan.Plan, error) {
 	}
 	m.found = f
 	err = m.check(ctx, p, f)
-	if err != nil && m.DryRun { // the plan is of use all the same
+	if err != nil && m.DryRun { // the plan is useful anyway
 		p.Notes, err = append(p.Notes, "as it is now, the move would be refused: "+err.Error()), nil
 	}
 	if err != nil {
@@ -274,7 +273,7 @@ func (m *mover) prepare(ctx context.Context) (*plan.Plan, error) {
 	return p, nil
 }
 
-// check finds everything that would end a move in its middle.
+// check returns everything that would stop a move in its middle.
 func (m *mover) check(ctx context.Context, p *plan.Plan, f *found) error {
 	from, err := readProviders(ctx, m.source)
 	if err != nil {
@@ -306,7 +305,7 @@ func (m *mover) check(ctx context.Context, p *plan.Plan, f *found) error {
 	return errors.Join(errs...)
 }
 
-// mayReplace says why an object of the target cannot be replaced.
+// mayReplace returns an error if an object of the target cannot be replaced.
 func (m *mover) mayReplace(i plan.Item, have *unstructured.Unstructured, operation string) error {
 	mark := plan.MarkOf(have)
 	switch {
@@ -320,10 +319,10 @@ func (m *mover) mayReplace(i plan.Item, have *unstructured.Unstructured, operati
 	return nil
 }
 
-// checkRights asks whether the user may do all that the plan needs. Who may do
-// everything is asked once.
+// checkRights checks whether the user has all permissions that the plan needs. For a user
+// with all permissions, it sends one request.
 func (m *mover) checkRights(ctx context.Context, p *plan.Plan) error {
-	// What stands for a side need not be comparable.
+	// The Planes of the sides need not be comparable.
 	type right struct {
 		atTarget bool
 		verb     string
@@ -375,7 +374,7 @@ func (m *mover) checkRights(ctx context.Context, p *plan.Plan) error {
 	return errors.Join(append([]error{err}, lacking...)...)
 }
 
-// enter notes the next phase, at the source first.
+// enter records the next phase, at the source first.
 func (m *mover) enter(ctx context.Context, phase Phase) error {
 	for _, j := range []*journal{m.here, m.there} {
 		if j == nil || j.Phase == phase {
@@ -390,15 +389,15 @@ func (m *mover) enter(ctx context.Context, phase Phase) error {
 	return nil
 }
 
-// step notes what is done next, and tells of it.
+// step records what is done next, and reports it.
 func (m *mover) step(ctx context.Context, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	m.Progress(text)
 	return m.main().write(ctx, func(r *Record) { r.Step, r.Heard = text, &metav1.Time{Time: m.Clock.Now()} })
 }
 
-// release lets somebody else go on at once. If that cannot be said any more, the
-// claim ends by itself.
+// release lets another process resume immediately. If it cannot be recorded, the claim
+// expires automatically.
 func (m *mover) release(ctx context.Context) {
 	undoes := "the source gets back what it had"
 	if m.here == nil { // from a directory

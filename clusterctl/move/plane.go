@@ -23,8 +23,8 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/rights"
 )
 
-// Plane is all that a move asks of a management cluster. It is the one way by
-// which a move reads and writes, so that whoever stands in between sees all of it.
+// Plane has all requests of a move to a management cluster. A move reads and writes only
+// through it, so that a wrapper sees all requests.
 type Plane interface {
 	// String names the management cluster for people.
 	String() string
@@ -32,14 +32,14 @@ type Plane interface {
 	// only those that have them.
 	List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) ([]*unstructured.Unstructured, error)
 	Get(ctx context.Context, kind plan.Kind, key types.NamespacedName) (*unstructured.Unstructured, error)
-	// Create, Update and Patch leave in obj what the server answers.
+	// Create, Update and Patch store the response of the server in obj.
 	Create(ctx context.Context, obj *unstructured.Unstructured) error
 	Update(ctx context.Context, obj *unstructured.Unstructured) error
 	// Patch merges a patch into the object with the UID of obj.
 	Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error
 	// Delete deletes obj, unless it has changed.
 	Delete(ctx context.Context, obj *unstructured.Unstructured) error
-	// Allowed reports whether the user may do something to objects of a kind.
+	// Allowed reports whether the user has a permission on objects of a kind.
 	Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (bool, error)
 }
 
@@ -53,13 +53,13 @@ var (
 	providers   = plan.Kind{GroupVersionKind: clusterctlv1.GroupVersion().WithKind("Provider"), Resource: "providers", Namespaced: true}
 )
 
-// fieldOwner is whom the API server notes for the fields that a move writes.
+// fieldOwner is the field manager of the fields that a move writes.
 const fieldOwner = "capstan"
 
-// pageSize is how many objects are asked for at once.
+// pageSize is how many objects one request lists.
 const pageSize = 500
 
-// Connect returns the management cluster behind cfg. It asks nothing.
+// Connect returns the management cluster behind cfg. It sends no request.
 func Connect(cfg *rest.Config, name string) (Plane, error) {
 	known := &kinds{DefaultRESTMapper: meta.NewDefaultRESTMapper(nil)}
 	c, err := client.New(cfg, client.Options{Scheme: runtime.NewScheme(), Mapper: known})
@@ -70,19 +70,19 @@ func Connect(cfg *rest.Config, name string) (Plane, error) {
 	return &plane{Client: c, name: name, known: known}, nil
 }
 
-// NewPlane returns the management cluster that a client talks to, which finds the
-// resources of kinds by itself.
+// NewPlane returns the management cluster of a client that resolves the resources of
+// kinds itself.
 func NewPlane(c client.Client, name string) Plane { return &plane{Client: c, name: name} }
 
 // plane is a management cluster.
 type plane struct {
 	client.Client
 	name string
-	// known are the kinds that were met so far; nil if the client finds them itself.
+	// known are the kinds that were found so far; nil if the client resolves them itself.
 	known *kinds
 }
 
-// kinds maps kinds as definitions say, so that no server is asked for that.
+// kinds maps kinds as definitions specify, so that no server is asked for that.
 type kinds struct {
 	mu sync.RWMutex // guards the mapper
 	*meta.DefaultRESTMapper
@@ -124,7 +124,7 @@ func (p *plane) List(ctx context.Context, kind plan.Kind, namespace string, labe
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		err := p.Client.List(ctx, list, append(opts, client.Continue(next))...)
 		if next != "" && apierrors.IsResourceExpired(err) {
-			all, next = nil, "" // what the first page told of is no longer kept
+			all, next = nil, "" // the content of the first page is no longer stored
 			continue
 		}
 		if err != nil {
@@ -182,7 +182,7 @@ func (p *plane) Allowed(ctx context.Context, verb string, kind schema.GroupResou
 	return allowed, nil
 }
 
-// explain says of an error what was asked of whom.
+// explain adds the request and the management cluster to an error.
 func (p *plane) explain(what string, err error) error {
 	if err == nil {
 		return nil

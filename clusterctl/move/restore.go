@@ -21,11 +21,11 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// Restore makes the objects that Save, or upstream's clusterctl, wrote to a directory.
-// Of the options it needs Target, not Source. What is there already is left as it is.
-// A journal at the target says how far it is: whoever was interrupted goes on by
-// saying the same again. With Rollback it deletes what was made, which can be done
-// until all of it is there, and the pause begins to end.
+// Restore creates the objects that Save, or upstream's clusterctl, wrote to a directory.
+// It requires the option Target, not Source. An existing object is not changed. A journal
+// at the target records the progress: an interrupted restore is resumed by running it
+// again. With Rollback it deletes what was created, which is possible until all objects
+// exist and their pause starts to end.
 func Restore(ctx context.Context, o Options, directory string) error {
 	o.complete()
 	m := &mover{Options: o, target: persistent{o.Target, o.Clock}}
@@ -48,7 +48,7 @@ func Restore(ctx context.Context, o Options, directory string) error {
 	return m.there.remove(ctx)
 }
 
-// planDirectory reads a directory, and plans to make all of it.
+// planDirectory reads a directory, and plans to create all of its objects.
 func (m *mover) planDirectory(ctx context.Context, directory string) (*found, *plan.Plan, error) {
 	kinds, err := readKinds(ctx, m.target)
 	if err != nil {
@@ -76,7 +76,8 @@ func (m *mover) planDirectory(ctx context.Context, directory string) (*found, *p
 	return f, p, nil
 }
 
-// beginRestoring takes a journal up, or begins one: in the first of the namespaces.
+// beginRestoring resumes with an existing journal, or creates one: in the first of the
+// namespaces.
 func (m *mover) beginRestoring(ctx context.Context, p *plan.Plan, from string) (err error) {
 	in := append(spaces(p), metav1.NamespaceDefault)[0]
 	if m.there, err = openJournal(ctx, m.target, m.Clock, in); err != nil {
@@ -106,7 +107,7 @@ func (m *mover) beginRestoring(ctx context.Context, p *plan.Plan, from string) (
 	return m.there.create(ctx)
 }
 
-// restoreOn does what is left of it.
+// restoreOn does the remaining part of a restore.
 func (m *mover) restoreOn(ctx context.Context, f *found) error {
 	p := m.there.plan
 	there, err := readState(ctx, m.target, p, m.Parallel)
@@ -148,7 +149,7 @@ func readDirectory(directory string) (all []*unstructured.Unstructured, err erro
 			err = obj.UnmarshalJSON(text)
 		}
 		switch other := names[obj.GetUID()]; {
-		case err != nil: // which may show what the file holds, and that may be a Secret
+		case err != nil: // which may contain content of the file, and that may be a Secret
 			return nil, fmt.Errorf("%s holds no object as move writes it: it is no YAML or JSON with apiVersion and kind", path)
 		case obj.GetName() == "" || obj.GetUID() == "":
 			return nil, fmt.Errorf("%s has no metadata.name or no metadata.uid, by which owners are found: it was not written by move", path)
@@ -184,7 +185,7 @@ func (m *mover) restoreAll(ctx context.Context, p *plan.Plan, f *found, there st
 			return err
 		}
 		err = m.target.Create(ctx, obj)
-		if apierrors.IsAlreadyExists(err) { // the answer to the first request got lost
+		if apierrors.IsAlreadyExists(err) { // the response to the first request was lost
 			obj, err = m.target.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
 		}
 		if err != nil {
@@ -208,7 +209,7 @@ func spaces(p *plan.Plan) (all []string) {
 	return all
 }
 
-// forget deletes what was made from a directory, and is still paused.
+// forget deletes what was created from a directory and is still paused.
 func (m *mover) forget(ctx context.Context, p *plan.Plan, there state) error {
 	for _, i := range slices.Backward(p.Items) {
 		obj := there.find(i)

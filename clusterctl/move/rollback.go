@@ -15,8 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// rollBack gives the source back what it had. What was deleted there is made again
-// from its copy at the target; those are deleted only when the source has all.
+// rollBack restores the objects of the source. Objects that were deleted there are
+// created again from their copies at the target; the copies are deleted only when the
+// source has all objects.
 func (m *mover) rollBack(ctx context.Context) error {
 	p := m.here.plan
 	there, err := readState(ctx, m.target, p, m.Parallel)
@@ -47,7 +48,8 @@ func (m *mover) rollBack(ctx context.Context) error {
 	return m.here.remove(ctx)
 }
 
-// restore makes at the source what was deleted there, and checks that nothing lacks.
+// restore creates at the source what was deleted there, and checks that nothing is
+// missing.
 func (m *mover) restore(ctx context.Context, p *plan.Plan, there state) error {
 	if err := m.step(ctx, "Giving back to the source what was deleted"); err != nil {
 		return err
@@ -57,7 +59,7 @@ func (m *mover) restore(ctx context.Context, p *plan.Plan, there state) error {
 		return err
 	}
 	back := &restoring{mover: m, there: there, uids: map[types.UID]types.UID{}}
-	// Not at the same time: whoever rolls back after so much was deleted has time.
+	// One at a time: a rollback after so many deletions is not urgent.
 	for _, i := range p.Items {
 		if i.Keep != "" {
 			continue
@@ -78,19 +80,19 @@ func (m *mover) restore(ctx context.Context, p *plan.Plan, there state) error {
 	return errors.Join(errs...)
 }
 
-// restoring is the way back.
+// restoring is the transfer back to the source.
 type restoring struct {
 	*mover
 	there state
 	uids  map[types.UID]types.UID // at the source, by those at the target
 }
 
-// restore has the source have one object again. obj is what it has; nil if that is
-// nothing.
+// restore restores one object at the source. obj is what the source has; nil if it has
+// none.
 func (r *restoring) restore(ctx context.Context, i plan.Item, obj *unstructured.Unstructured) error {
 	from := r.there.find(i)
 	if obj != nil && obj.GetDeletionTimestamp() != nil {
-		// A deletion cannot be taken back: it is ended, and the object made again.
+		// A deletion cannot be undone: it is completed, and the object created again.
 		if from == nil {
 			return fmt.Errorf("%s is being deleted at the source, and is not at the target: keep its finalizers, and take the annotation %s off", i, clusterctlv1.DeleteForMoveAnnotation)
 		}
@@ -108,7 +110,7 @@ func (r *restoring) restore(ctx context.Context, i plan.Item, obj *unstructured.
 			return err
 		}
 		err = r.source.Create(ctx, copied)
-		if apierrors.IsAlreadyExists(err) { // by a request whose answer got lost
+		if apierrors.IsAlreadyExists(err) { // by a request whose response was lost
 			copied, err = r.source.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
 		}
 		if err != nil {
@@ -127,11 +129,11 @@ func (r *restoring) restore(ctx context.Context, i plan.Item, obj *unstructured.
 	return nil
 }
 
-// unmake takes from the target what this move has made there, and gives it back what
-// it had before.
+// unmake deletes from the target what this move created there, and restores what was
+// there before.
 func (m *mover) unmake(ctx context.Context, p *plan.Plan, there state) error {
 	if m.there == nil {
-		return nil // that was done, or not begun
+		return nil // that was done, or not started
 	}
 	if _, err := m.dropStrays(ctx, p, there); err != nil {
 		return err

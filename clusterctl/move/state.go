@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// state is what one side has of the kinds of a plan, in the namespaces of it.
+// state is the objects of a side that have the kinds of a plan and are in its namespaces.
 type state map[objectKey]*unstructured.Unstructured
 
 type objectKey struct {
@@ -30,7 +30,8 @@ func keyOf(i plan.Item) objectKey { return objectKey{i.Kind.GroupKind(), i.Names
 
 func (s state) find(i plan.Item) *unstructured.Unstructured { return s[keyOf(i)] }
 
-// readState lists the kinds of a plan: a request for each, whatever there is of it.
+// readState lists the kinds of a plan, with one request for each, regardless of the
+// number of objects.
 func readState(ctx context.Context, p Plane, of *plan.Plan, parallel int) (state, error) {
 	all, err := readPlaces(ctx, p, placesOf(of.Items), parallel)
 	s := state{}
@@ -50,10 +51,10 @@ func placesOf(items []plan.Item) (places []place) {
 	return places
 }
 
-// take deletes an object without its controllers taking along what it stands for.
-// If it changed since it was read, same says whether it may still be deleted.
+// take deletes an object without its controllers deleting what it represents. If the
+// object changed since it was read, same decides whether it may still be deleted.
 func take(ctx context.Context, p Plane, kind plan.Kind, obj *unstructured.Unstructured, same func(*unstructured.Unstructured) error) error {
-	const patience = 5 // of controllers that write once more at the beginning of a pause
+	const patience = 5 // for controllers that write again when a pause starts
 	for range patience {
 		err := takeAsRead(ctx, p, obj.DeepCopy())
 		if apierrors.IsNotFound(err) {
@@ -77,8 +78,8 @@ func take(ctx context.Context, p Plane, kind plan.Kind, obj *unstructured.Unstru
 	return fmt.Errorf("%s: %s keeps changing while it must be deleted: stop the controller or client that writes it", p, plan.Name(obj))
 }
 
-// takeAsRead deletes an object as it was read. Its finalizers go at last: as long as
-// it is not being deleted, controllers would put them back.
+// takeAsRead deletes an object in the version that was read. It removes the finalizers
+// last: controllers would add them again until the object is being deleted.
 func takeAsRead(ctx context.Context, p Plane, obj *unstructured.Unstructured) error {
 	if obj.GetDeletionTimestamp() == nil {
 		if _, marked := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; !marked && mindsDeletion(obj) {
@@ -100,19 +101,19 @@ func takeAsRead(ctx context.Context, p Plane, obj *unstructured.Unstructured) er
 	return p.Patch(ctx, obj, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 }
 
-// mindsDeletion reports whether somebody may do something for the end of an object,
-// and has to know that it only moves. Nobody is behind a Secret or a ConfigMap that
-// has no finalizer; they are a third of all objects.
+// mindsDeletion reports whether a controller may act on the deletion of an object, and
+// must be able to see that it only moves. No controller acts on a Secret or a ConfigMap
+// without finalizer; they are a third of all objects.
 func mindsDeletion(obj *unstructured.Unstructured) bool {
 	kind := obj.GroupVersionKind().GroupKind()
 	return len(obj.GetFinalizers()) > 0 || kind != secrets.GroupKind() && kind != configMaps.GroupKind()
 }
 
-// replacedName is the name of the Secret at the target that holds what was there
-// before under the names of objects that moved, until the move is over.
+// replacedName is the name of the Secret at the target that stores, until the move is
+// complete, the objects that had the names of moved objects before.
 const replacedName = "capstan-move-replaced"
 
-// keepReplaced notes an object that is about to be replaced.
+// keepReplaced stores an object that is about to be replaced.
 func keepReplaced(ctx context.Context, p Plane, namespace string, i plan.Item, obj *unstructured.Unstructured) error {
 	text, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -131,7 +132,7 @@ func keepReplaced(ctx context.Context, p Plane, namespace string, i plan.Item, o
 	return p.Patch(ctx, secret, map[string]any{"data": data})
 }
 
-// readReplaced reads what was kept, by the UIDs of the items that replaced it.
+// readReplaced reads what was stored, by the UIDs of the items that replaced it.
 func readReplaced(ctx context.Context, p Plane, namespace string) (map[types.UID]*unstructured.Unstructured, error) {
 	secret, err := p.Get(ctx, secrets, types.NamespacedName{Namespace: namespace, Name: replacedName})
 	if apierrors.IsNotFound(err) {
@@ -156,7 +157,7 @@ func readReplaced(ctx context.Context, p Plane, namespace string) (map[types.UID
 	return all, nil
 }
 
-// removeReplaced deletes what was kept.
+// removeReplaced deletes what was stored.
 func removeReplaced(ctx context.Context, p Plane, namespace string) error {
 	secret, err := p.Get(ctx, secrets, types.NamespacedName{Namespace: namespace, Name: replacedName})
 	if err == nil {

@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// maxCache bounds the files that are kept: those of a hundred releases.
+	// maxCache limits the size of the stored files: those of a hundred releases.
 	maxCache = 256 << 20
 
-	// abandoned is after what time a file that is being written is that of a process
-	// which has ended.
+	// abandoned is the age from which an incomplete file is that of a process that has
+	// exited.
 	abandoned = time.Hour
 
-	// unfinished begins the names of files that are being written.
+	// unfinished is the prefix of the names of files that are being written.
 	unfinished = ".new-"
 )
 
-// remembered asks a repository each question once.
+// remembered caches the result of each request to a repository.
 type remembered struct {
 	Repository
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following fields
 	versions []string
 	files    map[[2]string]remembrance
 }
@@ -84,7 +84,7 @@ func (r *remembered) File(ctx context.Context, version, name string) ([]byte, er
 	return data, err
 }
 
-// cached keeps the files of a repository whose releases never change.
+// cached stores the files of a repository whose releases never change.
 type cached struct {
 	Repository
 	identity string // of the repository
@@ -118,14 +118,13 @@ func (r *cached) known(version string) (names []string) {
 	return names
 }
 
-// cache is a folder of files, each with its size, its digest and what it was asked for
-// as in its first line. It is there to save time: what goes wrong with it is as if
-// there were none.
+// cache is a folder of files, each with its size, its digest and its key in the first
+// line. It only saves time: a failed operation has the effect of an empty cache.
 type cache struct{ folder string }
 
 const (
 	headerForm = "%d sha256:%s %q\n"
-	// maxHeader bounds the first line.
+	// maxHeader limits the length of the first line.
 	maxHeader = 4 << 10
 )
 
@@ -134,8 +133,8 @@ func header(key string, data []byte) []byte {
 	return fmt.Appendf(nil, headerForm, len(data), sha256Of(data), key)
 }
 
-// keys are those of all that is kept. What somebody else may have written is passed
-// over, and so is what has another form.
+// keys returns the keys of all stored files. It skips files that another user may have
+// written, and files of another form.
 func (c cache) keys() (keys []string) {
 	root, err := c.open()
 	if err != nil {
@@ -174,7 +173,7 @@ func keyOf(root *os.Root, name string) (key string) {
 	return key
 }
 
-// get returns what is kept, if it is whole and nobody else can have written it.
+// get returns a stored file, if it is complete and no other user can have written it.
 func (c cache) get(key string) ([]byte, bool) {
 	root, err := c.open()
 	if err != nil {
@@ -200,11 +199,11 @@ func (c cache) get(key string) ([]byte, bool) {
 		_ = root.Remove(name)
 		return nil, false
 	}
-	_ = root.Chtimes(name, time.Time{}, time.Now()) // so that what is in use is kept longest
+	_ = root.Chtimes(name, time.Time{}, time.Now()) // so that files in use are evicted last
 	return data, true
 }
 
-// open opens the folder, unless others may write there.
+// open opens the folder, unless other users may write to it.
 func (c cache) open() (*os.Root, error) {
 	if c.folder == "" {
 		return nil, fs.ErrNotExist
@@ -219,7 +218,7 @@ func (c cache) open() (*os.Root, error) {
 	return os.OpenRoot(c.folder)
 }
 
-// put keeps a file, and makes room for it.
+// put stores a file, and evicts others if needed.
 func (c cache) put(key string, data []byte) {
 	if c.folder == "" || os.MkdirAll(c.folder, 0o700) != nil {
 		return
@@ -245,8 +244,8 @@ func (c cache) put(key string, data []byte) {
 	c.prune(root)
 }
 
-// prune removes what was left unfinished, and then what was used longest ago, until
-// the rest is small enough.
+// prune removes incomplete files, and then the least recently used ones, until the rest
+// is small enough.
 func (c cache) prune(root *os.Root) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// tries is how often a request is sent that a server or the network fails. With
-	// the pauses between them, an outage of some seconds goes unnoticed, and one
-	// that lasts is told within as many.
+	// tries is how often a request is sent when a server or the network fails. With the
+	// pauses between them, an outage of some seconds is not noticed, and a longer one is
+	// reported after as many.
 	tries      = 4
 	firstPause = time.Second / 2
 
-	// maxPause is how long a server may ask to wait before the next try: who waits
-	// at a terminal would rather be told.
+	// maxPause is how long a server may ask to wait before the next try: a user at a
+	// terminal prefers an error to a longer wait.
 	maxPause = 20 * time.Second
 
 	// defaultStall is how long a server may send nothing, and defaultTimeout how
@@ -35,10 +35,10 @@ const (
 	defaultStall   = 30 * time.Second
 	defaultTimeout = 5 * time.Minute
 
-	// maxRedirects is Go's own.
+	// maxRedirects is the limit of net/http.
 	maxRedirects = 10
 
-	// maxAnswer bounds what of an error's text is shown.
+	// maxAnswer limits how much of an error's text is shown.
 	maxAnswer = 300
 )
 
@@ -81,19 +81,19 @@ type request struct {
 	limit  int64
 }
 
-// answer is what a server sent.
+// answer is the response of a server.
 type answer struct {
 	data   []byte
 	header http.Header
 }
 
-// StatusError says that a server refuses.
+// StatusError means that a server refuses a request.
 type StatusError struct {
-	// URL without a password, and Status of the answer.
+	// URL without a password, and Status of the response.
 	URL    string
 	Status int
 	header http.Header
-	text   string // of the answer
+	text   string // of the response
 }
 
 func (e *StatusError) Error() string {
@@ -108,7 +108,7 @@ func (e *StatusError) notFound() bool {
 	return e.Status == http.StatusNotFound || e.Status == http.StatusGone
 }
 
-// get reads from a server. Any answer but a good one is a StatusError.
+// get reads from a server. Any response except success is a StatusError.
 func (f *fetcher) get(ctx context.Context, q request) (a answer, err error) {
 	err = f.again(ctx, func(ctx context.Context) (err error) {
 		a, err = f.once(ctx, q)
@@ -117,7 +117,8 @@ func (f *fetcher) get(ctx context.Context, q request) (a answer, err error) {
 	return a, err
 }
 
-// again calls what reads from a server, and again, a few times, if the error may pass.
+// again calls a function that reads from a server, and repeats it a few times if the
+// error may be transient.
 func (f *fetcher) again(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("it took longer than %s", f.timeout))
 	defer cancel()
@@ -133,8 +134,8 @@ func (f *fetcher) again(ctx context.Context, read func(context.Context) error) e
 	}
 }
 
-// mayPass reports whether another try may do better, and what time the server asks
-// for until then.
+// mayPass reports whether another try may succeed, and how long the server requests to
+// wait until then.
 func mayPass(err error) (time.Duration, bool) {
 	status, answered := errors.AsType[*StatusError](err)
 	if !answered {
@@ -148,8 +149,8 @@ func mayPass(err error) (time.Duration, bool) {
 	return asked, passes && asked <= maxPause && status.header.Get("X-Ratelimit-Remaining") != "0"
 }
 
-// permanentError will be the same however often it is tried, or took too long to be
-// tried again.
+// permanentError is an error that a retry would repeat, or of a request that took too
+// long for a retry.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
@@ -193,8 +194,8 @@ func (f *fetcher) once(ctx context.Context, q request) (answer, error) {
 	return answer{data, resp.Header}, nil
 }
 
-// impatient ends a request whose server sends nothing for some time, before its
-// answer or within it.
+// impatient ends a request whose server sends nothing for some time, before its response
+// or within it.
 type impatient struct {
 	next  http.RoundTripper
 	stall time.Duration
@@ -215,7 +216,7 @@ func (t *impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// impatientBody is the body of an answer of impatient.
+// impatientBody is the body of a response of impatient.
 type impatientBody struct {
 	io.ReadCloser
 	ctx    context.Context
@@ -245,8 +246,8 @@ func (b *impatientBody) end() {
 	b.cancel(nil)
 }
 
-// reason is why a request ended: that of its context if that ended it, and
-// otherwise the error without the URL, which may have been signed for us by then.
+// reason is why a request ended: the cause of its context if that ended it, and otherwise
+// the error without the URL, which may contain a signature by then.
 func reason(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -257,7 +258,7 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// errorText is the first line of what a server says to an error, if it is for people.
+// errorText is the first line of a server's error response, if it is for people.
 func errorText(data []byte) string {
 	if isPage(data) {
 		return ""
@@ -271,7 +272,7 @@ func isPage(data []byte) bool {
 	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
 }
 
-// mayFetch refuses what others could read or change on its way.
+// mayFetch refuses URLs that others could read or change in transit.
 func (f *fetcher) mayFetch(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (f.plain || isLoopback(u.Hostname()))
 }
@@ -281,9 +282,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// checkRedirect lets nobody lead a request from https to http, nor a token to
-// another server, even on its way back; Go itself would let it go to another port,
-// or to a host below.
+// checkRedirect refuses a redirect from https to http, and one that would send a token to
+// another server, even on its way back; net/http itself would send it to another port, or
+// to a subdomain.
 func (f *fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {

@@ -20,22 +20,22 @@ import (
 const (
 	gitHubHost = "github.com"
 
-	// pageSize is the most that GitHub gives, and maxPages the most that it counts:
-	// ten thousand releases.
+	// pageSize is the largest page that GitHub returns, and maxPages the most pages: ten
+	// thousand releases.
 	pageSize = 100
 	maxPages = 100
 
-	// maxList bounds a page of releases, each with its notes.
+	// maxList limits a page of releases, each with its notes.
 	maxList = 32 << 20
 )
 
-// github is one repository of GitHub. What is public is read as a browser reads it,
-// which is not counted; the rest through the API, which lets few requests an hour
-// through to those without a token.
+// github is one repository of GitHub. Public content is read as a browser reads it, which
+// has no rate limit; the rest through the API, which allows few requests an hour without
+// a token.
 type github struct {
 	fetch       *fetcher
 	owner, name string
-	web, api    string // where they are
+	web, api    string // their base URLs
 	token       string
 }
 
@@ -48,8 +48,8 @@ func newGitHub(o Options, owner, name string) *github {
 	}
 }
 
-// gitHubPath is the path of a URL of GitHub, or of what stands in for it, in steps;
-// nil if the URL is none.
+// gitHubPath is the path of a URL of GitHub, or of its replacement, in steps; nil if the
+// URL is none.
 func gitHubPath(u *url.URL, o Options) []string {
 	path := u.Path
 	if u.Scheme != "https" || u.Host != gitHubHost {
@@ -90,7 +90,7 @@ const (
 	asBytes = "application/octet-stream"
 )
 
-// explain says what to do where the API refuses.
+// explain adds what to do when the API refuses a request.
 func (g *github) explain(err error) error {
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok {
@@ -109,7 +109,7 @@ func (g *github) explain(err error) error {
 	return err
 }
 
-// until says when the limit is lifted, if the server does.
+// until is the time when the limit is lifted, if the server reports it.
 func until(h http.Header) string {
 	if reset, err := strconv.ParseInt(h.Get("X-Ratelimit-Reset"), 10, 64); err == nil && h.Get("X-Ratelimit-Remaining") == "0" {
 		return " until " + time.Unix(reset, 0).UTC().Format("2006-01-02 15:04:05 MST")
@@ -125,7 +125,7 @@ func isNotFound(err error) bool {
 	return ok && status.notFound() || errors.As(err, new(*NotFoundError))
 }
 
-// hidden is why what is not there may be there.
+// hidden is the reason why a file that was not found may exist.
 func (g *github) hidden() string {
 	if g.token != "" {
 		return "or GITHUB_TOKEN may not see it"
@@ -133,7 +133,7 @@ func (g *github) hidden() string {
 	return "or it is private: set GITHUB_TOKEN to see it"
 }
 
-// release is what the API says about one.
+// release is what the API returns about one.
 type release struct {
 	Tag    string  `json:"tag_name"`
 	Draft  bool    `json:"draft"`
@@ -147,7 +147,7 @@ type asset struct {
 	Digest string `json:"digest"` // sha256:…, for assets since June 2025
 }
 
-// tags lists the releases that the API knows.
+// tags lists the releases that the API returns.
 func (g *github) tags(ctx context.Context) (tags []string, err error) {
 	for page := 1; page <= maxPages; page++ {
 		a, err := g.ask(ctx, fmt.Sprintf("%s?per_page=%d&page=%d", g.onAPI("releases"), pageSize, page), asJSON, maxList)
@@ -185,7 +185,7 @@ func (g *github) file(ctx context.Context, tag, name string) ([]byte, error) {
 	case isNotFound(err):
 		absent.Name, absent.Hint = "", g.hidden()
 		return nil, absent
-	case err != nil && g.token == "": // which sees what everybody sees, and that was not there
+	case err != nil && g.token == "": // which sees only public content, and the file was not among it
 		absent.Hint = fmt.Sprintf("the releases are unknown: %v", err)
 		return nil, absent
 	case err != nil:
@@ -210,7 +210,7 @@ func (g *github) release(ctx context.Context, tag string) (r release, err error)
 	return r, err
 }
 
-// download reads a file through the API, which knows its size and digest.
+// download reads a file through the API, which returns its size and digest.
 func (g *github) download(ctx context.Context, f asset) ([]byte, error) {
 	at := g.onAPI("releases", "assets", strconv.FormatInt(f.ID, 10))
 	a, err := g.ask(ctx, at, asBytes, maxFile)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// gitLabAPI stands in the path of every generic package.
+// gitLabAPI is in the path of every generic package.
 const gitLabAPI = "/api/v4/projects/"
 
 // gitLab is a generic package of GitLab, whose versions are releases.
@@ -62,7 +62,7 @@ func (r *gitLab) DefaultVersion() string { return r.version }
 
 func (r *gitLab) ComponentsFile() string { return r.components }
 
-// Versions cannot be told: GitLab does not list those of a package by its name.
+// Versions is not supported: GitLab does not list the versions of a package by its name.
 func (r *gitLab) Versions(context.Context) ([]string, error) {
 	return nil, &NoListError{Where: "GitLab package " + redacted(r.base)}
 }
@@ -82,7 +82,7 @@ func (r *gitLab) File(ctx context.Context, version, name string) ([]byte, error)
 	return a.data, err
 }
 
-// hidden is why what is not there may be there.
+// hidden is the reason why a file that was not found may exist.
 func (r *gitLab) hidden() string {
 	if r.token != "" {
 		return "gitlab-access-token may not see it, or has expired"

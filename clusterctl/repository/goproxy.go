@@ -15,11 +15,11 @@ import (
 const maxMajors = 100
 
 // goProxy is one entry of GOPROXY. The versions of a Go module are the tags of its
-// repository, and to ask for them is not counted.
+// repository, and requests for them have no rate limit.
 type goProxy struct {
 	url string
-	// always is true if the next entry is asked whatever the error of this one is,
-	// and false if only when it does not know the module.
+	// always is true if the next entry is used after any error of this one, and false if
+	// only when this one does not have the module.
 	always bool
 }
 
@@ -40,8 +40,8 @@ func goProxies(list string) (all []goProxy) {
 	return all
 }
 
-// versions lists the releases of a module that has the path of a repository. Those
-// of each major version from the second on are a module of their own.
+// versions lists the releases of a module that has the path of a repository. From the
+// second major version on, each major version is a separate module.
 func (p goProxy) versions(ctx context.Context, f *fetcher, module string) (all []string, err error) {
 	for major := 1; major <= maxMajors; major++ {
 		path := escapeModule(module)

@@ -16,9 +16,9 @@ const (
 	templateSuffix = ".yaml"
 )
 
-// shelf is a repository that can name files of a release without asking a server.
+// shelf is a repository that can list files of a release without a request to a server.
 type shelf interface {
-	// known are the files of a version, or of all that there are if it is empty.
+	// known lists the files of a version, or of all versions if it is empty.
 	known(version string) []string
 }
 
@@ -29,10 +29,10 @@ func known(r Repository, version string) []string {
 	return nil
 }
 
-// Flavors are those of the templates of clusters that a release has, or all releases if
-// version is empty, in order and without the one that has no name. They are as many as
-// can be told at once: all of a folder, and those that were fetched before of a server,
-// which is not asked.
+// Flavors returns the flavors of the cluster templates that a release has, or all
+// releases if version is empty, sorted and without the default one. It returns those that
+// are available without a request: all of a folder, and those that were fetched from a
+// server before.
 func Flavors(r Repository, version string) (flavors []string) {
 	for _, name := range known(r, version) {
 		flavor, yaml := strings.CutSuffix(name, templateSuffix)

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/config"
 )
 
-// maxFile bounds a file of a release. The largest that are known have 3 MiB.
+// maxFile limits a file of a release. The largest known ones have 3 MiB.
 const maxFile = 32 << 20
 
 // local is a folder <label>/<version>/ with the files of each release.
@@ -44,8 +44,7 @@ func (r *local) DefaultVersion() string { return r.version }
 
 func (r *local) ComponentsFile() string { return r.components }
 
-// Versions lists the folders whose names are versions; what else lies there is of
-// no interest.
+// Versions lists the folders whose names are versions; other entries are ignored.
 func (r *local) Versions(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(r.path)
 	if err != nil {
@@ -68,8 +67,8 @@ func (r *local) File(_ context.Context, version, name string) ([]byte, error) {
 // folder has a folder for each release.
 type folder struct{ path, where string }
 
-// read reads a regular file of a release. Links may not lead out of the folder:
-// whoever made the repository would choose which of the user's files are read.
+// read reads a regular file of a release. Links may not leave the folder: otherwise the
+// author of the repository could choose which of the user's files are read.
 func (f folder) read(version, name string) ([]byte, error) {
 	if err := checkFile(version, name); err != nil {
 		return nil, err
@@ -108,12 +107,12 @@ func (f folder) read(version, name string) ([]byte, error) {
 	return readBounded(file, maxFile, f.where+": "+path)
 }
 
-// templates says which templates a release has, when one is asked for that it has not.
+// templates lists the templates of a release, for an error about a missing one.
 func templates(root *os.Root, version, name string) string {
 	if !strings.HasPrefix(name, templatePrefix) {
 		return ""
 	}
-	entries, _ := fs.ReadDir(root.FS(), version) // what cannot be listed is no help
+	entries, _ := fs.ReadDir(root.FS(), version) // a failure adds no hint
 	var names []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), templatePrefix) {

@@ -71,7 +71,7 @@ func aws(url string) config.Provider {
 	return config.Provider{Name: "aws", Type: clusterctlv1.InfrastructureProviderType, URL: url}
 }
 
-// wantError wants an error with a text.
+// wantError requires an error with a text.
 func wantError(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// Metadata reads what a release says about the contracts of its provider.
+// Metadata reads the contracts of a provider from a release.
 func Metadata(ctx context.Context, r Repository, version string) (*clusterctlv1.Metadata, error) {
 	raw, err := r.File(ctx, version, MetadataFile)
 	if err != nil {

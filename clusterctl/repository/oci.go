@@ -29,7 +29,7 @@ import (
 const maxTagPages = 100
 
 // oci are the artifacts of a registry, one for each release with a layer for each
-// file, as `oras push HOST/REPOSITORY:VERSION FILE...` makes them.
+// file, as `oras push HOST/REPOSITORY:VERSION FILE...` creates them.
 type oci struct {
 	fetch               *fetcher
 	where               string // oci://HOST/REPOSITORY
@@ -43,7 +43,7 @@ type oci struct {
 }
 
 // newOCI opens the artifacts of a URL oci://HOST/REPOSITORY:VERSION[/FILE]. http is
-// for registries of this host alone.
+// only for registries on this host.
 func newOCI(p config.Provider, o Options) (*oci, error) {
 	host, rest, _ := strings.Cut(strings.TrimPrefix(p.URL, "oci://"), "/")
 	repository, rest, tagged := strings.Cut(rest, ":")
@@ -218,7 +218,8 @@ func (r *oci) layer(ctx context.Context, l ocispec.Descriptor, name string) ([]b
 	return data, nil
 }
 
-// explain makes of a registry's answer what others answer, with what to do.
+// explain turns a registry's error into that of other repositories, and adds what
+// to do.
 func (r *oci) explain(err error) error {
 	if err == nil {
 		return nil

@@ -36,7 +36,7 @@ func (r *gitHubReleases) DefaultVersion() string { return r.version }
 
 func (r *gitHubReleases) ComponentsFile() string { return r.components }
 
-// Versions asks the Go module proxies, and GitHub itself if none of them can tell.
+// Versions asks the Go module proxies, and GitHub itself if none of them has the module.
 func (r *gitHubReleases) Versions(ctx context.Context) ([]string, error) {
 	var errs []error
 	for _, p := range r.proxies {

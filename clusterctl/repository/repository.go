@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// MetadataFile is what a release says about its provider.
+	// MetadataFile is the file of a release with the metadata of its provider.
 	MetadataFile = "metadata.yaml"
-	// LatestVersion stands in a URL for the newest release.
+	// LatestVersion in a URL represents the newest release.
 	LatestVersion = "latest"
 )
 
@@ -32,22 +32,22 @@ type Repository interface {
 	DefaultVersion() string
 	// ComponentsFile is the name of the file with the provider's objects.
 	ComponentsFile() string
-	// Versions lists the releases that there are, the oldest first. The error is a
-	// NoListError if the repository cannot tell.
+	// Versions lists the releases, the oldest first. The error is a NoListError if the
+	// repository cannot list them.
 	Versions(ctx context.Context) ([]string, error)
-	// File reads a file of a release. The error is a NotFoundError if the release
-	// has no such file, or there is no such release.
+	// File reads a file of a release. The error is a NotFoundError if the release does
+	// not exist or has no such file.
 	File(ctx context.Context, version, name string) ([]byte, error)
 }
 
-// NotFoundError says that a release or a file of it is not there.
+// NotFoundError means that a release or a file of it is not found.
 type NotFoundError struct {
-	// Where is the repository, for people, or what was looked for itself.
+	// Where is the repository, for people, or the requested location itself.
 	Where string
-	// Version and Name of the file; Name is empty if there is no such release, and
-	// both are for what is in no release.
+	// Version and Name of the file; Name is empty if the release does not exist, and both
+	// are empty for a file that belongs to no release.
 	Version, Name string
-	// Hint says what there is, or what to do.
+	// Hint names what exists, or what to do.
 	Hint string
 }
 
@@ -65,7 +65,7 @@ func (e *NotFoundError) Error() string {
 	return text
 }
 
-// NoListError says that a repository cannot tell which releases there are.
+// NoListError means that a repository cannot list its releases.
 type NoListError struct {
 	// Where is the repository, for people.
 	Where string
@@ -75,37 +75,37 @@ func (e *NoListError) Error() string {
 	return e.Where + " does not list its releases: name the version"
 }
 
-// Options say how repositories are reached.
+// Options define how repositories are reached.
 type Options struct {
-	// Overrides is a folder whose files <label>/<version>/<file> are used instead
-	// of those of releases. Empty means none.
+	// Overrides is a folder whose files <label>/<version>/<file> replace those of
+	// releases. Empty means none.
 	Overrides string
-	// Overridden is called for each file that is used instead of that of a release;
-	// nil calls nothing.
+	// Overridden is called for each file that replaces one of a release; nil calls
+	// nothing.
 	Overridden func(file string)
-	// Variable gives the settings: GOPROXY, GITHUB_TOKEN and the others in the
-	// documentation. Config.Variable is meant; nil means that there are none.
+	// Variable returns the settings: GOPROXY, GITHUB_TOKEN and the others in the
+	// documentation. It is usually Config.Variable; nil means that there are none.
 	Variable func(name string) (string, bool)
-	// GoProxy is what GOPROXY is unless it is set: that of the Go toolchain, for
-	// programs that know it. Empty means GitHub's API.
+	// GoProxy is the default of GOPROXY: that of the Go toolchain, for programs that have
+	// it. Empty means GitHub's API.
 	GoProxy string
-	// Cache is a folder for the files of releases, which never change. Empty means
-	// none. What cannot be kept there is fetched again.
+	// Cache is a folder for the files of releases, which never change. Empty means none.
+	// What cannot be stored there is fetched again.
 	Cache string
-	// PlainHTTP lets http be used to others than this host, too, where everybody on
-	// the way can change what is read.
+	// PlainHTTP allows http to other hosts, too, where what is read can be changed in
+	// transit.
 	PlainHTTP bool
 	// Transport of requests; nil means that of net/http.
 	Transport http.RoundTripper
 	// Stall is how long a server may send nothing, and Timeout how long a request
 	// may take with all its tries. Zero means 30 seconds and 5 minutes.
 	Stall, Timeout time.Duration
-	// Pause waits between tries; nil waits as long as it is told to.
+	// Pause waits between tries; nil waits for the given duration.
 	Pause func(ctx context.Context, d time.Duration) error
 }
 
-// setting is the value of a setting, or else. A token from a file may have the end
-// of its line.
+// setting is the value of a setting, or otherwise. A token from a file may end with a
+// newline.
 func (o Options) setting(name, otherwise string) string {
 	if o.Variable == nil {
 		return otherwise
@@ -114,7 +114,7 @@ func (o Options) setting(name, otherwise string) string {
 	return cmp.Or(strings.TrimSpace(v), otherwise)
 }
 
-// Open returns the repository that a provider's URL names. It reads nothing yet.
+// Open returns the repository that a provider's URL names. It sends no request yet.
 func Open(_ context.Context, p config.Provider, o Options) (Repository, error) {
 	r, err := open(p, o)
 	if err != nil {
@@ -132,7 +132,7 @@ func open(p config.Provider, o Options) (Repository, error) {
 	}
 	u, err := url.Parse(p.URL)
 	if err != nil {
-		return nil, errors.Unwrap(err) // which has the URL, and maybe a password, in it
+		return nil, errors.Unwrap(err) // the outer error contains the URL, and possibly a password
 	}
 	if steps := gitHubPath(u, o); steps != nil {
 		r, err := newGitHubReleases(o, steps)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// server answers as its routes say, and remembers what it was asked.
+// server responds according to its routes, and records the requests.
 type server struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -39,7 +39,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// on says how a request is answered.
+// on defines how a request is answered.
 func (s *server) on(at string, handle http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,14 +95,14 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("half"))
 }
 
-// silent sends a beginning and then nothing, until it is left.
+// silent sends a start and then nothing, until the client closes the connection.
 func silent(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("half"))
 	w.(http.Flusher).Flush()
 	<-r.Context().Done()
 }
 
-// endless sends for as long as somebody reads.
+// endless sends for as long as the client reads.
 func endless(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
@@ -114,8 +114,8 @@ func endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// at are the options with which a server stands for GitHub and its API, and no time
-// is lost between tries. Settings come in pairs.
+// at returns the options with which a server represents GitHub and its API, without delay
+// between tries. Settings are pairs.
 func at(s *server, settings ...string) Options {
 	all := map[string]string{"capstan-github-url": s.URL + "/web", "capstan-github-api-url": s.URL + "/api"}
 	for i := 0; i < len(settings); i += 2 {

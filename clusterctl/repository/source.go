@@ -17,15 +17,15 @@ const (
 	// Stdin is the source that is standard input.
 	Stdin = "-"
 
-	// maxSource bounds what is read as a template or a configuration from elsewhere:
-	// it is for one cluster, or one user.
+	// maxSource limits what is read as a template or a configuration of a user: it is for
+	// one cluster, or one user.
 	maxSource = 4 << 20
 )
 
-// Read reads a text from where a user says that it is: a file, an https URL, or -
-// for stdin. Of URLs of GitHub, /OWNER/REPOSITORY/blob/BRANCH/PATH and
-// /OWNER/REPOSITORY/releases/download/TAG/FILE stand for the files that they show,
-// also in private repositories. The error is a NotFoundError if there is none.
+// Read reads a text from where a user specifies: a file, an https URL, or - for stdin.
+// URLs of GitHub, /OWNER/REPOSITORY/blob/BRANCH/PATH and
+// /OWNER/REPOSITORY/releases/download/TAG/FILE, represent the files that they show, also
+// in private repositories. The error is a NotFoundError if the text does not exist.
 func Read(ctx context.Context, from string, stdin io.Reader, o Options) ([]byte, error) {
 	if from == Stdin {
 		return readBounded(stdin, maxSource, "standard input")
@@ -52,8 +52,8 @@ func isURL(from string) bool {
 	return strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://")
 }
 
-// Beside is where a file lies that has the same folder as that of a source; empty
-// for standard input, which has none.
+// Beside is the location of a file in the same folder as a source; empty for standard
+// input, which has none.
 func Beside(from, name string) string {
 	switch {
 	case from == Stdin:

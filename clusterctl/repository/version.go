@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// candidates is how many releases are looked at for the newest one: a release is
-// tagged before its files are there, and a few may have none. It is upstream's.
+// candidates is how many releases are checked for the newest one: a release is tagged
+// before its files are published, and a few may have none. It is upstream's.
 const candidates = 5
 
 // parseVersion parses a semantic version, with or without a v.
@@ -47,7 +47,7 @@ func sortedVersions(names []string) []string {
 	return versions
 }
 
-// checkDefault refuses what cannot be the version of a URL.
+// checkDefault refuses a version that cannot be that of a URL.
 func checkDefault(version string) error {
 	if version == LatestVersion {
 		return nil
@@ -67,9 +67,9 @@ func checkFile(version, name string) error {
 	return nil
 }
 
-// Resolve returns the version that a user means: the one that is given, or else
-// that of the repository's URL. The newest is that for the contract of this
-// version of Cluster API.
+// Resolve returns the version that a user means: the given one, or else that of the
+// repository's URL. The newest is the newest for the contract of this version of Cluster
+// API.
 func Resolve(ctx context.Context, r Repository, version string) (string, error) {
 	version = cmp.Or(version, r.DefaultVersion())
 	if version == LatestVersion {
@@ -79,10 +79,9 @@ func Resolve(ctx context.Context, r Repository, version string) (string, error) 
 	return version, err
 }
 
-// Latest returns the newest release that keeps a contract, or one that is
-// compatible with it if none keeps it; any contract does if it is empty. What each
-// series keeps is what the newest release says. A pre-release counts only where
-// there is no other.
+// Latest returns the newest release that implements a contract, or one that is compatible
+// with it if none does; an empty contract allows any. The metadata of the newest release
+// defines the contract of each series. A pre-release counts only where there is no other.
 func Latest(ctx context.Context, r Repository, wanted string) (string, error) {
 	versions, err := r.Versions(ctx)
 	if err != nil {
@@ -105,7 +104,7 @@ func Latest(ctx context.Context, r Repository, wanted string) (string, error) {
 	return "", fmt.Errorf("no release keeps the contract %s: by %s of release %s, the series are %s", wanted, MetadataFile, newest, seriesText(metadata))
 }
 
-// newestOf returns the newest of versions whose files are there, with its metadata.
+// newestOf returns the newest of versions whose files exist, with its metadata.
 func newestOf(ctx context.Context, r Repository, versions []string) (string, *clusterctlv1.Metadata, error) {
 	order := slices.Clone(versions)
 	slices.Reverse(order)

@@ -114,7 +114,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// bomb is a document whose aliases stand for 9^9 items.
+// bomb is a document whose aliases expand to 9^9 items.
 func bomb() string {
 	text := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
 	for i, before := range []string{"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7"} {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights asks a management cluster what the user may do there, so that what
-// is refused is found before anything is changed.
+// Package rights checks which permissions the user has on a management cluster, so that
+// missing ones are found before anything is changed.
 package rights
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// Right is one that a user may have. "*" stands for all verbs, groups or resources.
+// Right is a permission. "*" means all verbs, groups or resources.
 type Right struct {
 	Verb string
 	schema.GroupResource
@@ -34,13 +34,13 @@ func (r Right) String() string {
 	return what
 }
 
-// Kind is what a management cluster is asked with.
+// Kind is the kind of the request to a management cluster.
 func Kind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"}
 }
 
-// UnansweredError says that the user may not ask, or that nobody there can answer.
-// Whether the right is there is seen only by what follows.
+// UnansweredError means that the user may not ask, or that the server cannot answer. Only
+// the request itself then shows whether the user has the permission.
 type UnansweredError struct{ Err error }
 
 func (e *UnansweredError) Error() string {

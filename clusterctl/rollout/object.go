@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout changes how many machines a cluster has, and which: it pauses,
-// resumes, restarts, scales and upgrades what makes them. It knows control planes
-// and their machines by their fields, so that it serves those of other providers.
+// Package rollout changes how many machines a cluster has, and which: it pauses, resumes,
+// restarts, scales and upgrades the objects that create them. It reads control planes and
+// their machines by the fields of the contract, so that it supports those of other
+// providers.
 package rollout
 
 import (
@@ -29,12 +30,12 @@ import (
 // Client works on one management cluster.
 type Client struct{ mgmt client.WithWatch }
 
-// New returns a client of the management cluster that mgmt talks to.
+// New returns a client of the management cluster that mgmt accesses.
 func New(mgmt client.WithWatch) *Client { return &Client{mgmt} }
 
 // Object names an object that has machines.
 type Object struct {
-	// Kind is one that Parse knows.
+	// Kind is one that Parse supports.
 	Kind string
 	client.ObjectKey
 }
@@ -54,8 +55,7 @@ var kinds = []struct {
 	{controlplanev1.GroupVersion(), "KubeadmControlPlane", "kcp"},
 }
 
-// Parse reads what a command line has as KIND/NAME; of the kinds only those that
-// are allowed.
+// Parse parses KIND/NAME from a command line; only the allowed kinds are accepted.
 func Parse(text, namespace string, allowed ...string) (Object, error) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
@@ -76,7 +76,7 @@ func Parse(text, namespace string, allowed ...string) (Object, error) {
 	return Object{}, fmt.Errorf("%q: kind %q is not one of %s%s", text, kind, strings.Join(known, ", "), nearest.Hint(strings.ToLower(kind), known))
 }
 
-// gvk is the kind at the version that the fields here are of.
+// gvk is the kind at the version whose fields this package uses.
 func (o Object) gvk() schema.GroupVersionKind {
 	for _, k := range kinds {
 		if k.kind == o.Kind {
@@ -86,7 +86,7 @@ func (o Object) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Kind: o.Kind}
 }
 
-// Resource is what the API server calls the objects of a kind that Parse knows.
+// Resource is the API resource of a kind that Parse supports.
 func Resource(kind string) schema.GroupVersionResource {
 	return Object{Kind: kind}.gvk().GroupVersion().WithResource(strings.ToLower(kind) + "s")
 }
@@ -111,8 +111,8 @@ func (c *Client) read(ctx context.Context, gvk schema.GroupVersionKind, key clie
 	return obj, nil
 }
 
-// change reads an object and writes it as mutate makes it; once more if somebody
-// wrote it in between, such as its controller.
+// change reads an object and writes it as changed by mutate; it retries if another
+// client, such as its controller, wrote the object in between.
 func (c *Client) change(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey, dryRun bool, mutate func(*unstructured.Unstructured) error) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		obj, err := c.read(ctx, gvk, key)
@@ -156,13 +156,13 @@ func set(obj *unstructured.Unstructured, value any, path ...string) error {
 	return nil
 }
 
-// rest is how long more changes are awaited after one: a controller that changes an
+// rest is how long further changes are awaited after one: a controller that changes an
 // object mostly changes others within moments.
 const rest = 100 * time.Millisecond
 
-// wait looks until state says that nothing is awaited any more, and tells progress
-// as often as that changes. It looks when there was a change of what state has
-// watched. It ends with the context; the error then says what is still awaited.
+// wait polls state until nothing is awaited, and reports progress when that changes. It
+// calls state after each change of the objects that state watches. It ends with the
+// context; the error then names what is still awaited.
 func (c *Client) wait(ctx context.Context, progress func(string), state func(*changes.Watcher) (awaited string, err error)) error {
 	watched := changes.New(ctx, c.mgmt)
 	defer watched.Stop()
@@ -192,7 +192,7 @@ func (c *Client) wait(ctx context.Context, progress func(string), state func(*ch
 	}
 }
 
-// follow has an object watched, by its name.
+// follow watches an object by its name.
 func follow(w *changes.Watcher, gvk schema.GroupVersionKind, key client.ObjectKey) {
 	w.Follow(gvk, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 }

@@ -47,7 +47,7 @@ func (c *Client) Pause(ctx context.Context, o Object) error {
 	})
 }
 
-// Resume lets a paused object go on.
+// Resume ends the pause of an object.
 func (c *Client) Resume(ctx context.Context, o Object) error {
 	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
 		if !paused(obj) {
@@ -64,7 +64,7 @@ func (c *Client) Resume(ctx context.Context, o Object) error {
 	})
 }
 
-// Restart has all machines of an object replaced that were made before now.
+// Restart replaces all machines of an object that were created before now.
 func (c *Client) Restart(ctx context.Context, o Object, now time.Time) error {
 	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
 		if paused(obj) {
@@ -83,15 +83,15 @@ func (c *Client) Restart(ctx context.Context, o Object, now time.Time) error {
 	})
 }
 
-// Status is how far an object has come with what its spec asks for.
+// Status is the progress of an object toward its spec.
 type Status struct {
-	// Awaited says what is missing; empty when nothing is.
+	// Awaited is what is missing; empty when nothing is.
 	Awaited string
-	// Text sums up, for people.
+	// Text is a summary for people.
 	Text string
 }
 
-// Status tells how far an object has come.
+// Status returns the progress of an object.
 func (c *Client) Status(ctx context.Context, o Object) (Status, error) {
 	obj, err := c.get(ctx, o)
 	if err != nil {
@@ -108,11 +108,10 @@ func (c *Client) Status(ctx context.Context, o Object) (Status, error) {
 	return s, nil
 }
 
-// errPaused says that what is awaited cannot come.
+// errPaused means that what is awaited cannot happen.
 var errPaused = errors.New("it is paused: nothing continues until it is resumed")
 
-// Wait returns when an object has all machines that its spec asks for, up to date
-// and available.
+// Wait returns when an object has all machines of its spec, up to date and available.
 func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) error {
 	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
 		follow(watched, o.gvk(), o.ObjectKey)
@@ -128,7 +127,7 @@ func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) erro
 	})
 }
 
-// awaited says what of the machines of an object is missing, empty if nothing is.
+// awaited is what is missing of the machines of an object; empty if nothing is.
 func awaited(obj *unstructured.Unstructured) string {
 	if observed, _ := number(obj, "status", "observedGeneration"); observed < obj.GetGeneration() {
 		return "its controller to reconcile it"

@@ -14,17 +14,17 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/changes"
 )
 
-// ScaleOptions say how many machines there shall be.
+// ScaleOptions define the desired number of machines.
 type ScaleOptions struct {
 	Replicas int32
-	// Current is how many are asked for now; nil if that makes no difference.
+	// Current is the expected present number of replicas; nil does not check it.
 	Current *int32
-	// DryRun asks whether it could be done, and changes nothing.
+	// DryRun checks whether it is possible, and changes nothing.
 	DryRun bool
 }
 
-// Scale asks for another number of machines, and tells what it changed: of an
-// object that a topology makes, the topology, which would undo any other change.
+// Scale sets the number of machines, and returns what it changed: for an object that a
+// topology creates, the topology, which would revert any other change.
 func (c *Client) Scale(ctx context.Context, o Object, opts ScaleOptions) (string, error) {
 	obj, err := c.get(ctx, o)
 	if err != nil {
@@ -32,8 +32,8 @@ func (c *Client) Scale(ctx context.Context, o Object, opts ScaleOptions) (string
 	}
 	_, inTopology := obj.GetLabels()[clusterv1.ClusterTopologyOwnedLabel]
 	was := int64(0)
-	// What cannot be, such as a control plane with an even number of etcd's, is
-	// refused by the admission of the object also where its topology changes.
+	// Invalid values, such as a control plane with an even number of etcd members, are
+	// refused by the admission of the object also when its topology changes.
 	err = c.change(ctx, o.gvk(), o.ObjectKey, opts.DryRun || inTopology, func(now *unstructured.Unstructured) error {
 		was, _ = number(now, "spec", "replicas")
 		if opts.Current != nil && int64(*opts.Current) != was {
@@ -56,8 +56,8 @@ func (c *Client) Scale(ctx context.Context, o Object, opts ScaleOptions) (string
 	return fmt.Sprintf("%s: %s of %s is its source, and is changed", changed, at, cluster), err
 }
 
-// setReplicas changes the topology of a Cluster where it describes obj, and
-// returns the path.
+// setReplicas changes the topology of a Cluster where it describes obj, and returns the
+// path.
 func setReplicas(cluster, obj *unstructured.Unstructured, replicas int64) (string, error) {
 	for list, label := range map[string]string{"machineDeployments": clusterv1.ClusterTopologyMachineDeploymentNameLabel, "machinePools": clusterv1.ClusterTopologyMachinePoolNameLabel} {
 		called, ok := obj.GetLabels()[label]
@@ -79,8 +79,8 @@ func setReplicas(cluster, obj *unstructured.Unstructured, replicas int64) (strin
 	return "spec.topology.controlPlane.replicas", set(cluster, replicas, "spec", "topology", "controlPlane", "replicas")
 }
 
-// WaitScaled returns when an object has as many machines as it was scaled to. A
-// topology may take a moment to ask it for them.
+// WaitScaled returns when an object has the number of machines that it was scaled to. A
+// topology may take a moment to pass the number to it.
 func (c *Client) WaitScaled(ctx context.Context, o Object, replicas int32, progress func(string)) error {
 	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
 		follow(watched, o.gvk(), o.ObjectKey)

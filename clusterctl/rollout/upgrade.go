@@ -20,7 +20,7 @@ import (
 
 // Step is one change of an upgrade.
 type Step struct {
-	// Text says what changes, from which version to which.
+	// Text describes what changes, from which version to which.
 	Text string
 	// After is what must be done before it; empty if nothing must.
 	After string
@@ -30,7 +30,7 @@ type Step struct {
 	version string
 }
 
-// parts are what of a cluster has a version.
+// parts are the objects of a cluster that have a version.
 type parts struct {
 	cluster, controlPlane *unstructured.Unstructured
 	workers               []*unstructured.Unstructured
@@ -41,7 +41,7 @@ var workerKinds = []string{"MachineDeployment", "MachinePool"}
 
 var templateVersion = []string{"spec", "template", "spec", "version"}
 
-// parts reads what of a cluster has a version.
+// parts reads the objects of a cluster that have a version.
 func (c *Client) parts(ctx context.Context, key client.ObjectKey) (parts, error) {
 	cluster, err := c.get(ctx, Object{clusterv1.ClusterKind, key})
 	if err != nil {
@@ -73,9 +73,9 @@ func (c *Client) parts(ctx context.Context, key client.ObjectKey) (parts, error)
 	return p, nil
 }
 
-// PlanUpgrade says what is left to do until a cluster has a version: nothing when
-// it has. It is made anew from what there is, so that an upgrade that was
-// interrupted goes on.
+// PlanUpgrade returns the remaining steps until a cluster has a version: none when it
+// has. It is computed from the current state, so that an interrupted upgrade can be
+// resumed.
 func (c *Client) PlanUpgrade(ctx context.Context, key client.ObjectKey, version string) ([]Step, error) {
 	p, err := c.parts(ctx, key)
 	if err != nil {
@@ -115,7 +115,7 @@ func (p parts) plan(version string) (steps []Step, err error) {
 	}
 	for _, w := range p.workers {
 		if text(w, templateVersion...) == "" {
-			continue // its images say it
+			continue // its images define it
 		}
 		if err := allowed(w, version, mayLag, templateVersion...); err != nil {
 			return nil, err
@@ -125,16 +125,16 @@ func (p parts) plan(version string) (steps []Step, err error) {
 	return steps, nil
 }
 
-// How many minor versions an upgrade may go at once, by Kubernetes' own rules:
-// workers may be so many behind their control plane. Of a topology admission says
-// it, which knows whether its class or an extension plans the steps between.
+// How many minor versions an upgrade may skip, by Kubernetes' own rules: workers may be
+// so many behind their control plane. For a topology, admission decides, which considers
+// whether its class or an extension plans the steps between.
 const (
 	oneMinor = 1
 	mayLag   = 3
 	mayPlan  = 1 << 32
 )
 
-// allowed holds an upgrade to the rules of admission, before anything is asked.
+// allowed checks an upgrade against the rules of admission, before any request.
 func allowed(obj *unstructured.Unstructured, version string, skip uint64, path ...string) error {
 	from := text(obj, path...)
 	was, err := semver.ParseTolerant(from)
@@ -150,7 +150,7 @@ func allowed(obj *unstructured.Unstructured, version string, skip uint64, path .
 	return nil
 }
 
-// awaitsControlPlane says what of the control plane is not at the version yet.
+// awaitsControlPlane is what of the control plane is not at the version yet.
 func (p parts) awaitsControlPlane(version string) string {
 	switch {
 	case p.controlPlane == nil:
@@ -168,7 +168,7 @@ func (p parts) awaitsControlPlane(version string) string {
 	return missing
 }
 
-// awaits says what of the cluster is not at the version yet.
+// awaits is what of the cluster is not at the version yet.
 func (p parts) awaits(version string) string {
 	if missing := p.awaitsControlPlane(version); missing != "" {
 		return missing
@@ -184,7 +184,7 @@ func (p parts) awaits(version string) string {
 	return ""
 }
 
-// Apply makes one step.
+// Apply applies one step.
 func (c *Client) Apply(ctx context.Context, s Step, dryRun bool) error {
 	return c.change(ctx, s.object.GroupVersionKind(), client.ObjectKeyFromObject(s.object), dryRun, func(obj *unstructured.Unstructured) error {
 		return set(obj, s.version, s.path...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storagemigration has all objects of a definition stored at its storage
-// version, so that the versions at which some were stored before may be dropped.
+// Package storagemigration stores all objects of a definition at its storage version, so
+// that other versions at which some were stored before can be dropped.
 package storagemigration
 
 import (
@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// attempts is how often objects that cannot be written are tried once more,
-	// and how often all begins again because the definition has changed meanwhile.
+	// attempts is how often objects that cannot be written are retried, and how often the
+	// migration restarts because the definition has changed meanwhile.
 	attempts = 3
 )
 
@@ -28,16 +28,16 @@ func Needed(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return m.Store
 }
 
-// Run writes every object of the definition called name, unless none can be stored
-// at another version than the storage version, and then notes that in its
+// Run writes every object of the definition called name, unless none can be stored at
+// another version than the storage version, and then records that in its
 // status.storedVersions. It returns how many objects it wrote.
 //
-// It reads a page of objects at a time. Objects that have gone, or that others
-// write meanwhile, need nothing. What was done stays done: after an error, or an
-// interruption, run it again. It writes nothing but status.storedVersions of the
-// definition, and that only if all objects could be written.
+// It reads a page of objects at a time. Objects that are deleted, or that others write
+// meanwhile, need no write. Completed work is never undone: after an error, or an
+// interruption, run it again. It writes only status.storedVersions of the definition, and
+// that only if all objects could be written.
 //
-// The scheme of mgmt knows CustomResourceDefinition.
+// The scheme of mgmt must include CustomResourceDefinition.
 func Run(ctx context.Context, mgmt client.Client, name string) (written int, err error) {
 	for attempt := 1; ; attempt++ {
 		n, err := run(ctx, mgmt, name)
@@ -48,7 +48,7 @@ func Run(ctx context.Context, mgmt client.Client, name string) (written int, err
 	}
 }
 
-// run gives a conflict if the definition has changed since it was read.
+// run returns a conflict if the definition has changed since it was read.
 func run(ctx context.Context, mgmt client.Client, name string) (written int, err error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := mgmt.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// A template is the first of these, with one of the others for the workers; or it
-// is the last, whose Cluster names a class.
+// A template is the first of these, with one of the others for the workers; or it is the
+// last, whose Cluster names a class.
 var (
 	//go:embed local.yaml
 	local []byte
@@ -33,11 +33,10 @@ var localClasses embed.FS
 // variables CLUSTER_NAME, NAMESPACE and KUBERNETES_VERSION.
 func Local() []byte { return joined(local, localWorkers) }
 
-// LocalMachinePool returns that of one whose workers are a MachinePool.
+// LocalMachinePool returns that of a cluster whose workers are a MachinePool.
 func LocalMachinePool() []byte { return joined(local, localMachinePool) }
 
-// LocalTopology returns that of one that is made from a ClusterClass, which
-// LocalClass has.
+// LocalTopology returns that of a cluster from a ClusterClass, which LocalClass returns.
 func LocalTopology() []byte { return slices.Clone(localTopology) }
 
 // Container returns the template of a cluster of container machines, with the network
@@ -46,11 +45,11 @@ func Container() []byte {
 	return slices.Concat(joined(container, containerWorkers), []byte("---\n"), NetworkAddon())
 }
 
-// ContainerTopology returns that of one that is made from a ClusterClass.
+// ContainerTopology returns that of a cluster from a ClusterClass.
 func ContainerTopology() []byte { return joined(containerTopology, NetworkAddon()) }
 
-// LocalClass returns the objects of a ClusterClass of the local provider, which
-// have no namespace yet; nil if there is no such class.
+// LocalClass returns the objects of a ClusterClass of the local provider, which have no
+// namespace yet; nil if the class does not exist.
 func LocalClass(name string) []byte {
 	doc, err := localClasses.ReadFile(ClassFile(name))
 	if err != nil {
@@ -68,8 +67,8 @@ func File(flavor string) string {
 	return "cluster-template-" + flavor + ".yaml"
 }
 
-// ClassFile is the name of the file, beside that of a template, that has the
-// objects of a ClusterClass.
+// ClassFile is the name of the file, next to that of a template, that has the objects of
+// a ClusterClass.
 func ClassFile(name string) string { return "clusterclass-" + name + ".yaml" }
 
 func joined(cluster, workers []byte) []byte {

@@ -75,7 +75,7 @@ func (Envsubst) Process(raw []byte, lookup func(string) (string, bool)) ([]byte,
 		}
 		filled, err := envsubst.Eval(p.text, func(name string) (string, bool) {
 			v, _ := lookup(name)
-			return v, true // what lacks is known by now
+			return v, true // missing values are reported by now
 		})
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %s: %w", p.line, p.text, err)
@@ -92,14 +92,14 @@ type part struct {
 	tree *parse.Tree
 }
 
-// maxDepth bounds how deep defaults may hold variables.
+// maxDepth limits the nesting of variables in defaults.
 const maxDepth = 50
 
 // spaced is the old form with blanks inside the braces: ${ VAR }.
 var spaced = regexp.MustCompile(`^\$\{\s*([a-zA-Z0-9_]+)\s*\}$`)
 
-// split takes a template apart, so that each expression is the library's alone: it
-// tells no lines, and copies what follows for each dollar that is escaped.
+// split splits a template, so that the library parses each expression separately: it
+// reports no line numbers, and copies the rest of the text for each escaped dollar.
 func split(text string) ([]part, error) {
 	if at := strings.IndexByte(text, 0); at >= 0 {
 		return nil, fmt.Errorf("line %d: a template is text, and this is a byte 0", lineAt(text, at)) // the library's end of text
@@ -132,7 +132,7 @@ func split(text string) ([]part, error) {
 	return append(parts, part{text: text[from:]}), nil
 }
 
-// expression is what text begins with, to the brace that closes it.
+// expression is the expression that text starts with, to its closing brace.
 func expression(text string) (string, error) {
 	depth := 0
 	for i := range len(text) {
@@ -150,7 +150,7 @@ func expression(text string) (string, error) {
 	return "", fmt.Errorf("the brace of %s is not closed", excerpt(text))
 }
 
-// excerpt is the begin of an expression, enough to find it.
+// excerpt is the start of an expression, enough to find it.
 func excerpt(expr string) string {
 	expr, _, more := strings.Cut(expr, "\n")
 	if len(expr) > 60 {
@@ -164,8 +164,8 @@ func excerpt(expr string) string {
 
 func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-// collect notes the variables below a node. One that occurs anywhere so that it
-// must be given has no default.
+// collect records the variables below a node. One that must be given in any of its uses
+// has no default.
 func collect(n parse.Node, found map[string]*string) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -183,8 +183,8 @@ func collect(n parse.Node, found map[string]*string) {
 	}
 }
 
-// lacking notes the variables below a node that have no value and need one. What
-// a default is made of is not needed when it is not used.
+// lacking records the variables below a node that have no value and need one. The
+// variables in a default are not needed when the default is not used.
 func lacking(n parse.Node, lookup func(string) (string, bool), missing map[string]bool) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -205,9 +205,9 @@ func lacking(n parse.Node, lookup func(string) (string, bool), missing map[strin
 	}
 }
 
-// fallback is what an expression stands for without a value: its default, or nothing
-// at all for what removes, replaces or takes a piece, as upstream has it (the
-// components of real providers rely on that); nil for one that must be given.
+// fallback is the value of an expression without a value: its default, or empty for one
+// that removes, replaces or cuts text, as in upstream (the components of real providers
+// rely on that); nil for one that must be given.
 func fallback(n *parse.FuncNode) *string {
 	switch {
 	case hasDefault(n):
@@ -220,7 +220,7 @@ func fallback(n *parse.FuncNode) *string {
 
 func hasDefault(n *parse.FuncNode) bool { return n.Name == "=" || n.Name == ":=" || n.Name == ":-" }
 
-// text writes a default as it stands in the template.
+// text returns a default as written in the template.
 func text(nodes []parse.Node) string {
 	var s strings.Builder
 	for _, n := range nodes {

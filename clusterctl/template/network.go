@@ -20,8 +20,8 @@ const NetworkLabel = "capstan.dev/network"
 // that its Pods reach each other. Their image is in the node images of Capstan.
 func Network() []byte { return slices.Clone(network) }
 
-// NetworkAddon returns the part of a template that brings Network to its cluster: a
-// ConfigMap, and a ClusterResourceSet for the Cluster with the label NetworkLabel.
+// NetworkAddon returns the part of a template that installs Network on its cluster:
+// a ConfigMap, and a ClusterResourceSet for the Cluster with the label NetworkLabel.
 func NetworkAddon() []byte {
 	var b strings.Builder
 	b.WriteString(networkAddon)
@@ -31,7 +31,7 @@ func NetworkAddon() []byte {
 	return []byte(b.String())
 }
 
-// networkAddon ends where the objects of the workload cluster begin.
+// networkAddon ends where the objects of the workload cluster start.
 const networkAddon = `apiVersion: addons.cluster.x-k8s.io/v1beta2
 kind: ClusterResourceSet
 metadata:

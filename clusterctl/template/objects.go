@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template fills variables into templates, and takes files of several
-// objects apart and puts them together.
+// Package template fills variables into templates, and splits and joins files of several
+// objects.
 package template
 
 import (
@@ -60,8 +60,9 @@ type document struct {
 	number, line int // from 1; line is the first with content
 }
 
-// documents splits a file at its separators: lines that begin with --- or ..., alone
-// or before a blank. A line of a text cannot: it is indented, or YAML forbids it.
+// documents splits a file at its separators: lines that start with --- or ..., alone or
+// before a blank. A line of a text value cannot be one: it is indented, or YAML forbids
+// it.
 func documents(file []byte) []document {
 	file = bytes.TrimPrefix(file, []byte("\ufeff"))
 	var all []document
@@ -78,7 +79,7 @@ func documents(file []byte) []document {
 		if rest, is := separated(text); is {
 			flush()
 			current, content = document{line: line}, false
-			// Columns do not count there: the rest is an object, or a comment.
+			// Columns do not matter there: the rest is an object, or a comment.
 			text = append([]byte("   "), rest...)
 		}
 		trimmed := bytes.TrimSpace(text)
@@ -95,7 +96,7 @@ func documents(file []byte) []document {
 	return all
 }
 
-// separated returns what follows the separator that a line begins with.
+// separated returns what follows the separator at the start of a line.
 func separated(line []byte) (rest []byte, is bool) {
 	for _, mark := range []string{"---", "..."} {
 		rest, is = bytes.CutPrefix(line, []byte(mark))
@@ -106,8 +107,8 @@ func separated(line []byte) (rest []byte, is bool) {
 	return nil, false
 }
 
-// decode returns what a document holds. Keys that are there twice are refused: one
-// of them would be lost.
+// decode returns the content of a document. Duplicate keys are refused: one of them would
+// be lost.
 func (d document) decode() (any, error) {
 	if !utf8.Valid(d.text) {
 		return nil, fmt.Errorf("document %d (line %d) is not text of UTF-8", d.number, d.line)
@@ -123,10 +124,10 @@ func (d document) decode() (any, error) {
 	return content, nil
 }
 
-// placed is how the parser begins what it says about a line.
+// placed is the prefix of a parser message about a line.
 var placed = regexp.MustCompile(`line (\d+): `)
 
-// explain says where in the file a document is broken.
+// explain adds the line of the file to the error of a document.
 func (d document) explain(err error) error {
 	said := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ")
 	line := d.line
@@ -135,9 +136,9 @@ func (d document) explain(err error) error {
 		said = said[at[1]:]
 		said, _, _ = strings.Cut(said, "\n") // the first of several is enough
 		if strings.HasPrefix(said, "did not find expected") {
-			n++ // what the parser misses it tells the line before of; the scanner does not
+			n++ // the parser reports the line before a missing token; the scanner does not
 		}
-		line += min(n, bytes.Count(bytes.TrimRight(d.text, "\r\n"), []byte("\n"))+1) - 1 // what does not end is missed behind the last
+		line += min(n, bytes.Count(bytes.TrimRight(d.text, "\r\n"), []byte("\n"))+1) - 1 // an unterminated value is reported after the last line
 	}
 	if strings.Contains(said, "cannot start any token") && bytes.ContainsRune(d.text, '\t') {
 		said += ": indent with blanks, not with tabs"
@@ -168,7 +169,7 @@ func appendObjects(objects []*unstructured.Unstructured, content any) ([]*unstru
 	return objects, nil
 }
 
-// wellFormed refuses what the accessors of an object would take for missing.
+// wellFormed refuses fields that the accessors of an object would treat as missing.
 func wellFormed(obj *unstructured.Unstructured) error {
 	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
 		v, found, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
@@ -190,7 +191,7 @@ func wellFormed(obj *unstructured.Unstructured) error {
 		}
 		for key, value := range all {
 			if value == nil {
-				all[key] = "" // as the API server takes it; the accessors would lose all
+				all[key] = "" // as the API server reads it; the accessors would lose all
 			} else if _, ok := value.(string); !ok {
 				return fmt.Errorf("has metadata.%s[%s] %v, which is no text but %s: quote it", name, key, value, kindOf(value))
 			}

@@ -22,38 +22,38 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// manager is who writes the objects of a topology.
+// manager is the field manager of the topology's objects.
 const manager = "capi-topology"
 
-// Change is what becomes of one object.
+// Change is the change of one object.
 type Change struct {
 	Verb   Verb
 	Object string // its kind, namespace and name
 	// Details are fields with their values before and after, and for a template that
-	// takes the place of another, which.
+	// replaces another, the name of that.
 	Details []string
-	// Machines may be replaced, or updated in place, for it; those of a group that is
-	// deleted go with it.
+	// Machines may be replaced, or updated in place, for it; those of a deleted group are
+	// deleted.
 	Machines []string
 }
 
-// Verb is what is done.
+// Verb is the kind of a change.
 type Verb string
 
-// What can be done.
+// The kinds of changes.
 const (
 	Make   Verb = "make"
 	Alter  Verb = "change"
 	Delete Verb = "delete"
 )
 
-// Comparison is what would be other on a management cluster.
+// Comparison is what would change on a management cluster.
 type Comparison struct {
 	Changes []Change
 	Notes   []string
 }
 
-// comparing is a comparison in the making.
+// comparing is a comparison in progress.
 type comparing struct {
 	context.Context
 	*Plane
@@ -62,10 +62,10 @@ type comparing struct {
 	out     Comparison
 }
 
-// Compare says what would change on the plane if all were done, and writes nothing:
-// the plane itself is asked what would come of each object, and the extensions that
-// are registered there for their patches. Some of it comes with
-// an error that says what is wrong with the rest.
+// Compare returns what would change on the plane if all were applied, and writes nothing:
+// it asks the plane for the result of each object, and the extensions that are registered
+// there for their patches. A partial result has an error that describes what is wrong
+// with the rest.
 func (p *Plane) Compare(ctx context.Context, s *Source) (Comparison, error) {
 	current, err := p.current(ctx, s)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *Plane) Compare(ctx context.Context, s *Source) (Comparison, error) {
 	return c.out, errors.Join(errs...)
 }
 
-// way tells of the steps of an upgrade.
+// way adds the steps of an upgrade.
 func (c *comparing) way() {
 	cp := c.current.ControlPlane
 	version, _, _ := unstructured.NestedString(object(cp), "spec", "version")
@@ -157,9 +157,8 @@ func list(steps []string) string {
 	return strings.Join(steps, ", ")
 }
 
-// made is what the server would make of an object: it fills in what is left open.
-// It is asked by a creation that stores nothing, which no rule against changes of
-// templates refuses.
+// made is an object as the server would store it, with its defaults. It is the result of
+// a dry-run creation, which no rule against changes of templates refuses.
 func (c *comparing) made(wanted *unstructured.Unstructured) (any, error) {
 	tried := wanted.DeepCopy()
 	tried.SetName("")
@@ -170,13 +169,13 @@ func (c *comparing) made(wanted *unstructured.Unstructured) (any, error) {
 	return tried.Object["spec"], nil
 }
 
-// same reports whether a template is what another would be.
+// same reports whether a template equals another with its defaults.
 func (c *comparing) same(current, wanted *unstructured.Unstructured) (bool, error) {
 	spec, err := c.made(wanted)
 	return reflect.DeepEqual(current.Object["spec"], spec), err
 }
 
-// template compares a template; one whose machines change is another object.
+// template compares a template; if its machines change, it is a new object.
 func (c *comparing) template(is, wanted *unstructured.Unstructured) error {
 	if is == nil || wanted == nil || is.GetName() == wanted.GetName() {
 		return c.object(is, wanted)
@@ -191,7 +190,7 @@ func (c *comparing) template(is, wanted *unstructured.Unstructured) error {
 	return nil
 }
 
-// object compares an object with what an apply would make of it.
+// object compares an object with the result of an apply.
 func (c *comparing) object(is, wanted *unstructured.Unstructured) error {
 	if wanted == nil {
 		return nil
@@ -213,8 +212,8 @@ func (c *comparing) object(is, wanted *unstructured.Unstructured) error {
 	return err
 }
 
-// healthCheck compares the health check of a control plane or of a group, which has
-// the name of its owner.
+// healthCheck compares the health check of a control plane or of a group, which has the
+// name of its owner.
 func (c *comparing) healthCheck(was, owner, wanted *unstructured.Unstructured) error {
 	if was == nil || owner == nil && wanted == nil {
 		return c.object(nil, wanted)
@@ -231,14 +230,14 @@ func (c *comparing) healthCheck(was, owner, wanted *unstructured.Unstructured) e
 	return c.object(is, wanted)
 }
 
-// leaves tells of a group that is in the topology no more.
+// leaves adds the deletion of a group that is no longer in the topology.
 func (c *comparing) leaves(is *unstructured.Unstructured) error {
 	machines, err := c.machinesOf(is)
 	c.out.Changes = append(c.out.Changes, Change{Verb: Delete, Object: describe(is), Machines: machines})
 	return err
 }
 
-// machines are those that a change may replace.
+// machines returns the machines that a change may replace.
 func (c *comparing) machines(details []string, is, after *unstructured.Unstructured) ([]string, error) {
 	owner, spec := is, matching(details, "spec.")
 	switch cp := c.current.ControlPlane; {
@@ -265,15 +264,15 @@ func (c *comparing) machines(details []string, is, after *unstructured.Unstructu
 	return c.machinesOf(owner)
 }
 
-// inPlace are fields of control planes that reach machines without replacing them,
-// or no machines at all.
+// inPlace are fields of control planes that are applied to machines without replacing
+// them, or affect no machines at all.
 var inPlace = []string{
 	"spec.replicas", "spec.rollout", "spec.remediation", "spec.machineTemplate.metadata",
 	"spec.machineTemplate.spec.readinessGates", "spec.machineTemplate.spec.taints", "spec.machineTemplate.spec.deletion",
 	"spec.machineTemplate.readinessGates", "spec.machineTemplate.taints", "spec.machineTemplate.node",
 }
 
-// pool is the MachinePool that an object is a part of, nil for none.
+// pool is the MachinePool that an object belongs to, nil for none.
 func (c *comparing) pool(part *unstructured.Unstructured) *unstructured.Unstructured {
 	for _, g := range c.current.Pools {
 		for _, of := range []*unstructured.Unstructured{g.Bootstrap, g.Hosts} {
@@ -317,7 +316,7 @@ func (c *comparing) machinesOf(owner *unstructured.Unstructured) (names []string
 	return names, nil
 }
 
-// visible is what users write of an object.
+// visible is the part of an object that users write.
 func visible(u *unstructured.Unstructured) map[string]any {
 	out := map[string]any{"metadata": map[string]any{}}
 	for k, v := range u.Object {

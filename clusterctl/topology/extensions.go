@@ -21,17 +21,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
-// asker asks the extensions that a plane has registered what they would answer it.
-// The hooks of patches and variables are questions: who is asked changes nothing.
+// asker calls the extensions that a plane has registered. The hooks of patches and
+// variables only compute: an extension changes nothing when it is called.
 type asker struct {
 	context.Context
 	plane   *Plane
 	cluster *clusterv1.Cluster
-	calls   *extensions.Client // nil until somebody is asked
+	calls   *extensions.Client // nil until the first call
 	pool    *transport.Pool
 }
 
-// open learns who is registered.
+// open reads which extensions are registered.
 func (a *asker) open() (err error) {
 	if a.calls != nil {
 		return nil
@@ -42,7 +42,7 @@ func (a *asker) open() (err error) {
 	}
 	known := catalog.Default()
 	registry := extensions.NewRegistry(known)
-	registry.Expect() // no more than those
+	registry.Expect() // only those
 	for i := range configs.Items {
 		if err := registry.Set(&configs.Items[i]); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (a *asker) open() (err error) {
 	return err
 }
 
-// close ends what is open to extensions.
+// close closes the connections to extensions.
 func (a *asker) close() {
 	if a.pool != nil {
 		a.pool.Close()
@@ -87,7 +87,7 @@ func (a *asker) ValidateTopology(v patches.Validation) error {
 	return a.ask(hooksv1.ValidateTopology, v.Extension, v.Request, &hooksv1.ValidateTopologyResponse{})
 }
 
-// discover asks for the variables that a patch defines.
+// discover requests the variables that a patch defines.
 func (a *asker) discover(p clusterv1.ExternalPatchDefinition) ([]clusterv1.ClusterClassVariable, error) {
 	request, response := &hooksv1.DiscoverVariablesRequest{}, &hooksv1.DiscoverVariablesResponse{}
 	request.SetSettings(p.Settings)

@@ -21,8 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/extension/server"
 )
 
-// withExtension is a plane at which an extension is registered that has workers
-// start up in as many milliseconds as its variable says, and allows ten at most.
+// withExtension is a plane with a registered extension that gives workers a startup time
+// of as many milliseconds as its variable has, and allows ten at most.
 func withExtension(t *testing.T) *Plane {
 	t.Helper()
 	x, err := server.New(server.Options{})
@@ -73,8 +73,8 @@ func withExtension(t *testing.T) *Plane {
 	return planeWith(t, config)
 }
 
-// TestExtensionsAreAskedForAComparison as the plane would ask them, also those of
-// which only a file tells.
+// TestExtensionsAreAskedForAComparison as the plane would call them, including those that
+// only a file registers.
 func TestExtensionsAreAskedForAComparison(t *testing.T) {
 	t.Parallel()
 	const last = "valueFrom: {variable: startup}}"

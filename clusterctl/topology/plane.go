@@ -49,13 +49,13 @@ func addToScheme(s *runtime.Scheme) error {
 	return errors.Join(clusterv1.AddToScheme(s), runtimev1.AddToScheme(s), corev1.AddToScheme(s), discoveryv1.AddToScheme(s))
 }
 
-// lookup reads from a plane what is in no file.
+// lookup reads from a plane the objects that are in no file.
 type lookup struct {
 	context.Context
 	*Plane
 }
 
-// Lookup reads what is in no file.
+// Lookup reads objects that are in no file.
 func (p *Plane) Lookup(ctx context.Context) Lookup { return lookup{ctx, p} }
 
 // Object implements Lookup.
@@ -126,8 +126,8 @@ func (p *Plane) referred(ctx context.Context, namespace string, ref clusterv1.Co
 	return p.get(ctx, kind, types.NamespacedName{Namespace: namespace, Name: ref.Name})
 }
 
-// current reads what there is of a Cluster, and gives it what only the plane
-// knows: its UID, and what it refers to.
+// current reads the existing objects of a Cluster, and sets what only the plane
+// has: its UID, and its references.
 func (p *Plane) current(ctx context.Context, s *Source) (c desired.Current, err error) {
 	live, err := p.get(ctx, clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind), client.ObjectKeyFromObject(s.Cluster))
 	if err != nil || live == nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
-// Rendered is what a class makes of a Cluster when all is done: every part at the
-// version of the topology.
+// Rendered is the final result of a class for a Cluster: every part at the version
+// of the topology.
 type Rendered struct {
-	Objects []*unstructured.Unstructured // in the order in which they are made
+	Objects []*unstructured.Unstructured // in the order of creation
 	Notes   []string                     // what of the class is of no use here
 }
 
-// Render computes the objects of a new Cluster. Some of it comes with an error that
-// says what is wrong with the rest.
+// Render computes the objects of a new Cluster. A partial result has an error that
+// describes what is wrong with the rest.
 func (s *Source) Render() (Rendered, error) {
 	d, err := s.compute(desired.Current{}, nil, nil)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Source) compute(current desired.Current, same func(current, wanted *uns
 	}, ext)
 }
 
-// atTheEnd is the plan of a Cluster in which everything is made at once.
+// atTheEnd is the plan of a Cluster in which everything is created together.
 func atTheEnd(t *clusterv1.Topology) (upgrade.Plan, error) {
 	f := upgrade.Facts{Target: t.Version, Concurrency: 1}
 	for _, md := range t.Workers.MachineDeployments {

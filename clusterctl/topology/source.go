@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology shows what a ClusterClass makes of a Cluster, without making
-// it: from files alone, or against what a management cluster has.
+// Package topology shows the objects that a ClusterClass defines for a Cluster, without
+// creating them: from files alone, or compared with a management cluster.
 package topology
 
 import (
@@ -31,9 +31,9 @@ type Source struct {
 	Cluster   *clusterv1.Cluster
 	class     *clusterv1.ClusterClass
 	templates map[key]*unstructured.Unstructured
-	contract  string // that the control plane follows
-	// discover asks an extension for the variables of a patch; nil where nobody can be
-	// asked.
+	contract  string // that the control plane implements
+	// discover requests the variables of a patch from an extension; nil if no extension
+	// can be called.
 	discover func(clusterv1.ExternalPatchDefinition) ([]clusterv1.ClusterClassVariable, error)
 }
 
@@ -44,9 +44,9 @@ func keyOf(u *unstructured.Unstructured) key {
 	return key{u.GroupVersionKind().Group, u.GetKind(), u.GetNamespace(), u.GetName()}
 }
 
-// Read finds among objects the one Cluster with a topology, its class, and the
-// templates of that. What has no namespace is in the one given. What is missing is
-// read by lookup, if there is one; it returns nil for what does not exist.
+// Read selects from objects the one Cluster with a topology, its class, and the templates
+// of the class. Objects without a namespace get the given one. Missing objects are read
+// by lookup, if it is set; it returns nil for one that does not exist.
 func Read(objects []*unstructured.Unstructured, namespace string, lookup Lookup) (*Source, error) {
 	s := &Source{templates: map[key]*unstructured.Unstructured{}}
 	definitions := map[string]*unstructured.Unstructured{}
@@ -77,10 +77,10 @@ func Read(objects []*unstructured.Unstructured, namespace string, lookup Lookup)
 
 // Lookup reads an object that is in no file; nil if it does not exist.
 type Lookup interface {
-	// Object reads one in the version that is named, or if that is empty, in the
-	// one that its definition has for us.
+	// Object reads one in the named version, or if that is empty, in the one that its
+	// definition has for this contract.
 	Object(apiVersion, kind string, key types.NamespacedName) (*unstructured.Unstructured, error)
-	// Contract is the version of the contract that a version of a kind follows.
+	// Contract is the version of the contract that a version of a kind implements.
 	Contract(kind schema.GroupVersionKind) (string, error)
 }
 
@@ -151,7 +151,7 @@ func (s *Source) findTemplates(lookup Lookup, definitions map[string]*unstructur
 		}
 	case lookup != nil:
 		s.contract, err = lookup.Contract(gvk)
-	case gvk.GroupKind() == controlplanev1.GroupVersion().WithKind("KubeadmControlPlane").GroupKind(): // each of its versions follows the contract of that name
+	case gvk.GroupKind() == controlplanev1.GroupVersion().WithKind("KubeadmControlPlane").GroupKind(): // each of its versions implements the contract of that name
 		s.contract = gvk.Version
 	default:
 		s.contract = contract.V1Beta2
@@ -167,7 +167,7 @@ func (s *Source) template(ref clusterv1.ClusterClassTemplateReference) (*unstruc
 	return converted(u, ref.APIVersion)
 }
 
-// SetVariable gives a variable of the topology a value, which is YAML.
+// SetVariable sets a variable of the topology to a value, which is YAML.
 func (s *Source) SetVariable(name, value string) error {
 	raw, err := yaml.YAMLToJSON([]byte(value))
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *Source) SetVariable(name, value string) error {
 	return nil
 }
 
-// settle examines version and variables of the Cluster as admission does, and
-// gives variables their defaults.
+// settle validates version and variables of the Cluster as admission does, and sets the
+// defaults of variables.
 func (s *Source) settle() error {
 	at, t := field.NewPath("spec", "topology"), &s.Cluster.Spec.Topology
 	t.Version = fieldrules.NormalVersion(t.Version)
@@ -207,9 +207,8 @@ func (s *Source) settle() error {
 	return nil
 }
 
-// definitions are the variables of the class: those that it has itself as it
-// stands, those of extensions as its status tells of them, or they do if it has
-// none.
+// definitions returns the variables of the class: inline ones from its spec, and those of
+// extensions from its status, or from the extensions themselves if it has none.
 func (s *Source) definitions() (*variables.Definitions, error) {
 	c := s.class
 	wrong := func(err error) (*variables.Definitions, error) {
@@ -240,7 +239,7 @@ func (s *Source) definitions() (*variables.Definitions, error) {
 	if err != nil {
 		return wrong(err)
 	}
-	c.Status.Variables = merged // patches look there
+	c.Status.Variables = merged // patches read them there
 	definitions, err := variables.Resolve(merged, variables.Compile)
 	if err != nil {
 		return wrong(err)

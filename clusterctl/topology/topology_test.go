@@ -26,8 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/template"
 )
 
-// files reads objects of testdata; each two of changes are a text and what is to
-// be there instead.
+// files reads objects of testdata; changes are pairs of a text and its replacement.
 func files(t *testing.T, changes ...string) []*unstructured.Unstructured {
 	t.Helper()
 	var all []byte
@@ -154,8 +153,8 @@ func TestWhatCannotBeRenderedIsNamed(t *testing.T) {
 	}
 }
 
-// planeWith is a management cluster with a Cluster that is made of what files render,
-// and other objects.
+// planeWith is a management cluster with the Cluster that files render, and other
+// objects.
 func planeWith(t *testing.T, others ...client.Object) *Plane {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -215,7 +214,7 @@ func planeWith(t *testing.T, others ...client.Object) *Plane {
 	if err := c.Create(t.Context(), definition); err != nil {
 		t.Fatal(err)
 	}
-	// What the fake would write all the same.
+	// What the fake would write anyway.
 	dry := func(given []string) {
 		if !slices.Equal(given, []string{metav1.DryRunAll}) {
 			t.Error("something is written")
@@ -312,5 +311,5 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// random is at the end of the names of objects.
+// random matches the ends of the names of objects.
 var random = regexp.MustCompile(`\b((?:demo|other)(?:-m[dp]-[01])?)-[a-z0-9]{5}\b`)

@@ -67,8 +67,8 @@ func converted(u *unstructured.Unstructured, apiVersion string) (*unstructured.U
 	return nil, fmt.Errorf("%s: its apiVersion is %s: write it as %s", describe(u), u.GetAPIVersion(), apiVersion)
 }
 
-// noReferences answers for templates, which are all that becomes older here: they
-// refer to nothing.
+// noReferences is for templates, the only objects that are converted to older
+// versions here: they have no references.
 func noReferences(kind schema.GroupKind) (string, error) {
 	return "", fmt.Errorf("%s is referred to at an unknown version", kind)
 }

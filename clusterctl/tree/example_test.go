@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
-// Client.ReadTree reads the input from a management cluster; here it is made by
+// Client.ReadTree reads the input from a management cluster; here it is built by
 // hand.
 func ExampleBuild() {
 	machine := func(name, ownerKind, owner string) tree.Machine {

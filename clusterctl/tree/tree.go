@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tree arranges the objects of one Cluster as the tree that
-// users think in: infrastructure, control plane, workers, and their machines.
+// Package tree arranges the objects of one Cluster as the tree that users think in:
+// infrastructure, control plane, workers, and their machines.
 //
-// It is pure: the caller reads the objects, Build arranges them, and whoever
+// It is pure: the caller reads the objects, Build arranges them, and the program that
 // shows the tree (describe, a console) renders it.
 package tree
 
@@ -40,7 +40,7 @@ type Object struct {
 	Owners     []metav1.OwnerReference `json:"owners,omitempty"`
 	Conditions []metav1.Condition      `json:"conditions,omitempty"`
 	Replicas   Counters                `json:"replicas,omitzero"`
-	Version    string                  `json:"version,omitempty"` // of Kubernetes, as wanted
+	Version    string                  `json:"version,omitempty"` // of Kubernetes, as desired
 	Paused     bool                    `json:"paused,omitempty"`
 }
 
@@ -98,11 +98,11 @@ type Options struct {
 	ShowMachineSets  bool
 	ShowResourceSets bool
 	ShowTemplates    bool
-	// Echo shows infrastructure and bootstrap objects of machines also when
-	// they say nothing that the machine does not say.
+	// Echo shows infrastructure and bootstrap objects of machines also when they report
+	// nothing that the machine does not report.
 	Echo bool
-	// Grouping puts machines of one version that say the same into one row, but for
-	// those that Alone, if set, keeps out.
+	// Grouping combines machines of one version with the same conditions into one row,
+	// except those that Alone, if set, excludes.
 	Grouping bool
 	Alone    func(*Object) bool
 }
@@ -116,7 +116,7 @@ type Node struct {
 	Role string `json:"role,omitempty"`
 	// Object is nil for rows that only hold others, such as "Workers".
 	Object *Object `json:"object,omitempty"`
-	// Members are the names of the objects that a group row stands for.
+	// Members are the names of the objects that a group row represents.
 	Members  []string `json:"members,omitempty"`
 	Children []*Node  `json:"children,omitempty"`
 }
@@ -249,8 +249,8 @@ func (b *builder) member(m *Machine, infrastructure string) *Node {
 	return n
 }
 
-// worthShowing hides an object of a machine that is ready, or that says no more
-// than the machine itself.
+// worthShowing hides an object of a machine that is ready, or that reports no more than
+// the machine itself.
 func (b *builder) worthShowing(m *Machine, o *Object) bool {
 	if b.o.Echo {
 		return true
@@ -265,7 +265,7 @@ func (b *builder) worthShowing(m *Machine, o *Object) bool {
 	return ours == nil || ours.Status != theirs.Status || ours.Reason != theirs.Reason
 }
 
-// regroup puts rows of machines that say the same into one.
+// regroup combines rows of machines with the same conditions into one.
 func (b *builder) regroup(rows []*Node) []*Node {
 	if !b.o.Grouping {
 		return rows
@@ -295,7 +295,7 @@ func (b *builder) regroup(rows []*Node) []*Node {
 	return out
 }
 
-// members are the names of the machines that the row stands for.
+// members are the names of the machines that the row represents.
 func (n *Node) members() []string {
 	if len(n.Members) > 0 {
 		return n.Members

@@ -25,14 +25,15 @@ import (
 )
 
 const (
-	// stopTimeout is how long the Pods of controllers may take to end; upstream waits
-	// as long.
+	// stopTimeout is how long the Pods of controllers may take to end; upstream has the
+	// same.
 	stopTimeout = time.Minute
 )
 
-// Certificates is who honours the Certificates of providers, and may be upgraded.
+// Certificates is the controller that issues the Certificates of providers, and may be
+// upgraded.
 type Certificates interface {
-	// Upgrade brings it up to date, if it is ours to do.
+	// Upgrade upgrades it, if Capstan manages it.
 	Upgrade(ctx context.Context) error
 }
 
@@ -40,13 +41,13 @@ type Certificates interface {
 type Upgrader struct {
 	Cluster *apply.Cluster
 	Source  install.Source
-	// Certificates is nil where somebody else looks after them.
+	// Certificates is nil where they are issued by other means.
 	Certificates Certificates
-	// Progress is told what happens, for people.
+	// Progress receives what happens, for people.
 	Progress func(text string)
 }
 
-// Read looks for the releases of all that is installed.
+// Read reads the releases of all installed providers.
 func (u *Upgrader) Read(ctx context.Context) (all []Releases, err error) {
 	if err := u.Cluster.Supported(); err != nil {
 		return nil, err
@@ -89,9 +90,9 @@ func (u *Upgrader) read(ctx context.Context, p clusterctlv1.Provider) (r Release
 	return r, nil
 }
 
-// Apply brings providers to the versions of a plan. All is read and checked before the
-// first write. Whoever is interrupted goes on by asking for the same again: a provider
-// keeps its version in the inventory until the new one is whole.
+// Apply upgrades providers to the versions of a plan. It reads and checks everything
+// before the first write. An interrupted upgrade is resumed by running it again: a
+// provider keeps its version in the inventory until the new one is complete.
 func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (done inventory.Providers, err error) {
 	installed, err := inventory.New(u.Cluster.Client()).List(ctx)
 	if err != nil {
@@ -137,9 +138,9 @@ func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (do
 	return done, nil
 }
 
-// wait waits for the controllers of all providers of a plan, at most for limit: also of
-// those that are up to date, since whoever was told that they are not available gives the
-// same command again.
+// wait waits for the controllers of all providers of a plan, at most for limit: also for
+// those that are up to date, since a user whose upgrade reported that they are not
+// available runs the same command again.
 func (u *Upgrader) wait(ctx context.Context, plan Plan, limit time.Duration) error {
 	var managers []*unstructured.Unstructured
 	for _, item := range plan.Items {
@@ -158,7 +159,7 @@ func (u *Upgrader) wait(ctx context.Context, plan Plan, limit time.Duration) err
 	return install.WaitForManagers(ctx, u.Cluster, managers, limit, u.Progress)
 }
 
-// check finds what is wrong before anything is written.
+// check returns what is wrong before anything is written.
 func (u *Upgrader) check(ctx context.Context, releases []install.Release) error {
 	p, err := install.Planned(releases)
 	if err != nil {
@@ -179,7 +180,7 @@ func (u *Upgrader) check(ctx context.Context, releases []install.Release) error 
 		return err
 	}
 	// A definition that drops a version at which objects are stored is refused until they
-	// are stored anew.
+	// are migrated.
 	later := map[string]bool{}
 	for _, obj := range p.Objects {
 		drops, err := u.drops(ctx, obj)
@@ -193,8 +194,8 @@ func (u *Upgrader) check(ctx context.Context, releases []install.Release) error 
 	return u.Cluster.Check(ctx, p)
 }
 
-// replace stops all controllers, then takes one provider after the other from its old
-// objects to the new ones. Definitions and Namespaces stay.
+// replace stops all controllers, then replaces the old objects of one provider after the
+// other with the new ones. Definitions and Namespaces stay.
 func (u *Upgrader) replace(ctx context.Context, releases []install.Release) (done inventory.Providers, err error) {
 	inv := inventory.New(u.Cluster.Client())
 	for _, r := range releases {
@@ -215,7 +216,7 @@ func (u *Upgrader) replace(ctx context.Context, releases []install.Release) (don
 	return done, nil
 }
 
-// stop scales all Deployments of the providers to nothing.
+// stop scales all Deployments of the providers to zero.
 func (u *Upgrader) stop(ctx context.Context, releases []install.Release) error {
 	var deployments []*unstructured.Unstructured
 	for _, r := range releases {
@@ -248,7 +249,7 @@ func (u *Upgrader) one(ctx context.Context, inv inventory.Inventory, r install.R
 	return inv.Record(ctx, *r.InventoryObject())
 }
 
-// drops reports whether a definition leaves out a version at which objects are stored.
+// drops reports whether a definition drops a version at which objects are stored.
 func (u *Upgrader) drops(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	if !apply.IsDefinition(obj) {
 		return false, nil
@@ -266,7 +267,7 @@ func (u *Upgrader) drops(ctx context.Context, obj *unstructured.Unstructured) (b
 	}), nil
 }
 
-// definition is nil if there is none of that name.
+// definition is nil if none has that name.
 func (u *Upgrader) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := u.Cluster.Client().Get(ctx, client.ObjectKey{Name: name}, crd)
@@ -280,7 +281,7 @@ func (u *Upgrader) definition(ctx context.Context, name string) (*apiextensionsv
 }
 
 // storeAnew stores the objects of definitions at their storage version, where a new
-// definition leaves out another one.
+// definition drops another one.
 func (u *Upgrader) storeAnew(ctx context.Context, r install.Release) error {
 	for _, obj := range r.Objects() {
 		drops, err := u.drops(ctx, obj)
@@ -300,8 +301,8 @@ func (u *Upgrader) storeAnew(ctx context.Context, r install.Release) error {
 }
 
 // storeAll stores the objects of the definitions of a release at their new storage
-// version. What cannot be stored yet, as while those that convert it are not up, is
-// stored before the next upgrade that needs it.
+// version. What cannot be stored yet, for example because their conversion webhook is not
+// ready, is stored before the next upgrade that needs it.
 func (u *Upgrader) storeAll(ctx context.Context, r install.Release) {
 	for _, obj := range r.Objects() {
 		if !apply.IsDefinition(obj) {

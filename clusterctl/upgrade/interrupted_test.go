@@ -71,7 +71,7 @@ func (releases) Metadata(context.Context, install.Wanted, string) (*clusterctlv1
 	return &clusterctlv1.Metadata{ReleaseSeries: []clusterctlv1.ReleaseSeries{{Major: 1, Minor: 11, Contract: "v1beta2"}, {Major: 1, Minor: 12, Contract: "v1beta2"}}}, nil
 }
 
-// kinds are those that the world serves.
+// kinds are those that the fake cluster serves.
 type kinds struct{}
 
 func (kinds) ServerVersion() (*version.Info, error) {
@@ -89,8 +89,8 @@ func (kinds) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 
 var errCut = errors.New("the connection was cut")
 
-// world is a management cluster that loses the connection at a write: before it is done,
-// or before its answer comes.
+// world is a management cluster that loses the connection at a write: before it is
+// executed, or before its response arrives.
 type world struct {
 	client.WithWatch
 	writes, cut int
@@ -128,7 +128,7 @@ func (w *world) write(dry bool, do func() error) error {
 		return do()
 	}
 	if w.lost {
-		_ = do() // nobody hears of it
+		_ = do() // the response is lost
 	}
 	return errCut
 }
@@ -163,7 +163,7 @@ func (w *world) remove(t *testing.T) error {
 	return i.Delete(t.Context(), d)
 }
 
-// state is all that there is, and what users see of it.
+// state is everything that exists, as users see it.
 func (w *world) state(t *testing.T) map[string]string {
 	t.Helper()
 	state := map[string]string{}
@@ -194,7 +194,7 @@ func (w *world) state(t *testing.T) map[string]string {
 }
 
 // TestAnInterruptionIsTakenUpByTheSameCommand cuts the connection at every write in turn,
-// before it is done and before its answer comes, and asks for the same again.
+// before it is executed and before its response arrives, and runs the same command again.
 func TestAnInterruptionIsTakenUpByTheSameCommand(t *testing.T) {
 	t.Parallel()
 	whole := newWorld(t)

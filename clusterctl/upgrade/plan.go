@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgrade plans to which versions the providers of a management cluster may
-// go, and brings them there.
+// Package upgrade plans to which versions the providers of a management cluster can be
+// upgraded, and upgrades them.
 package upgrade
 
 import (
@@ -21,36 +21,37 @@ import (
 )
 
 const (
-	// maxSkip is how many minor versions core and the kubeadm providers may go at once,
-	// from firstBounded on: what they do not convert any more would be lost.
+	// maxSkip is how many minor versions core and the kubeadm providers may advance in
+	// one step, from firstBounded on: versions that they no longer convert would be lost.
 	maxSkip = 3
-	// firstBounded is the first minor version of which that is so.
+	// firstBounded is the first minor version with that limit.
 	firstBounded = "v1.10.0-0"
 )
 
-// Releases are what is known of the releases of an installed provider.
+// Releases are the known releases of an installed provider.
 type Releases struct {
 	Provider clusterctlv1.Provider
-	// Versions are those that there are; Metadata is that of the newest.
+	// Versions are the released ones; Metadata is that of the newest.
 	Versions []string
 	Metadata *clusterctlv1.Metadata
-	// Unknown says why nothing is known, as of a provider that no configuration names.
+	// Unknown is the reason why no releases are known, as for a provider that no
+	// configuration names.
 	Unknown string
 }
 
 // Item is what an upgrade does with one provider.
 type Item struct {
 	Provider clusterctlv1.Provider
-	// Next is the version that it gets, and empty if it keeps its own.
+	// Next is its new version, and empty if it keeps its own.
 	Next string
-	// Note says why it keeps that, if it is not the newest already.
+	// Note is the reason why it keeps that, if it is not the newest already.
 	Note string
 }
 
-// Plan is an upgrade to the newest releases that keep a version of the contract.
+// Plan is an upgrade to the newest releases that implement a version of the contract.
 type Plan struct {
 	Contract string
-	// Applicable is false for a contract that this program does not know.
+	// Applicable is false for a contract that this program does not support.
 	Applicable bool
 	Items      []Item
 }
@@ -65,12 +66,12 @@ const (
 	noteNewest  = "already up to date"
 )
 
-// Plans are the upgrades that releases allow, one for each version of the contract that
-// the core keeps in any of its releases, from the present one on.
+// Plans returns the upgrades that releases allow, one for each version of the contract
+// that the core implements in any of its releases, from the present one on.
 //
 // A provider gets its newest release that is no pre-release and works with the core. A
 // plan for a contract other than the present one is left out when a provider has no
-// release that works with it: to apply it would be to break that.
+// release that works with it: applying it would break that provider.
 func Plans(all []Releases) []Plan {
 	core := slices.IndexFunc(all, func(r Releases) bool { return r.Provider.GetProviderType() == clusterctlv1.CoreProviderType })
 	if core < 0 {
@@ -87,7 +88,7 @@ func Plans(all []Releases) []Plan {
 	return plans
 }
 
-// contractsOf are the present version of the contract, and those of the core's
+// contractsOf returns the present version of the contract, and those of the core's
 // releases from that on.
 func contractsOf(core Releases) (present string, all []string) {
 	if inventory.BuiltIn(core.Provider) || core.Metadata == nil {
@@ -103,17 +104,18 @@ func contractsOf(core Releases) (present string, all []string) {
 	return present, all
 }
 
-// keeps is the version of the contract that a release keeps, and empty if that is not
-// known.
+// keeps is the version of the contract that a release implements, and empty if that is
+// not known.
 func keeps(r Releases, of string) string {
 	if r.Metadata == nil {
 		return ""
 	}
-	c, _ := repository.Contract(r.Metadata, of) // one that is not known fits nothing
+	c, _ := repository.Contract(r.Metadata, of) // an unknown one fits nothing
 	return c
 }
 
-// planFor plans for one contract, and reports whether all providers come along.
+// planFor plans for one contract, and reports whether all providers have a release for
+// it.
 func planFor(c string, all []Releases) (plan Plan, whole bool) {
 	plan, whole = Plan{Contract: c, Applicable: c == contract.Versions()[0]}, true
 	for _, r := range all {
@@ -137,7 +139,7 @@ func planFor(c string, all []Releases) (plan Plan, whole bool) {
 	return plan, whole
 }
 
-// newest is the newest release of a provider that works with a core that keeps c.
+// newest is the newest release of a provider that works with a core that implements c.
 func newest(r Releases, c string) (best *version.Version) {
 	for _, text := range r.Versions {
 		v, err := version.ParseSemantic(text)
@@ -148,15 +150,15 @@ func newest(r Releases, c string) (best *version.Version) {
 	return best
 }
 
-// works reports whether a provider that keeps one version of the contract works with a
-// core that keeps c: the newest core knows the one before, too.
+// works reports whether a provider that implements one version of the contract works with
+// a core that implements c: the newest core supports the version before, too.
 func works(t clusterctlv1.ProviderType, keeps, c string) bool {
 	known := contract.Versions()
 	return keeps == c || t != clusterctlv1.CoreProviderType && c == known[0] && slices.Contains(known, keeps)
 }
 
-// Named is an upgrade to the versions that are named; all that is wrong with it is one
-// error. Providers that are not named keep theirs, and must go on to work.
+// Named is an upgrade to the named versions; all that is wrong with it is one error.
+// Providers that are not named keep theirs, and must continue to work.
 func Named(all []Releases, s install.Selection) (Plan, error) {
 	var installed inventory.Providers
 	for _, r := range all {
@@ -191,7 +193,7 @@ func Named(all []Releases, s install.Selection) (Plan, error) {
 	return plan, errors.Join(errs...)
 }
 
-// at fills in the namespaces of what is found.
+// at fills in the namespaces of the installed providers.
 func at(wanted []install.Wanted, found inventory.Providers) []install.Wanted {
 	for i := range wanted {
 		wanted[i].Namespace = found[i].Namespace
@@ -208,7 +210,7 @@ func once(found inventory.Providers) error {
 	return nil
 }
 
-// mayGo says why a provider may not go to a version.
+// mayGo returns an error if a provider may not change to a version.
 func mayGo(w install.Wanted, p clusterctlv1.Provider) error {
 	if w.Version == "" {
 		return fmt.Errorf("%s without a version: give the one to go to, as %s:v1.2.3", w.Label(), w.Name)
@@ -221,14 +223,15 @@ func mayGo(w install.Wanted, p clusterctlv1.Provider) error {
 	return nil
 }
 
-// staysWhole says why a provider would not work with the others after an upgrade.
+// staysWhole returns an error if a provider would not work with the others after an
+// upgrade.
 func staysWhole(r Releases, item Item, c string) error {
 	of := item.Next
 	switch {
 	case of != "":
 		return skipsTooMuch(item)
 	case inventory.BuiltIn(r.Provider), r.Metadata == nil:
-		return nil // the former fits, of the latter nothing is known
+		return nil // the installed one fits, the other is unknown
 	}
 	if k := keeps(r, r.Provider.Version); !works(r.Provider.GetProviderType(), k, c) {
 		return fmt.Errorf("%s %s keeps the contract %q and would not work with %s: name a version of it, too", r.Provider.Name, r.Provider.Version, k, c)
@@ -236,7 +239,8 @@ func staysWhole(r Releases, item Item, c string) error {
 	return nil
 }
 
-// skipsTooMuch says that core or a kubeadm provider would go too far at once.
+// skipsTooMuch returns an error if core or a kubeadm provider would skip too many
+// versions.
 func skipsTooMuch(item Item) error {
 	p := item.Provider
 	if !slices.Contains([]string{"cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm"}, p.Name) {
@@ -253,7 +257,7 @@ func skipsTooMuch(item Item) error {
 	return nil
 }
 
-// Allowed says whether a plan by Plans may be applied.
+// Allowed returns the plan for a contract, or an error if it must not be applied.
 func Allowed(plans []Plan, c string) (Plan, error) {
 	var known []string
 	for _, p := range plans {
@@ -275,8 +279,7 @@ func Allowed(plans []Plan, c string) (Plan, error) {
 	return Plan{}, fmt.Errorf("there is no upgrade to the contract %s: there are %s", c, strings.Join(known, ", "))
 }
 
-// newestOf is the newest of some versions; those that are not semantic count for
-// nothing.
+// newestOf is the newest of some versions; those that are not semantic are ignored.
 func newestOf(all []string) (best string) {
 	var newest *version.Version
 	for _, text := range all {

@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli"
 )
 
-// planes starts none: a plane runs on Linux, and elsewhere this program is the
-// client of one.
+// planes starts none: a plane runs on Linux, and on other systems this program is
+// a client of one.
 func planes() func(context.Context, cli.PlaneOptions) (cli.Plane, error) { return nil }
 
 // keep leaves out what needs a plane.

@@ -20,7 +20,7 @@ import (
 
 const hold = "sample-extension.capstan.dev/hold"
 
-// holds know since when a Cluster waits at a step of its life.
+// holds records since when a Cluster waits at a step of its lifecycle.
 type holds struct {
 	now func() time.Time
 
@@ -28,11 +28,11 @@ type holds struct {
 	since map[string]time.Time
 }
 
-// mayHold registers a handler that waits while the annotation hold of the Cluster,
-// or the setting of that name, has the hook, among others between commas, or "true"
-// for all hooks: until neither does, or for holdSeconds at each step if that is set.
-// It is asked again after retryAfterSeconds. A hook that the setting fail has is
-// answered by an error.
+// mayHold registers a handler that waits while the annotation hold of the Cluster, or the
+// setting of that name, names the hook, possibly in a comma-separated list, or is "true"
+// for all hooks: until neither does, or for holdSeconds at each step if that is set. It
+// is called again after retryAfterSeconds. A hook that the setting fail names is answered
+// with an error.
 func mayHold[Req, Resp any](h *holds, s *server.Server, hook func(*Req, *Resp), step func(*Req) (*clusterv1.Cluster, string)) error {
 	return server.Handle(s, hook, func(_ context.Context, req *Req, resp *Resp) error {
 		r, answer := any(req).(hooksv1.RequestObject), any(resp).(hooksv1.RetryResponseObject)
@@ -76,7 +76,7 @@ func seconds(settings map[string]string, name string, otherwise int32) (int32, e
 	return int32(n), nil
 }
 
-// held is for how long a step has been held. Each begins anew after a day.
+// held is for how long a step has been held. After a day, the time of a step restarts.
 func (h *holds) held(step string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

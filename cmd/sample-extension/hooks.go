@@ -63,14 +63,14 @@ func afterControlPlaneInitialized(_ context.Context, req *hooksv1.AfterControlPl
 	return nil
 }
 
-// discoverVariables defines the variable that generatePatches goes by.
+// discoverVariables defines the variable that generatePatches uses.
 func discoverVariables(_ context.Context, _ *hooksv1.DiscoverVariablesRequest, resp *hooksv1.DiscoverVariablesResponse) error {
 	schema := clusterv1.JSONSchemaProps{Type: "string", Description: "Registry that the control plane takes its images from", MinLength: new(int64(1)), MaxLength: new(int64(512))}
 	resp.Variables = []clusterv1.ClusterClassVariable{{Name: "imageRepository", Required: new(false), Schema: clusterv1.VariableSchema{OpenAPIV3Schema: schema}}}
 	return nil
 }
 
-// generatePatches sets the registry; "{cluster}" in it stands for the cluster's name.
+// generatePatches sets the registry; "{cluster}" in it is replaced by the cluster's name.
 func generatePatches(ctx context.Context, req *hooksv1.GeneratePatchesRequest, resp *hooksv1.GeneratePatchesResponse) error {
 	return mutation.GeneratePatches(ctx, req, resp, controlPlanes(func(t *mutation.Template, registry *string) error {
 		want, err := mutation.VariableOr(t.Variables, "imageRepository", *registry)
@@ -96,7 +96,8 @@ func controlPlanes(visit func(*mutation.Template, *string) error) mutation.Visit
 	})
 }
 
-// generateUpgradePlan goes minor by minor, as Kubernetes wants it; the workers follow.
+// generateUpgradePlan plans one minor version at a time, as Kubernetes requires; the
+// workers follow.
 func generateUpgradePlan(_ context.Context, req *hooksv1.GenerateUpgradePlanRequest, resp *hooksv1.GenerateUpgradePlanResponse) error {
 	from, err1 := version.ParseSemantic(req.FromControlPlaneKubernetesVersion)
 	to, err2 := version.ParseSemantic(req.ToKubernetesVersion)
@@ -125,8 +126,8 @@ var inPlace = mutation.InPlace{
 	Machine: []string{"version"}, Infrastructure: []string{"simulated"}, Bootstrap: []string{"files", "clusterConfiguration.featureGates"},
 }
 
-// updateMachine would change the host, and ask to be called again until that is done.
-// A simulated machine follows its objects by itself.
+// updateMachine would change the host, and request to be called again until that is done.
+// A simulated machine follows its objects automatically.
 func updateMachine(_ context.Context, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
 	resp.Message = req.Desired.Machine.Name + " is updated"
 	return nil

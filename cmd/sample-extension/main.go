@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string) error {
 	authority := flags.String("ca-out", "", "`file` to write the generated authority to, for the registration")
 	verbosity := flags.Int("v", 0, "verbosity of the log")
 	showVersion := flags.Bool("version", false, "print the version of this program")
-	_ = flags.Parse(args) // exits on its own
+	_ = flags.Parse(args) // exits on an error
 	if *showVersion {
 		_, err := fmt.Println(buildinfo.Read().Line(flags.Name()))
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
-// tightTimeout is a timeout that callers may well set.
+// tightTimeout is a short timeout that callers may set.
 const tightTimeout = time.Second
 
 // answersInTime makes the first call.
@@ -25,15 +25,15 @@ func answersInTime(ctx context.Context, s *session, h *handler) error {
 	if err != nil {
 		return err
 	}
-	// A server that stops writing when it sees the caller go can seem to have
-	// ended its answer properly, so the time counts too.
+	// A server that stops writing when the caller disconnects can seem to have ended its
+	// answer properly, so the duration counts too.
 	if limit := s.limit(h.timeout); late(first.err) || first.took >= limit {
 		return fmt.Errorf("no answer within %s", limit)
 	}
-	return nil // whatever it was, it was in time
+	return nil // any answer is in time
 }
 
-// answersAsItsHook looks at status code, content type, kind and version.
+// answersAsItsHook checks status code, content type, kind and version.
 func answersAsItsHook(ctx context.Context, s *session, h *handler) error {
 	first, err := s.start(ctx, h)
 	if err != nil {
@@ -62,7 +62,7 @@ func answersAsItsHook(ctx context.Context, s *session, h *handler) error {
 	return nil
 }
 
-// fields is the first answer as it came.
+// fields is the first answer, undecoded.
 func (s *session) fields(ctx context.Context, h *handler) (map[string]any, error) {
 	first, err := s.start(ctx, h)
 	if err != nil {
@@ -100,8 +100,8 @@ func failureExplained(ctx context.Context, s *session, h *handler) error {
 	return nil
 }
 
-// blockingWellFormed looks at the first answer, and at the next one, which a
-// caller that was told to wait asks for.
+// blockingWellFormed checks the first answer, and the next one, which a caller requests
+// after it had to wait.
 func blockingWellFormed(ctx context.Context, s *session, h *handler) error {
 	fields, err := s.fields(ctx, h)
 	if err != nil {
@@ -129,7 +129,7 @@ func blockingWellFormed(ctx context.Context, s *session, h *handler) error {
 func retryWellFormed(fields map[string]any) error {
 	value, ok := fields["retryAfterSeconds"]
 	if !ok && fields["status"] == string(hooksv1.ResponseStatusFailure) {
-		return nil // a Failure lets nothing go on in any case
+		return nil // a Failure always blocks
 	}
 	if !ok {
 		return errors.New("the answer has no retryAfterSeconds")
@@ -152,8 +152,7 @@ func othersDoNotBlock(ctx context.Context, s *session, h *handler) error {
 	return nil
 }
 
-// timeoutHonoured tells the server a timeout that is shorter than what it
-// announced.
+// timeoutHonoured sends the server a timeout that is shorter than the announced one.
 func timeoutHonoured(ctx context.Context, s *session, h *handler) error {
 	r, _, err := s.begun(ctx, h)
 	if err != nil {
@@ -205,7 +204,7 @@ func addUnknown(m map[string]any) {
 	m["capstanConformance"] = map[string]any{"nested": []any{"value"}}
 }
 
-// settingsAccepted adds a setting that is meant for somebody else.
+// settingsAccepted adds a setting that is meant for another handler.
 func settingsAccepted(ctx context.Context, s *session, h *handler) error {
 	r, before, err := s.begun(ctx, h)
 	if err != nil {
@@ -224,12 +223,12 @@ func settingsAccepted(ctx context.Context, s *session, h *handler) error {
 	return sameKind(before, after)
 }
 
-// repeatable asks the same again.
+// repeatable sends the same request again.
 func repeatable(ctx context.Context, s *session, h *handler) error {
 	return again(ctx, s, h, sameKind)
 }
 
-// again asks the same twice more and compares each answer with the one before.
+// again sends the same request twice more and compares each answer with the one before.
 func again(ctx context.Context, s *session, h *handler, compare func(before, after answer) error) error {
 	r, before, err := s.begun(ctx, h)
 	if err != nil {
@@ -248,9 +247,8 @@ func again(ctx context.Context, s *session, h *handler, compare func(before, aft
 	return nil
 }
 
-// sameKind compares what two answers to the same request mean. A blocking
-// answer may be followed by one that lets go; the other way round, what has
-// begun would be held up.
+// sameKind compares what two answers to the same request mean. A blocking answer may be
+// followed by one that does not block; the reverse would block what has already started.
 func sameKind(before, after answer) error {
 	if b, a := before.response.GetStatus(), after.response.GetStatus(); a != b {
 		return fmt.Errorf("the answer was %s at first, then %s%s", b, a, because(after))
@@ -273,7 +271,7 @@ func because(a answer) string {
 	return ""
 }
 
-// sameAnswer compares all that two answers say.
+// sameAnswer compares the complete content of two answers.
 func sameAnswer(before, after answer) error {
 	if err := sameKind(before, after); err != nil {
 		return err
@@ -284,7 +282,7 @@ func sameAnswer(before, after answer) error {
 	return nil
 }
 
-// valueStable asks the same again, for the same answer.
+// valueStable sends the same request again, and expects the same answer.
 func valueStable(ctx context.Context, s *session, h *handler) error {
 	return again(ctx, s, h, func(before, after answer) error {
 		delete(before.fields, "message")
@@ -293,8 +291,8 @@ func valueStable(ctx context.Context, s *session, h *handler) error {
 	})
 }
 
-// concurrentCallsAnswered makes many calls at a time, each about uids of its
-// own where the hook has some.
+// concurrentCallsAnswered sends many calls concurrently, each with its own uids where the
+// hook has some.
 func concurrentCallsAnswered(ctx context.Context, s *session, h *handler) error {
 	r, before, err := s.begun(ctx, h)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestServiceIsReachedAtAnotherAddress(t *testing.T) {
 	wantOneFailure(t, extension.Run(t.Context(), c), certificateVerified, "other.default.svc")
 }
 
-// signed makes a certificate that signs itself, for an address and a Service.
+// signed creates a self-signed certificate for an address and a Service.
 func signed(t *testing.T, ip net.IP, validity time.Duration) (bundle []byte, cert tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

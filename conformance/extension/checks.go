@@ -42,7 +42,7 @@ func (s *session) those(want func(*handler) bool) []*handler {
 	return slices.DeleteFunc(slices.Clone(s.handlers), func(h *handler) bool { return !want(h) })
 }
 
-// checks lists all checks. What comes first is what the rest relies on.
+// checks lists all checks. Later checks rely on earlier ones.
 func checks() []check {
 	return slices.Concat(reaching(), answeringWell(), refusing(), enduring(), topology(), inPlaceAndUpgrades(), advice())
 }
@@ -295,8 +295,8 @@ func inPlaceAndUpgrades() []check {
 	}}
 }
 
-// advice is about requests that no caller sends. It comes last: a server that
-// stops to answer on it has been looked at by then.
+// advice is about requests that no caller sends. It is last: if the server stops
+// answering because of it, all other checks have been run.
 func advice() []check {
 	return []check{{
 		Check: Check{

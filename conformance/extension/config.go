@@ -23,27 +23,27 @@ import (
 // requests are about.
 const ClusterName = "capstan-conformance"
 
-// Config says which server is looked at and how.
+// Config defines which server is checked and how.
 type Config struct {
 	// URL is the server's address, https://host:port/path.
 	URL string
 
-	// Address is host:port where the server is reached instead. It is for a
-	// Service that has no name here, such as one that is forwarded: URL is then
-	// https://<name>.<namespace>.svc:port/path, for which the certificate is
-	// verified all the same.
+	// Address is host:port where the server is reached instead. It is for a Service whose
+	// name this host cannot resolve, such as one that is forwarded: URL is then
+	// https://<name>.<namespace>.svc:port/path, for which the certificate is still
+	// verified.
 	Address string
 
 	// CABundle holds the PEM certificates that the server's certificate is
 	// verified with; those of the system when empty.
 	CABundle []byte
 
-	// ClientCertFile and ClientKeyFile are what the suite shows to a server
-	// that asks for a client certificate. Both or neither.
+	// ClientCertFile and ClientKeyFile are what the suite presents to a server that
+	// requests a client certificate. Both or neither.
 	ClientCertFile, ClientKeyFile string
 
-	// Name is the name of the ExtensionConfig, which full names of handlers
-	// end with; extension when empty.
+	// Name is the name of the ExtensionConfig, which is the suffix of the full names of
+	// handlers; extension when empty.
 	Name string
 
 	// Settings are sent with every request, as those of an ExtensionConfig.
@@ -58,15 +58,15 @@ type Config struct {
 	// when empty. Discovery is always called.
 	Hooks []string
 
-	// Catalog knows the hooks; catalog.Default when nil.
+	// Catalog has the hooks; catalog.Default when nil.
 	Catalog *catalog.Catalog
 
 	// Timeout is the longest that one call may take, even if a handler
 	// announces more; what it announces when zero.
 	Timeout time.Duration
 
-	// Progress, if set, is called with each result as soon as it is there,
-	// one after the other.
+	// Progress, if set, is called with each result as soon as it is available, never
+	// concurrently.
 	Progress func(Result)
 }
 
@@ -115,7 +115,7 @@ func (c Config) service() (transport.Service, bool) {
 	if len(labels) != 3 || labels[2] != "svc" {
 		return transport.Service{}, false
 	}
-	port, _ := strconv.ParseInt(u.Port(), 10, 32) // url.Parse has seen to it that it is a number
+	port, _ := strconv.ParseInt(u.Port(), 10, 32) // url.Parse has verified that it is a number
 	return transport.Service{Name: labels[0], Namespace: labels[1], Path: u.Path, Port: int32(port)}, true
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// content is the first request and answer of a handler, if the answer is of a
-// type that the suite knows.
+// content is the first request and answer of a handler, if the suite has the type
+// of the answer.
 func content[Resp hooksv1.ResponseObject](ctx context.Context, s *session, h *handler) (request, Resp, error) {
 	var none Resp
 	r, a, err := s.succeeded(ctx, h)
@@ -60,7 +60,7 @@ func workersPlanFollows(ctx context.Context, s *session, h *handler) error {
 	return plan.Workers(way, steps)
 }
 
-// upgradePlan is what an extension was asked for, and its answer.
+// upgradePlan is the request to an extension, and its answer.
 func upgradePlan(ctx context.Context, s *session, h *handler) (way plan.Way, steps plan.Steps, err error) {
 	r, a, err := content[*hooksv1.GenerateUpgradePlanResponse](ctx, s, h)
 	if err != nil {

@@ -49,10 +49,10 @@ func TestGoodExtensionPassesEverything(t *testing.T) {
 	}
 }
 
-// TestExtensionThatTakesWhateverComesPasses is about servers such as those made
-// with Cluster API's own package: they look neither at the method nor at the
-// content type nor at the kind, answer what they cannot read with a Failure,
-// and do not say that their answers are JSON.
+// TestExtensionThatTakesWhateverComesPasses is about servers such as those with
+// Cluster API's own package: they check neither the method nor the content type
+// nor the kind, answer what they cannot decode with a Failure, and do not set the
+// content type of their answers.
 func TestExtensionThatTakesWhateverComesPasses(t *testing.T) {
 	t.Parallel()
 	r := extension.Run(t.Context(), serve(t, lax(good(t))))
@@ -117,7 +117,7 @@ func TestSuiteEndsWhateverTheServerDoes(t *testing.T) {
 			if err != nil {
 				return
 			}
-			accepted.Go(func() { // says nothing until the other side goes
+			accepted.Go(func() { // sends nothing until the other side disconnects
 				_, _ = io.Copy(io.Discard, conn)
 				_ = conn.Close()
 			})
@@ -151,7 +151,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// recorder remembers the paths and bodies of calls.
+// recorder records the paths and bodies of calls.
 type recorder struct {
 	mu     sync.Mutex
 	bodies map[string][]string // by path

@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/server"
 )
 
-// hooksOfGood are the hooks that good answers: each kind of hook is there.
+// hooksOfGood are the hooks that good answers, with each kind of hook.
 var hooksOfGood = []string{
 	"BeforeClusterCreate", "AfterControlPlaneInitialized", "GeneratePatches", "ValidateTopology", "DiscoverVariables",
 	"CanUpdateMachine", "CanUpdateMachineSet", "UpdateMachine", "GenerateUpgradePlan",
@@ -95,7 +95,7 @@ func controlPlane(visit func(registry *string) error) mutation.Visit {
 	})
 }
 
-// serve serves an extension over TLS and says how to reach it.
+// serve serves an extension over TLS and returns how to reach it.
 func serve(t *testing.T, h http.Handler) extension.Config {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -108,7 +108,7 @@ func serve(t *testing.T, h http.Handler) extension.Config {
 // middleware puts something before an extension.
 type middleware func(next http.Handler) http.Handler
 
-// at applies to calls of the handlers for a hook alone.
+// at applies only to calls of the handlers for a hook.
 func at(hook string, m middleware) middleware {
 	return func(next http.Handler) http.Handler {
 		spoiled := m(next)

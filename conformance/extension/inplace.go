@@ -14,13 +14,13 @@ import (
 
 // objectPatch is the patch of one object of an in-place request.
 type objectPatch struct {
-	// object is the field of current and desired; allowed, what of it may
+	// object is the field of current and desired; allowed is the part of it that may
 	// change.
 	object, allowed string
 	patch           hooksv1.Patch
 }
 
-// objectPatches lists what an answer patches, also what it leaves alone.
+// objectPatches lists the patches of an answer, including empty ones.
 func objectPatches(a answer) ([]objectPatch, error) {
 	switch r := a.response.(type) {
 	case *hooksv1.CanUpdateMachineResponse:
@@ -39,7 +39,7 @@ func objectPatches(a answer) ([]objectPatch, error) {
 	return nil, conformance.Skip("in-place answers of %T are not known to the suite", a.response)
 }
 
-// update is one current object and what the answer makes of it.
+// update is one current object and the result of the answer's patch.
 type update struct {
 	objectPatch
 	current, updated, desired map[string]any
@@ -71,7 +71,7 @@ func updates(r request, a answer) ([]update, error) {
 	return all, errors.Join(errs...)
 }
 
-// inPlacePatchesApply looks at the patches of the first answer.
+// inPlacePatchesApply checks the patches of the first answer.
 func inPlacePatchesApply(ctx context.Context, s *session, h *handler) error {
 	r, a, err := s.succeeded(ctx, h)
 	if err != nil {
@@ -90,7 +90,7 @@ func inPlacePatchesApply(ctx context.Context, s *session, h *handler) error {
 	return errors.Join(errs...)
 }
 
-// inPlaceTowardsDesired looks at the values that the patches bring.
+// inPlaceTowardsDesired checks the values that the patches set.
 func inPlaceTowardsDesired(ctx context.Context, s *session, h *handler) error {
 	r, a, err := s.succeeded(ctx, h)
 	if err != nil {
@@ -110,7 +110,7 @@ func inPlaceTowardsDesired(ctx context.Context, s *session, h *handler) error {
 	return errors.Join(errs...)
 }
 
-// inPlaceNothingToDo asks about a machine that is as it should be.
+// inPlaceNothingToDo asks about a machine that is in its desired state.
 func inPlaceNothingToDo(ctx context.Context, s *session, h *handler) error {
 	r, _, err := s.succeeded(ctx, h)
 	if err != nil {

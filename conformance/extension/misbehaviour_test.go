@@ -27,14 +27,14 @@ var quiet = log.New(io.Discard, "", 0)
 
 const create, initialized = "BeforeClusterCreate", "AfterControlPlaneInitialized"
 
-// misbehaviour is one thing that an otherwise good extension does wrong.
+// misbehaviour is one violation of an otherwise correct extension.
 type misbehaviour struct {
 	// hook is the only one that is called.
 	hook  string
 	spoil middleware
 
-	// wantFailed is the only check that may fail, and must; wantProblem is a
-	// part of what it says.
+	// wantFailed is the only check that may fail, and must; wantProblem is a part of its
+	// problem.
 	wantFailed, wantProblem string
 }
 
@@ -89,7 +89,7 @@ func advice(check string) bool {
 	return slices.ContainsFunc(extension.Checks(), func(c extension.Check) bool { return c.Name == check && c.Advice })
 }
 
-// TestEachCheckCanFail holds the tables complete.
+// TestEachCheckCanFail requires that the tables are complete.
 func TestEachCheckCanFail(t *testing.T) {
 	t.Parallel()
 	shown := map[string]bool{certificateVerified: true, certificateLasts: true} // in certificate_test.go
@@ -113,7 +113,7 @@ func misbehaviours() map[string]misbehaviour {
 
 func handlersOf(c *call) []any { return c.answer["handlers"].([]any) }
 
-// firstHandler changes what discovery says of the handler for BeforeClusterCreate.
+// firstHandler changes the entry of the handler for BeforeClusterCreate in discovery.
 func firstHandler(change func(h map[string]any)) middleware {
 	return answers("Discovery", func(c *call) {
 		for _, h := range handlersOf(c) {
@@ -147,7 +147,7 @@ func misdiscoveries() map[string]misbehaviour {
 			var met sync.WaitGroup
 			met.Add(2)
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				// Calls 1 to 4 come one after the other, the next two together.
+				// Calls 1 to 4 are sequential, the next two concurrent.
 				n := busy.Add(1)
 				if n == 5 || n == 6 {
 					met.Done()
@@ -214,9 +214,9 @@ func blockThenMumble(c *call, n int32) {
 	}
 }
 
-// silent waits until nobody waits for it.
+// silent does not answer until the caller gives up.
 func silent(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the other side went
+	_, _ = io.Copy(io.Discard, r.Body) // only then is the closed connection detected
 	<-r.Context().Done()
 }
 
@@ -383,8 +383,8 @@ func refuseStrictly(next http.Handler) http.Handler {
 	})
 }
 
-// deaf works until it is left alone whenever somebody sets a timeout of exactly
-// a second.
+// deaf works until the caller gives up if the request has a timeout of exactly one
+// second.
 func deaf(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("timeout") == "1s" {

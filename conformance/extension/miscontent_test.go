@@ -13,7 +13,7 @@ import (
 // patch is a patch as it is sent.
 func patch(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// patches makes the answer of GeneratePatches, with the uid of the control
+// patches returns the answer of GeneratePatches, with the uid of the control
 // plane's template in place of UID.
 func patches(items ...string) func(c *call) {
 	return func(c *call) {

@@ -21,7 +21,7 @@ func decodeInto[T any](text []byte, into T) (T, error) {
 	return into, nil
 }
 
-// jsonOf is a value as JSON; the value is one that came as JSON.
+// jsonOf is a value as JSON; the value was decoded from JSON.
 func jsonOf(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -30,7 +30,7 @@ func jsonOf(v any) string {
 	return string(b)
 }
 
-// within follows field names; nil if there is no object.
+// within follows field names; nil if the object does not exist.
 func within(m map[string]any, path ...string) map[string]any {
 	for _, field := range path {
 		next, ok := m[field].(map[string]any)

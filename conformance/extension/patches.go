@@ -12,11 +12,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
-// patchable is what is taken over from a patched template; the rest is thrown
-// away without a word.
+// patchable are the fields that are copied from a patched template; the others are
+// dropped silently.
 var patchable = []string{"spec.template.spec", "spec.template.metadata", "metadata.labels", "metadata.annotations"}
 
-// patchesOf is an answer to GeneratePatches, of whatever version.
+// patchesOf is an answer to GeneratePatches, of any version.
 func patchesOf(a answer) (*hooksv1.GeneratePatchesResponse, error) {
 	patches, ok := a.response.(*hooksv1.GeneratePatchesResponse)
 	if !ok {
@@ -86,7 +86,7 @@ func patchesOnlyWhatTheyMay(ctx context.Context, s *session, h *handler) error {
 	return errors.Join(errs...)
 }
 
-// patchedOnce is the first request, and the same with its patches.
+// patchedOnce returns the first request, and the same with its patches.
 func (s *session) patchedOnce(ctx context.Context, h *handler) (before, after request, err error) {
 	before, a, err := s.succeeded(ctx, h)
 	if err != nil {
@@ -98,8 +98,8 @@ func (s *session) patchedOnce(ctx context.Context, h *handler) (before, after re
 	return before, after, nil
 }
 
-// patchesDeterministic compares patches byte by byte. Which template comes
-// first is no matter; the order of the patches of one template is.
+// patchesDeterministic compares patches byte by byte. The order of the templates does not
+// matter; the order of the patches of one template does.
 func patchesDeterministic(ctx context.Context, s *session, h *handler) error {
 	r, a, err := s.succeeded(ctx, h)
 	if err != nil {
@@ -139,7 +139,7 @@ func byUID(a answer) (map[string]any, error) {
 	return out, nil
 }
 
-// patchesIdempotent asks for patches of what is patched already.
+// patchesIdempotent requests patches for templates that are already patched.
 func patchesIdempotent(ctx context.Context, s *session, h *handler) error {
 	_, once, err := s.patchedOnce(ctx, h)
 	if err != nil {
@@ -167,8 +167,8 @@ func patchesIdempotent(ctx context.Context, s *session, h *handler) error {
 	return errors.Join(errs...)
 }
 
-// patchedAccepted has the templates validated that all handlers of the server
-// for GeneratePatches patch, one after the other.
+// patchedAccepted has the templates validated with the patches of all handlers of the
+// server for GeneratePatches, applied in sequence.
 func patchedAccepted(ctx context.Context, s *session, h *handler) error {
 	validate, _, err := s.begun(ctx, h)
 	if err != nil {
@@ -194,7 +194,7 @@ func patchedAccepted(ctx context.Context, s *session, h *handler) error {
 		return conformance.Skip("it has no handler for GeneratePatches")
 	}
 	for _, item := range templates.list("items") {
-		delete(item, "uid") // which ValidateTopology does not know
+		delete(item, "uid") // ValidateTopology does not have it
 	}
 	validate["items"], validate["variables"] = templates["items"], templates["variables"]
 	a, err := s.ask(ctx, h, validate)

@@ -35,7 +35,7 @@ const (
 
 	jsonType = "application/json"
 
-	// inParallel is how many calls are made at a time.
+	// inParallel is how many calls are sent concurrently.
 	inParallel = 16
 )
 
@@ -45,7 +45,7 @@ func certificateVerified(ctx context.Context, s *session, _ *handler) error {
 	return err
 }
 
-// certificateLasts looks at the certificate and those that signed it.
+// certificateLasts checks the certificate and its issuers.
 func certificateLasts(ctx context.Context, s *session, _ *handler) error {
 	chain, err := s.handshake(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *session) dial(ctx context.Context) (*tls.Conn, error) {
 	return secure, nil
 }
 
-// discoveryValid asks for the handlers and keeps them.
+// discoveryValid requests the handlers and stores them.
 func discoveryValid(ctx context.Context, s *session, _ *handler) error {
 	answered, err := s.discover(ctx)
 	if err != nil {
@@ -139,13 +139,13 @@ func (s *session) discover(ctx context.Context) (*hooksv1.DiscoveryResponse, err
 	return answered, nil
 }
 
-// withoutSettings takes away what a DiscoveryRequest does not have.
+// withoutSettings removes the field that a DiscoveryRequest does not have.
 func (r request) withoutSettings() request {
 	delete(r, "settings")
 	return r
 }
 
-// discoveryStable asks again, one after the other and at the same time.
+// discoveryStable sends the request again, sequentially and concurrently.
 func discoveryStable(ctx context.Context, s *session, _ *handler) error {
 	want, err := s.discover(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ type exchange struct {
 	length                    int64
 }
 
-// send makes a raw call and returns its status.
+// send sends a raw call and returns the status of its response.
 func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -225,7 +225,7 @@ func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (st
 	return resp.StatusCode, body, err
 }
 
-// withoutURL leaves out what everybody knows: method and address.
+// withoutURL removes method and address, which readers know.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -233,7 +233,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// paths are what is called with broken requests.
+// paths are the paths that are called with malformed requests.
 func (s *session) paths() []*handler {
 	return append([]*handler{s.discovery}, s.handlers...)
 }
@@ -251,8 +251,8 @@ func (s *session) refused(ctx context.Context, h *handler, e exchange) error {
 	return nil
 }
 
-// noContentTypeAccepted calls as Cluster API's own client does, which has a
-// timeout to tell and sets no header.
+// noContentTypeAccepted calls as Cluster API's own client does, which sends a timeout but
+// not this header.
 func noContentTypeAccepted(ctx context.Context, s *session, h *handler) error {
 	r, err := s.sample(h)
 	if err != nil {
@@ -300,7 +300,7 @@ func getRefused(ctx context.Context, s *session, h *handler) error {
 	return s.refused(ctx, h, exchange{method: http.MethodGet})
 }
 
-// sample is a good request to be spoiled.
+// sample is a valid request to be modified.
 func (s *session) sample(h *handler) (request, error) {
 	if h == s.discovery {
 		return s.finish(request{}, h).withoutSettings(), nil
@@ -323,7 +323,7 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: want status 404, got none: %w", path, err))
 			if late(err) {
-				break // the other paths will be the same
+				break // the other paths have the same result
 			}
 		} else if status != http.StatusNotFound {
 			errs = append(errs, fmt.Errorf("%s: want status 404, got %d", path, status))
@@ -332,9 +332,9 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 	return errors.Join(errs...)
 }
 
-// largeBodySurvived sends a body that has no end in sight and looks whether the
-// server still answers. What it answers to the body, or that it hangs up, is
-// its own affair.
+// largeBodySurvived sends a body of huge size and checks whether the server still
+// answers. The contract does not define its answer to that body, or whether it closes the
+// connection.
 func largeBodySurvived(ctx context.Context, s *session, _ *handler) error {
 	body := io.MultiReader(strings.NewReader(`{"apiVersion":"`), io.LimitReader(endless('x'), largeBody), strings.NewReader(`"}`))
 	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: jsonType, body: body}, s.limit(extensions.DefaultTimeout))
@@ -347,7 +347,7 @@ func largeBodySurvived(ctx context.Context, s *session, _ *handler) error {
 	return nil
 }
 
-// endless is one byte again and again.
+// endless is one byte, repeated without end.
 type endless byte
 
 func (e endless) Read(p []byte) (int, error) {
@@ -357,7 +357,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cancelledCallForgotten breaks off calls at different points.
+// cancelledCallForgotten aborts calls at different points.
 func cancelledCallForgotten(ctx context.Context, s *session, h *handler) error {
 	r, before, err := s.begun(ctx, h)
 	if err != nil {
@@ -380,7 +380,7 @@ func cancelledCallForgotten(ctx context.Context, s *session, h *handler) error {
 		}
 		cut, cancel := context.WithCancel(ctx)
 		trace := httptrace.WithClientTrace(cut, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
-		_, _, _ = s.send(trace, exchange{method: http.MethodPost, path: h.path, contentType: jsonType, body: bytes.NewReader(body)}, s.limit(h.timeout)) // nobody waits for it
+		_, _, _ = s.send(trace, exchange{method: http.MethodPost, path: h.path, contentType: jsonType, body: bytes.NewReader(body)}, s.limit(h.timeout)) // no caller waits for it
 		cancel()
 		if err := again(); err != nil {
 			return err
@@ -389,7 +389,7 @@ func cancelledCallForgotten(ctx context.Context, s *session, h *handler) error {
 	return nil
 }
 
-// breakOff hangs up within the body of a request, and waits a moment for the
+// breakOff closes the connection within the body of a request, and waits a moment for the
 // server to notice.
 func (s *session) breakOff(ctx context.Context, h *handler, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit(h.timeout))
@@ -402,7 +402,8 @@ func (s *session) breakOff(ctx context.Context, h *handler, body []byte) error {
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
 		s.base.JoinPath(h.path).EscapedPath(), s.base.Host, jsonType, len(body))
 	_ = conn.SetDeadline(time.Now().Add(grace))
-	// Whatever fails from here on: the server hung up first, as it may.
+	// From here on, errors are ignored: the server closed the connection first, as it
+	// may.
 	if _, err := conn.Write(append([]byte(head), body[:len(body)/2]...)); err != nil {
 		return nil
 	}
@@ -422,7 +423,7 @@ func parallel(n int, f func(i int) error) []error {
 	return errs
 }
 
-// firstOf is the first error, with how many there are.
+// firstOf is the first error, with the number of errors.
 func firstOf(errs []error) error {
 	bad := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch {

@@ -24,8 +24,8 @@ import (
 //go:embed requests/requests.yaml
 var requestsYAML []byte
 
-// builtins are the built-in requests by hook, of version v1alpha1. An error is
-// one of this package.
+// builtins are the built-in requests by hook, of version v1alpha1. An error is a bug of
+// this package.
 var builtins = sync.OnceValues(func() (map[string]json.RawMessage, error) {
 	var file struct {
 		Requests map[string]json.RawMessage `json:"requests"`
@@ -36,10 +36,10 @@ var builtins = sync.OnceValues(func() (map[string]json.RawMessage, error) {
 	return file.Requests, nil
 })
 
-// request is a request as a JSON object, to be changed at will by clone.
+// request is a request as a JSON object; clone returns a copy that can be changed.
 type request map[string]any
 
-// request returns what a handler is asked, as a tree of its own.
+// request returns the request for a handler, as a separate tree.
 func (s *session) request(h *handler) (request, error) {
 	short := strings.TrimSuffix(h.name, "."+s.config.Name)
 	for _, key := range []string{h.name, short, h.hook.Hook} {
@@ -61,8 +61,8 @@ func (s *session) request(h *handler) (request, error) {
 	return s.finish(r, h), nil
 }
 
-// strayRequests names requests that are for nobody: what was meant to replace a
-// built-in request would not.
+// strayRequests returns an error for requests that match no handler: they were meant to
+// replace a built-in request, but would not.
 func (s *session) strayRequests(handlers []runtimev1.ExtensionHandler) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.config.Requests)) {

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
-// scope is what a check looks at, one by one.
+// scope returns the handlers that a check is run for, one at a time.
 type scope func(s *session) []*handler
 
 // check is one sentence of the contract.
@@ -22,15 +22,15 @@ type check struct {
 	Check
 	remedy string
 
-	// about lists what the check looks at; nil is the server as a whole.
+	// about lists what is checked; nil is the server as a whole.
 	about scope
 
-	// vital says that after a failure nothing more can be found out about the
-	// handler, or the server.
+	// vital means that after a failure no other check of the handler, or the server, can
+	// be run.
 	vital bool
 
-	// test returns nil, what is wrong, or skip. Its handler is nil for the
-	// server as a whole.
+	// test returns nil, the problem, or Skip. Its handler is nil for the server as a
+	// whole.
 	test func(ctx context.Context, s *session, h *handler) error
 }
 
@@ -44,8 +44,8 @@ func Checks() []Check {
 	return out
 }
 
-// Run looks at a server. It ends early when ctx does; what was not looked at is
-// reported as skipped then.
+// Run checks a server. It ends early when ctx does; checks that were not run are reported
+// as skipped then.
 func Run(ctx context.Context, c Config) Report {
 	report := Report{URL: c.URL, Results: []Result{}}
 	c, err := c.complete()
@@ -88,7 +88,7 @@ func (s *session) run(ctx context.Context, report func(Result)) {
 	}
 }
 
-// nobody says why a check has nothing to look at.
+// nobody is the reason why no handler matches a check.
 func (s *session) nobody() string {
 	if s.problem != "" {
 		return s.problem
@@ -122,8 +122,8 @@ func (s *session) result(ctx context.Context, c check, h *handler) Result {
 	return res
 }
 
-// late reports whether there was no answer in time. Who does not answer once is
-// not waited for again and again.
+// late reports whether there was no answer in time. The suite does not wait repeatedly
+// for a handler that has not answered once.
 func late(err error) bool {
 	e, ok := errors.AsType[*transport.Error](err)
 	return ok && e.Reason == transport.Timeout || errors.Is(err, context.DeadlineExceeded)
@@ -132,7 +132,7 @@ func late(err error) bool {
 func (s *session) try(ctx context.Context, c check, h *handler) error {
 	switch {
 	case ctx.Err() != nil:
-		return nil // result says so
+		return nil // result reports it
 	case s.problem != "":
 		return conformance.Skip("%s", s.problem)
 	case h != nil && h.problem != "":

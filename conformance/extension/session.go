@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// grace is what an answer may be late, for the way it takes.
+// grace is how late an answer may be, to allow for network latency.
 const grace = time.Second
 
 // session is one run against one server.
@@ -35,14 +35,14 @@ type session struct {
 	endpoint transport.Endpoint
 	raw      *http.Client
 
-	// problem, once set, is why nothing more can be found out.
+	// problem, once set, is the reason why no further check can be run.
 	problem string
 
-	// fault, once set, is a mistake in the config that only the server's
-	// handlers bring to light.
+	// fault, once set, is a mistake in the config that is only visible with the server's
+	// handlers.
 	fault error
 
-	// discovered says that handlers holds what the server has.
+	// discovered is true when handlers has those of the server.
 	discovered bool
 	discovery  *handler
 	handlers   []*handler
@@ -58,14 +58,14 @@ type handler struct {
 	request, response schema.GroupVersionKind
 	blocking          bool
 
-	// problem, once set, is why nothing more can be found out.
+	// problem, once set, is the reason why no further check can be run.
 	problem string
 
-	// first is what the handler answered to its request for the first time.
+	// first is the handler's answer to its first request.
 	first *firstAnswer
 }
 
-// firstAnswer is an answer, or why there is none.
+// firstAnswer is an answer, or the reason why it is missing.
 type firstAnswer struct {
 	request request
 	raw     []byte
@@ -80,7 +80,7 @@ func open(c Config) (*session, error) {
 		return nil, errors.New("the url cannot be parsed")
 	}
 	if base.Path == "" {
-		base.Path = "/" // or what is joined to it is no absolute path
+		base.Path = "/" // otherwise a path that is joined to it is not absolute
 	}
 	s := &session{config: c, base: base, endpoint: transport.Endpoint{URL: c.URL, CABundle: c.CABundle}}
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: base.Hostname()}
@@ -126,7 +126,7 @@ func (f fixed) Resolve(context.Context, string, string, int32) (string, error) {
 	return string(f), nil
 }
 
-// connect dials the server, wherever address says it is.
+// connect dials the server, at Address if that is set.
 func (s *session) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, network, cmp.Or(s.config.Address, address))
@@ -144,7 +144,7 @@ func (s *session) close() {
 	s.raw.CloseIdleConnections()
 }
 
-// limit is how long a call may take that would be given d.
+// limit is how long a call may take whose timeout would be d.
 func (s *session) limit(d time.Duration) time.Duration {
 	if s.config.Timeout > 0 {
 		return min(d, s.config.Timeout)
@@ -152,15 +152,14 @@ func (s *session) limit(d time.Duration) time.Duration {
 	return d
 }
 
-// answer is what a handler answered, in two forms.
+// answer is the answer of a handler, in two forms.
 type answer struct {
 	raw      []byte
 	fields   map[string]any
 	response hooksv1.ResponseObject
 }
 
-// post makes one well-formed call and returns what is answered. took is how
-// long it was.
+// post sends one well-formed call and returns its answer and its duration.
 func (s *session) post(ctx context.Context, h *handler, body []byte) (raw []byte, took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limit(h.timeout))
 	defer cancel()
@@ -169,7 +168,7 @@ func (s *session) post(ctx context.Context, h *handler, body []byte) (raw []byte
 	return raw, time.Since(start), err
 }
 
-// ask makes a call whose answer must be usable.
+// ask sends a call whose answer must be usable.
 func (s *session) ask(ctx context.Context, h *handler, r request) (answer, error) {
 	raw, _, err := s.post(ctx, h, r.json())
 	if err != nil {
@@ -188,11 +187,11 @@ func (s *session) read(h *handler, raw []byte) (answer, error) {
 	if a.response, err = s.config.Catalog.NewResponse(h.hook); err != nil {
 		return answer{}, err
 	}
-	extensions.Clear(a.response) // what the answer leaves out must be seen to be missing
+	extensions.Clear(a.response) // fields that are missing in the answer must be recognizable
 	return a, extensions.Decode(raw, h.response, a.response)
 }
 
-// start makes a handler's first call, once. A skip is returned as such.
+// start sends a handler's first call, once. A skip is returned as such.
 func (s *session) start(ctx context.Context, h *handler) (*firstAnswer, error) {
 	if h.first != nil {
 		return h.first, nil

@@ -81,8 +81,8 @@ func bootstrapConfigChecks(r *role) []check {
 	})
 }
 
-// bootstrapped makes a Machine for a bootstrap config, whose infrastructure never
-// comes.
+// bootstrapped creates a Machine for a bootstrap config, whose infrastructure is
+// never ready.
 func (s *subject) bootstrapped(ctx context.Context, t thing, cluster string, labels ...string) error {
 	return s.makeMachine(ctx, t.Name, cluster, map[string]any{"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "MissingMachine", "name": missing}, "bootstrap": map[string]any{"configRef": refTo(t)}}, labels...)
 }
@@ -167,7 +167,7 @@ func sentinelLeft(ctx context.Context, s *subject) error {
 	return dataName(secret, "bootstrap-success.complete", "a file")
 }
 
-// dataName looks for a name in data that can be read.
+// dataName searches for a name in data of a known format.
 func dataName(secret *corev1.Secret, name, what string) error {
 	if format := string(secret.Data["format"]); format != "" && format != "cloud-config" {
 		return conformance.Skip("the suite does not read data of format %s", format)
@@ -195,7 +195,7 @@ func configWaits(ctx context.Context, s *subject) error {
 	return s.stillWaits(ctx, waiting)
 }
 
-// workersTainted makes a worker of a Cluster with a control plane, and looks into
+// workersTainted creates a worker of a Cluster with a control plane, and reads
 // its data.
 func workersTainted(ctx context.Context, s *subject) error {
 	const workers, taint = "workers", "node.cluster.x-k8s.io/uninitialized"

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/sandbox"
 )
 
-// Config says which provider is looked at and how.
+// Config defines which provider is checked and how.
 type Config struct {
 	// Files are the manifests of a release. Definitions and roles are read
 	// there, instead of on the management cluster.
@@ -31,78 +31,76 @@ type Config struct {
 	// KubernetesVersion is that of the machines; v1.36.0 when empty.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 
-	// Objects are made before the examples, in their namespace: what examples
+	// Objects are created before the examples, in their namespace: objects that examples
 	// refer to by name.
 	Objects []*unstructured.Unstructured `json:"objects,omitempty"`
 
-	// What the provider has. Without any of them, and with Files, the kinds
-	// are found by their names.
+	// The kinds of the provider. Without any of them, and with Files, the kinds are found
+	// by their names.
 	InfraCluster     *Subject `json:"infraCluster,omitempty"`
 	InfraMachine     *Subject `json:"infraMachine,omitempty"`
 	BootstrapConfig  *Subject `json:"bootstrapConfig,omitempty"`
 	ControlPlane     *Subject `json:"controlPlane,omitempty"`
 	InfraMachinePool *Subject `json:"infraMachinePool,omitempty"`
 
-	// Roles limits the roles that are looked at, such as InfraCluster; the
-	// others only help. All when empty.
+	// Roles limits the roles that are checked, such as InfraCluster; the others are only
+	// dependencies. All when empty.
 	Roles []string `json:"roles,omitempty"`
 
-	// WatchFilter is the value of --watch-filter that the provider was started
-	// with, if it was: all that is made has the label for it.
+	// WatchFilter is the value of --watch-filter of the provider, if it has one: all
+	// created objects have the label for it.
 	WatchFilter string `json:"watchFilter,omitempty"`
 
 	// Timeout is how long a step of the provider may take; 2 minutes when
 	// zero.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 
-	// Quiet is how long nothing must be seen to happen where nothing may
-	// happen; 3 seconds when zero. A provider that is slower to go wrong is
-	// not found out.
+	// Quiet is how long the suite observes that nothing happens; 3 seconds when zero. It
+	// does not find violations that take longer.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
 
 	// Mgmt is the management cluster. Examine needs one for the examples; Run
 	// starts a plane without one.
 	Mgmt *rest.Config `json:"-"`
 
-	// Start, if set, is called by Run with the management cluster, before the
-	// provider is looked at, and installs and runs the provider until the
-	// context ends. It returns when the provider is there.
+	// Start, if set, is called by Run with the management cluster, before the checks, and
+	// installs and runs the provider until the context ends. It returns when the provider
+	// is ready.
 	Start func(context.Context, *rest.Config) error `json:"-"`
 
-	// Program is the capstan that Run starts a plane with; that of PATH when
+	// Program is the capstan binary that Run starts a plane with; that of PATH when
 	// empty.
 	Program string `json:"-"`
 
-	// Progress, if set, is called with each result as soon as it is there,
-	// one after the other.
+	// Progress, if set, is called with each result as soon as it is available, never
+	// concurrently.
 	Progress func(conformance.Result) `json:"-"`
 
-	// soon is how long may pass until what only informs is so; 10 seconds when
-	// zero.
+	// soon is how long purely informative state may be delayed; 10 seconds when zero.
 	soon time.Duration
 
-	// connect and nodes reach the management cluster, and the Nodes of the
-	// Cluster that is made there.
+	// connect and nodes connect to the management cluster, and list the Nodes of the
+	// Cluster that is created there.
 	connect func(*rest.Config) (client.WithWatch, error)
 	nodes   func(context.Context, *sandbox.World) ([]corev1.Node, error)
 }
 
 // Subject is what a provider has for one role.
 type Subject struct {
-	// Kinds are looked at beside that of the example.
+	// Kinds are checked in addition to that of the example.
 	Kinds []metav1.GroupKind `json:"kinds,omitempty"`
 
-	// Example is an object to make, with apiVersion, kind and spec. What it
-	// is called and where it is made is the suite's.
+	// Example is an object to create, with apiVersion, kind and spec. The suite sets its
+	// name and namespace.
 	Example *unstructured.Unstructured `json:"example,omitempty"`
 
-	// Template is one to rehearse changes of; the Example's spec in a
+	// Template is the one whose changes are tried by dry run; the Example's spec in a
 	// template when nil.
 	Template *unstructured.Unstructured `json:"template,omitempty"`
 
-	// Change is a change of the template's spec.template.spec, as a merge
-	// patch, that could be wanted one day. It is rehearsed on the template, and
-	// made to the example as an update in place makes it, and taken back.
+	// Change is a realistic change of the template's spec.template.spec, as a merge
+	// patch. It is tried on the template by dry run, and made to the example as by an
+	// in-place update, and reverted.
 	Change map[string]any `json:"change,omitempty"`
 }
 

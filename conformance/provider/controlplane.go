@@ -158,7 +158,7 @@ func kubeconfigKept(ctx context.Context, s *subject) error {
 		return err
 	}
 	if _, err := clientcmd.Load(secret.Data["value"]); err != nil || len(secret.Data["value"]) == 0 {
-		return fmt.Errorf("the key value of Secret %s is no kubeconfig", secret.Name) // what it is stays secret
+		return fmt.Errorf("the key value of Secret %s is no kubeconfig", secret.Name) // its value must not be shown
 	}
 	return typedAndLabelled(secret)
 }
@@ -248,8 +248,8 @@ func replicasCounted(ctx context.Context, s *subject) error {
 	})
 }
 
-// machines are the Machines that the main object controls. They are read anew: a
-// watch of theirs may be behind that of the main object.
+// machines returns the Machines that the main object controls. They are read from the
+// API: a watch of them may lag behind that of the main object.
 func (s *subject) machines(ctx context.Context) (mine, others []*unstructured.Unstructured, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("MachineList"))

@@ -17,9 +17,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// core does what a provider sees of the core controllers: it owns what Clusters,
-// Machines and MachinePools refer to, hands on what that reports, and deletes it
-// before them.
+// core has the behavior of the core controllers that providers see: it owns what
+// Clusters, Machines and MachinePools refer to, forwards what that reports, and deletes
+// it before them.
 type core struct{ client client.WithWatch }
 
 func (c *core) lookAt(ctx context.Context, namespace string) error {
@@ -65,7 +65,7 @@ func (c *core) cluster(ctx context.Context, cluster *clusterv1.Cluster, machines
 		return err
 	}
 	if !cluster.DeletionTimestamp.IsZero() {
-		if plane != nil { // which deletes its own, and they go with it
+		if plane != nil { // it deletes its own, and those are deleted with it
 			machines = slices.DeleteFunc(machines, func(m clusterv1.Machine) bool { return metav1.GetControllerOf(&m) != nil })
 		}
 		for i := range machines {
@@ -138,14 +138,14 @@ func (c *core) orEnd(ctx context.Context, err error, obj client.Object, of ...*u
 
 func nothingMore() {}
 
-// takeData hands the name of the Secret over.
+// takeData copies the name of the Secret.
 func takeData(b *clusterv1.Bootstrap, config *unstructured.Unstructured) {
 	if name := text(config, "status", "dataSecretName"); name != "" && done(config, "dataSecretCreated") {
 		b.DataSecretName = &name
 	}
 }
 
-// done reports whether an object says so, in the words of any version.
+// done reports whether an object has a status of done, in any version of the contract.
 func done(obj *unstructured.Unstructured, field string) bool {
 	if obj == nil {
 		return false
@@ -156,7 +156,7 @@ func done(obj *unstructured.Unstructured, field string) bool {
 	return now || ready || initialized
 }
 
-// pair reads what an object refers to; nil is what is not there.
+// pair reads what an object refers to; nil if it does not exist.
 func (c *core) pair(ctx context.Context, of client.Object, a, b clusterv1.ContractVersionedObjectReference) (first, second *unstructured.Unstructured, err error) {
 	if first, err = c.read(ctx, of, a); err == nil {
 		second, err = c.read(ctx, of, b)
@@ -179,7 +179,7 @@ func (c *core) read(ctx context.Context, of client.Object, ref clusterv1.Contrac
 
 const coreFinalizer = "example.com/core"
 
-// own notes the owner on what it refers to.
+// own sets the owner on what it refers to.
 func (c *core) own(ctx context.Context, owner client.Object, of ...*unstructured.Unstructured) error {
 	if !slices.Contains(owner.GetFinalizers(), coreFinalizer) {
 		controllerutil.AddFinalizer(owner, coreFinalizer)
@@ -203,7 +203,7 @@ func (c *core) own(ctx context.Context, owner client.Object, of ...*unstructured
 	return nil
 }
 
-// end deletes what an object refers to, and then lets it go.
+// end deletes what an object refers to, and then removes its finalizer.
 func (c *core) end(ctx context.Context, obj client.Object, wait bool, of ...*unstructured.Unstructured) error {
 	for _, o := range of {
 		if wait || o == nil {

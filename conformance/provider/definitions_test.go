@@ -26,8 +26,8 @@ type (
 	props = apiextensionsv1.JSONSchemaProps
 )
 
-// fields makes an object of fields, each "path: type", with * for what a list or
-// a map holds. What is not named may be there all the same.
+// fields builds a schema of fields, each "path: type", with * for the items of a list or
+// a map. Other fields are allowed.
 func fields(all ...string) props {
 	root := props{Type: "object", XPreserveUnknownFields: new(true)}
 	for _, one := range all {
@@ -63,7 +63,7 @@ func with(at props, path []string, kind string) props {
 	return at
 }
 
-// define makes a definition that keeps the contract.
+// define builds a definition that implements the contract.
 func define(kind string, all ...string) *crd {
 	singular := strings.ToLower(kind)
 	d := &crd{
@@ -110,7 +110,7 @@ func definitions() map[string]*crd {
 		all[kind] = define(kind, append(common, own...)...)
 		all[kind+"Template"] = define(kind+"Template", "spec: object", "spec.template: object", "spec.template.spec: object",
 			"spec.template.spec.size: integer", "spec.template.spec.frozen: boolean", "status: object")
-		all[kind+"Template"].Spec.Versions[0].Subresources = nil // what a template tells comes with it
+		all[kind+"Template"].Spec.Versions[0].Subresources = nil // the status of a template is set with it
 		freeze(all[kind+"Template"])
 	}
 	all["FakeControlPlane"].Spec.Versions[0].Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{
@@ -126,7 +126,7 @@ func keepOlder(d *crd) {
 	delete(d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties, "failureDomains") // a map there
 }
 
-// grants lets the manager do what it has to with the kinds.
+// grants gives the manager the permissions that it needs for the kinds.
 func grants() *rbacv1.ClusterRole {
 	role := &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
@@ -140,7 +140,7 @@ func grants() *rbacv1.ClusterRole {
 	return role
 }
 
-// freeze lets templates be that refuse changes, in rehearsals too.
+// freeze gives templates a rule that refuses changes, in dry runs too.
 func freeze(d *crd) {
 	at := d.Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, step := range []string{"spec", "template"} {

@@ -28,7 +28,7 @@ import (
 
 func nothing(*one) {}
 
-// dependents makes what objects make beside themselves.
+// dependents creates the objects that objects create in addition to their status.
 func (o *one) dependents(ctx context.Context) error {
 	switch o.obj.GetKind() {
 	case "FakeMachinePool":
@@ -82,8 +82,8 @@ func (o *one) data() string {
 	return data
 }
 
-// poolMachines makes a FakeMachine for each instance of a pool, and takes away
-// those that are too many.
+// poolMachines creates a FakeMachine for each instance of a pool, and deletes the
+// surplus.
 func (o *one) poolMachines(ctx context.Context) error {
 	want := int(*o.pool.Spec.Replicas)
 	switch {
@@ -127,7 +127,7 @@ func (o *one) mine() []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(o.obj, o.obj.GroupVersionKind())}
 }
 
-// secret makes a Secret, if it is not there.
+// secret creates a Secret, if it does not exist.
 func (o *one) secret(ctx context.Context, name string, kind corev1.SecretType, key, value string) error {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.obj.GetNamespace(), Name: name, OwnerReferences: o.mine(), Labels: map[string]string{clusterv1.ClusterNameLabel: o.cluster.Name}},
@@ -145,7 +145,7 @@ func (o *one) secret(ctx context.Context, name string, kind corev1.SecretType, k
 	return client.IgnoreAlreadyExists(o.client.Create(ctx, s))
 }
 
-// kubeconfig leads nowhere.
+// kubeconfig is valid but its server does not exist.
 func (o *one) kubeconfig() (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -173,8 +173,8 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 		encode("CERTIFICATE", der), encode("PRIVATE KEY", private)), nil
 }
 
-// controlPlaneMachine makes the one Machine of a control plane, and keeps it as
-// it is wanted.
+// controlPlaneMachine creates the one Machine of a control plane, and maintains its
+// desired state.
 func (o *one) controlPlaneMachine(ctx context.Context) error {
 	if o.is("has no Machines and does not say why") {
 		return nil

@@ -30,16 +30,16 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 const finalizer, watchFilter = "example.com/fake", "fake"
 
-// fakeProvider is a provider whose objects do things wrong, those in spec.faults.
-// When something happens in a namespace it looks at all its objects there, and
-// reads what it looks at without a cache. It may have a core beside it.
+// fakeProvider is a provider whose objects violate the contract, as listed in
+// spec.faults. When something happens in a namespace it reconciles all its objects there,
+// and reads without a cache. It may have a core next to it.
 type fakeProvider struct {
 	client client.WithWatch
 	core   *core
-	older  bool // it keeps the contract v1beta1
+	older  bool // it implements the contract v1beta1
 
-	mu    sync.Mutex      // guards what follows
-	dirty map[string]bool // namespaces to look at
+	mu    sync.Mutex      // guards the following fields
+	dirty map[string]bool // namespaces to reconcile
 	wake  chan struct{}
 }
 
@@ -84,8 +84,7 @@ func startFake(ctx context.Context, c client.WithWatch, beside *core, all map[st
 	return f, nil
 }
 
-// watch is tried until the API server knows the kind, which was defined a
-// moment ago.
+// watch is retried until the API server serves the kind, which was defined a moment ago.
 func (f *fakeProvider) watch(ctx context.Context, kind schema.GroupVersionKind) (events watch.Interface, err error) {
 	deadline := time.After(time.Minute)
 	for {
@@ -106,14 +105,14 @@ func gvk(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: groupOf(kind), Version: "v1", Kind: kind}
 }
 
-// look has the objects of a namespace looked at.
+// look requests a reconcile of the objects of a namespace.
 func (f *fakeProvider) look(namespace string) {
 	f.mu.Lock()
 	f.dirty[namespace] = true
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
-	default: // it is awake
+	default: // a reconcile is pending
 	}
 }
 
@@ -163,13 +162,13 @@ type one struct {
 	pool    *clusterv1.MachinePool
 }
 
-// is reports whether the object does this wrong.
+// is reports whether the object has this fault.
 func (o *one) is(fault string) bool {
 	faults, _, _ := unstructured.NestedStringSlice(o.obj.Object, "spec", "faults")
 	return slices.Contains(faults, fault)
 }
 
-// owner reads who owns the object; false if nobody does.
+// owner reads the owner of the object; false if it has none.
 func (o *one) owner(ctx context.Context) (bool, error) {
 	for _, ref := range o.obj.GetOwnerReferences() {
 		key := client.ObjectKey{Namespace: o.obj.GetNamespace(), Name: ref.Name}
@@ -249,14 +248,14 @@ func (f *fakeProvider) reconcile(ctx context.Context, o *one) error {
 	return o.live(ctx)
 }
 
-// paused reports whether an object is, and whether the provider sees it.
+// paused reports whether an object is paused, and whether the provider observes it.
 func (o *one) paused() (is, seen bool) {
 	annotated := o.obj.GetAnnotations()[clusterv1.PausedAnnotation] != ""
 	cluster := o.cluster != nil && ptr.Deref(o.cluster.Spec.Paused, false)
 	return annotated || cluster, annotated && !o.is("ignores the annotation") || cluster && !o.is("ignores the pause of its Cluster")
 }
 
-// end lets go of an object that is deleted.
+// end removes the finalizer of an object that is deleted.
 func (o *one) end(ctx context.Context) error {
 	if o.is("keeps its finalizer") && o.obj.GetAnnotations()[doneBefore] != "" ||
 		o.machine != nil && o.machine.Spec.Bootstrap.DataSecretName == nil && o.is("is kept without data") {
@@ -321,7 +320,7 @@ func (o *one) write(change func(), write func() error) error {
 	return write()
 }
 
-// saysPaused reports whether an object says that it is paused.
+// saysPaused reports whether an object reports that it is paused.
 func saysPaused(obj *unstructured.Unstructured) bool {
 	list, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	return slices.ContainsFunc(list, func(c any) bool {

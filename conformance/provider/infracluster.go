@@ -71,7 +71,7 @@ func refTo(t thing) map[string]any {
 	return map[string]any{"apiGroup": t.Group, "kind": t.Kind, "name": t.Name}
 }
 
-// makeCluster makes a Cluster.
+// makeCluster creates a Cluster.
 func makeCluster(ctx context.Context, w *sandbox.World, name string, spec map[string]any) error {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	obj.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("Cluster"))

@@ -144,7 +144,8 @@ func providerIDUnique(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// secondMachine makes another machine of the Cluster, a worker, and waits for it.
+// secondMachine creates another machine of the Cluster, a worker, and waits for
+// it.
 func (s *subject) secondMachine(ctx context.Context, t thing) error {
 	if _, err := s.World.Make(ctx, s.Example, t.Name); err != nil {
 		return err
@@ -197,8 +198,8 @@ func providerIDKept(_ context.Context, s *subject) error {
 	return nil
 }
 
-// providerIDOfNode goes by what the Machine controller finds, or by the Nodes
-// themselves.
+// providerIDOfNode compares with the Node that the Machine controller finds, or
+// with the Nodes themselves.
 func providerIDOfNode(ctx context.Context, s *subject) error {
 	if evidence.Text(s.World.Latest(s.Main), "spec", "providerID") == "" {
 		return conformance.Skip("%s has none", s.Main)
@@ -316,7 +317,7 @@ func waitsForInfrastructure(ctx context.Context, s *subject) error {
 	return s.stillWaits(ctx, waiting)
 }
 
-// dataless is the machine whose bootstrap data never comes.
+// dataless is the machine whose bootstrap data never exists.
 const dataless = "dataless"
 
 func waitsForData(ctx context.Context, s *subject) error {

@@ -78,8 +78,8 @@ func infraMachinePoolChecks(r *role) []check {
 	}, r.end("MachinePool"))
 }
 
-// ownPool makes a MachinePool of a Cluster, whose control plane is that of the
-// config if there is one, so that instances can join it.
+// ownPool creates a MachinePool of a Cluster, whose control plane is that of the
+// config if it has one, so that instances can join it.
 func ownPool(ctx context.Context, s *subject) error {
 	makeCluster := s.provisionedCluster
 	if cp := s.config.ControlPlane; cp != nil && cp.Example != nil {

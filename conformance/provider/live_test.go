@@ -16,14 +16,14 @@ import (
 // fakeKinds are what the provider of these tests reconciles.
 var fakeKinds = []string{"FakeCluster", "FakeMachine", "FakeConfig", "FakeControlPlane", "FakeMachinePool"}
 
-// made is what an object of a kind comes to.
+// made is the goal of an object of a kind.
 type made struct {
-	done   []string // the field that says so
+	done   []string // the field that reports it
 	spec   func(o *one)
 	status func(o *one)
 }
 
-// kind is what the object's kind comes to.
+// kind is the goal of the object's kind.
 func (o *one) kind() made {
 	field := func(now, before string) []string {
 		if o.older {
@@ -43,7 +43,7 @@ func (o *one) kind() made {
 // doneBefore is on what was done once.
 const doneBefore = "example.com/done"
 
-// live does what the kind is for.
+// live reconciles an object of the kind.
 func (o *one) live(ctx context.Context) error {
 	if ready, err := o.ready(ctx); !ready || err != nil {
 		return err
@@ -101,7 +101,7 @@ func (o *one) live(ctx context.Context) error {
 	})
 }
 
-// meddle writes to what is not the provider's.
+// meddle writes to objects that do not belong to the provider.
 func (o *one) meddle(ctx context.Context) error {
 	if o.is("writes to its owner") && len(o.cluster.Labels) > 0 {
 		before := o.cluster.DeepCopy()
@@ -111,7 +111,7 @@ func (o *one) meddle(ctx context.Context) error {
 	return nil
 }
 
-// ready reports whether all that the object has to wait for is there.
+// ready reports whether everything that the object waits for exists.
 func (o *one) ready(context.Context) (bool, error) {
 	infra := o.cluster.Status.Initialization.InfrastructureProvisioned
 	if o.machine == nil {

@@ -20,23 +20,24 @@ func machineNamed(name string) thing {
 	return thing{GroupKind: clusterv1.GroupVersion().WithKind("Machine").GroupKind(), Name: name}
 }
 
-// thing is an object that was made.
+// thing is a created object.
 type thing = sandbox.Thing
 
 // clusterKey is the Cluster of the main object.
 var clusterKey = thing{GroupKind: clusterv1.GroupVersion().WithKind("Cluster").GroupKind(), Name: "conformance"}
 
-// missing is what Clusters and Machines refer to that must not get further.
+// missing is the name of a nonexistent object that blocks the Clusters and Machines that
+// refer to it.
 const missing = "missing"
 
-// provisionedCluster makes the Cluster of the main object, with infrastructure
-// from the config's example if there is one, and waits for it.
+// provisionedCluster creates the Cluster of the main object, with infrastructure from the
+// config's example if it has one, and waits for it.
 func (s *subject) provisionedCluster(ctx context.Context) error {
 	return s.provisioned(ctx, clusterKey.Name, map[string]any{}, "infrastructureProvisioned")
 }
 
-// initialized makes a Cluster with a control plane from the config's example, and
-// waits for it.
+// initialized creates a Cluster with a control plane from the config's example, and waits
+// for it.
 func (s *subject) initialized(ctx context.Context, name string) error {
 	obj, err := s.World.Make(ctx, s.config.ControlPlane.Example, name)
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *subject) initialized(ctx context.Context, name string) error {
 	return s.provisioned(ctx, name, map[string]any{"controlPlaneRef": refTo(sandbox.ThingOf(obj))}, "controlPlaneInitialized")
 }
 
-// provisioned makes a Cluster, and waits for what its status says under
+// provisioned creates a Cluster, and waits for a field of its status under
 // initialization.
 func (s *subject) provisioned(ctx context.Context, name string, spec map[string]any, field string) error {
 	if err := s.clusterOf(ctx, name, spec); err != nil {
@@ -60,8 +61,8 @@ func (s *subject) provisioned(ctx context.Context, name string, spec map[string]
 	})
 }
 
-// clusterOf makes a Cluster, with infrastructure from the config's example if there
-// is one, and with an endpoint of nothing otherwise.
+// clusterOf creates a Cluster, with infrastructure from the config's example if it has
+// one, and otherwise with an endpoint that no server listens on.
 func (s *subject) clusterOf(ctx context.Context, name string, spec map[string]any) error {
 	if infra := s.config.InfraCluster; infra != nil && infra.Example != nil {
 		obj, err := s.World.Make(ctx, infra.Example, name)
@@ -71,7 +72,7 @@ func (s *subject) clusterOf(ctx context.Context, name string, spec map[string]an
 		spec["infrastructureRef"] = refTo(sandbox.ThingOf(obj))
 	} else if spec["controlPlaneRef"] == nil {
 		spec["controlPlaneEndpoint"] = map[string]any{"host": "127.0.0.1", "port": int64(6443)}
-		// A Cluster needs one of the two, and this is not what is looked at.
+		// A Cluster needs one of the two, and this one is not checked.
 		spec["controlPlaneRef"] = map[string]any{"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "MissingControlPlane", "name": missing}
 	}
 	return makeCluster(ctx, s.World, name, spec)
@@ -84,12 +85,12 @@ func objectOf(obj *unstructured.Unstructured) map[string]any {
 	return obj.Object
 }
 
-// waitingCluster makes a Cluster whose infrastructure never comes.
+// waitingCluster creates a Cluster whose infrastructure is never ready.
 func (s *subject) waitingCluster(ctx context.Context) error {
 	return makeCluster(ctx, s.World, "waiting", map[string]any{"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "MissingCluster", "name": missing}})
 }
 
-// data makes bootstrap data that nobody has to make, and refers to it.
+// data creates bootstrap data without a provider, and refers to it.
 func (s *subject) data(ctx context.Context, name string) (map[string]any, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.World.Namespace, Name: name + "-data", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name},
@@ -97,8 +98,8 @@ func (s *subject) data(ctx context.Context, name string) (map[string]any, error)
 	return map[string]any{"dataSecretName": secret.Name}, s.World.Client.Create(ctx, secret)
 }
 
-// bootstrap makes bootstrap data by the config's example if there is one, and
-// refers to it.
+// bootstrap creates bootstrap data by the config's example if it has one, and refers to
+// it.
 func (s *subject) bootstrap(ctx context.Context, name string) (map[string]any, error) {
 	if b := s.config.BootstrapConfig; b != nil && b.Example != nil {
 		obj, err := s.World.Make(ctx, b.Example, name)
@@ -110,12 +111,12 @@ func (s *subject) bootstrap(ctx context.Context, name string) (map[string]any, e
 	return s.data(ctx, name)
 }
 
-// noBootstrap refers to bootstrap data that never comes.
+// noBootstrap refers to bootstrap data that is never ready.
 func (s *subject) noBootstrap() map[string]any {
 	return map[string]any{"configRef": map[string]any{"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": missing}}
 }
 
-// makeMachine makes a Machine of a Cluster.
+// makeMachine creates a Machine of a Cluster.
 func (s *subject) makeMachine(ctx context.Context, name, cluster string, spec map[string]any, labels ...string) error {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	obj.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("Machine"))
@@ -130,8 +131,7 @@ func (s *subject) makeMachine(ctx context.Context, name, cluster string, spec ma
 	return err
 }
 
-// stillWaits looks that an object is not done, and has nothing of what would
-// come with it.
+// stillWaits checks that an object is not done, and has no result of being done.
 func (s *subject) stillWaits(ctx context.Context, t thing) error {
 	return s.World.Quietly(ctx, func() error {
 		obj := s.World.Latest(t)

@@ -27,8 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance/provider"
 )
 
-// inMemory examines the provider of these tests on a management cluster in
-// memory.
+// inMemory examines the provider of these tests on a management cluster in memory.
 func inMemory(t *testing.T, c provider.Config, all map[string]*crd) (r conformance.Report) {
 	t.Helper()
 	withMemory(t, all, func(ctx context.Context, f *fakeProvider) {
@@ -38,9 +37,9 @@ func inMemory(t *testing.T, c provider.Config, all map[string]*crd) (r conforman
 	return r
 }
 
-// withMemory runs the provider of these tests on a management cluster in memory,
-// with a core in memory and in a time of its own: how fast the machine is does
-// not matter, and what never happens is waited for at no cost.
+// withMemory runs the provider of these tests on a management cluster in memory, with a
+// core in memory and simulated time: the speed of the machine does not matter, and
+// waiting for what never happens costs nothing.
 func withMemory(t *testing.T, all map[string]*crd, use func(context.Context, *fakeProvider)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,14 +54,14 @@ func withMemory(t *testing.T, all map[string]*crd, use func(context.Context, *fa
 	})
 }
 
-// scheme knows what providers and the suite use.
+// scheme has the types that providers and the suite use.
 func scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(corev1.AddToScheme(s), rbacv1.AddToScheme(s), apiextensionsv1.AddToScheme(s), clusterv1.AddToScheme(s))
 }
 
-// memory is a management cluster in memory. Templates that say that they are
-// frozen refuse changes, in rehearsals too.
+// memory is a management cluster in memory. Templates that are marked as frozen refuse
+// changes, in dry runs too.
 func memory(t *testing.T, all map[string]*crd) client.WithWatch {
 	t.Helper()
 	s, err := scheme()
@@ -96,7 +95,7 @@ func memory(t *testing.T, all map[string]*crd) client.WithWatch {
 			if frozen, _, _ := unstructured.NestedBool(fields, "spec", "template", "spec", "frozen"); frozen {
 				return errors.New("it is frozen")
 			}
-			return nil // it is a rehearsal
+			return nil // it is a dry run
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
@@ -117,7 +116,7 @@ func memory(t *testing.T, all map[string]*crd) client.WithWatch {
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			u, ok := obj.(*unstructured.Unstructured)
-			if !ok || u.Object["status"] != nil { // otherwise it would be kept as null
+			if !ok || u.Object["status"] != nil { // otherwise it would be stored as null
 				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 			}
 			now := u.DeepCopy()
@@ -131,14 +130,14 @@ func memory(t *testing.T, all map[string]*crd) client.WithWatch {
 	}).Build()
 }
 
-// tidy takes away that there is no status, which the fake client keeps as null.
+// tidy removes a missing status, which the fake client stores as null.
 func tidy(obj client.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && u.Object["status"] == nil {
 		delete(u.Object, "status")
 	}
 }
 
-// untyped tells of objects as one who does not know their types is told of them.
+// untyped delivers events as a client without the Go types would receive them.
 type untyped struct {
 	watch.Interface
 	out  chan watch.Event
@@ -176,11 +175,11 @@ func (w *untyped) Stop() {
 	w.Interface.Stop()
 }
 
-// sameID is a provider ID that there is a Node for in every cluster.
+// sameID is a provider ID that has a Node in every cluster.
 const sameID = "fake://same"
 
-// nodes are those of all clusters: one for each FakeMachine, with the provider ID
-// that it ought to have.
+// nodes are those of all clusters: one for each FakeMachine, with the provider ID that it
+// should have.
 func (f *fakeProvider) nodes(ctx context.Context) ([]corev1.Node, error) {
 	machines := &unstructured.UnstructuredList{}
 	machines.SetGroupVersionKind(gvk("FakeMachineList"))

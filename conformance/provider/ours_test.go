@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// ours are the examples of the providers that come with Capstan.
+// ours are the examples of the providers that are included in Capstan.
 const ours = `
 kubernetesVersion: v1.36.0
 infraCluster:
@@ -55,7 +55,7 @@ objects:
   spec: {template: {spec: {simulated: {}}}}
 `
 
-// TestOurProvidersKeepTheContract also in what is advice.
+// TestOurProvidersKeepTheContract including the checks that are advice.
 func TestOurProvidersKeepTheContract(t *testing.T) {
 	t.Parallel()
 	for role := range provider.Roles() {

@@ -15,12 +15,12 @@ import (
 	"github.com/capstan-dev/capstan/conformance/provider"
 )
 
-// misbehaviour is one thing that an otherwise good provider does wrong.
+// misbehaviour is one violation of an otherwise correct provider.
 type misbehaviour struct {
 	fault string // in spec.faults
 
-	// wantFailed is the only check that may fail, and must; wantProblem is a
-	// part of what it says.
+	// wantFailed is the only check that may fail, and must; wantProblem is a part of its
+	// problem.
 	wantFailed, wantProblem string
 }
 
@@ -64,7 +64,7 @@ func TestAProviderThatKeepsTheContractPasses(t *testing.T) {
 	}
 }
 
-// TestAProviderOfTheContractBeforeIsLookedAtByThat and told so.
+// TestAProviderOfTheContractBeforeIsLookedAtByThat and advised about it.
 func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
 	t.Parallel()
 	for role := range provider.Roles() {
@@ -83,7 +83,7 @@ func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
 	}
 }
 
-// TestSeveralMisbehavioursAreToldEach of a provider that does much wrong.
+// TestSeveralMisbehavioursAreToldEach of a provider with many violations.
 func TestSeveralMisbehavioursAreToldEach(t *testing.T) {
 	t.Parallel()
 	together := []string{"is restless", "changes its endpoint", "writes to its owner", "lets go in a pause", "takes all finalizers away"}
@@ -93,12 +93,12 @@ func TestSeveralMisbehavioursAreToldEach(t *testing.T) {
 			wanted = append(wanted, m)
 		}
 	}
-	// All finalizers were taken away in the pause, so nothing is kept.
+	// All finalizers were removed during the pause, so nothing is retained.
 	wanted = append(wanted, misbehaviour{"", "An InfraCluster that is deleted while it is paused is kept.", "FakeCluster conformance is gone"})
 	wantFailures(t, "InfraCluster", inMemory(t, configOf("InfraCluster", together...), definitions()), wanted...)
 }
 
-// stuck is what nothing can be cleaned up after, which the report tells.
+// stuck are faults after which a cleanup is impossible, which the report states.
 func stuck() []string { return []string{"keeps its finalizer", "is kept without data"} }
 
 func wantFailures(t *testing.T, role string, r conformance.Report, wanted ...misbehaviour) {
@@ -137,7 +137,7 @@ func isAdvice(role, check string) bool {
 	return slices.ContainsFunc(provider.Checks(role), func(c conformance.Check) bool { return c.Name == check && c.Advice })
 }
 
-// TestEachCheckCanFail holds the tables complete.
+// TestEachCheckCanFail requires that the tables are complete.
 func TestEachCheckCanFail(t *testing.T) {
 	t.Parallel()
 	for role := range provider.Roles() {
@@ -156,7 +156,7 @@ func TestEachCheckCanFail(t *testing.T) {
 	}
 }
 
-// configOf makes an example of a role do something wrong.
+// configOf returns a config whose example of a role has faults.
 func configOf(role string, wrong ...string) provider.Config {
 	var faults []any
 	for _, fault := range wrong {
@@ -178,7 +178,7 @@ func configOf(role string, wrong ...string) provider.Config {
 	case "ControlPlane":
 		spec["replicas"], spec["version"] = int64(1), "v1.36.0"
 		c.ControlPlane = example("FakeControlPlane", spec)
-		c.InfraCluster = example("FakeCluster", map[string]any{"faults": []any{"has no endpoint"}}) // the control plane has
+		c.InfraCluster = example("FakeCluster", map[string]any{"faults": []any{"has no endpoint"}}) // the control plane has one
 	case "InfraMachinePool":
 		c.InfraMachinePool = example("FakeMachinePool", spec)
 	}
@@ -274,7 +274,7 @@ func misbehaviours() map[string][]misbehaviour {
 	}
 }
 
-// anyMisbehaviour is what objects of all roles can do wrong.
+// anyMisbehaviour are the violations that objects of all roles can have.
 func anyMisbehaviour(an, done, owner, condition string) []misbehaviour {
 	of := " of " + strings.ToLower(an[:1]) + an[1:]
 	return []misbehaviour{

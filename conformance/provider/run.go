@@ -28,19 +28,18 @@ type check struct {
 	conformance.Check
 	remedy string
 
-	// vital says that after a failure nothing more can be found out about the
-	// kind.
+	// vital means that after a failure no other check of the kind can be run.
 	vital bool
 
-	// live says that it needs an object that lives.
+	// live means that it needs an existing object.
 	live bool
 
-	// test returns nil, what is wrong, or conformance.Skip. Checks are run one
-	// after the other, and go on where those before them left the world.
+	// test returns nil, the problem, or conformance.Skip. Checks are run sequentially,
+	// and each continues in the state that the previous ones left.
 	test func(ctx context.Context, s *subject) error
 }
 
-// role is what a kind can be for Cluster API.
+// role is the role of a kind in Cluster API.
 type role struct {
 	name     string
 	page     string // of docs/contract
@@ -49,13 +48,13 @@ type role struct {
 	promises []definition.Promise // of its fields
 	optional bool                 // its template is
 
-	// done is the field that says that an object has come to what it is for.
+	// done is the field that reports that an object has reached its goal.
 	done func(version string) (contract.Field[bool], error)
 
-	// either, if set, says so in the words of any version of the contract.
+	// either, if set, reports it with the fields of any version of the contract.
 	either func(obj *unstructured.Unstructured) (bool, error)
 
-	// own makes what owns the main object, and disown takes it away.
+	// own creates the owner of the main object, and disown deletes it.
 	own, disown func(ctx context.Context, s *subject) error
 
 	checks func(r *role) []check
@@ -73,8 +72,8 @@ func roleNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Checks lists the checks of a role, such as InfraCluster, in the order in which
-// they are run; nil if there is no such role.
+// Checks lists the checks of a role, such as InfraCluster, in the order in which they are
+// run; nil if the role is unknown.
 func Checks(name string) []conformance.Check {
 	var out []conformance.Check
 	for _, r := range roles() {
@@ -88,8 +87,7 @@ func Checks(name string) []conformance.Check {
 	return out
 }
 
-// Roles lists the roles that there are checks for, by the names of their pages
-// in docs/contract.
+// Roles lists the roles that have checks, by the names of their pages in docs/contract.
 func Roles() map[string]string {
 	pages := map[string]string{}
 	for _, r := range roles() {
@@ -106,13 +104,13 @@ type subject struct {
 	kind     definition.Kind
 	template *unstructured.Unstructured
 
-	made *unstructured.Unstructured // the template, if it was made
+	made *unstructured.Unstructured // the template, if it was created
 
-	// problem, once set, is why nothing more can be found out.
+	// problem, once set, is the reason why no further check can be run.
 	problem string
 }
 
-// newSubject makes a subject of a kind, and of an example if there is one.
+// newSubject builds a subject of a kind, and of an example if the config has one.
 func newSubject(c Config, r *role, kind definition.Kind, of *Subject) *subject {
 	s := &subject{role: r, config: c, kind: kind}
 	s.Object = &life.Object{
@@ -128,8 +126,8 @@ func newSubject(c Config, r *role, kind definition.Kind, of *Subject) *subject {
 	return s
 }
 
-// Examine looks at a provider. It ends early when ctx does; what was not looked
-// at is reported as skipped then. What was made is gone when it returns.
+// Examine checks a provider. It ends early when ctx does; checks that were not run are
+// reported as skipped then. All created objects are deleted when it returns.
 func Examine(ctx context.Context, c Config) conformance.Report {
 	report := conformance.Report{Results: []conformance.Result{}}
 	c, err := c.complete()
@@ -149,8 +147,8 @@ func Examine(ctx context.Context, c Config) conformance.Report {
 	return report
 }
 
-// open reads the definitions, and connects to the management cluster if there
-// is one.
+// open reads the definitions, and connects to the management cluster if the config has
+// one.
 func open(ctx context.Context, c Config) (src *definition.Source, mgmt client.WithWatch, err error) {
 	if c.Mgmt != nil {
 		if mgmt, err = c.connect(c.Mgmt); err != nil {
@@ -204,12 +202,12 @@ func subjectsOf(c Config, r *role, src *definition.Source) (all []*subject) {
 	return all
 }
 
-// configured reports whether the config says what the provider has.
+// configured reports whether the config names kinds of the provider.
 func configured(c Config) bool {
 	return slices.ContainsFunc(roles(), func(r *role) bool { return r.of(c) != nil })
 }
 
-// examineRole runs the checks of a role, each for one kind after the other.
+// examineRole runs the checks of a role for each kind in turn.
 func examineRole(ctx context.Context, subjects []*subject, mgmt client.WithWatch, report func(conformance.Result)) (err error) {
 	if len(subjects) == 0 {
 		return nil
@@ -222,7 +220,7 @@ func examineRole(ctx context.Context, subjects []*subject, mgmt client.WithWatch
 		}
 	}()
 	for _, s := range subjects {
-		if s.Example == nil || s.kind.There() != nil { // which a check tells
+		if s.Example == nil || s.kind.There() != nil { // a check reports it
 			continue
 		}
 		if s.World, err = s.newWorld(ctx, mgmt); err != nil {
@@ -240,8 +238,7 @@ func examineRole(ctx context.Context, subjects []*subject, mgmt client.WithWatch
 	return nil
 }
 
-// newWorld makes a namespace for the subject, with the objects of the config in
-// it.
+// newWorld creates a namespace for the subject, with the objects of the config in it.
 func (s *subject) newWorld(ctx context.Context, mgmt client.WithWatch) (*sandbox.World, error) {
 	var kinds []schema.GroupVersionKind
 	for _, r := range roles() {
@@ -285,7 +282,7 @@ func (s *subject) result(ctx context.Context, c check) conformance.Result {
 func (s *subject) try(ctx context.Context, c check) error {
 	switch {
 	case ctx.Err() != nil:
-		return nil // result says so
+		return nil // result reports it
 	case s.problem != "":
 		return conformance.Skip("%s", s.problem)
 	case c.live && s.World == nil:

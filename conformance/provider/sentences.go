@@ -34,17 +34,17 @@ func (r *role) say(name, description string, c check) check {
 
 var advice = conformance.Check{Advice: true}
 
-// defined looks at the definition of a kind.
+// defined adapts a check of a kind's definition.
 func defined(look func(*definition.Kind) error) func(context.Context, *subject) error {
 	return func(_ context.Context, s *subject) error { return look(&s.kind) }
 }
 
-// in looks at an object that lives.
+// in adapts a check of an existing object.
 func in(look func(*life.Object, context.Context) error) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error { return look(s.Object, ctx) }
 }
 
-// labelled ends what is found out only if there is no version to use.
+// labelled is vital only if no version can be used.
 func labelled(_ context.Context, s *subject) error {
 	err := s.kind.Labelled()
 	if err != nil && !s.kind.Usable() {
@@ -101,7 +101,7 @@ func (r *role) definitions() []check {
 	}
 }
 
-// beginning are the checks of an object until it has come to what it is for.
+// beginning are the checks of an object until it has reached its goal.
 func (r *role) beginning(owner, done string) []check {
 	return []check{
 		r.say("An X is left alone until its owner is there.",
@@ -122,7 +122,7 @@ func (r *role) beginning(owner, done string) []check {
 	}
 }
 
-// middle are the checks of an object that has come to what it is for.
+// middle are the checks of an object that has reached its goal.
 func (r *role) middle(condition string) []check {
 	return []check{
 		r.say("The conditions of an X are well-formed.",
@@ -140,7 +140,7 @@ func (r *role) middle(condition string) []check {
 	}
 }
 
-// end are the checks of pauses later, and of the end.
+// end are the checks of later pauses, and of the deletion.
 func (r *role) end(owner string) []check {
 	return []check{
 		r.say("An X of a paused Cluster is not reconciled.",
@@ -175,5 +175,5 @@ func (r *role) finalizer(what string) check {
 
 // set sets a field of an object whose fields are of the types of JSON.
 func set(obj *unstructured.Unstructured, value any, path ...string) {
-	_ = unstructured.SetNestedField(obj.Object, value, path...) // what is on the way is an object
+	_ = unstructured.SetNestedField(obj.Object, value, path...) // parents are objects
 }

@@ -26,8 +26,8 @@ func (r *role) rehearsal() check {
 		check{remedy: "Have the webhook that refuses changes let dry runs with the annotation pass; a rule in the schema cannot.", live: true, test: rehearsed})
 }
 
-// makeTemplate makes the config's template, or one of the example's spec. It is
-// made once.
+// makeTemplate creates the config's template, or one with the example's spec. It is
+// created once.
 func (s *subject) makeTemplate(ctx context.Context) (*unstructured.Unstructured, error) {
 	if s.made != nil {
 		return s.made, nil
@@ -68,8 +68,8 @@ func rehearsed(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// changed makes the config's change to the spec of the main object, as an update
-// in place does, looks that it comes to nothing, and takes it back.
+// changed applies the config's change to the spec of the main object, as an in-place
+// update does, checks that it has no effect, and reverts it.
 func (s *subject) changed(ctx context.Context, same func() error) error {
 	change := s.role.of(s.config).Change
 	if len(change) == 0 {
@@ -88,7 +88,7 @@ func (s *subject) changed(ctx context.Context, same func() error) error {
 	}
 	found := s.World.Quietly(ctx, same)
 	if found == nil {
-		found = same() // what it looks at need not be watched
+		found = same() // what it checks need not be watched
 	}
 	return errors.Join(found, s.World.Change(ctx, s.Main, func(obj *unstructured.Unstructured) {
 		sandbox.Annotate(obj, clusterv1.UpdateInProgressAnnotation, "")

@@ -22,13 +22,13 @@ import (
 // startTimeout is how long a plane may take to start on a busy machine.
 const startTimeout = 2 * time.Minute
 
-// Run looks at a provider as a test, with one subtest for each result:
+// Run checks a provider as a test, with one subtest for each result:
 //
 //	provider.Run(t, provider.Config{InfraCluster: &provider.Subject{Example: example}, Start: start})
 //
-// Without Config.Mgmt it starts a plane for the test, on a free port and with a
-// data directory of its own, that runs core and kubeadm; Config.Start installs
-// and starts the provider on it.
+// Without Config.Mgmt it starts a plane for the test, on a free port and with its own
+// data directory, that runs core and kubeadm; Config.Start installs and starts the
+// provider on it.
 func Run[T conformance.TB[T]](t T, c Config) {
 	t.Helper()
 	r, err := run(t.Context(), c)
@@ -85,7 +85,7 @@ func startPlane(ctx context.Context, program string) (*plane, *rest.Config, erro
 	return p, cfg, err
 }
 
-// stop ends the plane. What goes wrong with it says nothing of the provider.
+// stop ends the plane. Its failures say nothing about the provider.
 func (p *plane) stop() {
 	if err := p.process.Stop(); err != nil {
 		p.process.Kill()

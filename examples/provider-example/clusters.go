@@ -25,7 +25,7 @@ func (r *clusters) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// ofCluster wakes the object of a Cluster that is paused, or goes on.
+// ofCluster triggers a reconcile of the object of a Cluster that is paused or resumed.
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	ref := obj.(*clusterv1.Cluster).Spec.InfrastructureRef
 	if ref.Kind != "ExampleCluster" {
@@ -51,7 +51,7 @@ func (r *clusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	before := c.DeepCopy()
 	switch {
 	case !c.DeletionTimestamp.IsZero() && !paused:
-		controllerutil.RemoveFinalizer(c, finalizer) // there is nothing to tear down
+		controllerutil.RemoveFinalizer(c, finalizer) // there is no infrastructure to delete
 		return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, c, client.MergeFrom(before)))
 	case !owned:
 		return ctrl.Result{}, nil
@@ -59,7 +59,7 @@ func (r *clusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	say(c, clusterv1.PausedCondition, paused, "")
 	switch {
 	case paused:
-	case controllerutil.AddFinalizer(c, finalizer): // stored before anything else is done
+	case controllerutil.AddFinalizer(c, finalizer): // stored before any side effect
 	case c.Spec.Address == "":
 		say(c, clusterv1.ReadyCondition, false, "Waiting for spec.address")
 	default:

@@ -11,8 +11,8 @@ import (
 	"example.com/provider-example/api/v1alpha1"
 )
 
-// The first release knows one version. A provider of yours has this file in its
-// history; here both releases are made of one tree, by the tag "first".
+// The first release has one version. Your own provider has this file in its
+// history; here both releases are built from one tree, by the tag "first".
 type (
 	ExampleCluster = v1alpha1.ExampleCluster
 	ExampleMachine = v1alpha1.ExampleMachine

@@ -26,7 +26,7 @@ func (r *machines) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// ofMachine wakes the object of a Machine whose bootstrap data is there.
+// ofMachine triggers a reconcile of the object of a Machine whose bootstrap data exists.
 func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 	ref := obj.(*clusterv1.Machine).Spec.InfrastructureRef
 	if ref.Kind != "ExampleMachine" {
@@ -35,8 +35,8 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: ref.Name}}}
 }
 
-// machinesOf wakes all objects of a Cluster that is paused, goes on, or has its
-// infrastructure.
+// machinesOf triggers a reconcile of all objects of a Cluster that is paused or resumed,
+// or whose infrastructure is provisioned.
 func (r *machines) machinesOf(ctx context.Context, obj client.Object) (all []reconcile.Request) {
 	list := &clusterv1.MachineList{}
 	if r.List(ctx, list, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: obj.GetName()}) != nil {
@@ -67,7 +67,7 @@ func (r *machines) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	before := m.DeepCopy()
 	switch {
 	case !m.DeletionTimestamp.IsZero() && !paused:
-		controllerutil.RemoveFinalizer(m, finalizer) // a record goes by itself
+		controllerutil.RemoveFinalizer(m, finalizer) // a record has no infrastructure to delete
 		return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, m, client.MergeFrom(before)))
 	case !owned:
 		return ctrl.Result{}, nil
@@ -95,9 +95,9 @@ func (r *machines) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, r.Status().Patch(ctx, m, client.MergeFrom(before))
 }
 
-// address makes one of a name, in a range that is for documentation alone.
+// address derives an address from a name, in a range that is reserved for documentation.
 func address(name string) string {
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(name)) // it takes all
+	_, _ = sum.Write([]byte(name)) // it never returns an error
 	return fmt.Sprintf("198.51.100.%d", sum.Sum32()%254+1)
 }

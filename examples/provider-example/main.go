@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command provider-example is an infrastructure provider to copy: its clusters are
-// addresses that somebody has reserved, its machines are records that boot nothing.
+// reserved addresses, its machines are records that boot nothing.
 package main
 
 import (
@@ -74,7 +74,7 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	var crash <-chan time.Time // never, unless it is told to
+	var crash <-chan time.Time // never, unless the flag is set
 	if o.crashAfter > 0 {
 		crash = time.After(o.crashAfter)
 	}
@@ -83,12 +83,12 @@ func run(ctx context.Context, o options) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-crash: // as it is: a manager that has only begun to start may not be told to stop
+	case <-crash: // without a stop: a manager that is still starting must not be stopped
 		return errors.New("it crashes because of --crash-after")
 	}
 }
 
-// setupDefaults serves the webhook that completes ExampleMachines.
+// setupDefaults registers the webhook that sets the defaults of ExampleMachines.
 func setupDefaults(mgr ctrl.Manager) error {
 	return ctrl.NewWebhookManagedBy(mgr, &ExampleMachine{}).WithDefaulter(defaulter{}).Complete()
 }

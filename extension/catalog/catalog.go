@@ -15,14 +15,13 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Version is what one group and version brings into a catalog.
+// Version is the hooks of one group and version in a catalog.
 type Version struct {
 	GroupVersion schema.GroupVersion
 	Hooks        []Hook
 
-	// Conversions lead from the hooks of this version to the next older one
-	// of each, or from the next newer one to them; which Version lists a
-	// conversion makes no difference.
+	// Conversions connect the hooks of this version with the next older one of each, or
+	// the next newer one with them; it does not matter which Version lists a conversion.
 	Conversions []Conversion
 }
 
@@ -39,22 +38,22 @@ type Hook struct {
 	// Tags group hooks in documents.
 	Tags []string
 
-	// Singleton says that an extension answers the hook once, not once for
-	// each handler. Requests of such a hook may be without settings.
+	// Singleton means that an extension answers the hook once, not once for each handler.
+	// Requests of such a hook may lack settings.
 	Singleton bool
 
-	// Cacheable says that the same request has the same answer for a while.
+	// Cacheable means that the same request has the same answer for a while.
 	Cacheable bool
 
-	// MustAnswer says that no answer is not as good as an empty one: the
-	// failurePolicy Ignore does not hide that there is none.
+	// MustAnswer means that no answer is not equivalent to an empty one: the
+	// failurePolicy Ignore does not hide a missing answer.
 	MustAnswer bool
 
-	// Deprecated is nil, or says since when and what to use.
+	// Deprecated is nil, or defines since when and what to use.
 	Deprecated *Deprecation
 }
 
-// Deprecation says that a version of a hook will go.
+// Deprecation means that a version of a hook will be removed.
 type Deprecation struct {
 	// Since is the release that announced it, such as v1.4.0.
 	Since string
@@ -67,12 +66,12 @@ type Deprecation struct {
 	Use string
 }
 
-// Descriptor is all that a catalog knows of one version of a hook. What it
-// points to belongs to the catalog and is for reading.
+// Descriptor is everything that a catalog contains about one version of a hook. What it
+// points to belongs to the catalog and must not be changed.
 type Descriptor struct {
 	GroupVersionHook
 
-	// Func is the function that stands for the hook.
+	// Func is the function that represents the hook.
 	Func any
 
 	Summary, Description string
@@ -80,14 +79,14 @@ type Descriptor struct {
 	Singleton, Cacheable bool
 	MustAnswer           bool
 
-	// Blocking says that the response can hold up what comes after the hook,
-	// through retryAfterSeconds.
+	// Blocking means that the response can block what follows the hook, through
+	// retryAfterSeconds.
 	Blocking bool
 
-	// Deprecated is nil for a version that stays.
+	// Deprecated is nil for a version that is not deprecated.
 	Deprecated *Deprecation
 
-	// Request and Response are what the messages say they are.
+	// Request and Response are the kinds of the messages.
 	Request, Response schema.GroupVersionKind
 
 	// RequestType and ResponseType are structs; pointers to them are the
@@ -136,8 +135,8 @@ func (c *Catalog) Find(h GroupVersionHook) (Descriptor, error) {
 	return Descriptor{}, fmt.Errorf("there is no hook %s", h)
 }
 
-// Versions lists the versions of a hook, newest first. There are none if the
-// catalog does not know it.
+// Versions lists the versions of a hook, newest first. It is empty if the catalog does
+// not have the hook.
 func (c *Catalog) Versions(h GroupHook) []Descriptor {
 	vs := make([]Descriptor, len(c.versions[h]))
 	for i, d := range c.versions[h] {
@@ -146,9 +145,8 @@ func (c *Catalog) Versions(h GroupHook) []Descriptor {
 	return vs
 }
 
-// Named finds what a person means: the name of a hook in any case, which
-// stands for its newest version, or group/version/hook. The error lists the
-// names there are.
+// Named finds a hook by text from a user: the name of a hook in any case, which means its
+// newest version, or group/version/hook. The error lists the available names.
 func (c *Catalog) Named(name string) (Descriptor, error) {
 	var found []*Descriptor
 	for h, vs := range c.versions {
@@ -179,7 +177,7 @@ func (c *Catalog) Named(name string) (Descriptor, error) {
 	return Descriptor{}, fmt.Errorf("there is no hook %q; there are %s", name, strings.Join(slices.Compact(names), ", "))
 }
 
-// NewRequest makes an empty request that says what it is.
+// NewRequest returns an empty request with its kind and version.
 func (c *Catalog) NewRequest(h GroupVersionHook) (runtime.Object, error) {
 	d, err := c.Find(h)
 	if err != nil {
@@ -188,7 +186,7 @@ func (c *Catalog) NewRequest(h GroupVersionHook) (runtime.Object, error) {
 	return d.newRequest(), nil
 }
 
-// NewResponse makes an empty response that says what it is.
+// NewResponse returns an empty response with its kind and version.
 func (c *Catalog) NewResponse(h GroupVersionHook) (hooksv1.ResponseObject, error) {
 	d, err := c.Find(h)
 	if err != nil {

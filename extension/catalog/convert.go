@@ -13,21 +13,20 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Conversion leads from one version of a hook to the next older one for
-// requests, and back for responses. Convert makes one.
+// Conversion converts requests from one version of a hook to the next older one, and
+// responses back. Create it with Convert.
 type Conversion struct {
-	newer, older any // functions that stand for hooks
+	newer, older any // functions that represent hooks
 	down, up     func(from, to any) error
 }
 
-// Convert ties a version of a hook to the next older one. down fills an older
-// request from a newer one; what the older version has no field for is lost.
-// up fills a newer response from an older one; what is new in it gets its
-// default.
+// Convert connects a version of a hook with the next older one. down fills an older
+// request from a newer one; content without a field in the older version is lost. up
+// fills a newer response from an older one and sets the defaults of its new fields.
 //
-// What every message has is already there when down and up are called:
-// settings of a request; status, message and retryAfterSeconds of a response;
-// kind and version of both. They may keep and change what they are given.
+// The common fields of all messages are set before down and up are called: settings of a
+// request; status, message and retryAfterSeconds of a response; kind and version of both.
+// The functions may retain and change their arguments.
 func Convert[NewReq, NewResp, OldReq, OldResp any](
 	newer func(*NewReq, *NewResp), older func(*OldReq, *OldResp),
 	down func(*NewReq, *OldReq) error, up func(*OldResp, *NewResp) error,
@@ -42,9 +41,8 @@ func Convert[NewReq, NewResp, OldReq, OldResp any](
 	return c
 }
 
-// ConvertRequest makes the request of an older version from a newer one.
-// A request of that very version is returned as it is; otherwise the result
-// shares nothing with it.
+// ConvertRequest returns the request of an older version for a newer one. A request of
+// that very version is returned unchanged; otherwise the result shares nothing with it.
 func (c *Catalog) ConvertRequest(from runtime.Object, to GroupVersionHook) (runtime.Object, error) {
 	have, err := c.of(from, func(d *Descriptor) reflect.Type { return d.RequestType })
 	if err != nil {
@@ -70,9 +68,9 @@ func (c *Catalog) ConvertRequest(from runtime.Object, to GroupVersionHook) (runt
 	return msg, nil
 }
 
-// ConvertResponse fills into, a response of a newer version, from an older
-// one. Between two responses of one version it copies. They share nothing
-// afterwards. into is as it was if there is an error.
+// ConvertResponse fills into, a response of a newer version, from an older one. Between
+// two responses of one version it copies. They share nothing afterwards. into is
+// unchanged if it returns an error.
 func (c *Catalog) ConvertResponse(from, into hooksv1.ResponseObject) error {
 	responses := func(d *Descriptor) reflect.Type { return d.ResponseType }
 	have, err := c.of(from, responses)
@@ -101,7 +99,7 @@ func (c *Catalog) ConvertResponse(from, into hooksv1.ResponseObject) error {
 	return nil
 }
 
-// of tells which hook a message belongs to.
+// of returns the hook that a message belongs to.
 func (c *Catalog) of(msg runtime.Object, side func(*Descriptor) reflect.Type) (*Descriptor, error) {
 	v := reflect.ValueOf(msg)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -114,8 +112,8 @@ func (c *Catalog) of(msg runtime.Object, side func(*Descriptor) reflect.Type) (*
 	return d, nil
 }
 
-// path lists the versions of a hook from the newer one, which the catalog
-// knows, to the older one, both included.
+// path lists the versions of a hook from the newer one, which the catalog has, to the
+// older one, both included.
 func (c *Catalog) path(newer, older GroupVersionHook) ([]*Descriptor, error) {
 	if newer.GroupHook() != older.GroupHook() {
 		return nil, fmt.Errorf("%s is another hook than %s", newer, older)
@@ -153,8 +151,8 @@ func carryOutcome(from, to hooksv1.ResponseObject) {
 	}
 }
 
-// guarded calls a conversion and makes an error of a panic: conversions may
-// come from others, and a bad one must not end the process.
+// guarded calls a conversion and turns a panic into an error: conversions may be
+// third-party code, and a faulty one must not end the process.
 func guarded(convert func(from, to any) error, from, to any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -54,13 +54,13 @@ func TestRequestsGoDownStepByStep(t *testing.T) {
 	c, cluster := threeVersions(t), newestRequest().Cluster
 	tests := map[string]runtime.Object{
 		"v1beta1": newestRequest(),
-		"v1alpha2": &v1alpha2.BeforeClusterUpgradeRequest{ // cannot say dryRun
+		"v1alpha2": &v1alpha2.BeforeClusterUpgradeRequest{ // has no field dryRun
 			TypeMeta:      typeMeta(v1alpha2.GroupVersion, "BeforeClusterUpgradeRequest"),
 			CommonRequest: hooksv1.CommonRequest{Settings: map[string]string{"region": "north"}},
 			Cluster:       cluster, From: "v1.34.0", To: "v1.36.0", Reason: "asked",
 			Steps: []v1alpha2.Step{{Version: "v1.35.0", ControlPlane: true}, {Version: "v1.36.0", ControlPlane: true, Workers: true}},
 		},
-		"v1alpha1": &hooksv1.BeforeClusterUpgradeRequest{ // cannot say reason either
+		"v1alpha1": &hooksv1.BeforeClusterUpgradeRequest{ // has no field reason either
 			TypeMeta:      typeMeta(hooksv1.GroupVersion(), "BeforeClusterUpgradeRequest"),
 			CommonRequest: hooksv1.CommonRequest{Settings: map[string]string{"region": "north"}},
 			Cluster:       cluster, FromKubernetesVersion: "v1.34.0", ToKubernetesVersion: "v1.36.0",

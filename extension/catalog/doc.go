@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog knows the runtime hooks: which function stands for which
-// group, version and hook, which types its request and response have, at which
-// path it is called, and how one version is converted to another.
+// Package catalog describes the runtime hooks: the function that represents a group,
+// version and hook, the types of its request and response, its path, and the conversion
+// from one version to another.
 //
-// Callers work with the newest version of a hook alone. A request goes down,
-// step by step, to the version that an extension speaks, and its response
-// comes up again.
+// Callers work only with the newest version of a hook. A request is converted down, step
+// by step, to the version that an extension supports, and its response is converted up
+// again.
 //
-// A catalog never changes once it is made, so all of it may be used by many
-// goroutines at once.
+// A catalog never changes after its creation, so it is safe for concurrent use.
 package catalog

@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 )
 
-// A function stands for a hook; the catalog knows the rest.
+// A function represents a hook; the catalog has everything else.
 func ExampleCatalog_Lookup() {
 	d, err := catalog.Default().Lookup(hooksv1.BeforeClusterCreate)
 	if err != nil {
@@ -25,7 +25,7 @@ func ExampleCatalog_Lookup() {
 	// can hold up the Cluster: true
 }
 
-// What a person types names a hook, too.
+// Text from a user names a hook, too.
 func ExampleCatalog_Named() {
 	d, err := catalog.Default().Named("generatepatches")
 	fmt.Println(d, err)

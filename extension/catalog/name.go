@@ -68,7 +68,7 @@ func (t Track) String() string {
 
 var versionForm = regexp.MustCompile(`^v[1-9][0-9]*(?:(alpha|beta)[1-9][0-9]*)?$`)
 
-// TrackOf tells the track from a version such as v1alpha1, v2beta1 or v1.
+// TrackOf returns the track of a version such as v1alpha1, v2beta1 or v1.
 func TrackOf(version string) (Track, error) {
 	m := versionForm.FindStringSubmatch(version)
 	switch {

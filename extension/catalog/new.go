@@ -28,8 +28,7 @@ var (
 	typeMetaType = reflect.TypeFor[metav1.TypeMeta]()
 )
 
-// New makes a catalog. The error names every mistake there is, not only the
-// first.
+// New returns a catalog. The error names every mistake, not only the first.
 func New(versions ...Version) (*Catalog, error) {
 	b := &builder{c: &Catalog{
 		byName:   map[GroupVersionHook]*Descriptor{},
@@ -124,7 +123,7 @@ func (b *builder) addHook(v Version, h Hook) {
 	b.all = append(b.all, d)
 }
 
-// describe tells what a function says of its hook.
+// describe returns the description of a hook from its function.
 func describe(v Version, h Hook) (*Descriptor, error) {
 	f := reflect.ValueOf(h.Func)
 	if f.Kind() != reflect.Func {
@@ -176,7 +175,7 @@ func message(t reflect.Type, what string) error {
 	return nil
 }
 
-// settingsAndOutcome checks what all requests, and all responses, hold.
+// settingsAndOutcome checks the common fields of all requests, and of all responses.
 func settingsAndOutcome(d *Descriptor) error {
 	var errs []error
 	if t := reflect.PointerTo(d.RequestType); !d.Singleton && !t.Implements(requestType) {
@@ -188,7 +187,7 @@ func settingsAndOutcome(d *Descriptor) error {
 	return errors.Join(errs...)
 }
 
-// sort brings hooks into order, and the versions of each one.
+// sort sorts hooks, and the versions of each one.
 func (b *builder) sort() {
 	for _, d := range b.all {
 		b.c.hooks = append(b.c.hooks, *d)
@@ -223,8 +222,7 @@ func (b *builder) addConversion(conv Conversion) {
 	}
 }
 
-// hookOf finds a hook that a conversion names. If there is none, that is the
-// mistake.
+// hookOf finds a hook that a conversion names. A missing hook is the mistake.
 func (b *builder) hookOf(f any) *Descriptor {
 	v := reflect.ValueOf(f)
 	if v.Kind() != reflect.Func || v.IsNil() {
@@ -238,7 +236,7 @@ func (b *builder) hookOf(f any) *Descriptor {
 	return d
 }
 
-// checkChains makes sure that each version leads to the one before it.
+// checkChains verifies that each version has a conversion to the one before it.
 func (b *builder) checkChains() {
 	for i := range b.c.hooks {
 		h := b.c.hooks[i].GroupVersionHook
@@ -253,7 +251,7 @@ func (b *builder) checkChains() {
 	}
 }
 
-// checkDeprecations holds deprecations to rule 3.
+// checkDeprecations checks deprecations against rule 3.
 func (b *builder) checkDeprecations() {
 	for i := range b.c.hooks {
 		d := b.c.byName[b.c.hooks[i].GroupVersionHook]
@@ -278,7 +276,7 @@ func (b *builder) checkDeprecations() {
 	}
 }
 
-// replacement is the newest version of the hook that may take its place.
+// replacement is the newest version of the hook that can replace it.
 func (b *builder) replacement(d *Descriptor) *Descriptor {
 	needed, _ := TrackOf(d.Version) // reported by addVersion
 	for _, other := range b.c.versions[d.GroupHook()] {
@@ -293,8 +291,8 @@ func (b *builder) replacement(d *Descriptor) *Descriptor {
 // older orders versions as Kubernetes does: alpha before beta before GA.
 func older(a, b string) int { return version.CompareKubeAwareVersionStrings(a, b) }
 
-// funcName is the name of a function without its package. That of a closure
-// or method is no identifier.
+// funcName is the name of a function without its package. That of a closure or method is
+// not an identifier.
 func funcName(f reflect.Value) string {
 	if f.Kind() != reflect.Func || f.IsNil() {
 		return "without a name"

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog/testdata/v1alpha2"
 )
 
-// fill fills a message with whatever its sender may have put in.
+// fill fills a message with random content that its sender may send.
 func fill(seed int64, msg runtime.Object) {
 	gvk := msg.GetObjectKind().GroupVersionKind()
 	randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(

@@ -11,8 +11,8 @@ import (
 
 // InPlace are the fields that an extension can change on a running machine, below
 // spec, such as "version" of a Machine or "files" of a KubeadmConfig. Its methods
-// are handlers of the hooks that ask for that: their answers make those fields what
-// is desired, and leave all others.
+// are handlers of the hooks for in-place updates: their answers set those fields to
+// their desired values, and do not change others.
 type InPlace struct{ Machine, Infrastructure, Bootstrap []string }
 
 // CanUpdateMachine answers the hook of that name.

@@ -6,7 +6,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Option changes how a walk or a patch is made.
+// Option configures a walk or a patch.
 type Option func(*options)
 
 type options struct {
@@ -18,7 +18,7 @@ type options struct {
 // all errors returned.
 func FailFast() Option { return func(o *options) { o.failFast = true } }
 
-// MergePatches asks for JSON merge patches, which are easier to read, replace
+// MergePatches selects JSON merge patches, which are easier to read, replace
 // lists as a whole and cannot set a field to null: a change that does is an
 // error.
 func MergePatches() Option {

@@ -18,10 +18,10 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Patch returns what leads from before to after, for the answers to
-// CanUpdateMachine and CanUpdateMachineSet. Both are a RawExtension, JSON, or
-// anything that encodes to a JSON object. It is empty when nothing changed, also
-// when neither is there; only spec may change.
+// Patch returns the patch from before to after, for the answers to CanUpdateMachine and
+// CanUpdateMachineSet. Both are a RawExtension, JSON, or anything that encodes to a JSON
+// object. It is empty when nothing changed, also when neither exists; only spec may
+// change.
 func Patch(before, after any, opts ...Option) (hooksv1.Patch, error) {
 	b, err := toObject("object before", before)
 	if err != nil {
@@ -96,9 +96,9 @@ type operation struct {
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// difference appends the operations that make after of before. Fields go in the
-// order of their names. They are set with "add", which, other than "replace",
-// also works for a field that was left out because it was zero.
+// difference appends the operations that turn before into after. Fields are sorted by
+// name. They are set with "add", which, unlike "replace", also works for a field that was
+// left out because it was zero.
 func difference(ops []operation, path string, before, after any) []operation {
 	if equal(before, after) {
 		return ops
@@ -118,7 +118,7 @@ func difference(ops []operation, path string, before, after any) []operation {
 
 func fieldDifference(ops []operation, path string, before, after map[string]any) []operation {
 	if !equal(before[""], after[""]) && path != "" {
-		// Not every library finds a field without a name: set all fields.
+		// Not every library supports a field without a name: set all fields.
 		return append(ops, operation{Op: "add", Path: path, Value: mustMarshal(after)})
 	}
 	for _, key := range sortedKeys(before, after) {
@@ -137,8 +137,8 @@ func fieldDifference(ops []operation, path string, before, after map[string]any)
 	return ops
 }
 
-// elementDifference leaves equal elements at both ends alone, changes the others
-// one by one, and removes or inserts what is over.
+// elementDifference skips equal elements at both ends, changes the others one at a time,
+// and removes or inserts the rest.
 func elementDifference(ops []operation, path string, before, after []any) []operation {
 	start, end := 0, 0
 	for start < min(len(before), len(after)) && equal(before[start], after[start]) {

@@ -12,10 +12,11 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Take returns the patch that makes the fields of current at some paths, such as
-// "spec.files", what they are in desired: the answer of an in-place hook to what
-// it can change. A field that desired lacks goes. Both are as for Patch, but
-// without a desired object, too, the patch is empty.
+// Take returns the patch that sets the fields of current at some paths, such as
+// "spec.files", to their values in desired: the answer of an in-place hook for
+// the fields that it can change. A field that desired lacks is removed. Both
+// arguments are as for Patch, but without a desired object, too, the patch is
+// empty.
 func Take(current, desired any, paths ...string) (hooksv1.Patch, error) {
 	before, err := toObject("current object", current)
 	if err != nil {
@@ -38,8 +39,8 @@ func Take(current, desired any, paths ...string) (hooksv1.Patch, error) {
 	return patch(before, after, complete(nil))
 }
 
-// take copies one field. What is missing on the way in desired is missing; what
-// is missing in current is made.
+// take copies one field. If a part of the path is missing in desired, the field
+// is missing; if it is missing in current, it is created.
 func take(current, desired map[string]any, names []string) error {
 	name, rest := names[0], names[1:]
 	want, wanted := desired[name]

@@ -18,17 +18,17 @@ import (
 
 // Template is one item of a request.
 type Template struct {
-	// UID ties the patch to the item; ValidateTopology has none.
+	// UID connects the patch with the item; ValidateTopology has none.
 	UID types.UID
 
-	// Holder is what uses the template.
+	// Holder is the user of the template.
 	Holder Holder
 
-	// Object is a copy of the template. GeneratePatches makes a patch of what
-	// changed in it.
+	// Object is a copy of the template. GeneratePatches computes a patch from its
+	// changes.
 	Object *unstructured.Unstructured
 
-	// Variables are the cluster's and the item's, which come first.
+	// Variables are the cluster's and the item's; the item's take precedence.
 	Variables Variables
 
 	// Builtins are the variable builtin, of the cluster and the item. Neither
@@ -36,7 +36,7 @@ type Template struct {
 	Builtins *hooksv1.Builtins
 }
 
-// Holder names what uses a template, and by which field.
+// Holder names the user of a template, and the field that refers to it.
 type Holder struct {
 	hooksv1.HolderReference
 }
@@ -77,12 +77,11 @@ func (h Holder) core(kind string) bool {
 	return h.Kind == kind && group == clusterv1.GroupVersion().Group
 }
 
-// Selector chooses templates.
+// Selector selects templates.
 type Selector func(t *Template) bool
 
-// Kind chooses templates of any of the kinds, such as
-// "KubeadmControlPlaneTemplate", or with the group
-// "KubeadmControlPlaneTemplate.controlplane.cluster.x-k8s.io".
+// Kind selects templates of any of the kinds, such as "KubeadmControlPlaneTemplate", or
+// with the group "KubeadmControlPlaneTemplate.controlplane.cluster.x-k8s.io".
 func Kind(kinds ...string) Selector {
 	return func(t *Template) bool {
 		have := t.Object.GroupVersionKind().GroupKind()
@@ -93,20 +92,20 @@ func Kind(kinds ...string) Selector {
 	}
 }
 
-// InfrastructureCluster chooses the template of the Cluster's infrastructure.
+// InfrastructureCluster selects the template of the Cluster's infrastructure.
 func InfrastructureCluster() Selector {
 	return func(t *Template) bool { return t.Holder.InfrastructureCluster() }
 }
 
-// ControlPlane chooses the template of the control plane and that of its
-// machines, as matchResources.controlPlane of a ClusterClass does.
+// ControlPlane selects the template of the control plane and that of its machines, as
+// matchResources.controlPlane of a ClusterClass does.
 func ControlPlane() Selector {
 	return func(t *Template) bool { return t.Holder.ControlPlane() || t.Holder.ControlPlaneMachines() }
 }
 
-// MachineDeployment chooses the templates of the MachineDeployments of any of the
-// classes; of all MachineDeployments without classes. A class may begin or end
-// with *, which stands for anything, as in a ClusterClass.
+// MachineDeployment selects the templates of the MachineDeployments of any of the
+// classes; of all MachineDeployments without classes. A class may start or end with *,
+// which matches any text, as in a ClusterClass.
 func MachineDeployment(classes ...string) Selector {
 	return func(t *Template) bool {
 		b := t.Builtins.MachineDeployment
@@ -150,7 +149,7 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// When calls visit for the templates that all selectors choose.
+// When calls visit for the templates that all selectors select.
 func When(visit Visit, where ...Selector) Visit {
 	return func(ctx context.Context, t *Template) error {
 		for _, chosen := range where {
@@ -174,9 +173,9 @@ func Each(visits ...Visit) Visit {
 	}
 }
 
-// For calls visit with the templates of exactly this group, version and kind, as
-// a T, that all selectors choose. What visit changes in the T changes t.Object.
-// Another version of the kind is another shape, hence left alone.
+// For calls visit with the templates of exactly this group, version and kind, as a T,
+// that all selectors select. A change of the T changes t.Object. Another version of the
+// kind has another schema, so it is skipped.
 func For[T any](kind schema.GroupVersionKind, visit func(ctx context.Context, t *Template, object *T) error, where ...Selector) Visit {
 	chosen := slices.Concat([]Selector{func(t *Template) bool { return t.Object.GroupVersionKind() == kind }}, where)
 	return When(func(ctx context.Context, t *Template) error {

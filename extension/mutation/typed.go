@@ -14,10 +14,10 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// As has change look at a template as a T, a Go type with the template's JSON
-// shape, and takes what it changed over into t.Object. Fields that T does not
-// know stay; so do those of list elements, which are found again by equality, by
-// their name, key or path, or by their place.
+// As calls change with a template as a T, a Go type with the template's JSON schema, and
+// applies its changes to t.Object. Fields that T lacks are retained; so are those of list
+// elements, which are matched by equality, by their name, key or path, or by their
+// position.
 func As[T any](t *Template, change func(object *T) error) error {
 	after, err := edit(t.Object.UnstructuredContent(), change)
 	if err == nil && after != nil {
@@ -26,10 +26,10 @@ func As[T any](t *Template, change func(object *T) error) error {
 	return err
 }
 
-// Edit has change look at a copy of an object as a T and returns the patch of what
-// it changed: one side of an in-place hook. The object is a RawExtension, JSON, or
-// anything that encodes to a JSON object. An object that did not change gives an
-// empty patch; so does one that is not there, and change is not called.
+// Edit calls change with a copy of an object as a T and returns the patch of its changes:
+// one side of an in-place hook. The object is a RawExtension, JSON, or anything that
+// encodes to a JSON object. An object that did not change gives an empty patch; so does
+// one that does not exist, for which change is not called.
 func Edit[T any](current any, change func(object *T) error, opts ...Option) (hooksv1.Patch, error) {
 	before, err := toObject("object", current)
 	if err != nil || before == nil {
@@ -42,8 +42,8 @@ func Edit[T any](current any, change func(object *T) error, opts ...Option) (hoo
 	return patch(before, after, complete(opts))
 }
 
-// edit returns what before is after a change of its typed form, or nil without
-// one. It leaves before alone.
+// edit returns before after a change of its typed form, or nil without one. It does not
+// modify before.
 func edit[T any](before map[string]any, change func(object *T) error) (map[string]any, error) {
 	data, err := json.Marshal(before)
 	if err != nil {
@@ -71,8 +71,8 @@ func edit[T any](before map[string]any, change func(object *T) error) (map[strin
 	return after, nil
 }
 
-// carry returns raw with the changes that lead from known, the part of raw that a
-// Go type knows, to wanted.
+// carry returns raw with the changes from known, the part of raw that a Go type has
+// fields for, to wanted.
 func carry(raw, known, wanted any) any {
 	if equal(known, wanted) {
 		return raw
@@ -107,7 +107,7 @@ func carryFields(raw, known, wanted map[string]any) map[string]any {
 		switch {
 		case !ok:
 			out[key] = w
-		case !equal(k, w): // what is equal may be missing in raw: a zero that the type writes out
+		case !equal(k, w): // an equal value may be missing in raw: a zero that the type encodes
 			out[key] = carry(raw[key], k, w)
 		}
 	}
@@ -126,9 +126,9 @@ func carryElements(raw, known, wanted []any) []any {
 	return out
 }
 
-// origins says for each element of after which element of before it was, or -1.
-// Sure matches go first: equal at its place, equal anywhere, of the same name,
-// and last at the same place unless names speak against it.
+// origins returns for each element of after its index in before, or -1. Certain matches
+// are first: equal at its position, equal anywhere, of the same name, and last at the
+// same position unless the names differ.
 func origins(before, after []any) []int {
 	from, taken := slices.Repeat([]int{-1}, len(after)), make([]bool, len(before))
 	pair := func(i, j int) { from[i], taken[j] = j, true }
@@ -161,7 +161,7 @@ func origins(before, after []any) []int {
 	return from
 }
 
-// text is a value's JSON, by which equal values are found.
+// text is a value's JSON, by which equal values are matched.
 func text(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -170,7 +170,7 @@ func text(v any) string {
 	return string(data)
 }
 
-// identity is what Kubernetes tells the elements of most lists apart by.
+// identity is the field by which Kubernetes identifies the elements of most lists.
 func identity(v any) string {
 	fields, _ := v.(map[string]any)
 	for _, key := range []string{"name", "key", "path"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/mutation"
 )
 
-// disk knows less than what is on the wire has.
+// disk has fewer fields than the object on the wire.
 type disk struct {
 	Name string `json:"name,omitempty"`
 	Size int    `json:"size"`
@@ -127,7 +127,7 @@ func TestForGivesTemplatesOfOneVersionTheirType(t *testing.T) {
 	}
 }
 
-// FuzzEdit changes an object by way of a Go type and looks for what was lost.
+// FuzzEdit changes an object through a Go type and checks that nothing else is lost.
 func FuzzEdit(f *testing.F) {
 	f.Add(`{"spec":{"disks":[{"name":"a","x":1},{"x":[2]}],"y":{}}}`, uint8(0), 1)
 	f.Add(`{"spec":{"disks":[{"size":2},{"size":2},{"size":2,"x":null}],"network":null}}`, uint8(1), 2)

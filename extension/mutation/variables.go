@@ -20,12 +20,12 @@ const builtin = "builtin"
 // Variables are the variables of a cluster, or of a cluster and one of its
 // templates. The zero value has none.
 type Variables struct {
-	layers []layer // later ones come first
+	layers []layer // later ones take precedence
 }
 
 type layer map[string]json.RawMessage
 
-// NewVariables makes Variables of lists, of which a later one overrides those
+// NewVariables returns Variables from lists, of which a later one overrides those
 // before it: the whole cluster's, then an item's. The variable builtin is merged
 // field by field.
 func NewVariables(lists ...[]hooksv1.Variable) (Variables, error) {
@@ -53,8 +53,8 @@ func newLayer(list []hooksv1.Variable) (layer, error) {
 
 // Variable returns the value of a variable, or of a part of one, by a path such
 // as "imageRepository.host", "subnets[0].cidr" or "builtin.cluster.name". It is
-// not found when the variable, a field on the way or the list element is not
-// there or null. A value that is not a T, and a path that leads into what has no
+// not found when the variable, a field on the path or the list element does not
+// exist or is null. A value that is not a T, and a path below a value without
 // fields or elements, are errors that name the variable.
 func Variable[T any](vars Variables, path string) (value T, found bool, err error) {
 	name, steps, err := parse(path)
@@ -110,7 +110,7 @@ func Builtins(vars Variables) (*hooksv1.Builtins, error) {
 	return b, nil
 }
 
-// get returns a variable as decoded JSON, nil when it is not there.
+// get returns a variable as decoded JSON, nil if it does not exist.
 func (v Variables) get(name string) (any, error) {
 	var out any
 	for _, l := range v.layers {

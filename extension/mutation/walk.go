@@ -18,13 +18,12 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Visit looks at one template and, for GeneratePatches, changes t.Object.
+// Visit reads one template and, for GeneratePatches, changes t.Object.
 type Visit func(ctx context.Context, t *Template) error
 
-// GeneratePatches calls visit with every template of req, in their order, and
-// puts a patch into resp for each that it changed. Errors and panics of visit
-// become errors that name the template and what holds it; when there is any, resp
-// gets no patch at all.
+// GeneratePatches calls visit with every template of req, in their order, and puts a
+// patch into resp for each one that changed. Errors and panics of visit become errors
+// that name the template and its holder; if any occurs, resp gets no patch at all.
 func GeneratePatches(ctx context.Context, req *hooksv1.GeneratePatchesRequest, resp *hooksv1.GeneratePatchesResponse, visit Visit, opts ...Option) error {
 	w, err := newWalk(visit, opts, req.Variables)
 	if err != nil {
@@ -65,8 +64,8 @@ func GeneratePatches(ctx context.Context, req *hooksv1.GeneratePatchesRequest, r
 	return nil
 }
 
-// ValidateTopology calls visit with every template of req, in their order. Its
-// errors, returned, refuse the topology; changes have no effect.
+// ValidateTopology calls visit with every template of req, in their order. Returned
+// errors refuse the topology; changes have no effect.
 func ValidateTopology(ctx context.Context, req *hooksv1.ValidateTopologyRequest, visit Visit, opts ...Option) error {
 	w, err := newWalk(visit, opts, req.Variables)
 	if err != nil {
@@ -107,8 +106,7 @@ func newWalk(visit Visit, opts []Option, variables []hooksv1.Variable) (*walk, e
 	return &walk{visit: visit, options: complete(opts), cluster: cluster}, nil
 }
 
-// step reads an item and has it looked at. It keeps the error and says whether to
-// go on.
+// step reads an item and visits it. It records the error and reports whether to continue.
 func (w *walk) step(ctx context.Context, it item, look func(t *Template, before map[string]any) error) bool {
 	if err := context.Cause(ctx); err != nil {
 		w.errs = append(w.errs, fmt.Errorf("item %d: %w", it.index, err))
@@ -134,7 +132,7 @@ func (w *walk) step(ctx context.Context, it item, look func(t *Template, before 
 	return !w.options.failFast
 }
 
-// resolve gives a template its variables.
+// resolve sets the variables of a template.
 func (w *walk) resolve(t *Template, own []hooksv1.Variable) error {
 	l, err := newLayer(own)
 	if err != nil {
@@ -161,7 +159,7 @@ func (w *walk) call(ctx context.Context, t *Template) (err error) {
 	return nil
 }
 
-// origin is where the panic under recovery came from, such as " at hooks.go:42".
+// origin is the location of the panic under recovery, such as " at hooks.go:42".
 func origin() string {
 	pcs := make([]uintptr, 16)
 	frames, panicked := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), false

@@ -72,7 +72,7 @@ func TestGeneratePatchesPatchesWhatChangedInOrder(t *testing.T) {
 	t.Parallel()
 	resp := &hooksv1.GeneratePatchesResponse{}
 	req := request()
-	req.Items[4].Object.Raw = []byte(strings.ReplaceAll(machineTemplate, "small", "large")) // as wanted already
+	req.Items[4].Object.Raw = []byte(strings.ReplaceAll(machineTemplate, "small", "large")) // already as desired
 	if err := mutation.GeneratePatches(t.Context(), req, resp, mutation.When(resize, mutation.Kind("MadeUpMachineTemplate"))); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestErrorsNameTheItem(t *testing.T) {
 	}
 }
 
-var t0 = context.Background() // resize looks at none
+var t0 = context.Background() // resize does not use it
 
 func TestAllErrorsAreReturnedUnlessTheFirstWillDo(t *testing.T) {
 	t.Parallel()

@@ -34,8 +34,8 @@ var generated []byte
 //go:embed openapi.json
 var document []byte
 
-// Version is what the committed document says its version is: that of the
-// newest hooks in it.
+// Version is the version in the committed document: that of the newest hooks in
+// it.
 const Version = "v1alpha1"
 
 // JSON is a copy of the document of all published hooks, as committed.

@@ -164,8 +164,8 @@ func TestAHookWithoutSchemaIsAnError(t *testing.T) {
 	}
 }
 
-// TestSchemasHaveTheFieldsOfTheTypes fails when types change and nobody
-// generates. make verify finds changed comments and bounds too.
+// TestSchemasHaveTheFieldsOfTheTypes fails when types change without a run of the
+// generator. make verify finds changed comments and bounds too.
 func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	t.Parallel()
 	s, err := known()

@@ -55,7 +55,7 @@ func generate() error {
 				g.add(id)
 			}
 		}
-		// Only what schemas need is type-checked, so type errors mean nothing.
+		// Only what schemas need is type-checked, so type errors can be ignored.
 		if loader.PrintErrors([]*loader.Package{pkg}, packages.TypeError) {
 			return fmt.Errorf("package %s has errors", pkg.PkgPath)
 		}
@@ -93,7 +93,7 @@ func newParser() *crd.Parser {
 	return p
 }
 
-// isMessage tells requests and responses: they embed TypeMeta.
+// isMessage reports whether a type is a request or a response: they embed TypeMeta.
 func isMessage(info *markers.TypeInfo) bool {
 	return slices.ContainsFunc(info.Fields, func(f markers.FieldInfo) bool {
 		s, ok := f.RawField.Type.(*ast.SelectorExpr)
@@ -108,7 +108,7 @@ type generator struct {
 	mistakes []string
 }
 
-// add makes a component of a type and of all it refers to.
+// add creates a component of a type and of all types that it refers to.
 func (g *generator) add(id crd.TypeIdent) string {
 	goName, name := loader.NonVendorPath(id.Package.PkgPath)+"."+id.Name, component(id)
 	if _, done := g.types[goName]; done {
@@ -156,9 +156,8 @@ func (g *generator) inlined(id crd.TypeIdent) apiextensionsv1.JSONSchemaProps {
 
 const componentPrefix = "#/components/schemas/"
 
-// resolve replaces references between Go types by references between
-// components. What stands beside a reference is ignored by OpenAPI 3.0, so the
-// reference then moves into allOf.
+// resolve replaces references between Go types by references between components. OpenAPI
+// 3.0 ignores fields next to a reference, so the reference then moves into allOf.
 func (g *generator) resolve(pkg *loader.Package, s *apiextensionsv1.JSONSchemaProps) {
 	s.Description = strings.TrimSpace(s.Description)
 	if s.Ref != nil && !strings.HasPrefix(*s.Ref, componentPrefix) {
@@ -182,7 +181,7 @@ func (g *generator) resolve(pkg *loader.Package, s *apiextensionsv1.JSONSchemaPr
 	}
 }
 
-// target finds what a reference made by controller-tools stands for:
+// target returns the type of a reference that controller-tools created:
 // #/definitions/Type or #/definitions/path~1of~1package~0Type.
 func target(pkg *loader.Package, ref string) crd.TypeIdent {
 	name := strings.TrimPrefix(ref, "#/definitions/")
@@ -204,8 +203,7 @@ func component(id crd.TypeIdent) string {
 	return name + "." + id.Name
 }
 
-// isEnum looks for the marker of Kubernetes, which controller-tools does not
-// know.
+// isEnum checks for the marker of Kubernetes, which controller-tools does not support.
 func isEnum(info *markers.TypeInfo) bool {
 	for _, doc := range []*ast.CommentGroup{info.RawDecl.Doc, info.RawSpec.Doc} {
 		if doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.TrimSpace(c.Text) == "// +enum" }) {

@@ -28,24 +28,24 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// codeGone is what logs and metrics say of a call that ends before its answer,
-// because the caller went away or the server could not wait any longer.
+// codeGone is the code in logs and metrics of a call that ends before its answer, because
+// the caller disconnected or the server could not wait any longer.
 const codeGone = 499
 
-// ServeHTTP answers one call, or a question for health. Calls that follow the
-// protocol are answered with 200 and a response whose status says how it went.
-// Those that do not are refused in plain text:
+// ServeHTTP answers one call, or a health check. Calls that follow the protocol are
+// answered with 200 and a response whose status is their result. Others are refused in
+// plain text:
 //
 //	404  nothing is served at the path; the text lists what is
 //	405  the method is not POST
-//	415  the body is said to be something else than application/json, or is
-//	     compressed; callers that say nothing send JSON
+//	415  the content type of the body is not application/json, or the body is
+//	     compressed; without a content type it is JSON
 //	413  the body is too large
 //	408  the body does not arrive before the deadline
-//	400  the timeout makes no sense, or the body is not JSON, or not the
+//	400  the timeout is not valid, or the body is not JSON, or not the
 //	     request of this hook and version; a body without apiVersion and kind
-//	     is taken for what the path says, and unknown fields are ignored
-//	429  too many calls are being worked on: try again after Retry-After
+//	     is treated as the request of the path, and unknown fields are ignored
+//	429  too many calls are in progress: try again after Retry-After
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == healthPath || r.URL.Path == readyPath {
 		s.serveHealth(w, r)
@@ -60,13 +60,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.logCall(c, a, took)
 }
 
-// answer is what goes back to the caller.
+// answer is what is returned to the caller.
 type answer struct {
 	code       int
 	header     [2]string // one more header, if any
 	body       []byte
 	status     hooksv1.ResponseStatus // with code 200
-	message    string                 // that of the response, or why the call is refused
+	message    string                 // that of the response, or the reason why the call is refused
 	retryAfter int32                  // of a blocking response
 }
 
@@ -83,7 +83,7 @@ func (a answer) write(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
-	_, _ = w.Write(a.body) // the caller is gone: nobody is left to tell
+	_, _ = w.Write(a.body) // the caller has disconnected: an error has no receiver
 }
 
 // refuse answers a call that does not reach a handler.
@@ -97,8 +97,8 @@ func (a *answer) with(key, value string) *answer {
 	return a
 }
 
-// answer takes a call from its first line to its response, and fills in c as
-// far as it gets.
+// answer handles a call from its first line to its response, and fills in c as far as it
+// gets.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call) answer {
 	timeout, refused := s.accept(r, c)
 	if refused != nil {
@@ -136,14 +136,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call) answer 
 	switch late := ctx.Err() != nil && a.status != hooksv1.ResponseStatusSuccess; {
 	case r.Context().Err() != nil:
 		return answer{code: codeGone, message: "the call ended before its answer"}
-	case late: // also where the handler saw it first, and says so in its own words
+	case late: // also where the handler noticed it first, and returned its own message
 		return s.failure(c.route, fmt.Sprintf("handler %q did not answer within %s", c.route.name, timeout))
 	}
 	return a
 }
 
-// perform calls the handler, which may go on after its caller went away. Start
-// waits for it: it holds its slot until it has ended, in whichever way.
+// perform calls the handler, which may continue after its caller has disconnected. Start
+// waits for it: it holds its slot until it has ended, in any way.
 func (s *Server) perform(ctx context.Context, c *call, ended func()) <-chan answer {
 	done := make(chan answer, 1)
 	go func() {
@@ -160,7 +160,7 @@ func (s *Server) perform(ctx context.Context, c *call, ended func()) <-chan answ
 	return done
 }
 
-// accept finds the route of a call and checks all that comes before the body.
+// accept finds the route of a call and checks everything that precedes the body.
 func (s *Server) accept(r *http.Request, c *call) (time.Duration, *answer) {
 	var known bool
 	s.mu.RLock()
@@ -189,8 +189,8 @@ func (s *Server) accept(r *http.Request, c *call) (time.Duration, *answer) {
 	return timeout, nil
 }
 
-// isJSON accepts a body of which nothing is said: the runtime client that
-// management clusters call extensions with sets no Content-Type.
+// isJSON accepts a body without a content type: the runtime client with which management
+// clusters call extensions sets none.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -226,14 +226,14 @@ func (s *Server) acquire(r *route) (release func(), refused *answer) {
 // read reads the body, which is bounded in size and time.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, timeout time.Duration) ([]byte, *answer) {
 	control := http.NewResponseController(w)
-	// A writer that knows no deadlines is not that of a network connection.
+	// A writer that does not support deadlines is not that of a network connection.
 	_ = control.SetReadDeadline(time.Now().Add(timeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.options.MaxRequestBytes))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, s.tooLarge()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		// The deadline stays, lest the rest of the body be waited for.
+		// The deadline stays, so that the server does not wait for the rest of the body.
 		return nil, refuse(http.StatusRequestTimeout, "the body did not arrive within %s", timeout).with("Connection", "close")
 	}
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, timeout time.Durat
 	return body, nil
 }
 
-// decode makes the request from the body.
+// decode decodes the request from the body.
 func (c *call) decode(body []byte) *answer {
 	switch text := bytes.TrimSpace(body); {
 	case len(text) == 0:
@@ -265,9 +265,8 @@ func (c *call) decode(body []byte) *answer {
 	return nil
 }
 
-// typeOf is what the body says it is, if that can be told. A body of another
-// kind may well fail at a field that is beside the point, so that one is read
-// again for its type alone.
+// typeOf is the type in the body, if it can be read. Decoding a body of another kind may
+// fail at an unrelated field, so the type of such a body is read separately.
 func typeOf(request runtime.Object, body []byte, err error) metav1.TypeMeta {
 	var sent metav1.TypeMeta
 	if meta, ok := request.GetObjectKind().(*metav1.TypeMeta); ok && err == nil {
@@ -278,7 +277,7 @@ func typeOf(request runtime.Object, body []byte, err error) metav1.TypeMeta {
 	return sent
 }
 
-// mismatch says in which way what was sent is not what the path says.
+// mismatch describes how the type that was sent differs from that of the path.
 func mismatch(sent metav1.TypeMeta, want schema.GroupVersionKind) string {
 	if sent.APIVersion != "" && sent.APIVersion != want.GroupVersion().String() {
 		return fmt.Sprintf("the apiVersion is %q, but this path takes %s", shorten(sent.APIVersion, 128), want.GroupVersion())
@@ -289,7 +288,7 @@ func mismatch(sent metav1.TypeMeta, want schema.GroupVersionKind) string {
 	return ""
 }
 
-// finish turns what the handler left behind into an answer.
+// finish turns the result of the handler into an answer.
 func (s *Server) finish(c *call, err error) answer {
 	if err != nil {
 		return s.failure(c.route, err.Error())
@@ -320,7 +319,7 @@ func (s *Server) finish(c *call, err error) answer {
 	return a
 }
 
-// failure answers with a response that says nothing but why it is one.
+// failure answers with a response that contains only the reason of the failure.
 func (s *Server) failure(r *route, why string) answer {
 	resp := r.newCall().response
 	resp.GetObjectKind().SetGroupVersionKind(r.hook.Response)
@@ -350,7 +349,7 @@ func (s *Server) crashed(ctx context.Context, r *route, value any) answer {
 	return s.failure(r, why)
 }
 
-// shorten cuts text that somebody else chose the length of.
+// shorten truncates text whose length another party chose.
 func shorten(text string, most int) string {
 	if len(text) <= most {
 		return text

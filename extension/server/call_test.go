@@ -174,7 +174,7 @@ func TestTheAnswerSaysHowTheHandlerEnded(t *testing.T) {
 			s := creating(t, Options{MaxRequestBytes: 2000, MaxConcurrent: 1}, func(_ context.Context, _ *createRequest, resp *createResponse) error {
 				return tc.handle(resp)
 			})
-			for range 2 { // it lives on, and its only slot is free again
+			for range 2 { // it still runs, and its only slot is free again
 				w := record(s, beforeCreate, beforeCreateBody)
 				if got := w.Header().Get("Content-Type"); w.Code != 200 || got != "application/json" {
 					t.Fatalf("code %d, content type %s: %s", w.Code, got, w.Body)
@@ -250,7 +250,7 @@ func TestAHandlerThatIgnoresItsDeadlineKeepsItsSlotAlone(t *testing.T) {
 		release := make(chan struct{})
 		s := creating(t, Options{MaxConcurrent: 1}, func(_ context.Context, req *createRequest, resp *createResponse) error {
 			<-release
-			req.Cluster.Name, resp.Message = "changed", "too late" // nobody reads these any more
+			req.Cluster.Name, resp.Message = "changed", "too late" // these are no longer read
 			return nil
 		})
 		code, text := do(s, beforeCreate+"?timeout=1s", beforeCreateBody)

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/keypair"
 )
 
-// certificates are what the server shows, and what it asks of its clients.
+// certificates are the server's certificate, and the authorities of its clients.
 type certificates struct {
 	bundle      []byte // the generated authority; nil with files
 	certificate func() (*tls.Certificate, error)
@@ -54,7 +54,7 @@ func newCertificates(o Options, c clock.PassiveClock, log logr.Logger) (*certifi
 	return &all, nil
 }
 
-// generate makes an authority, and a certificate of it that lasts as long.
+// generate creates an authority, and a certificate of it with the same validity.
 func (t *certificates) generate(o Options, now time.Time) error {
 	ca, err := certs.NewCA(certs.ECDSAP256, "capstan-extension-server", now, 0)
 	if err != nil {
@@ -87,7 +87,7 @@ func (t *certificates) generate(o Options, now time.Time) error {
 	return nil
 }
 
-// checkHost reports whether a certificate can be made out to host.
+// checkHost reports whether a certificate can be issued for host.
 func checkHost(host string) error {
 	if net.ParseIP(host) != nil {
 		return nil
@@ -98,8 +98,8 @@ func checkHost(host string) error {
 	return nil
 }
 
-// config is made again for each connection where clients need a certificate:
-// what it is verified with may have changed.
+// config is built for each connection where clients need a certificate: the authorities
+// that verify it may have changed.
 func (t *certificates) config() *tls.Config {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -110,7 +110,7 @@ func (t *certificates) config() *tls.Config {
 		return config
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
-	config.SessionTicketsDisabled = true // no session outlives the authority it was verified with
+	config.SessionTicketsDisabled = true // no session outlives the authority that verified it
 	config.ClientCAs = t.clients.pool()
 	fixed := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -122,18 +122,18 @@ func (t *certificates) config() *tls.Config {
 }
 
 const (
-	lookEvery      = time.Second // how often a file is looked at, at most
+	lookEvery      = time.Second // the minimum interval between two reads of a file
 	maxAuthorities = 1 << 20     // bytes of a file of authorities
 )
 
-// authorities is a file of certificate authorities that is read again when it
-// changes. While it holds none, those read before stay.
+// authorities is a file of certificate authorities that is read again when it changes.
+// While it has none, the ones read before stay in use.
 type authorities struct {
 	file  string
 	clock clock.PassiveClock
 	log   logr.Logger
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following fields
 	looked   time.Time
 	read     []byte
 	reported string
@@ -148,7 +148,7 @@ func openAuthorities(file string, c clock.PassiveClock, log logr.Logger) (*autho
 	return a, nil
 }
 
-// pool is what client certificates are verified with now.
+// pool returns the current authorities for client certificates.
 func (a *authorities) pool() *x509.CertPool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

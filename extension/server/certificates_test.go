@@ -49,8 +49,8 @@ func clientCertificate(t *testing.T, ca certs.Pair) tls.Certificate {
 
 func write(t *testing.T, file string, data []byte) {
 	t.Helper()
-	// Another inode each time, as a mounted Secret has it: the time of a
-	// change may be too coarse to tell two writes apart.
+	// Another inode each time, as with a mounted Secret: the modification time may be too
+	// coarse to distinguish two writes.
 	if err := os.WriteFile(file+".new", data, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestClientCertificatesAreRequiredAndTheirAuthorityIsReadAgain(t *testing.T)
 	calls := func(what string, want bool, with ...tls.Certificate) {
 		t.Helper()
 		cl := client(t, s, with...)
-		cl.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = cached // no session helps either
+		cl.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = cached // a cached session does not help either
 		resp, err := cl.Post(s.URL()+discoveryPath, "application/json", strings.NewReader(discoveryBody))
 		if err == nil {
 			_ = resp.Body.Close()

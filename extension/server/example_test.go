@@ -12,8 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/server"
 )
 
-// A whole extension: it holds up the creation of Clusters that say to whom
-// they belong nowhere.
+// A complete extension: it blocks the creation of Clusters that do not name an owner.
 func Example() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -22,43 +22,42 @@ import (
 
 // How long a call may take.
 const (
-	DefaultTimeout = 10 * time.Second // unless Timeout or the caller says otherwise
-	MaxTimeout     = 30 * time.Second // whatever anybody says
+	DefaultTimeout = 10 * time.Second // unless Timeout or the caller sets another
+	MaxTimeout     = 30 * time.Second // the upper limit of both
 )
 
 // HandlerOption changes how one handler is registered.
 type HandlerOption func(*route)
 
-// Name names the handler; without it, it is the hook's name in kebab-case:
-// before-cluster-create. Names are DNS-1123 labels, and each is used once in a
-// server, whatever the hook. The name becomes part of the path, and
-// <name>.<ExtensionConfig> is what a ClusterClass refers to.
+// Name sets the name of the handler; by default, it is the hook's name in kebab-case:
+// before-cluster-create. Names are DNS-1123 labels, and must be unique in a server, also
+// across hooks. The name becomes part of the path, and <name>.<ExtensionConfig> is what a
+// ClusterClass refers to.
 func Name(name string) HandlerOption {
 	return func(r *route) { r.name, r.named = name, true }
 }
 
-// Timeout is how long a call may take: whole seconds, from 1 to 30. Callers
-// learn it by discovery, and give up then; the context of a call ends then
-// too. Without it, it is up to the caller, who takes 10.
+// Timeout is how long a call may take: whole seconds, from 1 to 30. Callers read it by
+// discovery, and stop waiting then; the context of a call ends then too. Without it, the
+// caller decides; its default is 10.
 func Timeout(timeout time.Duration) HandlerOption {
 	return func(r *route) { r.timeout, r.timed = timeout, true }
 }
 
-// OnFailure says what callers make of a call that cannot be made at all; Fail
-// without it. An answer with status Failure is a failure under either policy.
+// OnFailure defines how callers treat a call that cannot be sent at all; the default is
+// Fail. An answer with status Failure is a failure under either policy.
 func OnFailure(policy hooksv1.FailurePolicy) HandlerOption {
 	return func(r *route) { r.policy = &policy }
 }
 
-// Handle registers handle for a hook, which is one of the functions of
-// api/hooks, such as hooksv1.BeforeClusterCreate. It must happen before Start.
+// Handle registers handle for a hook, which is one of the functions of api/hooks, such as
+// hooksv1.BeforeClusterCreate. It must be called before Start.
 //
-// The request is the handler's own to keep or change. The context ends with
-// the call's deadline and when the caller goes away; its logger
-// (logr.FromContext) knows the hook, the handler and the Cluster. An error is
-// answered as status Failure with the error's text as message, so it should
-// hold no secret. A response whose status is not set is a Success; its kind
-// and version are filled in.
+// The handler may retain and change the request. The context ends with the call's
+// deadline and when the caller disconnects; its logger (logr.FromContext) has the hook,
+// the handler and the Cluster. An error is answered as status Failure with the error's
+// text as message, so it must not contain a secret. A response whose status is not set is
+// a Success; its kind and version are filled in.
 func Handle[Req, Resp any](s *Server, hook func(*Req, *Resp), handle func(context.Context, *Req, *Resp) error, opts ...HandlerOption) error {
 	if s == nil {
 		return errors.New("register a handler: the server is nil")
@@ -85,7 +84,7 @@ func Handle[Req, Resp any](s *Server, hook func(*Req, *Resp), handle func(contex
 	return nil
 }
 
-// register checks a route and takes it up.
+// register checks a route and adds it.
 func (s *Server) register(r *route) error {
 	if !r.named {
 		r.name = kebab(r.hook.Hook)
@@ -115,8 +114,8 @@ type route struct {
 	named, timed bool
 	timeout      time.Duration
 	policy       *hooksv1.FailurePolicy
-	uncounted    bool        // it does not count as a call that is worked on
-	level        int         // of the log line of a call that goes well
+	uncounted    bool        // it does not count as a call in progress
+	level        int         // of the log line of a successful call
 	newCall      func() call // with an empty request and response
 }
 
@@ -129,7 +128,7 @@ type call struct {
 	handle   func(context.Context) error
 }
 
-// newRoute relies on the catalog for what the types can do.
+// newRoute relies on the catalog's checks of the types.
 func newRoute[Req, Resp any](descriptor catalog.Descriptor, handle func(context.Context, *Req, *Resp) error) *route {
 	return &route{hook: descriptor, level: level(descriptor), newCall: func() call {
 		request, response := new(Req), new(Resp)
@@ -143,7 +142,7 @@ func newRoute[Req, Resp any](descriptor catalog.Descriptor, handle func(context.
 
 func (r *route) path() string { return r.hook.Path(r.name) }
 
-// check reports all that is wrong with a registration.
+// check returns everything that is wrong with a registration.
 func (r *route) check() error {
 	var errs []error
 	if r.hook.Singleton {
@@ -161,8 +160,8 @@ func (r *route) check() error {
 	return errors.Join(errs...)
 }
 
-// deadline is how long a call may take: what the caller asks for, but not
-// longer than the handler says.
+// deadline is how long a call may take: what the caller requests, up to the limit of the
+// handler.
 func (r *route) deadline(asked string) (time.Duration, error) {
 	most := cmp.Or(r.timeout, MaxTimeout)
 	if asked == "" {
@@ -178,7 +177,7 @@ func (r *route) deadline(asked string) (time.Duration, error) {
 	return min(timeout, most), nil
 }
 
-// handlers is what discovery answers, in the order of names.
+// handlers is the answer to discovery, sorted by name.
 func (s *Server) handlers() []hooksv1.ExtensionHandler {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -20,8 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 )
 
-// Levels of log lines: what changed something, decisions to wait or refuse,
-// and the rest.
+// Levels of log lines: changes, decisions to wait or refuse, and the rest.
 const (
 	levelChange = 0
 	levelWait   = 2
@@ -31,9 +30,8 @@ const (
 // maxMessage is how much of a message is logged.
 const maxMessage = 1024
 
-// level is that of a call that goes well. Hooks that tell of a step in the life
-// of a Cluster come rarely, and something is done about them; the others are
-// questions, asked at any time.
+// level is the level of a successful call. Hooks for a step in the lifecycle of a Cluster
+// are called rarely, and cause changes; the others are queries, sent at any time.
 func level(d catalog.Descriptor) int {
 	if d.Blocking || (d.RequestType != nil && clusterField(d.RequestType) != nil && !d.Cacheable) {
 		return levelChange
@@ -48,7 +46,7 @@ func (s *Server) logCall(c *call, a answer, took time.Duration) {
 	switch {
 	case a.code != http.StatusOK:
 		values = append(values, "code", a.code)
-		a.message, _, _ = strings.Cut(a.message, "\n") // without what is served instead
+		a.message, _, _ = strings.Cut(a.message, "\n") // without the list of paths
 	case a.status == hooksv1.ResponseStatusFailure:
 		at = levelChange
 	case a.retryAfter > 0:
@@ -102,7 +100,7 @@ func clusterOf(request runtime.Object) (klog.ObjectRef, bool) {
 	return ref, ref.Name != ""
 }
 
-// clusterField is where a type of request, of any version, holds the Cluster.
+// clusterField is the index of the Cluster in a request type of any version.
 func clusterField(request reflect.Type) []int {
 	if f, ok := request.FieldByName("Cluster"); ok && f.Type == reflect.TypeFor[clusterv1.Cluster]() {
 		return f.Index
@@ -127,8 +125,8 @@ func builtinCluster(variables []hooksv1.Variable) klog.ObjectRef {
 	return klog.ObjectRef{}
 }
 
-// connectionLog takes what net/http has to say about connections, such as
-// handshakes that fail.
+// connectionLog receives the messages of net/http about connections, such as failed
+// handshakes.
 func connectionLog(l logr.Logger) *log.Logger {
 	return log.New(connectionWriter{l}, "", 0)
 }

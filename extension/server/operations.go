@@ -14,8 +14,8 @@ const (
 	metricsPath = "/metrics"
 )
 
-// serveHealth answers whether the process works, and whether calls should be
-// sent to it: no longer once it stops.
+// serveHealth reports whether the process works, and whether it accepts calls: no longer
+// once it stops.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -27,7 +27,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte("ok\n")) // whoever asked is gone
+	_, _ = w.Write([]byte("ok\n")) // the client has disconnected
 }
 
 // operations serves health and metrics.

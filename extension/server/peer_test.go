@@ -16,8 +16,8 @@ import (
 )
 
 // TestCallsOfClusterAPIsOwnClientAreAnswered sends what the runtime client of
-// Cluster API's own controllers sends, over HTTP/1.1 byte by byte: a timeout,
-// what net/http adds by itself, and neither Content-Type nor Accept.
+// Cluster API's own controllers sends, over HTTP/1.1 byte by byte: a timeout, the
+// headers that net/http adds automatically, and neither Content-Type nor Accept.
 func TestCallsOfClusterAPIsOwnClientAreAnswered(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ path, body, want string }{
@@ -58,7 +58,7 @@ func TestCallsOfClusterAPIsOwnClientAreAnswered(t *testing.T) {
 	}
 }
 
-// sendBytes writes the request as it goes over the wire.
+// sendBytes writes the request in its wire format.
 func sendBytes(t *testing.T, s *Server, c *http.Client, path, body string) *http.Response {
 	t.Helper()
 	config := c.Transport.(*http.Transport).TLSClientConfig.Clone()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is the server of a runtime extension, for its author: hooks
-// are registered with typed functions, and everything that is the same for all
-// extensions is done here. Discovery is answered from what is registered;
-// requests are checked, bounded and given a deadline; errors and panics become
-// answers with status Failure; certificates are generated, or read again when
-// they change; health, metrics and a line of log a call come with it.
+// Package server is the server of a runtime extension, for its author: hooks are
+// registered with typed functions, and the server does everything that is common to all
+// extensions. It answers discovery from the registrations; it checks requests, limits
+// them and gives them a deadline; it turns errors and panics into answers with status
+// Failure; it generates certificates, or reads them again when they change; and it
+// provides health, metrics and a log line per call.
 //
 //	s, err := server.New(server.Options{})
 //	...
@@ -19,9 +19,9 @@
 //	...
 //	err = s.Start(ctx)
 //
-// A handler runs in a goroutine of its own, and nothing it does there ends the
-// process. A goroutine that it starts itself is its own to guard: a panic in
-// that one does end it.
+// Each handler runs in its own goroutine; a panic does not end the process. A handler
+// must recover panics in goroutines that it starts itself: such a panic does end the
+// process.
 package server
 
 import (
@@ -45,22 +45,21 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 )
 
-// What the zero values of Options mean.
+// The defaults of Options.
 const (
 	DefaultAddress         = "127.0.0.1:9443"
-	DefaultGracePeriod     = DefaultTimeout // a call that has just begun can end
-	DefaultMaxRequestBytes = 20 << 20       // as much as Capstan takes for an answer
-	DefaultMaxConcurrent   = 200            // Capstan has half as many under way
+	DefaultGracePeriod     = DefaultTimeout // long enough for a call that has just started
+	DefaultMaxRequestBytes = 20 << 20       // the same limit as Capstan's for an answer
+	DefaultMaxConcurrent   = 200            // Capstan has half as many in progress
 )
 
-// Options are what a Server needs to know. The zero value is a server for
-// local use.
+// Options configure a Server. The zero value is a server for local use.
 type Options struct {
 	// Catalog holds the hooks that can be registered; nil is catalog.Default.
 	Catalog *catalog.Catalog
 
-	// Address is the host and port for calls; DefaultAddress when empty. Port
-	// 0 takes a free one. Without a host (":9443") it listens everywhere.
+	// Address is the host and port for calls; DefaultAddress when empty. Port 0 selects a
+	// free one. Without a host (":9443") it listens on all addresses.
 	Address string
 
 	// CertFile and KeyFile hold the certificate in PEM. They are read again
@@ -68,8 +67,8 @@ type Options struct {
 	// are generated in memory for localhost, 127.0.0.1, ::1 and Hosts.
 	CertFile, KeyFile string
 
-	// Hosts are names or addresses under which callers reach the server. The
-	// first is the host of URL where the server listens everywhere.
+	// Hosts are names or addresses under which callers reach the server. The first is the
+	// host of URL when the server listens on all addresses.
 	Hosts []string
 
 	// ClientCAFile holds the authorities in PEM that client certificates must
@@ -77,42 +76,42 @@ type Options struct {
 	// certificate.
 	ClientCAFile string
 
-	// OperationsAddress is the host and port where /healthz, /readyz and
-	// /metrics are served over plain HTTP. Without a host (":8080") it is that
-	// port of 127.0.0.1 alone. Empty: nowhere.
+	// OperationsAddress is the host and port where /healthz, /readyz and /metrics are
+	// served over plain HTTP. Without a host (":8080") it is that port of 127.0.0.1 only.
+	// When it is empty, they are not served.
 	OperationsAddress string
 
-	// GracePeriod is how long calls in flight may go on when the server
-	// stops; DefaultGracePeriod when zero.
+	// GracePeriod is how long calls in flight may continue when the server stops;
+	// DefaultGracePeriod when zero.
 	GracePeriod time.Duration
 
-	// MaxRequestBytes bounds the body of a request, and of a response;
+	// MaxRequestBytes limits the body of a request, and of a response;
 	// DefaultMaxRequestBytes when zero.
 	MaxRequestBytes int64
 
-	// MaxConcurrent is how many calls are worked on at the same time;
-	// DefaultMaxConcurrent when zero. Calls beyond are refused with 429 and
-	// Retry-After. Discovery is not counted: it answers from memory.
+	// MaxConcurrent is how many calls can be in progress at the same time;
+	// DefaultMaxConcurrent when zero. Further calls are refused with 429 and Retry-After.
+	// Discovery is not counted: it answers from memory.
 	MaxConcurrent int
 
-	// Log gets one line a call. The zero value discards.
+	// Log gets one line per call. The zero value discards.
 	Log logr.Logger
 }
 
-// Server answers the hooks that Handle registers. It is an http.Handler, so
-// that tests, and programs with a listener of their own, can do without Start.
+// Server answers the hooks that Handle registers. It is an http.Handler, so that tests,
+// and programs with their own listener, do not need Start.
 type Server struct {
 	options Options
 	log     logr.Logger
 	clock   clock.PassiveClock
 	tls     *certificates
 	metrics *metrics
-	slots   chan struct{} // one for each call that is worked on
+	slots   chan struct{} // one for each call in progress
 	ready   chan struct{} // closed once it listens
 
 	stopping atomic.Bool
 
-	mu                  sync.RWMutex // guards what follows
+	mu                  sync.RWMutex // guards the following fields
 	routes              map[string]*route
 	names               map[string]*route
 	started             bool
@@ -148,7 +147,7 @@ func newServer(options Options, c clock.PassiveClock) (*Server, error) {
 	return s, nil
 }
 
-// complete fills in what was left out and refuses what cannot work.
+// complete fills in defaults and refuses what cannot work.
 func (o *Options) complete() error {
 	o.Address = cmp.Or(o.Address, DefaultAddress)
 	o.GracePeriod = cmp.Or(o.GracePeriod, DefaultGracePeriod)
@@ -194,7 +193,7 @@ func (s *Server) Addr() net.Addr {
 	return s.main
 }
 
-// URL is where the server is called, without a path; empty before Ready.
+// URL is the URL of the server, without a path; empty before Ready.
 func (s *Server) URL() string {
 	if addr := s.Addr(); addr != nil {
 		return "https://" + hostPort(addr, s.options.Hosts)
@@ -202,8 +201,8 @@ func (s *Server) URL() string {
 	return ""
 }
 
-// OperationsURL is where health and metrics are served, without a path; empty
-// before Ready, and without Options.OperationsAddress.
+// OperationsURL is the URL of health and metrics, without a path; empty before Ready, and
+// without Options.OperationsAddress.
 func (s *Server) OperationsURL() string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -213,8 +212,8 @@ func (s *Server) OperationsURL() string {
 	return "http://" + hostPort(s.operationsAdr, nil)
 }
 
-// hostPort is addr as a caller would write it: an address that stands for all
-// of them is replaced by the first of hosts, or else by the loopback address.
+// hostPort is addr as a caller would write it: an unspecified address is replaced by the
+// first of hosts, or else by the loopback address.
 func hostPort(addr net.Addr, hosts []string) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -229,15 +228,14 @@ func hostPort(addr net.Addr, hosts []string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// CABundle is the generated authority in PEM, which callers verify the
-// server's certificate with; nil with certificate files, whose authority the
-// server does not know.
+// CABundle is the generated authority in PEM, with which callers verify the server's
+// certificate; nil with certificate files, whose authority the server does not have.
 func (s *Server) CABundle() []byte { return s.tls.bundle }
 
-// ExtensionConfig registers the server under a name once it is created in a
-// management cluster. It is complete after Ready, and with certificate files
-// lacks the caBundle. Calls from elsewhere need Address and Hosts that can be
-// reached from there.
+// ExtensionConfig returns the object that registers the server under a name once it is
+// created in a management cluster. It is complete after Ready, and with certificate files
+// lacks the caBundle. Calls from other hosts need Address and Hosts that can be reached
+// from there.
 func (s *Server) ExtensionConfig(name string) *runtimev1.ExtensionConfig {
 	return &runtimev1.ExtensionConfig{
 		TypeMeta:   metav1.TypeMeta{APIVersion: runtimev1.GroupVersion().String(), Kind: "ExtensionConfig"},
@@ -246,11 +244,10 @@ func (s *Server) ExtensionConfig(name string) *runtimev1.ExtensionConfig {
 	}
 }
 
-// Metrics is the registry behind /metrics. Add collectors of the extension's
-// own to it.
+// Metrics is the registry behind /metrics. An extension can add its own collectors to it.
 func (s *Server) Metrics() *prometheus.Registry { return s.metrics.registry }
 
-// serveDiscovery sets up the answer to the hook that asks what there is.
+// serveDiscovery registers the answer to the discovery hook.
 func (s *Server) serveDiscovery() error {
 	descriptor, err := s.options.Catalog.Lookup(hooksv1.Discovery)
 	if err != nil {

@@ -18,13 +18,13 @@ const (
 	writeTimeout   = MaxTimeout + 15*time.Second // from the headers to the end of the answer
 	idleTimeout    = 2 * time.Minute             // between two requests of a connection
 	maxHeaderBytes = 64 << 10                    //
-	lastWait       = time.Second                 // for handlers whose context was just ended
+	lastWait       = time.Second                 // for handlers whose context was just canceled
 )
 
-// Start listens and serves until ctx ends, and then closes gracefully: it is no
-// longer ready, takes no more connections, and lets the calls in flight finish
-// within GracePeriod. That is the normal stop, and returns nil. What has to be
-// cut off then is an error. A server is started once.
+// Start listens and serves until ctx ends, and then closes gracefully: it is no longer
+// ready, accepts no further connections, and lets the calls in flight finish within
+// GracePeriod. That is the normal stop, and returns nil. It returns an error if it had to
+// cut off calls. A server is started once.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	again := s.started
@@ -46,7 +46,7 @@ func (s *Server) serve(ctx context.Context) error {
 	main.TLSConfig = s.tls.config()
 	listeners, err := s.listen(ctx)
 	if ctx.Err() != nil && err != nil {
-		return nil // stopped before it began
+		return nil // stopped before it started
 	}
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.stopping.Store(true)
 	s.log.Info("Stopping", "gracePeriod", s.options.GracePeriod.String())
 	err = errors.Join(err, s.drain(context.WithoutCancel(ctx), main, cut))
-	_ = operations.Close() // to the last, so that readiness can be seen to be gone
+	_ = operations.Close() // last, so that clients can see that it is no longer ready
 	serving.Wait()
 	return err
 }
@@ -84,7 +84,7 @@ func (s *Server) httpServer(calls context.Context, handler http.Handler) *http.S
 	}
 }
 
-// listen opens the listener for calls, and that for operations if it is wanted.
+// listen opens the listener for calls, and that for operations if it is configured.
 func (s *Server) listen(ctx context.Context) ([]net.Listener, error) {
 	var config net.ListenConfig
 	main, err := config.Listen(ctx, "tcp", s.options.Address)
@@ -118,7 +118,7 @@ func (s *Server) drain(ctx context.Context, main *http.Server, cut func()) error
 		return nil
 	}
 	cut()
-	_ = main.Close() // whatever is left is cut off, and told below
+	_ = main.Close() // the remaining calls are cut off, and reported below
 	last, cancelLast := context.WithTimeout(ctx, lastWait)
 	defer cancelLast()
 	s.await(last, ended)
@@ -128,12 +128,12 @@ func (s *Server) drain(ctx context.Context, main *http.Server, cut func()) error
 	return fmt.Errorf("calls had not ended %s after the stop and were cut off: %d", s.options.GracePeriod, cap(s.slots)-ended)
 }
 
-// await takes the slots for good, of which some are taken already, as the
-// calls that hold them end. It returns how many it has.
+// await takes the slots permanently, of which some are taken already, as the calls that
+// hold them end. It returns the number of slots that it has.
 func (s *Server) await(ctx context.Context, taken int) int {
 	for ; taken < cap(s.slots); taken++ {
 		select {
-		case s.slots <- struct{}{}: // a free one, however late it is
+		case s.slots <- struct{}{}: // a free one, also after the deadline
 			continue
 		default:
 		}

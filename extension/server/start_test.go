@@ -20,8 +20,8 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// waiting is a handler that says when a call has come, and answers when it is
-// let go, or when its context ends.
+// waiting is a handler that signals when a call arrives, and answers when it is released,
+// or when its context ends.
 type waiting struct{ came, release chan struct{} }
 
 func newWaiting() waiting { return waiting{make(chan struct{}, 10), make(chan struct{})} }

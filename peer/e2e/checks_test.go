@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// check is a function of the framework that a spec calls when its cluster is there.
+// check is a function of the framework that a spec calls when its cluster exists.
 type check = func(proxy framework.ClusterProxy, namespace, cluster string)
 
 // ownersByKind reports by kind whether an object has the owner references of upstream.
@@ -64,7 +64,7 @@ func localOwners(dev ownersByKind) ownersByKind {
 	return all
 }
 
-// owners checks that owner references that were lost come back.
+// owners checks that lost owner references are restored.
 func owners(topology bool) check {
 	return func(proxy framework.ClusterProxy, namespace, cluster string) {
 		framework.ValidateOwnerReferencesResilience(ctx, proxy, namespace, cluster,
@@ -72,7 +72,7 @@ func owners(topology bool) check {
 	}
 }
 
-// ownerVersions checks that owner references to an old version are brought up to date.
+// ownerVersions checks that owner references to an old version are updated.
 func ownerVersions(topology bool) check {
 	return func(proxy framework.ClusterProxy, namespace, cluster string) {
 		framework.ValidateOwnerReferencesOnUpdate(ctx, proxy, namespace, cluster,
@@ -80,7 +80,7 @@ func ownerVersions(topology bool) check {
 	}
 }
 
-// finalizers checks that finalizers that were lost come back. With a topology,
+// finalizers checks that lost finalizers are restored. With a topology,
 // MachineDeployments and MachineSets have none of upstream's topology controllers:
 // docs/book/compatibility.md has the reason.
 func finalizers(proxy framework.ClusterProxy, namespace, cluster string) {

@@ -11,8 +11,8 @@ import (
 
 const upstreamVersion = "v1.14.2"
 
-// versions are those of the workload clusters. Upstream's test extension plans upgrades
-// between the versions of its own list alone.
+// versions are those of the workload clusters. Upstream's test extension plans upgrades only
+// between the versions of its own list.
 var versions = map[string]struct{ chained, from, to string }{
 	local:    {"v1.33.4", "v1.35.4", "v1.36.0"},
 	inMemory: {"v1.33.12", "v1.36.4", "v1.37.0"},
@@ -61,7 +61,7 @@ func newConfig(setup, folder, data string) (*clusterctl.E2EConfig, error) {
 		},
 		Intervals: map[string][]string{},
 	}
-	// A spec waits up to this long for each step: what is broken takes it, what works does not.
+	// A spec waits up to this long for each step: only a failing step uses all of it.
 	for _, name := range []string{"controllers", "cluster", "control-plane", "worker-nodes", "machine-pool", "machine-pool-nodes",
 		"delete-cluster", "machine-upgrade", "control-plane-upgrade", "machine-deployment-upgrade", "machine-pool-upgrade",
 		"nodes-ready", "machine-remediation", "autoscaler", "deployment-available", "job", "service", "machine-refresh",

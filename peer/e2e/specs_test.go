@@ -19,7 +19,8 @@ const (
 
 var both = Label(local, inMemory)
 
-// quickStart runs upstream's QuickStartSpec with a flavor, and checks once its machines are there.
+// quickStart runs upstream's QuickStartSpec with a flavor, and runs the checks once its machines
+// exist.
 func quickStart(flavor string, change func(*e2e.QuickStartSpecInput), checks ...check) {
 	e2e.QuickStartSpec(ctx, func() e2e.QuickStartSpecInput {
 		in := e2e.QuickStartSpecInput{

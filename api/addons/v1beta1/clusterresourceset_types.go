@@ -19,7 +19,7 @@ type ClusterResourceSetSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	Resources []ResourceRef `json:"resources,omitempty"`
 
-	// strategy says when resources are applied.
+	// strategy defines when resources are applied.
 	// +optional
 	// +kubebuilder:validation:Enum=ApplyOnce;Reconcile
 	Strategy string `json:"strategy,omitempty"`
@@ -41,7 +41,7 @@ type ResourceRef struct {
 
 // ClusterResourceSetStatus is the observed state of a ClusterResourceSet.
 type ClusterResourceSetStatus struct {
-	// observedGeneration is the generation of the spec that status was made from.
+	// observedGeneration is the generation of the spec that the status is computed from.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -4,7 +4,7 @@ package v1beta1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ResourceBinding says how applying one Secret or ConfigMap went.
+// ResourceBinding reports the result of applying one Secret or ConfigMap.
 type ResourceBinding struct {
 	// ResourceRef names the Secret or ConfigMap.
 	ResourceRef `json:",inline"`

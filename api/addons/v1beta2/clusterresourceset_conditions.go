@@ -11,19 +11,19 @@ const ClusterResourceSetResourcesAppliedCondition = "ResourcesApplied"
 
 // Reasons of ResourcesApplied.
 const (
-	// ClusterResourceSetResourcesAppliedReason says that all is applied.
+	// ClusterResourceSetResourcesAppliedReason means that all is applied.
 	ClusterResourceSetResourcesAppliedReason = "Applied"
 
-	// ClusterResourceSetResourcesNotAppliedReason says that something is not
+	// ClusterResourceSetResourcesNotAppliedReason means that something is not
 	// applied yet.
 	ClusterResourceSetResourcesNotAppliedReason = "NotApplied"
 
-	// ClusterResourceSetResourcesAppliedWrongSecretTypeReason says that a
+	// ClusterResourceSetResourcesAppliedWrongSecretTypeReason means that a
 	// Secret is not of type addons.cluster.x-k8s.io/resource-set.
 	ClusterResourceSetResourcesAppliedWrongSecretTypeReason = "WrongSecretType"
 
-	// ClusterResourceSetResourcesAppliedInternalErrorReason says that the
-	// controller met an error of its own.
+	// ClusterResourceSetResourcesAppliedInternalErrorReason means that the
+	// controller had an internal error.
 	ClusterResourceSetResourcesAppliedInternalErrorReason = clusterv1.InternalErrorReason
 )
 
@@ -32,22 +32,22 @@ const ResourcesAppliedV1Beta1Condition clusterv1.ConditionType = "ResourcesAppli
 
 // Reasons of the v1beta1 form of ResourcesApplied.
 const (
-	// RemoteClusterClientFailedV1Beta1Reason says that the workload cluster
+	// RemoteClusterClientFailedV1Beta1Reason means that the workload cluster
 	// could not be reached.
 	RemoteClusterClientFailedV1Beta1Reason = "RemoteClusterClientFailed"
 
-	// ClusterMatchFailedV1Beta1Reason says that Clusters could not be
+	// ClusterMatchFailedV1Beta1Reason means that Clusters could not be
 	// selected.
 	ClusterMatchFailedV1Beta1Reason = "ClusterMatchFailed"
 
-	// ApplyFailedV1Beta1Reason says that the workload cluster refused a
+	// ApplyFailedV1Beta1Reason means that the workload cluster refused a
 	// resource.
 	ApplyFailedV1Beta1Reason = "ApplyFailed"
 
-	// RetrievingResourceFailedV1Beta1Reason says that a Secret or ConfigMap
+	// RetrievingResourceFailedV1Beta1Reason means that a Secret or ConfigMap
 	// could not be read.
 	RetrievingResourceFailedV1Beta1Reason = "RetrievingResourceFailed"
 
-	// WrongSecretTypeV1Beta1Reason says that a Secret has the wrong type.
+	// WrongSecretTypeV1Beta1Reason means that a Secret has the wrong type.
 	WrongSecretTypeV1Beta1Reason = "WrongSecretType"
 )

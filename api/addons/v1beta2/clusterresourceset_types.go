@@ -9,9 +9,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// ClusterResourceSetFinalizer holds a ClusterResourceSet until its entries in
-// all bindings are gone. The ClusterResourceSet controller sets and removes
-// it.
+// ClusterResourceSetFinalizer retains a ClusterResourceSet until its entries in all bindings are
+// removed. The ClusterResourceSet controller sets and removes it.
 const ClusterResourceSetFinalizer = "addons.cluster.x-k8s.io"
 
 // ClusterResourceSetSecretType is the type a Secret must have to be applied
@@ -19,8 +18,7 @@ const ClusterResourceSetFinalizer = "addons.cluster.x-k8s.io"
 // cluster.
 const ClusterResourceSetSecretType corev1.SecretType = "addons.cluster.x-k8s.io/resource-set"
 
-// ClusterResourceSetResourceKind is the kind of object that holds what is to
-// be applied.
+// ClusterResourceSetResourceKind is the kind of object that holds the resources to apply.
 type ClusterResourceSetResourceKind string
 
 const (
@@ -31,7 +29,7 @@ const (
 	ConfigMapClusterResourceSetResourceKind ClusterResourceSetResourceKind = "ConfigMap"
 )
 
-// ClusterResourceSetStrategy says when resources are applied.
+// ClusterResourceSetStrategy defines when resources are applied.
 type ClusterResourceSetStrategy string
 
 const (
@@ -59,7 +57,7 @@ type ClusterResourceSetSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	Resources []ResourceRef `json:"resources,omitempty"`
 
-	// strategy says when resources are applied. It defaults to ApplyOnce and
+	// strategy defines when resources are applied. It defaults to ApplyOnce and
 	// cannot change.
 	// +optional
 	// +kubebuilder:validation:Enum=ApplyOnce;Reconcile
@@ -90,8 +88,7 @@ type ClusterResourceSetStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that status was made
-	// from.
+	// observedGeneration is the generation of the spec that the status is computed from.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

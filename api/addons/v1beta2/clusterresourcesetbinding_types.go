@@ -37,7 +37,7 @@ type ResourceSetBinding struct {
 	Resources []ResourceBinding `json:"resources,omitempty"`
 }
 
-// ResourceBinding says how applying one Secret or ConfigMap went.
+// ResourceBinding reports the result of applying one Secret or ConfigMap.
 type ResourceBinding struct {
 	// ResourceRef names the Secret or ConfigMap.
 	ResourceRef `json:",inline"`

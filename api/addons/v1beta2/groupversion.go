@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1beta2 holds the wire types of addons.cluster.x-k8s.io/v1beta2:
-// what is applied to new workload clusters.
+// resources that are applied to new workload clusters.
 // +kubebuilder:object:generate=true
 // +groupName=addons.cluster.x-k8s.io
 package v1beta2

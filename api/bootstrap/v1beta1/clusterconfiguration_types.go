@@ -9,9 +9,9 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
-// ClusterConfiguration is what kubeadm is told about the cluster as a whole.
-// What the Cluster and Machine already say (name, versions, networks) is not
-// repeated here.
+// ClusterConfiguration is the configuration of the whole cluster for kubeadm. It
+// does not repeat what the Cluster and Machine already specify (name, versions,
+// networks).
 type ClusterConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -20,17 +20,17 @@ type ClusterConfiguration struct {
 	// +optional
 	Etcd Etcd `json:"etcd,omitempty"`
 
-	// networking is dropped: the Cluster says it.
+	// networking is dropped: the Cluster specifies it.
 	// +optional
 	Networking Networking `json:"networking,omitempty"`
 
-	// kubernetesVersion is dropped: the Machine says it.
+	// kubernetesVersion is dropped: the Machine specifies it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 
-	// clusterName is dropped: the Cluster says it.
+	// clusterName is dropped: the Cluster specifies it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -66,8 +66,8 @@ type ClusterConfiguration struct {
 	// +kubebuilder:validation:MaxLength=512
 	CertificatesDir string `json:"certificatesDir,omitempty"`
 
-	// imageRepository is the registry and path that images come from;
-	// kubeadm's own default when it is empty.
+	// imageRepository is the registry and path of images; kubeadm's own default
+	// when it is empty.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -98,7 +98,7 @@ type ClusterConfiguration struct {
 
 // APIServer adjusts kube-apiserver.
 type APIServer struct {
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
 
@@ -126,7 +126,7 @@ type APIServer struct {
 
 // ControllerManager adjusts kube-controller-manager.
 type ControllerManager struct {
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
 
@@ -143,7 +143,7 @@ type ControllerManager struct {
 
 // Scheduler adjusts kube-scheduler.
 type Scheduler struct {
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
 
@@ -158,7 +158,7 @@ type Scheduler struct {
 	ExtraEnvs []bootstrapv1.EnvVar `json:"extraEnvs,omitempty"`
 }
 
-// Networking is dropped: the Cluster says it.
+// Networking is dropped: the Cluster specifies it.
 type Networking struct {
 	// serviceSubnet is the subnet of Services.
 	// +optional
@@ -181,7 +181,7 @@ type Networking struct {
 
 // DNS adjusts CoreDNS.
 type DNS struct {
-	// imageRepository is the registry and path that the image comes from.
+	// imageRepository is the registry and path of the image.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -202,14 +202,14 @@ type Etcd struct {
 	// +optional
 	Local *LocalEtcd `json:"local,omitempty"`
 
-	// external is an etcd cluster that somebody else runs.
+	// external is an etcd cluster that kubeadm does not manage.
 	// +optional
 	External *ExternalEtcd `json:"external,omitempty"`
 }
 
 // LocalEtcd adjusts the etcd members that kubeadm runs.
 type LocalEtcd struct {
-	// imageRepository is the registry and path that the image comes from.
+	// imageRepository is the registry and path of the image.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -228,7 +228,7 @@ type LocalEtcd struct {
 	// +kubebuilder:validation:MaxLength=512
 	DataDir string `json:"dataDir,omitempty"`
 
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
 
@@ -253,7 +253,7 @@ type LocalEtcd struct {
 	PeerCertSANs []string `json:"peerCertSANs,omitempty"`
 }
 
-// ExternalEtcd is an etcd cluster that somebody else runs.
+// ExternalEtcd is an etcd cluster that kubeadm does not manage.
 type ExternalEtcd struct {
 	// endpoints are the members' client addresses.
 	// +required
@@ -262,7 +262,7 @@ type ExternalEtcd struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Endpoints []string `json:"endpoints"`
 
-	// caFile is the path of the authority that etcd's certificates come from.
+	// caFile is the path of the authority that issues etcd's certificates.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -305,7 +305,7 @@ type HostPathMount struct {
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 
-	// pathType says what must be at hostPath.
+	// pathType defines what must be at hostPath.
 	// +optional
 	PathType corev1.HostPathType `json:"pathType,omitempty"`
 }

@@ -4,7 +4,7 @@ package v1beta1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Discovery says how a node finds the cluster.
+// Discovery defines how a node finds the cluster.
 type Discovery struct {
 	// bootstrapToken finds the cluster by a token.
 	// +optional
@@ -29,7 +29,7 @@ type Discovery struct {
 
 // BootstrapTokenDiscovery finds the cluster by a token.
 type BootstrapTokenDiscovery struct {
-	// token authenticates what the API server says.
+	// token authenticates the cluster information that the API server returns.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -49,7 +49,7 @@ type BootstrapTokenDiscovery struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	CACertHashes []string `json:"caCertHashes,omitempty"`
 
-	// unsafeSkipCAVerification trusts any authority that knows the token.
+	// unsafeSkipCAVerification trusts any authority that has the token.
 	// +optional
 	UnsafeSkipCAVerification bool `json:"unsafeSkipCAVerification,omitempty"`
 }
@@ -161,8 +161,8 @@ type KubeConfigAuthExec struct {
 	// +kubebuilder:validation:MaxLength=512
 	APIVersion string `json:"apiVersion,omitempty"`
 
-	// provideClusterInfo tells the command about the cluster, in its
-	// environment.
+	// provideClusterInfo passes information about the cluster to the command, in
+	// its environment.
 	// +optional
 	ProvideClusterInfo bool `json:"provideClusterInfo,omitempty"`
 }

@@ -9,19 +9,19 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// KubeadmConfigSpec says how a machine becomes a node: what kubeadm is told,
-// and what else is put on the machine before and after kubeadm runs.
+// KubeadmConfigSpec defines how a machine becomes a node: the configuration of
+// kubeadm, and what else is set up on the machine before and after kubeadm runs.
 type KubeadmConfigSpec struct {
-	// clusterConfiguration is what kubeadm is told about the cluster as a whole.
-	// It matters only to the machine on which kubeadm init runs.
+	// clusterConfiguration is the configuration of the whole cluster for kubeadm.
+	// It is used only on the machine that runs kubeadm init.
 	// +optional
 	ClusterConfiguration *ClusterConfiguration `json:"clusterConfiguration,omitempty"`
 
-	// initConfiguration is what kubeadm init is told about its own node.
+	// initConfiguration is the configuration of the node that runs kubeadm init.
 	// +optional
 	InitConfiguration *InitConfiguration `json:"initConfiguration,omitempty"`
 
-	// joinConfiguration is what kubeadm join is told.
+	// joinConfiguration is the configuration of kubeadm join.
 	// +optional
 	JoinConfiguration *JoinConfiguration `json:"joinConfiguration,omitempty"`
 
@@ -30,7 +30,7 @@ type KubeadmConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=200
 	Files []File `json:"files,omitempty"`
 
-	// diskSetup partitions disks and makes file systems on them.
+	// diskSetup partitions disks and creates file systems on them.
 	// +optional
 	DiskSetup *DiskSetup `json:"diskSetup,omitempty"`
 
@@ -47,7 +47,7 @@ type KubeadmConfigSpec struct {
 	// +kubebuilder:validation:items:MaxLength=10240
 	BootCommands []string `json:"bootCommands,omitempty"`
 
-	// preKubeadmCommands run in order before kubeadm, once files are there.
+	// preKubeadmCommands run in order before kubeadm, once the files are written.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
@@ -74,7 +74,7 @@ type KubeadmConfigSpec struct {
 	// +optional
 	Format bootstrapv1.Format `json:"format,omitempty"`
 
-	// useExperimentalRetryJoin is dropped: kubeadm tries again by itself.
+	// useExperimentalRetryJoin is dropped: kubeadm retries automatically.
 	// +optional
 	UseExperimentalRetryJoin bool `json:"useExperimentalRetryJoin,omitempty"`
 
@@ -90,7 +90,7 @@ type KubeadmConfigSpec struct {
 
 // IgnitionSpec holds what only the format ignition can use.
 type IgnitionSpec struct {
-	// containerLinuxConfig is merged into what is generated.
+	// containerLinuxConfig is merged into the generated config.
 	// +optional
 	ContainerLinuxConfig *ContainerLinuxConfig `json:"containerLinuxConfig,omitempty"`
 }
@@ -105,7 +105,7 @@ type ContainerLinuxConfig struct {
 	// +kubebuilder:validation:MaxLength=32768
 	AdditionalConfig string `json:"additionalConfig,omitempty"`
 
-	// strict makes a warning of the translation to Ignition an error.
+	// strict turns a warning of the translation to Ignition into an error.
 	// +optional
 	Strict bool `json:"strict,omitempty"`
 }
@@ -122,7 +122,8 @@ type KubeadmConfigStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	DataSecretName *string `json:"dataSecretName,omitempty"`
 
-	// failureReason is a word for a failure that will not go away by itself.
+	// failureReason is a one-word reason for a failure that does not resolve
+	// automatically.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -157,7 +158,7 @@ type KubeadmConfigV1Beta2Status struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// KubeadmConfig says how one machine becomes a node with kubeadm. Its owner is
+// KubeadmConfig defines how one machine becomes a node with kubeadm. Its owner is
 // a Machine or MachinePool. The kubeadmconfig controller renders it into a
 // Secret with data for cloud-init.
 // +kubebuilder:object:root=true

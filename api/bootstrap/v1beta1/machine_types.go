@@ -6,7 +6,7 @@ import bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 
 // File is a file to write on the machine.
 type File struct {
-	// path is where the file goes, from the root.
+	// path is the absolute path of the file.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -24,7 +24,7 @@ type File struct {
 	// +kubebuilder:validation:MaxLength=16
 	Permissions string `json:"permissions,omitempty"`
 
-	// encoding says how content is written down; plain when it is empty.
+	// encoding is the encoding of content; plain when it is empty.
 	// +optional
 	Encoding bootstrapv1.Encoding `json:"encoding,omitempty"`
 
@@ -38,12 +38,12 @@ type File struct {
 	// +kubebuilder:validation:MaxLength=10240
 	Content string `json:"content,omitempty"`
 
-	// contentFrom says where the content is kept, instead of content.
+	// contentFrom refers to the content, instead of content.
 	// +optional
 	ContentFrom *FileSource `json:"contentFrom,omitempty"`
 
-	// contentFormat says whether the content is taken as it is (Raw, also when
-	// empty) or executed as a template.
+	// contentFormat specifies whether the content is used unchanged (Raw, also
+	// when empty) or executed as a template.
 	// +optional
 	ContentFormat bootstrapv1.FileContentFormat `json:"contentFormat,omitempty"`
 }
@@ -96,7 +96,7 @@ type User struct {
 	// +kubebuilder:validation:MaxLength=256
 	HomeDir *string `json:"homeDir,omitempty"`
 
-	// inactive makes an account that cannot be used yet.
+	// inactive creates an account that cannot be used yet.
 	// +optional
 	Inactive *bool `json:"inactive,omitempty"`
 
@@ -112,7 +112,7 @@ type User struct {
 	// +kubebuilder:validation:MaxLength=256
 	Passwd *string `json:"passwd,omitempty"`
 
-	// passwdFrom says where the hash of the password is kept, instead of passwd.
+	// passwdFrom refers to the hash of the password, instead of passwd.
 	// +optional
 	PasswdFrom *PasswdSource `json:"passwdFrom,omitempty"`
 
@@ -162,7 +162,7 @@ type SecretPasswdSource struct {
 	Key string `json:"key"`
 }
 
-// NTP says where the machine takes its time from.
+// NTP defines the time servers of the machine.
 type NTP struct {
 	// servers are the time servers to ask.
 	// +optional
@@ -176,7 +176,7 @@ type NTP struct {
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// DiskSetup partitions disks and makes file systems on them.
+// DiskSetup partitions disks and creates file systems on them.
 type DiskSetup struct {
 	// partitions are the partition tables to write, one per device.
 	// +optional
@@ -197,7 +197,8 @@ type Partition struct {
 	// +kubebuilder:validation:MaxLength=256
 	Device string `json:"device"`
 
-	// layout true makes one partition over the whole device; false makes none.
+	// layout true creates one partition over the whole device; false creates
+	// none.
 	// +required
 	Layout bool `json:"layout"`
 
@@ -245,7 +246,7 @@ type Filesystem struct {
 	// +kubebuilder:validation:MaxLength=128
 	Partition *string `json:"partition,omitempty"`
 
-	// overwrite makes the file system even where there is one.
+	// overwrite creates the file system even if one exists.
 	// +optional
 	Overwrite *bool `json:"overwrite,omitempty"`
 

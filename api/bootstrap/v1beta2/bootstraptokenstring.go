@@ -32,7 +32,7 @@ func NewBootstrapTokenString(token string) (*BootstrapTokenString, error) {
 	return &BootstrapTokenString{ID: m[1], Secret: m[2]}, nil
 }
 
-// String is the token as it is given to kubeadm.
+// String is the token in kubeadm's format.
 func (t BootstrapTokenString) String() string {
 	if t.ID == "" || t.Secret == "" {
 		return ""

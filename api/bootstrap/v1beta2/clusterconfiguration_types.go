@@ -21,9 +21,9 @@ const (
 	EncryptionAlgorithmRSA4096 EncryptionAlgorithmType = "RSA-4096"
 )
 
-// ClusterConfiguration is what kubeadm is told about the cluster as a whole.
-// What the Cluster and Machine already say (name, versions, networks) is not
-// repeated here.
+// ClusterConfiguration is the configuration of the whole cluster for kubeadm. It
+// does not repeat what the Cluster and Machine already specify (name, versions,
+// networks).
 // +kubebuilder:validation:MinProperties=1
 type ClusterConfiguration struct {
 	// etcd is the cluster's store; a local member on each control plane
@@ -61,8 +61,8 @@ type ClusterConfiguration struct {
 	// +kubebuilder:validation:MaxLength=512
 	CertificatesDir string `json:"certificatesDir,omitempty"`
 
-	// imageRepository is the registry and path that images come from;
-	// kubeadm's own default when it is empty.
+	// imageRepository is the registry and path of images; kubeadm's own default
+	// when it is empty.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -94,7 +94,7 @@ type ClusterConfiguration struct {
 // APIServer adjusts kube-apiserver.
 // +kubebuilder:validation:MinProperties=1
 type APIServer struct {
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -131,7 +131,7 @@ type APIServer struct {
 // ControllerManager adjusts kube-controller-manager.
 // +kubebuilder:validation:MinProperties=1
 type ControllerManager struct {
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -159,7 +159,7 @@ type ControllerManager struct {
 // Scheduler adjusts kube-scheduler.
 // +kubebuilder:validation:MinProperties=1
 type Scheduler struct {
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -187,7 +187,7 @@ type Scheduler struct {
 // DNS adjusts CoreDNS.
 // +kubebuilder:validation:MinProperties=1
 type DNS struct {
-	// imageRepository is the registry and path that the image comes from.
+	// imageRepository is the registry and path of the image.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -209,7 +209,7 @@ type Etcd struct {
 	// +optional
 	Local LocalEtcd `json:"local,omitempty,omitzero"`
 
-	// external is an etcd cluster that somebody else runs.
+	// external is an etcd cluster that kubeadm does not manage.
 	// +optional
 	External ExternalEtcd `json:"external,omitempty,omitzero"`
 }
@@ -217,7 +217,7 @@ type Etcd struct {
 // LocalEtcd adjusts the etcd members that kubeadm runs.
 // +kubebuilder:validation:MinProperties=1
 type LocalEtcd struct {
-	// imageRepository is the registry and path that the image comes from.
+	// imageRepository is the registry and path of the image.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -236,7 +236,7 @@ type LocalEtcd struct {
 	// +kubebuilder:validation:MaxLength=512
 	DataDir string `json:"dataDir,omitempty"`
 
-	// extraArgs are flags besides those kubeadm sets.
+	// extraArgs are flags in addition to those that kubeadm sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -273,7 +273,7 @@ type LocalEtcd struct {
 	PeerCertSANs []string `json:"peerCertSANs,omitempty"`
 }
 
-// ExternalEtcd is an etcd cluster that somebody else runs.
+// ExternalEtcd is an etcd cluster that kubeadm does not manage.
 type ExternalEtcd struct {
 	// endpoints are the members' client addresses.
 	// +required
@@ -284,7 +284,7 @@ type ExternalEtcd struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Endpoints []string `json:"endpoints,omitempty"`
 
-	// caFile is the path of the authority that etcd's certificates come from.
+	// caFile is the path of the authority that issues etcd's certificates.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -347,7 +347,7 @@ type HostPathMount struct {
 	// +optional
 	ReadOnly *bool `json:"readOnly,omitempty"`
 
-	// pathType says what must be at hostPath.
+	// pathType defines what must be at hostPath.
 	// +optional
 	PathType corev1.HostPathType `json:"pathType,omitempty"`
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1beta2 holds the wire types of bootstrap.cluster.x-k8s.io/v1beta2:
-// KubeadmConfig, which says how one machine becomes a Kubernetes node with
+// KubeadmConfig, which defines how one machine becomes a Kubernetes node with
 // kubeadm, and KubeadmConfigTemplate, from which such configs are cloned.
 //
 // +kubebuilder:object:generate=true

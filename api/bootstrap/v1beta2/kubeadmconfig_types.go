@@ -20,20 +20,20 @@ const (
 	Ignition Format = "ignition"
 )
 
-// KubeadmConfigSpec says how a machine becomes a node: what kubeadm is told,
-// and what else is put on the machine before and after kubeadm runs.
+// KubeadmConfigSpec defines how a machine becomes a node: the configuration of
+// kubeadm, and what else is set up on the machine before and after kubeadm runs.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmConfigSpec struct {
-	// clusterConfiguration is what kubeadm is told about the cluster as a whole.
-	// It matters only to the machine on which kubeadm init runs.
+	// clusterConfiguration is the configuration of the whole cluster for kubeadm.
+	// It is used only on the machine that runs kubeadm init.
 	// +optional
 	ClusterConfiguration ClusterConfiguration `json:"clusterConfiguration,omitempty,omitzero"`
 
-	// initConfiguration is what kubeadm init is told about its own node.
+	// initConfiguration is the configuration of the node that runs kubeadm init.
 	// +optional
 	InitConfiguration InitConfiguration `json:"initConfiguration,omitempty,omitzero"`
 
-	// joinConfiguration is what kubeadm join is told.
+	// joinConfiguration is the configuration of kubeadm join.
 	// +optional
 	JoinConfiguration JoinConfiguration `json:"joinConfiguration,omitempty,omitzero"`
 
@@ -44,7 +44,7 @@ type KubeadmConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=200
 	Files []File `json:"files,omitempty"`
 
-	// diskSetup partitions disks and makes file systems on them.
+	// diskSetup partitions disks and creates file systems on them.
 	// +optional
 	DiskSetup DiskSetup `json:"diskSetup,omitempty,omitzero"`
 
@@ -65,7 +65,7 @@ type KubeadmConfigSpec struct {
 	// +kubebuilder:validation:items:MaxLength=10240
 	BootCommands []string `json:"bootCommands,omitempty"`
 
-	// preKubeadmCommands run in order before kubeadm, once files are there.
+	// preKubeadmCommands run in order before kubeadm, once the files are written.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -111,7 +111,7 @@ type KubeadmConfigSpec struct {
 // IgnitionSpec holds what only the format ignition can use.
 // +kubebuilder:validation:MinProperties=1
 type IgnitionSpec struct {
-	// containerLinuxConfig is merged into what is generated.
+	// containerLinuxConfig is merged into the generated config.
 	// +optional
 	ContainerLinuxConfig ContainerLinuxConfig `json:"containerLinuxConfig,omitempty,omitzero"`
 }
@@ -127,7 +127,7 @@ type ContainerLinuxConfig struct {
 	// +kubebuilder:validation:MaxLength=32768
 	AdditionalConfig string `json:"additionalConfig,omitempty"`
 
-	// strict makes a warning of the translation to Ignition an error.
+	// strict turns a warning of the translation to Ignition into an error.
 	// +optional
 	Strict *bool `json:"strict,omitempty"`
 }
@@ -143,7 +143,7 @@ type KubeadmConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization says how far the config has come for the first time.
+	// initialization reports the progress of the config's initialization.
 	// +optional
 	Initialization KubeadmConfigInitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -164,12 +164,12 @@ type KubeadmConfigStatus struct {
 	Deprecated *KubeadmConfigDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// KubeadmConfigInitializationStatus says how far a config has come. Part of
-// the bootstrap contract.
+// KubeadmConfigInitializationStatus reports the progress of a config's
+// initialization. Part of the bootstrap contract.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmConfigInitializationStatus struct {
-	// dataSecretCreated becomes true when the Secret named in
-	// status.dataSecretName is complete, and stays so.
+	// dataSecretCreated becomes true when the Secret named in status.dataSecretName
+	// is complete, and remains so.
 	// +optional
 	DataSecretCreated *bool `json:"dataSecretCreated,omitempty"`
 }
@@ -188,7 +188,8 @@ type KubeadmConfigV1Beta1DeprecatedStatus struct {
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 
-	// failureReason is a word for a failure that will not go away by itself.
+	// failureReason is a one-word reason for a failure that does not resolve
+	// automatically.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -201,7 +202,7 @@ type KubeadmConfigV1Beta1DeprecatedStatus struct {
 	FailureMessage string `json:"failureMessage,omitempty"`
 }
 
-// KubeadmConfig says how one machine becomes a node with kubeadm. Its owner is
+// KubeadmConfig defines how one machine becomes a node with kubeadm. Its owner is
 // a Machine or MachinePool. The kubeadmconfig controller renders it into a
 // Secret with data for cloud-init.
 // +kubebuilder:object:root=true

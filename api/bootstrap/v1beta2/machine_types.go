@@ -2,7 +2,7 @@
 
 package v1beta2
 
-// Encoding says how the content of a file is written down.
+// Encoding is the encoding of the content of a file.
 // +kubebuilder:validation:Enum=base64;gzip;gzip+base64
 type Encoding string
 
@@ -17,12 +17,12 @@ const (
 	GzipBase64 Encoding = "gzip+base64"
 )
 
-// FileContentFormat says whether the content of a file is taken as it is.
+// FileContentFormat specifies whether the content of a file is used unchanged.
 // +kubebuilder:validation:Enum=Raw;Template
 type FileContentFormat string
 
 const (
-	// FileContentFormatRaw is content taken as it is.
+	// FileContentFormatRaw is content that is used unchanged.
 	FileContentFormatRaw FileContentFormat = "Raw"
 
 	// FileContentFormatTemplate is content that is a Go text/template. Its only
@@ -32,7 +32,7 @@ const (
 
 // File is a file to write on the machine.
 type File struct {
-	// path is where the file goes, from the root.
+	// path is the absolute path of the file.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -50,7 +50,7 @@ type File struct {
 	// +kubebuilder:validation:MaxLength=16
 	Permissions string `json:"permissions,omitempty"`
 
-	// encoding says how content is written down; plain when it is empty.
+	// encoding is the encoding of content; plain when it is empty.
 	// +optional
 	Encoding Encoding `json:"encoding,omitempty"`
 
@@ -64,12 +64,12 @@ type File struct {
 	// +kubebuilder:validation:MaxLength=10240
 	Content string `json:"content,omitempty"`
 
-	// contentFrom says where the content is kept, instead of content.
+	// contentFrom refers to the content, instead of content.
 	// +optional
 	ContentFrom FileSource `json:"contentFrom,omitempty,omitzero"`
 
-	// contentFormat says whether the content is taken as it is (Raw, also when
-	// empty) or executed as a template.
+	// contentFormat specifies whether the content is used unchanged (Raw, also
+	// when empty) or executed as a template.
 	// +optional
 	ContentFormat FileContentFormat `json:"contentFormat,omitempty"`
 }
@@ -122,7 +122,7 @@ type User struct {
 	// +kubebuilder:validation:MaxLength=256
 	HomeDir string `json:"homeDir,omitempty"`
 
-	// inactive makes an account that cannot be used yet.
+	// inactive creates an account that cannot be used yet.
 	// +optional
 	Inactive *bool `json:"inactive,omitempty"`
 
@@ -138,7 +138,7 @@ type User struct {
 	// +kubebuilder:validation:MaxLength=256
 	Passwd string `json:"passwd,omitempty"`
 
-	// passwdFrom says where the hash of the password is kept, instead of passwd.
+	// passwdFrom refers to the hash of the password, instead of passwd.
 	// +optional
 	PasswdFrom PasswdSource `json:"passwdFrom,omitempty,omitzero"`
 
@@ -189,7 +189,7 @@ type SecretPasswdSource struct {
 	Key string `json:"key,omitempty"`
 }
 
-// NTP says where the machine takes its time from.
+// NTP defines the time servers of the machine.
 // +kubebuilder:validation:MinProperties=1
 type NTP struct {
 	// servers are the time servers to ask.
@@ -205,7 +205,7 @@ type NTP struct {
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// DiskSetup partitions disks and makes file systems on them.
+// DiskSetup partitions disks and creates file systems on them.
 // +kubebuilder:validation:MinProperties=1
 type DiskSetup struct {
 	// partitions are the partition tables to write, one per device.
@@ -230,7 +230,8 @@ type Partition struct {
 	// +kubebuilder:validation:MaxLength=256
 	Device string `json:"device,omitempty"`
 
-	// layout true makes one partition over the whole device; false makes none.
+	// layout true creates one partition over the whole device; false creates
+	// none.
 	// +optional
 	Layout *bool `json:"layout,omitempty"`
 
@@ -314,7 +315,7 @@ type Filesystem struct {
 	// +kubebuilder:validation:MaxLength=128
 	Partition string `json:"partition,omitempty"`
 
-	// overwrite makes the file system even where there is one.
+	// overwrite creates the file system even if one exists.
 	// +optional
 	Overwrite *bool `json:"overwrite,omitempty"`
 

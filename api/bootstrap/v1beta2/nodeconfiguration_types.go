@@ -7,18 +7,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InitConfiguration is what kubeadm init is told about its own node.
+// InitConfiguration is the configuration of the node that runs kubeadm init.
 // +kubebuilder:validation:MinProperties=1
 type InitConfiguration struct {
-	// bootstrapTokens are tokens that kubeadm init creates. None are needed:
-	// a token is made for each machine that joins.
+	// bootstrapTokens are tokens that kubeadm init creates. None are needed: a
+	// token is created for each machine that joins.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	BootstrapTokens []BootstrapToken `json:"bootstrapTokens,omitempty"`
 
-	// nodeRegistration says how the node presents itself.
+	// nodeRegistration defines how the node registers with the cluster.
 	// +optional
 	NodeRegistration NodeRegistrationOptions `json:"nodeRegistration,omitempty,omitzero"`
 
@@ -45,10 +45,10 @@ type InitConfiguration struct {
 	Timeouts Timeouts `json:"timeouts,omitempty,omitzero"`
 }
 
-// JoinConfiguration is what kubeadm join is told.
+// JoinConfiguration is the configuration of kubeadm join.
 // +kubebuilder:validation:MinProperties=1
 type JoinConfiguration struct {
-	// nodeRegistration says how the node presents itself.
+	// nodeRegistration defines how the node registers with the cluster.
 	// +optional
 	NodeRegistration NodeRegistrationOptions `json:"nodeRegistration,omitempty,omitzero"`
 
@@ -59,8 +59,8 @@ type JoinConfiguration struct {
 	// +kubebuilder:validation:MaxLength=512
 	CACertPath string `json:"caCertPath,omitempty"`
 
-	// discovery says how the node finds the cluster and knows it to be the
-	// right one. What is missing is filled in by the kubeadmconfig controller.
+	// discovery defines how the node finds the cluster and verifies its identity.
+	// The kubeadmconfig controller fills in what is missing.
 	// +optional
 	Discovery Discovery `json:"discovery,omitempty,omitzero"`
 
@@ -110,7 +110,7 @@ type APIEndpoint struct {
 	BindPort int32 `json:"bindPort,omitempty"`
 }
 
-// NodeRegistrationOptions say how a node presents itself to the cluster.
+// NodeRegistrationOptions define how a node registers with the cluster.
 // +kubebuilder:validation:MinProperties=1
 type NodeRegistrationOptions struct {
 	// name of the Node; the machine's host name when it is empty.
@@ -132,7 +132,8 @@ type NodeRegistrationOptions struct {
 	// +kubebuilder:validation:MaxItems=100
 	Taints *[]corev1.Taint `json:"taints,omitempty"`
 
-	// kubeletExtraArgs are flags of the kubelet, besides those kubeadm sets.
+	// kubeletExtraArgs are flags of the kubelet, in addition to those that
+	// kubeadm sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -151,14 +152,14 @@ type NodeRegistrationOptions struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 
-	// imagePullPolicy says when kubeadm pulls images; IfNotPresent when it is
+	// imagePullPolicy defines when kubeadm pulls images; IfNotPresent when it is
 	// empty.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// imagePullSerial pulls images one by one, as when it is not set; false
-	// pulls them side by side. Needs kubeadm 1.31.
+	// imagePullSerial pulls images one at a time, which is also the default;
+	// false pulls them in parallel. Needs kubeadm 1.31.
 	// +optional
 	ImagePullSerial *bool `json:"imagePullSerial,omitempty"`
 }
@@ -215,7 +216,7 @@ type BootstrapToken struct {
 	// +required
 	Token *BootstrapTokenString `json:"token,omitempty"`
 
-	// description says what the token is for.
+	// description is the purpose of the token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

@@ -19,7 +19,7 @@ type CertificateSpec struct {
 	// +optional
 	SecretTemplate *SecretTemplate `json:"secretTemplate,omitempty"`
 
-	// issuerRef is who issues the certificate.
+	// issuerRef refers to the issuer of the certificate.
 	// +optional
 	IssuerRef IssuerReference `json:"issuerRef,omitempty,omitzero"`
 
@@ -98,7 +98,7 @@ type CertificateSpec struct {
 	// +optional
 	NameConstraints *apiextensionsv1.JSON `json:"nameConstraints,omitempty"`
 
-	// revisionHistoryLimit is how many requests are kept; none is ever made.
+	// revisionHistoryLimit is how many requests are retained; none is ever created.
 	// +optional
 	RevisionHistoryLimit *int64 `json:"revisionHistoryLimit,omitempty"`
 }
@@ -132,7 +132,7 @@ type IssuerReference struct {
 	Group string `json:"group,omitempty"`
 }
 
-// Subject is a distinguished name, but for its common name.
+// Subject is a distinguished name without its common name.
 // +kubebuilder:pruning:PreserveUnknownFields
 type Subject struct {
 	// organizations are those of the subject.
@@ -168,7 +168,7 @@ type Subject struct {
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
 
-// What keys are made of, how they are written, and when they are made anew.
+// The algorithms and encodings of private keys, and when keys are rotated.
 const (
 	RSA     = "RSA"
 	ECDSA   = "ECDSA"
@@ -218,31 +218,31 @@ type OutputFormat struct {
 
 // Conditions of a Certificate.
 const (
-	// ReadyCondition is True while the Secret holds a certificate as it is asked for;
-	// of an issuer, while it can issue.
+	// ReadyCondition is True while the Secret holds the requested certificate; of an
+	// issuer, while it can issue.
 	ReadyCondition = "Ready"
-	// IssuingCondition is True while a certificate is to be issued, and False once
-	// that has failed; there is none when one was issued.
+	// IssuingCondition is True while a certificate must be issued, and False once that
+	// has failed; it is removed when a certificate is issued.
 	IssuingCondition = "Issuing"
 )
 
 // Reasons of ReadyCondition and IssuingCondition, the first of which is True.
 const (
 	ReadyReason                = "Ready"
-	DoesNotExistReason         = "DoesNotExist"         // there is no Secret
+	DoesNotExistReason         = "DoesNotExist"         // the Secret does not exist
 	MissingDataReason          = "MissingData"          // it lacks certificate or key
 	InvalidKeyPairReason       = "InvalidKeyPair"       // the key is not that of the certificate
 	InvalidCertificateReason   = "InvalidCertificate"   // the certificate cannot be read
-	SecretMismatchReason       = "SecretMismatch"       // the key is not as it is asked for
+	SecretMismatchReason       = "SecretMismatch"       // the key does not match the spec
 	IncorrectIssuerReason      = "IncorrectIssuer"      // another has issued the certificate
 	IncorrectCertificateReason = "IncorrectCertificate" // the Secret is another Certificate's
-	RequestChangedReason       = "RequestChanged"       // the certificate is not as it is asked for
-	RenewingReason             = "Renewing"             // its time has come
-	ExpiredReason              = "Expired"              // its end has come
-	ManuallyTriggeredReason    = "ManuallyTriggered"    // somebody asked for a new one
+	RequestChangedReason       = "RequestChanged"       // the certificate does not match the spec
+	RenewingReason             = "Renewing"             // its renewal time has passed
+	ExpiredReason              = "Expired"              // it has expired
+	ManuallyTriggeredReason    = "ManuallyTriggered"    // a user requested a new one
 
-	FailedReason         = "Failed"         // of IssuingCondition: what is asked for cannot be had
-	SecretInUseReason    = "SecretInUse"    // the Secret holds somebody else's data
+	FailedReason         = "Failed"         // of IssuingCondition: the requested certificate cannot be issued
+	SecretInUseReason    = "SecretInUse"    // the Secret holds the data of another owner
 	IssuerNotFoundReason = "IssuerNotFound" // waiting for the issuer
 	IssuerNotReadyReason = "IssuerNotReady" // waiting for it to be able to issue
 )

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1 holds the wire types of cert-manager.io/v1 as far as Capstan honours
-// them in a management plane without cert-manager: certificates, and who issues
-// them. Fields that are not here are kept as they are and do nothing.
+// Package v1 holds the wire types of cert-manager.io/v1 as far as Capstan
+// supports them in a management plane without cert-manager: certificates and
+// their issuers. Other fields are retained and have no effect.
 // +kubebuilder:object:generate=true
 // +groupName=cert-manager.io
 package v1

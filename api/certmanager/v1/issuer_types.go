@@ -73,7 +73,7 @@ type CAIssuer struct {
 const (
 	SelfSignedReason    = "IsReady"
 	KeyPairReason       = "KeyPairVerified"
-	GetKeyPairReason    = "ErrGetKeyPair"     // the Secret of the authority is not there
+	GetKeyPairReason    = "ErrGetKeyPair"     // the Secret of the authority does not exist
 	BrokenKeyPairReason = "ErrInvalidKeyPair" // what it holds cannot sign
 	NotSupportedReason  = "NotSupported"      // Capstan does not honour this kind of issuer
 	InvalidIssuerReason = "InvalidIssuer"     // none or several of its fields are set
@@ -121,7 +121,7 @@ func (i *Issuer) SetConditions(conditions []metav1.Condition) { i.Status.Conditi
 // GetSpec returns the spec, which is the same for both kinds of issuers.
 func (i *Issuer) GetSpec() *IssuerSpec { return &i.Spec }
 
-// SecretNamespace is where the Secret of the authority lies.
+// SecretNamespace is the namespace of the authority's Secret.
 func (i *Issuer) SecretNamespace() string { return i.Namespace }
 
 // IssuerList is a list of Issuers.
@@ -166,7 +166,7 @@ func (i *ClusterIssuer) SetConditions(conditions []metav1.Condition) {
 // GetSpec returns the spec, which is the same for both kinds of issuers.
 func (i *ClusterIssuer) GetSpec() *IssuerSpec { return &i.Spec }
 
-// SecretNamespace is where the Secret of the authority lies.
+// SecretNamespace is the namespace of the authority's Secret.
 func (i *ClusterIssuer) SecretNamespace() string { return ClusterResourceNamespace }
 
 // ClusterIssuerList is a list of ClusterIssuers.

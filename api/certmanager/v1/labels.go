@@ -9,7 +9,7 @@ const (
 	// Capstan's own.
 	DefinitionLabel = "capstan.dev/certificates"
 
-	// installedBy begins the labels that cert-manager's own definitions have.
+	// installedBy is the prefix of the labels on cert-manager's own definitions.
 	installedBy = "app.kubernetes.io/"
 )
 
@@ -25,7 +25,7 @@ func Ours(labels map[string]string) bool {
 	return labels[DefinitionLabel] != ""
 }
 
-// What the Secret of a Certificate says of it.
+// Annotations on the Secret of a Certificate that describe the Certificate.
 const (
 	CertificateNameAnnotation = "cert-manager.io/certificate-name"
 	IssuerNameAnnotation      = "cert-manager.io/issuer-name"
@@ -37,17 +37,17 @@ const (
 	URISANsAnnotation         = "cert-manager.io/uri-sans"
 	EmailSANsAnnotation       = "cert-manager.io/email-sans"
 
-	// ControllerLabel is on Secrets that are of interest to who issues certificates.
+	// ControllerLabel is on Secrets that the issuing controller must watch.
 	ControllerLabel = "controller.cert-manager.io/fao"
 )
 
-// What asks for the injection of a certificate authority.
+// Annotations that request the injection of a certificate authority.
 const (
 	// InjectFromAnnotation names a Certificate, as namespace/name.
 	InjectFromAnnotation = "cert-manager.io/inject-ca-from"
 	// InjectFromSecretAnnotation names a Secret, as namespace/name.
 	InjectFromSecretAnnotation = "cert-manager.io/inject-ca-from-secret"
-	// InjectAPIServerAnnotation asks for the authority of the API server, if it is
+	// InjectAPIServerAnnotation requests the authority of the API server, if it is
 	// "true".
 	InjectAPIServerAnnotation = "cert-manager.io/inject-apiserver-ca"
 	// AllowInjectionAnnotation on a Secret, if it is "true", lets it be named by

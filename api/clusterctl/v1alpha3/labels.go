@@ -15,8 +15,8 @@ const (
 	// its source.
 	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
-	// BlockMoveAnnotation makes move wait until the object's controller takes
-	// it off.
+	// BlockMoveAnnotation makes move wait until the object's controller removes
+	// it.
 	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
 )
 
@@ -35,8 +35,8 @@ const (
 	// for cert-manager.
 	ClusterctlCoreLabelCertManagerValue = "cert-manager"
 
-	// ClusterctlMoveLabel on a CRD or object makes move take the objects, or
-	// the object, along although nothing links them to a Cluster.
+	// ClusterctlMoveLabel on a CRD or object makes move include the objects, or
+	// the object, although nothing links them to a Cluster.
 	ClusterctlMoveLabel = "clusterctl.cluster.x-k8s.io/move"
 
 	// ClusterctlMoveHierarchyLabel is as ClusterctlMoveLabel and takes along

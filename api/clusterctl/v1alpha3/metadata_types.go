@@ -17,7 +17,7 @@ type Metadata struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// releaseSeries says which contract each minor version keeps.
+	// releaseSeries maps minor versions to the contracts that they implement.
 	// +optional
 	ReleaseSeries []ReleaseSeries `json:"releaseSeries"`
 }

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProviderType says which contract a provider keeps.
+// ProviderType defines which contract a provider implements.
 type ProviderType string
 
 // The types of providers.
@@ -14,13 +14,13 @@ const (
 	// CoreProviderType is Cluster API's own core.
 	CoreProviderType ProviderType = "CoreProvider"
 
-	// BootstrapProviderType makes machines into nodes.
+	// BootstrapProviderType turns machines into nodes.
 	BootstrapProviderType ProviderType = "BootstrapProvider"
 
-	// InfrastructureProviderType makes networks and machines.
+	// InfrastructureProviderType creates networks and machines.
 	InfrastructureProviderType ProviderType = "InfrastructureProvider"
 
-	// ControlPlaneProviderType makes control planes.
+	// ControlPlaneProviderType creates control planes.
 	ControlPlaneProviderType ProviderType = "ControlPlaneProvider"
 
 	// IPAMProviderType gives out IP addresses.
@@ -32,7 +32,7 @@ const (
 	// AddonProviderType installs add-ons into workload clusters.
 	AddonProviderType ProviderType = "AddonProvider"
 
-	// ProviderTypeUnknown is the type of what is no provider.
+	// ProviderTypeUnknown is the type of an object that is no provider.
 	ProviderTypeUnknown ProviderType = ""
 )
 

@@ -24,7 +24,7 @@ type KubeadmControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version"`
 
-	// machineTemplate is what machines are made from.
+	// machineTemplate is the template of machines.
 	// +required
 	MachineTemplate KubeadmControlPlaneMachineTemplate `json:"machineTemplate"`
 
@@ -35,13 +35,14 @@ type KubeadmControlPlaneSpec struct {
 	KubeadmControlPlaneRollout `json:",inline"`
 }
 
-// KubeadmControlPlaneRollout says when and how machines are replaced and named.
+// KubeadmControlPlaneRollout defines when and how machines are replaced and named.
 type KubeadmControlPlaneRollout struct {
 	// rolloutBefore replaces machines ahead of an event.
 	// +optional
 	RolloutBefore *RolloutBefore `json:"rolloutBefore,omitempty"`
 
-	// rolloutAfter replaces, once this moment has passed, the machines made before it.
+	// rolloutAfter is a time. Once it has passed, machines that were created before it are
+	// replaced.
 	// +optional
 	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`
 
@@ -50,16 +51,16 @@ type KubeadmControlPlaneRollout struct {
 	// +kubebuilder:default={type: "RollingUpdate", rollingUpdate: {maxSurge: 1}}
 	RolloutStrategy *RolloutStrategy `json:"rolloutStrategy,omitempty"`
 
-	// remediationStrategy says how unhealthy machines are replaced.
+	// remediationStrategy defines how unhealthy machines are replaced.
 	// +optional
 	RemediationStrategy *RemediationStrategy `json:"remediationStrategy,omitempty"`
 
-	// machineNamingStrategy says how machines are named.
+	// machineNamingStrategy defines how machines are named.
 	// +optional
 	MachineNamingStrategy *MachineNamingStrategy `json:"machineNamingStrategy,omitempty"`
 }
 
-// KubeadmControlPlaneMachineTemplate is what machines are made from.
+// KubeadmControlPlaneMachineTemplate is the template of machines.
 type KubeadmControlPlaneMachineTemplate struct {
 	// metadata has labels and annotations for the machines.
 	// +optional
@@ -115,7 +116,7 @@ type RollingUpdate struct {
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 }
 
-// RemediationStrategy says how unhealthy machines are replaced.
+// RemediationStrategy defines how unhealthy machines are replaced.
 type RemediationStrategy struct {
 	// maxRetry is how often a replacement that fails too is replaced in its turn.
 	// +optional
@@ -131,7 +132,7 @@ type RemediationStrategy struct {
 	MinHealthyPeriod *metav1.Duration `json:"minHealthyPeriod,omitempty"`
 }
 
-// MachineNamingStrategy says how machines are named.
+// MachineNamingStrategy defines how machines are named.
 type MachineNamingStrategy struct {
 	// template is a Go template for the name.
 	// +optional
@@ -166,7 +167,7 @@ type KubeadmControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	Versions []clusterv1.StatusVersion `json:"versions,omitempty"`
 
-	// updatedReplicas is how many machines are as the spec wants them.
+	// updatedReplicas is how many machines match the spec.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 
@@ -174,7 +175,7 @@ type KubeadmControlPlaneStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// unavailableReplicas is how many machines are missing to the wanted number.
+	// unavailableReplicas is how many machines are missing from the desired number.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
 
@@ -186,7 +187,7 @@ type KubeadmControlPlaneStatus struct {
 	// +optional
 	Ready bool `json:"ready"`
 
-	// failureReason is a word for a failure that will not go away by itself.
+	// failureReason is a one-word reason for a failure that does not resolve automatically.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
@@ -231,7 +232,7 @@ type KubeadmControlPlaneV1Beta2Status struct {
 	// +optional
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 
-	// upToDateReplicas is how many machines are as the spec wants them.
+	// upToDateReplicas is how many machines match the spec.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 }
@@ -254,7 +255,7 @@ type LastRemediationStatus struct {
 	RetryCount int32 `json:"retryCount"`
 }
 
-// KubeadmControlPlane is a control plane made of machines that kubeadm sets up.
+// KubeadmControlPlane is a control plane of machines that kubeadm sets up.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=kubeadmcontrolplanes,shortName=kcp,scope=Namespaced,categories=cluster-api
 // +kubebuilder:deprecatedversion

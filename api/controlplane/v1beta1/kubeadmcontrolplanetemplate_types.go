@@ -12,7 +12,7 @@ import (
 
 // KubeadmControlPlaneTemplateSpec holds the template.
 type KubeadmControlPlaneTemplateSpec struct {
-	// template is what a KubeadmControlPlane is made from.
+	// template is the content of a KubeadmControlPlane created from this template.
 	// +required
 	Template KubeadmControlPlaneTemplateResource `json:"template"`
 }
@@ -32,7 +32,7 @@ type KubeadmControlPlaneTemplateResource struct {
 // KubeadmControlPlaneTemplateResourceSpec is a KubeadmControlPlaneSpec without
 // what the Cluster's topology gives.
 type KubeadmControlPlaneTemplateResourceSpec struct {
-	// machineTemplate is what machines are made from.
+	// machineTemplate is the template of machines.
 	// +optional
 	MachineTemplate *KubeadmControlPlaneTemplateMachineTemplate `json:"machineTemplate,omitempty"`
 
@@ -43,7 +43,7 @@ type KubeadmControlPlaneTemplateResourceSpec struct {
 	KubeadmControlPlaneRollout `json:",inline"`
 }
 
-// KubeadmControlPlaneTemplateMachineTemplate is what machines are made from.
+// KubeadmControlPlaneTemplateMachineTemplate is the template of machines.
 type KubeadmControlPlaneTemplateMachineTemplate struct {
 	// metadata has labels and annotations for the machines.
 	// +optional
@@ -61,7 +61,7 @@ type KubeadmControlPlaneTemplateMachineTemplate struct {
 	Taints []clusterv1.MachineTaint `json:"taints,omitempty"`
 }
 
-// KubeadmControlPlaneTemplate is what a ClusterClass makes control planes from.
+// KubeadmControlPlaneTemplate is the template of the control planes of a ClusterClass.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=kubeadmcontrolplanetemplates,scope=Namespaced,categories=cluster-api
 // +kubebuilder:deprecatedversion

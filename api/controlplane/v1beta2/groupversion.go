@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1beta2 holds the wire types of controlplane.cluster.x-k8s.io/v1beta2:
-// KubeadmControlPlane, a control plane made of machines that kubeadm sets up,
-// and KubeadmControlPlaneTemplate, from which a ClusterClass makes one.
+// KubeadmControlPlane, a control plane of machines that kubeadm sets up, and
+// KubeadmControlPlaneTemplate, the template for one in a ClusterClass.
 //
 // +kubebuilder:object:generate=true
 // +groupName=controlplane.cluster.x-k8s.io

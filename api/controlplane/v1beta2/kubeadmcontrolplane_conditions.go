@@ -24,8 +24,8 @@ const (
 
 // Initialized of a control plane.
 const (
-	// KubeadmControlPlaneInitializedCondition is True once kubeadm init was seen
-	// to have finished, and stays so.
+	// KubeadmControlPlaneInitializedCondition is True once kubeadm init was
+	// observed to have finished, and remains so.
 	KubeadmControlPlaneInitializedCondition = "Initialized"
 
 	// KubeadmControlPlaneInitializedReason goes with True.
@@ -38,11 +38,11 @@ const (
 // CertificatesAvailable of a control plane.
 const (
 	// KubeadmControlPlaneCertificatesAvailableCondition is True when the
-	// authorities and the service account key of the cluster are there.
+	// authorities and the service account key of the cluster exist.
 	KubeadmControlPlaneCertificatesAvailableCondition = "CertificatesAvailable"
 
-	// KubeadmControlPlaneCertificatesInternalErrorReason goes with Unknown:
-	// looking at them met an error.
+	// KubeadmControlPlaneCertificatesInternalErrorReason goes with Unknown: the
+	// certificates could not be read.
 	KubeadmControlPlaneCertificatesInternalErrorReason = clusterv1.InternalErrorReason
 
 	// KubeadmControlPlaneCertificatesAvailableReason goes with True.
@@ -59,11 +59,11 @@ const (
 	KubeadmControlPlaneEtcdClusterHealthyCondition = "EtcdClusterHealthy"
 
 	// KubeadmControlPlaneEtcdClusterInspectionFailedReason goes with Unknown:
-	// nothing could be asked yet.
+	// nothing could be read yet.
 	KubeadmControlPlaneEtcdClusterInspectionFailedReason = clusterv1.InspectionFailedReason
 
 	// KubeadmControlPlaneEtcdClusterConnectionDownReason goes with Unknown: the
-	// workload cluster has not answered for a while.
+	// workload cluster has not responded for a while.
 	KubeadmControlPlaneEtcdClusterConnectionDownReason = clusterv1.ConnectionDownReason
 
 	// KubeadmControlPlaneEtcdClusterHealthyReason goes with True.
@@ -84,11 +84,11 @@ const (
 	KubeadmControlPlaneControlPlaneComponentsHealthyCondition = "ControlPlaneComponentsHealthy"
 
 	// KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason goes with
-	// Unknown: nothing could be asked yet.
+	// Unknown: nothing could be read yet.
 	KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason = clusterv1.InspectionFailedReason
 
 	// KubeadmControlPlaneControlPlaneComponentsConnectionDownReason goes with
-	// Unknown: the workload cluster has not answered for a while.
+	// Unknown: the workload cluster has not responded for a while.
 	KubeadmControlPlaneControlPlaneComponentsConnectionDownReason = clusterv1.ConnectionDownReason
 
 	// KubeadmControlPlaneControlPlaneComponentsHealthyReason goes with True.
@@ -104,7 +104,8 @@ const (
 
 // MachinesReady of a control plane.
 const (
-	// KubeadmControlPlaneMachinesReadyCondition sums up Ready of the machines.
+	// KubeadmControlPlaneMachinesReadyCondition summarizes the Ready conditions of
+	// the machines.
 	KubeadmControlPlaneMachinesReadyCondition = clusterv1.MachinesReadyCondition
 
 	// KubeadmControlPlaneMachinesReadyReason goes with True.
@@ -116,19 +117,19 @@ const (
 	// KubeadmControlPlaneMachinesReadyUnknownReason goes with Unknown.
 	KubeadmControlPlaneMachinesReadyUnknownReason = clusterv1.ReadyUnknownReason
 
-	// KubeadmControlPlaneMachinesReadyNoReplicasReason goes with True: there are
-	// no machines.
+	// KubeadmControlPlaneMachinesReadyNoReplicasReason goes with True: no machines
+	// exist.
 	KubeadmControlPlaneMachinesReadyNoReplicasReason = clusterv1.NoReplicasReason
 
-	// KubeadmControlPlaneMachinesReadyInternalErrorReason goes with Unknown:
-	// summing up met an error.
+	// KubeadmControlPlaneMachinesReadyInternalErrorReason goes with Unknown: an
+	// error occurred in the summary.
 	KubeadmControlPlaneMachinesReadyInternalErrorReason = clusterv1.InternalErrorReason
 )
 
 // AddonsUpToDate of a control plane; upstream has no such condition.
 const (
-	// KubeadmControlPlaneAddonsUpToDateCondition is False while CoreDNS stays as it is
-	// until a user changes something. Otherwise there is no such condition.
+	// KubeadmControlPlaneAddonsUpToDateCondition is False while CoreDNS cannot be
+	// updated until a user changes something. Otherwise it does not exist.
 	KubeadmControlPlaneAddonsUpToDateCondition = "AddonsUpToDate"
 
 	// KubeadmControlPlaneAddonsUpdateBlockedReason goes with False.
@@ -137,8 +138,8 @@ const (
 
 // MachinesUpToDate of a control plane.
 const (
-	// KubeadmControlPlaneMachinesUpToDateCondition sums up UpToDate of the
-	// machines.
+	// KubeadmControlPlaneMachinesUpToDateCondition summarizes the UpToDate
+	// conditions of the machines.
 	KubeadmControlPlaneMachinesUpToDateCondition = clusterv1.MachinesUpToDateCondition
 
 	// KubeadmControlPlaneMachinesUpToDateReason goes with True.
@@ -150,19 +151,19 @@ const (
 	// KubeadmControlPlaneMachinesUpToDateUnknownReason goes with Unknown.
 	KubeadmControlPlaneMachinesUpToDateUnknownReason = clusterv1.UpToDateUnknownReason
 
-	// KubeadmControlPlaneMachinesUpToDateNoReplicasReason goes with True: there
-	// are no machines.
+	// KubeadmControlPlaneMachinesUpToDateNoReplicasReason goes with True: no
+	// machines exist.
 	KubeadmControlPlaneMachinesUpToDateNoReplicasReason = clusterv1.NoReplicasReason
 
-	// KubeadmControlPlaneMachinesUpToDateInternalErrorReason goes with Unknown:
-	// summing up met an error.
+	// KubeadmControlPlaneMachinesUpToDateInternalErrorReason goes with Unknown: an
+	// error occurred in the summary.
 	KubeadmControlPlaneMachinesUpToDateInternalErrorReason = clusterv1.InternalErrorReason
 )
 
 // RollingOut of a control plane.
 const (
-	// KubeadmControlPlaneRollingOutCondition is True while machines are not as the
-	// spec wants them.
+	// KubeadmControlPlaneRollingOutCondition is True while machines do not match
+	// the spec.
 	KubeadmControlPlaneRollingOutCondition = clusterv1.RollingOutCondition
 
 	// KubeadmControlPlaneRollingOutReason goes with True.
@@ -175,7 +176,7 @@ const (
 // ScalingUp of a control plane.
 const (
 	// KubeadmControlPlaneScalingUpCondition is True while there are fewer machines
-	// than wanted.
+	// than desired.
 	KubeadmControlPlaneScalingUpCondition = clusterv1.ScalingUpCondition
 
 	// KubeadmControlPlaneScalingUpReason goes with True.
@@ -192,7 +193,7 @@ const (
 // ScalingDown of a control plane.
 const (
 	// KubeadmControlPlaneScalingDownCondition is True while there are more
-	// machines than wanted.
+	// machines than desired.
 	KubeadmControlPlaneScalingDownCondition = clusterv1.ScalingDownCondition
 
 	// KubeadmControlPlaneScalingDownReason goes with True.
@@ -218,12 +219,12 @@ const (
 	// KubeadmControlPlaneNotRemediatingReason goes with False.
 	KubeadmControlPlaneNotRemediatingReason = clusterv1.NotRemediatingReason
 
-	// KubeadmControlPlaneRemediatingInternalErrorReason goes with Unknown: summing
-	// up met an error.
+	// KubeadmControlPlaneRemediatingInternalErrorReason goes with Unknown: an
+	// error occurred in the summary.
 	KubeadmControlPlaneRemediatingInternalErrorReason = clusterv1.InternalErrorReason
 
 	// KubeadmControlPlaneMachineRemediationInternalErrorReason goes with
-	// OwnerRemediated False: replacing met an error.
+	// OwnerRemediated False: the replacement failed with an error.
 	KubeadmControlPlaneMachineRemediationInternalErrorReason = clusterv1.InternalErrorReason
 
 	// KubeadmControlPlaneMachineCannotBeRemediatedReason goes with OwnerRemediated
@@ -249,19 +250,19 @@ const (
 	KubeadmControlPlaneNotDeletingReason = clusterv1.NotDeletingReason
 
 	// KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason goes with True:
-	// workers are still there.
+	// workers still exist.
 	KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason = "WaitingForWorkersDeletion"
 
 	// KubeadmControlPlaneDeletingWaitingForMachineDeletionReason goes with True:
-	// its own machines are still there.
+	// its own machines still exist.
 	KubeadmControlPlaneDeletingWaitingForMachineDeletionReason = "WaitingForMachineDeletion"
 
-	// KubeadmControlPlaneDeletingDeletionCompletedReason goes with True: all is
-	// gone.
+	// KubeadmControlPlaneDeletingDeletionCompletedReason goes with True:
+	// everything is deleted.
 	KubeadmControlPlaneDeletingDeletionCompletedReason = clusterv1.DeletionCompletedReason
 
-	// KubeadmControlPlaneDeletingInternalErrorReason goes with True: deleting met
-	// an error.
+	// KubeadmControlPlaneDeletingInternalErrorReason goes with True: the deletion
+	// failed with an error.
 	KubeadmControlPlaneDeletingInternalErrorReason = clusterv1.InternalErrorReason
 )
 
@@ -290,8 +291,8 @@ const (
 	// starting.
 	KubeadmControlPlaneMachinePodProvisioningReason = "Provisioning"
 
-	// KubeadmControlPlaneMachinePodDoesNotExistReason goes with False: there is no
-	// such Pod.
+	// KubeadmControlPlaneMachinePodDoesNotExistReason goes with False: the Pod
+	// does not exist.
 	KubeadmControlPlaneMachinePodDoesNotExistReason = "DoesNotExist"
 
 	// KubeadmControlPlaneMachinePodFailedReason goes with False: the Pod has
@@ -303,7 +304,7 @@ const (
 	KubeadmControlPlaneMachinePodInspectionFailedReason = clusterv1.InspectionFailedReason
 
 	// KubeadmControlPlaneMachinePodConnectionDownReason goes with Unknown: the
-	// workload cluster has not answered for a while.
+	// workload cluster has not responded for a while.
 	KubeadmControlPlaneMachinePodConnectionDownReason = clusterv1.ConnectionDownReason
 
 	// KubeadmControlPlaneMachinePodDeletingReason goes with False: the machine is
@@ -324,11 +325,11 @@ const (
 	KubeadmControlPlaneMachineEtcdMemberHealthyReason = "Healthy"
 
 	// KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason goes with
-	// Unknown: the member could not be asked.
+	// Unknown: the member could not be reached.
 	KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason = clusterv1.InspectionFailedReason
 
 	// KubeadmControlPlaneMachineEtcdMemberConnectionDownReason goes with Unknown:
-	// the workload cluster has not answered for a while.
+	// the workload cluster has not responded for a while.
 	KubeadmControlPlaneMachineEtcdMemberConnectionDownReason = clusterv1.ConnectionDownReason
 
 	// KubeadmControlPlaneMachineEtcdMemberDeletingReason goes with False: the
@@ -347,7 +348,7 @@ const (
 	KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsInspectionFailedReason = clusterv1.InspectionFailedReason
 
 	// KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsConnectionDownReason
-	// goes with Unknown: the workload cluster has not answered for a while.
+	// goes with Unknown: the workload cluster has not responded for a while.
 	KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsConnectionDownReason = clusterv1.ConnectionDownReason
 
 	// KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsNotSetReason goes with

@@ -19,8 +19,7 @@ type KubeadmControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization says how far the control plane has come for the first
-	// time.
+	// initialization reports the progress of the first provisioning.
 	// +optional
 	Initialization KubeadmControlPlaneInitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -42,7 +41,7 @@ type KubeadmControlPlaneStatus struct {
 	// +optional
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 
-	// upToDateReplicas is how many of them are as the spec wants them.
+	// upToDateReplicas is how many of them match the spec.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 
@@ -76,12 +75,12 @@ type KubeadmControlPlaneStatus struct {
 	Deprecated *KubeadmControlPlaneDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// KubeadmControlPlaneInitializationStatus says how far a control plane has
-// come. Part of the control plane contract.
+// KubeadmControlPlaneInitializationStatus reports the progress of the first
+// provisioning. Part of the control plane contract.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmControlPlaneInitializationStatus struct {
-	// controlPlaneInitialized becomes true when kubeadm init is seen to have
-	// finished, and stays so.
+	// controlPlaneInitialized becomes true when kubeadm init is observed to have
+	// finished, and remains so.
 	// +optional
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
@@ -119,7 +118,7 @@ type KubeadmControlPlaneV1Beta1DeprecatedStatus struct {
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 
-	// updatedReplicas is how many machines are as the spec wants them.
+	// updatedReplicas is how many machines match the spec.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 
@@ -127,11 +126,13 @@ type KubeadmControlPlaneV1Beta1DeprecatedStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// unavailableReplicas is how many machines are missing to the wanted number.
+	// unavailableReplicas is how many machines are missing from the desired
+	// number.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
 
-	// failureReason is a word for a failure that will not go away by itself.
+	// failureReason is a one-word reason for a failure that does not resolve
+	// automatically.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 

@@ -18,14 +18,13 @@ type KubeadmControlPlaneRolloutStrategyType string
 const RollingUpdateStrategyType KubeadmControlPlaneRolloutStrategyType = "RollingUpdate"
 
 const (
-	// KubeadmControlPlaneFinalizer keeps a control plane until its machines
-	// are gone.
+	// KubeadmControlPlaneFinalizer retains a control plane until its machines are deleted.
 	KubeadmControlPlaneFinalizer = "kubeadm.controlplane.cluster.x-k8s.io"
 
-	// SkipCoreDNSAnnotation on a control plane leaves CoreDNS alone.
+	// SkipCoreDNSAnnotation on a control plane excludes CoreDNS from management.
 	SkipCoreDNSAnnotation = "controlplane.cluster.x-k8s.io/skip-coredns"
 
-	// SkipKubeProxyAnnotation on a control plane leaves kube-proxy alone.
+	// SkipKubeProxyAnnotation on a control plane excludes kube-proxy from management.
 	SkipKubeProxyAnnotation = "controlplane.cluster.x-k8s.io/skip-kube-proxy"
 
 	// AllowDowngradeAnnotation on a control plane lets spec.version become lower:
@@ -33,21 +32,19 @@ const (
 	// mistake. etcd's data and the objects of the API may be of the newer version.
 	AllowDowngradeAnnotation = "capstan.dev/allow-downgrade"
 
-	// RemediationInProgressAnnotation on a control plane tells of a machine
-	// that was deleted for its replacement; the value is JSON with machine,
-	// timestamp and retryCount.
+	// RemediationInProgressAnnotation on a control plane records a machine that was deleted in
+	// order to replace it; the value is JSON with machine, timestamp and retryCount.
 	RemediationInProgressAnnotation = "controlplane.cluster.x-k8s.io/remediation-in-progress"
 
-	// RemediationForAnnotation on a machine tells, in the same form, which
-	// machine it replaces.
+	// RemediationForAnnotation on a machine records, in the same form, which machine it replaces.
 	RemediationForAnnotation = "controlplane.cluster.x-k8s.io/remediation-for"
 
-	// PreTerminateHookCleanupAnnotation on a machine keeps its infrastructure
-	// until its etcd member is gone.
+	// PreTerminateHookCleanupAnnotation on a machine retains its infrastructure until its etcd
+	// member is removed.
 	PreTerminateHookCleanupAnnotation = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/kcp-cleanup"
 
-	// DefaultMinHealthyPeriodSeconds is how long a replacement must stay healthy
-	// before a new failure counts as unrelated, unless said otherwise.
+	// DefaultMinHealthyPeriodSeconds is how long a replacement must stay healthy before a new
+	// failure counts as unrelated, unless the spec has another value.
 	DefaultMinHealthyPeriodSeconds = int32(60 * 60)
 )
 
@@ -65,7 +62,7 @@ type KubeadmControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// machineTemplate is what machines are made from.
+	// machineTemplate is the template of machines.
 	// +required
 	MachineTemplate KubeadmControlPlaneMachineTemplate `json:"machineTemplate,omitempty,omitzero"`
 
@@ -73,20 +70,20 @@ type KubeadmControlPlaneSpec struct {
 	// +optional
 	KubeadmConfigSpec bootstrapv1.KubeadmConfigSpec `json:"kubeadmConfigSpec,omitempty,omitzero"`
 
-	// rollout says when and how machines are replaced.
+	// rollout defines when and how machines are replaced.
 	// +optional
 	Rollout KubeadmControlPlaneRolloutSpec `json:"rollout,omitempty,omitzero"`
 
-	// remediation says how unhealthy machines are replaced.
+	// remediation defines how unhealthy machines are replaced.
 	// +optional
 	Remediation KubeadmControlPlaneRemediationSpec `json:"remediation,omitempty,omitzero"`
 
-	// machineNaming says how machines are named.
+	// machineNaming defines how machines are named.
 	// +optional
 	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
 }
 
-// KubeadmControlPlaneMachineTemplate is what machines are made from.
+// KubeadmControlPlaneMachineTemplate is the template of machines.
 type KubeadmControlPlaneMachineTemplate struct {
 	// metadata has labels and annotations for the machines. They follow a
 	// change without a replacement.
@@ -151,14 +148,14 @@ type KubeadmControlPlaneMachineTemplateDeletionSpec struct {
 	NodeDeletionTimeoutSeconds *int32 `json:"nodeDeletionTimeoutSeconds,omitempty"`
 }
 
-// KubeadmControlPlaneRolloutSpec says when and how machines are replaced.
+// KubeadmControlPlaneRolloutSpec defines when and how machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmControlPlaneRolloutSpec struct {
 	// before replaces machines ahead of an event.
 	// +optional
 	Before KubeadmControlPlaneRolloutBeforeSpec `json:"before,omitempty,omitzero"`
 
-	// after replaces, once this moment has passed, the machines made before it.
+	// after is a time. Once it has passed, machines that were created before it are replaced.
 	// +optional
 	After metav1.Time `json:"after,omitempty,omitzero"`
 
@@ -199,7 +196,7 @@ type KubeadmControlPlaneRolloutStrategyRollingUpdate struct {
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 }
 
-// KubeadmControlPlaneRemediationSpec says how unhealthy machines are replaced.
+// KubeadmControlPlaneRemediationSpec defines how unhealthy machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmControlPlaneRemediationSpec struct {
 	// maxRetry is how often a replacement that fails too is replaced in its
@@ -220,7 +217,7 @@ type KubeadmControlPlaneRemediationSpec struct {
 	MinHealthyPeriodSeconds *int32 `json:"minHealthyPeriodSeconds,omitempty"`
 }
 
-// MachineNamingSpec says how machines are named.
+// MachineNamingSpec defines how machines are named.
 // +kubebuilder:validation:MinProperties=1
 type MachineNamingSpec struct {
 	// template is a Go template with .cluster.name, .kubeadmControlPlane.name
@@ -232,7 +229,7 @@ type MachineNamingSpec struct {
 	Template string `json:"template,omitempty"`
 }
 
-// KubeadmControlPlane is a control plane made of machines that kubeadm sets up.
+// KubeadmControlPlane is a control plane of machines that kubeadm sets up.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=kubeadmcontrolplanes,shortName=kcp,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

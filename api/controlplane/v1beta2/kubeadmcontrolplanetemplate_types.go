@@ -11,7 +11,7 @@ import (
 
 // KubeadmControlPlaneTemplateSpec holds the template.
 type KubeadmControlPlaneTemplateSpec struct {
-	// template is what a KubeadmControlPlane is made from.
+	// template is the content of a KubeadmControlPlane created from this template.
 	// +required
 	Template KubeadmControlPlaneTemplateResource `json:"template,omitempty,omitzero"`
 }
@@ -34,7 +34,7 @@ type KubeadmControlPlaneTemplateResource struct {
 // readiness gates.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmControlPlaneTemplateResourceSpec struct {
-	// machineTemplate is what machines are made from.
+	// machineTemplate is the template of machines.
 	// +optional
 	MachineTemplate KubeadmControlPlaneTemplateMachineTemplate `json:"machineTemplate,omitempty,omitzero"`
 
@@ -42,20 +42,20 @@ type KubeadmControlPlaneTemplateResourceSpec struct {
 	// +optional
 	KubeadmConfigSpec bootstrapv1.KubeadmConfigSpec `json:"kubeadmConfigSpec,omitempty,omitzero"`
 
-	// rollout says when and how machines are replaced.
+	// rollout defines when and how machines are replaced.
 	// +optional
 	Rollout KubeadmControlPlaneRolloutSpec `json:"rollout,omitempty,omitzero"`
 
-	// remediation says how unhealthy machines are replaced.
+	// remediation defines how unhealthy machines are replaced.
 	// +optional
 	Remediation KubeadmControlPlaneRemediationSpec `json:"remediation,omitempty,omitzero"`
 
-	// machineNaming says how machines are named.
+	// machineNaming defines how machines are named.
 	// +optional
 	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
 }
 
-// KubeadmControlPlaneTemplateMachineTemplate is what machines are made from.
+// KubeadmControlPlaneTemplateMachineTemplate is the template of machines.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmControlPlaneTemplateMachineTemplate struct {
 	// metadata has labels and annotations for the machines.
@@ -105,7 +105,7 @@ type KubeadmControlPlaneTemplateMachineTemplateDeletionSpec struct {
 	NodeDeletionTimeoutSeconds *int32 `json:"nodeDeletionTimeoutSeconds,omitempty"`
 }
 
-// KubeadmControlPlaneTemplate is what a ClusterClass makes control planes from.
+// KubeadmControlPlaneTemplate is the template of the control planes of a ClusterClass.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=kubeadmcontrolplanetemplates,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

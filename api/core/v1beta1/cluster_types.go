@@ -43,8 +43,8 @@ type ClusterSpec struct {
 	AvailabilityGates []ClusterAvailabilityGate `json:"availabilityGates,omitempty"`
 }
 
-// ClusterAvailabilityGate names a further condition of the Cluster that has a say in whether it is
-// available.
+// ClusterAvailabilityGate names an additional condition of the Cluster that must be good for it
+// to be available.
 type ClusterAvailabilityGate struct {
 	// conditionType is the type of the condition; a missing condition counts as unknown.
 	// +required
@@ -53,7 +53,7 @@ type ClusterAvailabilityGate struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
 	ConditionType string `json:"conditionType"`
 
-	// polarity says which status is good. Positive when it is left out.
+	// polarity defines which status is good. Positive when it is left out.
 	// +optional
 	// +kubebuilder:validation:Enum=Positive;Negative
 	Polarity clusterv1.ConditionPolarity `json:"polarity,omitempty"`
@@ -123,15 +123,16 @@ type ClusterStatus struct {
 	// +kubebuilder:validation:Enum=Pending;Provisioning;Provisioned;Deleting;Failed;Unknown
 	Phase string `json:"phase,omitempty"`
 
-	// infrastructureReady says whether what machines share is there.
+	// infrastructureReady reports whether the infrastructure that the machines share is
+	// provisioned.
 	// +optional
 	InfrastructureReady bool `json:"infrastructureReady"`
 
-	// controlPlaneReady says whether the API server can take requests.
+	// controlPlaneReady reports whether the API server can serve requests.
 	// +optional
 	ControlPlaneReady bool `json:"controlPlaneReady"`
 
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 
@@ -157,13 +158,13 @@ type ClusterV1Beta2Status struct {
 	Workers *clusterv1.WorkersStatus `json:"workers,omitempty"`
 }
 
-// FailureDomainSpec is a part of the infrastructure that fails on its own.
+// FailureDomainSpec is a part of the infrastructure that fails independently.
 type FailureDomainSpec struct {
-	// controlPlane says whether control plane machines may be put here.
+	// controlPlane reports whether control plane machines can be placed here.
 	// +optional
 	ControlPlane bool `json:"controlPlane,omitempty"`
 
-	// attributes are further facts that the infrastructure provider tells.
+	// attributes are further facts that the infrastructure provider reports.
 	// +optional
 	Attributes map[string]string `json:"attributes,omitempty"`
 }

@@ -23,11 +23,11 @@ type ClusterClassSpec struct {
 	// +optional
 	Infrastructure LocalObjectTemplate `json:"infrastructure,omitempty"`
 
-	// infrastructureNamingStrategy says how the infrastructure object is named.
+	// infrastructureNamingStrategy defines how the infrastructure object is named.
 	// +optional
 	InfrastructureNamingStrategy *NamingStrategy `json:"infrastructureNamingStrategy,omitempty"`
 
-	// controlPlane says what the control plane is made from.
+	// controlPlane defines what the control plane is created from.
 	// +optional
 	ControlPlane ControlPlaneClass `json:"controlPlane,omitempty"`
 
@@ -45,7 +45,7 @@ type ClusterClassSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Patches []ClusterClassPatch `json:"patches,omitempty"`
 
-	// upgrade says how clusters are upgraded.
+	// upgrade defines how clusters are upgraded.
 	// +optional
 	Upgrade clusterv1.ClusterClassUpgrade `json:"upgrade,omitempty,omitzero"`
 
@@ -66,7 +66,7 @@ type LocalObjectTemplate struct {
 	Ref *corev1.ObjectReference `json:"ref"`
 }
 
-// NamingStrategy says how an object is named.
+// NamingStrategy defines how an object is named.
 type NamingStrategy struct {
 	// template is a Go template for the name.
 	// +optional
@@ -75,7 +75,7 @@ type NamingStrategy struct {
 	Template *string `json:"template,omitempty"`
 }
 
-// ControlPlaneClass says what the control plane is made from.
+// ControlPlaneClass defines what the control plane is created from.
 type ControlPlaneClass struct {
 	// metadata is put on the control plane object and its machines.
 	// +optional
@@ -91,7 +91,7 @@ type ControlPlaneClass struct {
 	// +optional
 	MachineHealthCheck *MachineHealthCheckClass `json:"machineHealthCheck,omitempty"`
 
-	// namingStrategy says how the control plane object is named.
+	// namingStrategy defines how the control plane object is named.
 	// +optional
 	NamingStrategy *NamingStrategy `json:"namingStrategy,omitempty"`
 
@@ -131,7 +131,7 @@ type WorkersClass struct {
 	MachinePools []MachinePoolClass `json:"machinePools,omitempty"`
 }
 
-// WorkerClassTemplate says what the machines of a class are made from.
+// WorkerClassTemplate defines what the machines of a class are created from.
 type WorkerClassTemplate struct {
 	// metadata is put on the group and its machines.
 	// +optional
@@ -154,7 +154,7 @@ type MachineDeploymentClass struct {
 	// +kubebuilder:validation:MaxLength=256
 	Class string `json:"class"`
 
-	// template says what the machines are made from.
+	// template defines what the machines are created from.
 	// +required
 	Template WorkerClassTemplate `json:"template"`
 
@@ -162,13 +162,13 @@ type MachineDeploymentClass struct {
 	// +optional
 	MachineHealthCheck *MachineHealthCheckClass `json:"machineHealthCheck,omitempty"`
 
-	// failureDomain that the machines shall be in.
+	// failureDomain is the failure domain of the machines.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain *string `json:"failureDomain,omitempty"`
 
-	// namingStrategy says how the MachineDeployment is named.
+	// namingStrategy defines how the MachineDeployment is named.
 	// +optional
 	NamingStrategy *NamingStrategy `json:"namingStrategy,omitempty"`
 
@@ -194,7 +194,7 @@ type MachineDeploymentClass struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReadinessGates []MachineReadinessGate `json:"readinessGates,omitempty"`
 
-	// strategy says how machines are replaced and which are deleted first.
+	// strategy defines how machines are replaced and which are deleted first.
 	// +optional
 	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`
 }
@@ -207,7 +207,7 @@ type MachinePoolClass struct {
 	// +kubebuilder:validation:MaxLength=256
 	Class string `json:"class"`
 
-	// template says what the machines are made from.
+	// template defines what the machines are created from.
 	// +required
 	Template WorkerClassTemplate `json:"template"`
 
@@ -218,7 +218,7 @@ type MachinePoolClass struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	FailureDomains []string `json:"failureDomains,omitempty"`
 
-	// namingStrategy says how the MachinePool is named.
+	// namingStrategy defines how the MachinePool is named.
 	// +optional
 	NamingStrategy *NamingStrategy `json:"namingStrategy,omitempty"`
 
@@ -245,7 +245,7 @@ type ClusterClassStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Variables []ClusterClassStatusVariable `json:"variables,omitempty"`
 
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 
@@ -258,7 +258,8 @@ type ClusterClassStatus struct {
 	V1Beta2 *V1Beta2Status `json:"v1beta2,omitempty"`
 }
 
-// ClusterClass is what many Clusters have in common, so that a Cluster says only what differs.
+// ClusterClass defines what many Clusters have in common, so that a Cluster specifies
+// only what differs.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion

@@ -17,7 +17,8 @@ type MachineSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName"`
 
-	// bootstrap says where the data comes from that turns a host into a Node.
+	// bootstrap defines the source of the data that turns an infrastructure machine into a
+	// Node.
 	// +required
 	Bootstrap Bootstrap `json:"bootstrap"`
 
@@ -37,7 +38,8 @@ type MachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID *string `json:"providerID,omitempty"`
 
-	// failureDomain that the machine shall be in; one of those in the Cluster's status.
+	// failureDomain is the failure domain of the machine; one of those in the Cluster's
+	// status.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -52,7 +54,7 @@ type MachineSpec struct {
 
 	NodeTimeouts `json:",inline"`
 
-	// taints that the Machine wants on its Node.
+	// taints are the taints that the Machine sets on its Node.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -62,8 +64,8 @@ type MachineSpec struct {
 	Taints []clusterv1.MachineTaint `json:"taints,omitempty"`
 }
 
-// Bootstrap says where bootstrap data comes from: a config object that makes it, or a Secret that
-// has it.
+// Bootstrap defines the source of bootstrap data: a config object that generates it, or a
+// Secret that contains it.
 type Bootstrap struct {
 	// configRef refers to the bootstrap provider's object.
 	// +optional
@@ -82,7 +84,7 @@ type MachineStatus struct {
 	// +optional
 	NodeRef *corev1.ObjectReference `json:"nodeRef,omitempty"`
 
-	// nodeInfo is what the Node says about its system.
+	// nodeInfo is the system information that the Node reports.
 	// +optional
 	NodeInfo *corev1.NodeSystemInfo `json:"nodeInfo,omitempty"`
 
@@ -114,11 +116,11 @@ type MachineStatus struct {
 	// +optional
 	CertificatesExpiryDate *metav1.Time `json:"certificatesExpiryDate,omitempty"`
 
-	// bootstrapReady says whether the Secret with the bootstrap data is there.
+	// bootstrapReady reports whether the Secret with the bootstrap data exists.
 	// +optional
 	BootstrapReady bool `json:"bootstrapReady"`
 
-	// infrastructureReady says whether the host is there.
+	// infrastructureReady reports whether the infrastructure machine is provisioned.
 	// +optional
 	InfrastructureReady bool `json:"infrastructureReady"`
 
@@ -126,11 +128,11 @@ type MachineStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 
-	// deletion tells when the steps of a deletion began.
+	// deletion records when the steps of a deletion started.
 	// +optional
 	Deletion *MachineDeletionStatus `json:"deletion,omitempty"`
 
@@ -153,21 +155,22 @@ type MachineAddress struct {
 	Address string `json:"address"`
 }
 
-// MachineDeletionStatus tells when the steps of a deletion began. Timeouts count from here.
+// MachineDeletionStatus records when the steps of a deletion started. Timeouts count from
+// here.
 type MachineDeletionStatus struct {
-	// nodeDrainStartTime is when draining began.
+	// nodeDrainStartTime is when draining started.
 	// +optional
 	NodeDrainStartTime *metav1.Time `json:"nodeDrainStartTime,omitempty"`
 
-	// waitForNodeVolumeDetachStartTime is when the wait for volumes began.
+	// waitForNodeVolumeDetachStartTime is when the wait for volumes started.
 	// +optional
 	WaitForNodeVolumeDetachStartTime *metav1.Time `json:"waitForNodeVolumeDetachStartTime,omitempty"`
 
-	// waitForPreDrainHookStartTime is when the wait for pre-drain hooks began.
+	// waitForPreDrainHookStartTime is when the wait for pre-drain hooks started.
 	// +optional
 	WaitForPreDrainHookStartTime *metav1.Time `json:"waitForPreDrainHookStartTime,omitempty"`
 
-	// waitForPreTerminateHookStartTime is when the wait for pre-terminate hooks began.
+	// waitForPreTerminateHookStartTime is when the wait for pre-terminate hooks started.
 	// +optional
 	WaitForPreTerminateHookStartTime *metav1.Time `json:"waitForPreTerminateHookStartTime,omitempty"`
 }

@@ -17,11 +17,12 @@ type MachineDeploymentSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName"`
 
-	// replicas is how many Machines there shall be.
+	// replicas is the desired number of Machines.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// rolloutAfter is a time: once it has come, Machines made before it are replaced.
+	// rolloutAfter is a time. Once it has passed, Machines that were created before it are
+	// replaced.
 	// +optional
 	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`
 
@@ -29,15 +30,15 @@ type MachineDeploymentSpec struct {
 	// +required
 	Selector metav1.LabelSelector `json:"selector"`
 
-	// template is what Machines are made from.
+	// template is the template of Machines.
 	// +required
 	Template MachineTemplateSpec `json:"template"`
 
-	// strategy says how Machines are replaced and which are deleted first.
+	// strategy defines how Machines are replaced and which are deleted first.
 	// +optional
 	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`
 
-	// machineNamingStrategy says how Machines are named.
+	// machineNamingStrategy defines how Machines are named.
 	// +optional
 	MachineNamingStrategy *MachineNamingStrategy `json:"machineNamingStrategy,omitempty"`
 
@@ -49,7 +50,7 @@ type MachineDeploymentSpec struct {
 	// +optional
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// paused stops rollouts; scaling goes on.
+	// paused stops rollouts; scaling continues.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -58,7 +59,7 @@ type MachineDeploymentSpec struct {
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// MachineDeploymentStrategy says how Machines are replaced.
+// MachineDeploymentStrategy defines how Machines are replaced.
 type MachineDeploymentStrategy struct {
 	// type of the strategy. RollingUpdate when it is left out.
 	// +optional
@@ -94,8 +95,8 @@ type MachineRollingUpdateDeployment struct {
 
 // RemediationStrategy bounds the replacement of unhealthy Machines.
 type RemediationStrategy struct {
-	// maxInFlight is how many replacements, as a number or a percentage of spec.replicas rounded up,
-	// may go on at a time. No bound when left out.
+	// maxInFlight is the maximum number of concurrent replacements, as a number or a percentage of
+	// spec.replicas rounded up. No limit when left out.
 	// +optional
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 }
@@ -145,7 +146,7 @@ type MachineDeploymentStatus struct {
 	// +kubebuilder:validation:Enum=ScalingUp;ScalingDown;Running;Failed;Unknown
 	Phase string `json:"phase,omitempty"`
 
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 

@@ -8,10 +8,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// MachineDrainRuleSpec says which Pods on which machines the rule is about, and what happens to
+// MachineDrainRuleSpec defines which Pods on which machines the rule is about, and what happens to
 // them.
 type MachineDrainRuleSpec struct {
-	// drain says what happens to the Pods.
+	// drain defines what happens to the Pods.
 	// +required
 	Drain MachineDrainRuleDrainConfig `json:"drain"`
 
@@ -32,7 +32,7 @@ type MachineDrainRuleSpec struct {
 	Pods []clusterv1.MachineDrainRulePodSelector `json:"pods,omitempty"`
 }
 
-// MachineDrainRuleDrainConfig says what happens to Pods.
+// MachineDrainRuleDrainConfig defines what happens to Pods.
 type MachineDrainRuleDrainConfig struct {
 	// behavior is what draining does to the Pods.
 	// +required
@@ -45,7 +45,7 @@ type MachineDrainRuleDrainConfig struct {
 	Order *int32 `json:"order,omitempty"`
 }
 
-// MachineDrainRule says how Pods are treated when the Nodes of Machines are drained.
+// MachineDrainRule defines how Pods are treated when the Nodes of Machines are drained.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion

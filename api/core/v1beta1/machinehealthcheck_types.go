@@ -10,7 +10,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// MachineHealthCheckClass says when a Machine is unhealthy and what then happens.
+// MachineHealthCheckClass defines when a Machine is unhealthy and what then happens.
 type MachineHealthCheckClass struct {
 	// unhealthyConditions make a Machine unhealthy if any of them holds for its Node.
 	// +optional
@@ -24,13 +24,13 @@ type MachineHealthCheckClass struct {
 	// +kubebuilder:validation:MaxItems=100
 	UnhealthyMachineConditions []UnhealthyMachineCondition `json:"unhealthyMachineConditions,omitempty"`
 
-	// maxUnhealthy is the most unhealthy Machines, as a number or a percentage, with which
-	// remediation goes on.
+	// maxUnhealthy is the maximum number of unhealthy Machines, as a number or a percentage, with
+	// which remediation is allowed.
 	// +optional
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
 
-	// unhealthyRange, for example [3-5], is the range of unhealthy Machines in which remediation goes
-	// on; it takes precedence over maxUnhealthy.
+	// unhealthyRange, for example [3-5], is the range of unhealthy Machines in which remediation is
+	// allowed; it takes precedence over maxUnhealthy.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -129,7 +129,7 @@ type MachineHealthCheckStatus struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	Targets []string `json:"targets,omitempty"`
 
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 

@@ -17,7 +17,7 @@ type MachinePoolSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName"`
 
-	// replicas is how many machines there shall be.
+	// replicas is the desired number of machines.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -90,11 +90,11 @@ type MachinePoolStatus struct {
 	// +kubebuilder:validation:Enum=Pending;Provisioning;Provisioned;Running;ScalingUp;ScalingDown;Scaling;Deleting;Failed;Unknown
 	Phase string `json:"phase,omitempty"`
 
-	// bootstrapReady says whether the Secret with the bootstrap data is there.
+	// bootstrapReady reports whether the Secret with the bootstrap data exists.
 	// +optional
 	BootstrapReady bool `json:"bootstrapReady"`
 
-	// infrastructureReady says whether the pool is there.
+	// infrastructureReady reports whether the pool is provisioned.
 	// +optional
 	InfrastructureReady bool `json:"infrastructureReady"`
 
@@ -102,7 +102,7 @@ type MachinePoolStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 
@@ -111,7 +111,8 @@ type MachinePoolStatus struct {
 	V1Beta2 *ReplicasV1Beta2Status `json:"v1beta2,omitempty"`
 }
 
-// MachinePool keeps a number of like machines by way of a provider's own groups of hosts.
+// MachinePool maintains a number of identical machines through a provider's own machine
+// groups.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion

@@ -8,7 +8,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// MachineTemplateSpec is what Machines are made from.
+// MachineTemplateSpec is the template of Machines.
 type MachineTemplateSpec struct {
 	// metadata is put on the Machines, and on their bootstrap and infrastructure objects.
 	// +optional
@@ -27,7 +27,7 @@ type MachineSetSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName"`
 
-	// replicas is how many Machines there shall be.
+	// replicas is the desired number of Machines.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -44,11 +44,11 @@ type MachineSetSpec struct {
 	// +required
 	Selector metav1.LabelSelector `json:"selector"`
 
-	// template is what Machines are made from.
+	// template is the template of Machines.
 	// +optional
 	Template MachineTemplateSpec `json:"template,omitempty"`
 
-	// machineNamingStrategy says how Machines are named.
+	// machineNamingStrategy defines how Machines are named.
 	// +optional
 	MachineNamingStrategy *MachineNamingStrategy `json:"machineNamingStrategy,omitempty"`
 }
@@ -99,7 +99,7 @@ type MachineSetStatus struct {
 	// +kubebuilder:validation:MaxLength=10240
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	Conditions clusterv1.Conditions `json:"conditions,omitempty"`
 

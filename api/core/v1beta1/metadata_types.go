@@ -34,7 +34,7 @@ type NodeTimeouts struct {
 	NodeDeletionTimeout *metav1.Duration `json:"nodeDeletionTimeout,omitempty"`
 }
 
-// MachineReadinessGate names a further condition of the Machine that has a say in whether it is
+// MachineReadinessGate names an additional condition of the Machine that must be good for it to be
 // ready.
 type MachineReadinessGate struct {
 	// conditionType is the type of the condition; a missing condition counts as unknown.
@@ -44,13 +44,13 @@ type MachineReadinessGate struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
 	ConditionType string `json:"conditionType"`
 
-	// polarity says which status is good. Positive when it is left out.
+	// polarity defines which status is good. Positive when it is left out.
 	// +optional
 	// +kubebuilder:validation:Enum=Positive;Negative
 	Polarity clusterv1.ConditionPolarity `json:"polarity,omitempty"`
 }
 
-// MachineNamingStrategy says how Machines are named.
+// MachineNamingStrategy defines how Machines are named.
 type MachineNamingStrategy struct {
 	// template is a Go template for the name.
 	// +optional
@@ -61,7 +61,7 @@ type MachineNamingStrategy struct {
 
 // V1Beta2Status holds the conditions as v1beta2 has them.
 type V1Beta2Status struct {
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -81,7 +81,7 @@ type ReplicasV1Beta2Status struct {
 	// +optional
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 
-	// upToDateReplicas is how many Machines match what is wanted.
+	// upToDateReplicas is how many Machines match the desired state.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 }

@@ -26,7 +26,8 @@ type ClusterClassPatch struct {
 	// +kubebuilder:validation:MaxLength=256
 	EnabledIf *string `json:"enabledIf,omitempty"`
 
-	// definitions say what changes where; exclude external.
+	// definitions are the changes and the templates that they apply to; they exclude
+	// external.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	Definitions []PatchDefinition `json:"definitions,omitempty"`
@@ -36,7 +37,7 @@ type ClusterClassPatch struct {
 	External *ExternalPatchDefinition `json:"external,omitempty"`
 }
 
-// PatchDefinition says what changes in which templates.
+// PatchDefinition defines what changes in which templates.
 type PatchDefinition struct {
 	// selector picks the templates.
 	// +required
@@ -62,7 +63,7 @@ type PatchSelector struct {
 	// +kubebuilder:validation:MaxLength=256
 	Kind string `json:"kind"`
 
-	// matchResources says by which role in the class templates are picked.
+	// matchResources selects templates by their role in the class.
 	// +required
 	MatchResources PatchSelectorMatch `json:"matchResources"`
 }
@@ -88,7 +89,7 @@ type PatchSelectorMatch struct {
 
 // PatchSelectorMatchClass picks classes.
 type PatchSelectorMatchClass struct {
-	// names of the classes; a star at either end stands for anything.
+	// names of the classes; a star at either end matches any text.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
@@ -113,12 +114,12 @@ type JSONPatch struct {
 	// +optional
 	Value *apiextensionsv1.JSON `json:"value,omitempty"`
 
-	// valueFrom says where the value comes from; excludes value.
+	// valueFrom is the source of the value; it excludes value.
 	// +optional
 	ValueFrom *JSONPatchValue `json:"valueFrom,omitempty"`
 }
 
-// JSONPatchValue says where a value comes from.
+// JSONPatchValue is the source of a value.
 type JSONPatchValue struct {
 	// variable whose value it is; excludes template.
 	// +optional
@@ -126,7 +127,8 @@ type JSONPatchValue struct {
 	// +kubebuilder:validation:MaxLength=256
 	Variable *string `json:"variable,omitempty"`
 
-	// template is a Go template over the variables that makes the value; excludes variable.
+	// template is a Go template over the variables that computes the value; it excludes
+	// variable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=10240
@@ -135,7 +137,7 @@ type JSONPatchValue struct {
 
 // ExternalPatchDefinition names the handlers of an extension.
 type ExternalPatchDefinition struct {
-	// generateExtension is the handler that makes the changes.
+	// generateExtension is the handler that computes the changes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

@@ -50,17 +50,19 @@ type Topology struct {
 	Variables []ClusterVariable `json:"variables,omitempty"`
 }
 
-// ControlPlaneTopology describes a control plane. What is left out comes from the class.
+// ControlPlaneTopology describes a control plane. Fields that are left out have the values of the
+// class.
 type ControlPlaneTopology struct {
 	// metadata is put on the control plane object and its machines.
 	// +optional
 	Metadata ObjectMeta `json:"metadata,omitempty"`
 
-	// replicas is how many control plane machines there shall be; when left out, it is left to others.
+	// replicas is the desired number of control plane machines; when left out, another client
+	// manages it.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// rollout says when machines are replaced.
+	// rollout defines when machines are replaced.
 	// +optional
 	Rollout clusterv1.ControlPlaneTopologyRolloutSpec `json:"rollout,omitempty,omitzero"`
 
@@ -87,7 +89,7 @@ type ControlPlaneTopology struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReadinessGates []MachineReadinessGate `json:"readinessGates,omitempty"`
 
-	// variables are values for the control plane alone.
+	// variables are values only for the control plane.
 	// +optional
 	Variables *Variables `json:"variables,omitempty"`
 }
@@ -109,7 +111,8 @@ type WorkersTopology struct {
 	MachinePools []MachinePoolTopology `json:"machinePools,omitempty"`
 }
 
-// MachineDeploymentTopology describes one group of workers. What is left out comes from the class.
+// MachineDeploymentTopology describes one group of workers. Fields that are left out have the
+// values of the class.
 type MachineDeploymentTopology struct {
 	// metadata is put on the MachineDeployment and its machines.
 	// +optional
@@ -127,13 +130,13 @@ type MachineDeploymentTopology struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// failureDomain that the machines shall be in.
+	// failureDomain is the failure domain of the machines.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain *string `json:"failureDomain,omitempty"`
 
-	// replicas is how many machines there shall be; when left out, it is left to others.
+	// replicas is the desired number of machines; when left out, another client manages it.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -164,21 +167,21 @@ type MachineDeploymentTopology struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReadinessGates []MachineReadinessGate `json:"readinessGates,omitempty"`
 
-	// strategy says how machines are replaced and which are deleted first.
+	// strategy defines how machines are replaced and which are deleted first.
 	// +optional
 	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`
 
-	// rollout says when machines are replaced.
+	// rollout defines when machines are replaced.
 	// +optional
 	Rollout clusterv1.ControlPlaneTopologyRolloutSpec `json:"rollout,omitempty,omitzero"`
 
-	// variables are values for this group alone.
+	// variables are values only for this group.
 	// +optional
 	Variables *Variables `json:"variables,omitempty"`
 }
 
-// MachinePoolTopology describes one group of workers kept by a MachinePool. What is left out comes
-// from the class.
+// MachinePoolTopology describes one group of workers managed by a MachinePool. Fields that are
+// left out have the values of the class.
 type MachinePoolTopology struct {
 	// metadata is put on the MachinePool and its machines.
 	// +optional
@@ -218,11 +221,11 @@ type MachinePoolTopology struct {
 	// +optional
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// replicas is how many machines there shall be; when left out, it is left to others.
+	// replicas is the desired number of machines; when left out, another client manages it.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// variables are values for this group alone.
+	// variables are values only for this group.
 	// +optional
 	Variables *Variables `json:"variables,omitempty"`
 }
@@ -245,7 +248,7 @@ type ClusterVariable struct {
 	Value apiextensionsv1.JSON `json:"value"`
 }
 
-// Variables are values for one part of the cluster alone.
+// Variables are values only for one part of the cluster.
 type Variables struct {
 	// overrides take precedence over the variables of the cluster.
 	// +optional

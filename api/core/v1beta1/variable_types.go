@@ -19,9 +19,9 @@ type ClusterClassVariable struct {
 	VariableDefinition `json:",inline"`
 }
 
-// VariableDefinition says what a value of a variable may be.
+// VariableDefinition defines the allowed values of a variable.
 type VariableDefinition struct {
-	// required says whether a Cluster must set the variable.
+	// required specifies whether a Cluster must set the variable.
 	// +required
 	Required bool `json:"required"`
 
@@ -53,7 +53,7 @@ type ClusterClassStatusVariable struct {
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
 
-	// definitionsConflict says whether the sources disagree.
+	// definitionsConflict reports whether the sources disagree.
 	// +optional
 	DefinitionsConflict bool `json:"definitionsConflict"`
 
@@ -140,7 +140,7 @@ type JSONSchemaProps struct {
 	// +optional
 	MinItems *int64 `json:"minItems,omitempty"`
 
-	// uniqueItems says whether the items of an array must differ.
+	// uniqueItems specifies whether the items of an array must differ.
 	// +optional
 	UniqueItems bool `json:"uniqueItems,omitempty"`
 
@@ -168,7 +168,7 @@ type JSONSchemaProps struct {
 	// +optional
 	Maximum *int64 `json:"maximum,omitempty"`
 
-	// exclusiveMaximum says whether maximum itself is refused.
+	// exclusiveMaximum specifies whether maximum itself is refused.
 	// +optional
 	ExclusiveMaximum bool `json:"exclusiveMaximum,omitempty"`
 
@@ -176,7 +176,7 @@ type JSONSchemaProps struct {
 	// +optional
 	Minimum *int64 `json:"minimum,omitempty"`
 
-	// exclusiveMinimum says whether minimum itself is refused.
+	// exclusiveMinimum specifies whether minimum itself is refused.
 	// +optional
 	ExclusiveMinimum bool `json:"exclusiveMinimum,omitempty"`
 
@@ -241,13 +241,14 @@ type ValidationRule struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Rule string `json:"rule"`
 
-	// message says what was wrong.
+	// message describes the problem.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// messageExpression is a CEL expression that makes the message; it takes precedence over message.
+	// messageExpression is a CEL expression that computes the message; it takes
+	// precedence over message.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

@@ -17,8 +17,8 @@ const (
 )
 
 const (
-	// ClusterTopologyReconciledCondition is True when the objects of the cluster are
-	// what its topology asks for. Set by the topology controller.
+	// ClusterTopologyReconciledCondition is True when the objects of the cluster
+	// match its topology. Set by the topology controller.
 	ClusterTopologyReconciledCondition = "TopologyReconciled"
 
 	// Reasons of ClusterTopologyReconciledCondition.
@@ -54,8 +54,8 @@ const (
 )
 
 const (
-	// ClusterControlPlaneInitializedCondition is True once the API server can take
-	// requests, and stays so. Set by the Cluster controller.
+	// ClusterControlPlaneInitializedCondition is True once the API server can serve
+	// requests, and remains so. Set by the Cluster controller.
 	ClusterControlPlaneInitializedCondition = "ControlPlaneInitialized"
 
 	// Reasons of ClusterControlPlaneInitializedCondition.
@@ -202,7 +202,7 @@ const (
 
 const (
 	// ClusterDeletingCondition is True while the Cluster is being deleted; its
-	// message says what is waited for. Set by the Cluster controller.
+	// message names what is awaited. Set by the Cluster controller.
 	ClusterDeletingCondition = DeletingCondition
 
 	// Reasons of ClusterDeletingCondition.

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// ClusterFinalizer keeps a Cluster until all that belongs to it is gone.
+	// ClusterFinalizer retains a Cluster until everything that belongs to it is deleted.
 	ClusterFinalizer = "cluster.cluster.x-k8s.io"
 	// ClusterKind is the kind of a Cluster.
 	ClusterKind = "Cluster"
 )
 
-// ClusterPhase says in one word where a Cluster is in its lifecycle.
+// ClusterPhase is one word for the phase of a Cluster's lifecycle.
 type ClusterPhase string
 
 // Phases of a Cluster.
@@ -69,8 +69,8 @@ type ClusterSpec struct {
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// controlPlaneRef refers to the provider's object for the control plane; without it the control
-	// plane machines are made one by one.
+	// controlPlaneRef refers to the provider's object for the control plane; without it, the
+	// control plane machines are created individually.
 	// +optional
 	ControlPlaneRef ContractVersionedObjectReference `json:"controlPlaneRef,omitempty,omitzero"`
 
@@ -92,8 +92,8 @@ type ClusterSpec struct {
 	AvailabilityGates []ClusterAvailabilityGate `json:"availabilityGates,omitempty"`
 }
 
-// ClusterAvailabilityGate names a further condition of the Cluster that has a say in whether it is
-// available.
+// ClusterAvailabilityGate names an additional condition of the Cluster that must be good for it to
+// be available.
 type ClusterAvailabilityGate struct {
 	// conditionType is the type of the condition; a missing condition counts as unknown.
 	// +required
@@ -102,7 +102,7 @@ type ClusterAvailabilityGate struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
 	ConditionType string `json:"conditionType,omitempty"`
 
-	// polarity says which status is good. Positive when it is left out.
+	// polarity defines which status is good. Positive when it is left out.
 	// +optional
 	// +kubebuilder:validation:Enum=Positive;Negative
 	Polarity ConditionPolarity `json:"polarity,omitempty"`
@@ -147,14 +147,14 @@ type NetworkRanges struct {
 // ClusterStatus is the observed state of a Cluster.
 // +kubebuilder:validation:MinProperties=1
 type ClusterStatus struct {
-	// conditions sum up the state; their types are the constants Cluster...Condition.
+	// conditions summarize the state; their types are the constants Cluster...Condition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells how far the first bring-up has come; its fields never go back.
+	// initialization reports the progress of the first provisioning; its fields never change back.
 	// +optional
 	Initialization ClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -189,10 +189,11 @@ type ClusterStatus struct {
 	Deprecated *ClusterDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// ClusterInitializationStatus tells how far the first bring-up of a Cluster has come.
+// ClusterInitializationStatus reports the progress of the first provisioning of a Cluster.
 // +kubebuilder:validation:MinProperties=1
 type ClusterInitializationStatus struct {
-	// infrastructureProvisioned is true once the provider has said that what machines share is there.
+	// infrastructureProvisioned is true once the provider has reported that the infrastructure that
+	// the machines share is provisioned.
 	// +optional
 	InfrastructureProvisioned *bool `json:"infrastructureProvisioned,omitempty"`
 
@@ -203,7 +204,7 @@ type ClusterInitializationStatus struct {
 
 // ClusterControlPlaneStatus counts the control plane machines of a Cluster.
 type ClusterControlPlaneStatus struct {
-	// desiredReplicas is how many machines are wanted.
+	// desiredReplicas is the desired number of machines.
 	// +optional
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 
@@ -211,7 +212,7 @@ type ClusterControlPlaneStatus struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// upToDateReplicas is how many machines match what is wanted.
+	// upToDateReplicas is how many machines match the desired state.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 
@@ -240,7 +241,7 @@ type ClusterControlPlaneStatus struct {
 
 // WorkersStatus counts the worker machines of a Cluster.
 type WorkersStatus struct {
-	// desiredReplicas is how many machines are wanted.
+	// desiredReplicas is the desired number of machines.
 	// +optional
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 
@@ -248,7 +249,7 @@ type WorkersStatus struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// upToDateReplicas is how many machines match what is wanted.
+	// upToDateReplicas is how many machines match the desired state.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 

@@ -10,8 +10,8 @@ import (
 const (
 	// ClusterClassKind is the kind of a ClusterClass.
 	ClusterClassKind = "ClusterClass"
-	// VariableDefinitionFromInline is where a variable comes from that the
-	// ClusterClass itself defines.
+	// VariableDefinitionFromInline is the source of a variable that the ClusterClass itself
+	// defines.
 	VariableDefinitionFromInline = "inline"
 )
 
@@ -36,11 +36,11 @@ type ClusterClassSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	AvailabilityGates []ClusterAvailabilityGate `json:"availabilityGates,omitempty"`
 
-	// infrastructure says what the infrastructure object is made from.
+	// infrastructure defines what the infrastructure object is created from.
 	// +required
 	Infrastructure InfrastructureClass `json:"infrastructure,omitempty,omitzero"`
 
-	// controlPlane says what the control plane is made from.
+	// controlPlane defines what the control plane is created from.
 	// +required
 	ControlPlane ControlPlaneClass `json:"controlPlane,omitempty,omitzero"`
 
@@ -62,7 +62,7 @@ type ClusterClassSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Patches []ClusterClassPatch `json:"patches,omitempty"`
 
-	// upgrade says how clusters are upgraded.
+	// upgrade defines how clusters are upgraded.
 	// +optional
 	Upgrade ClusterClassUpgrade `json:"upgrade,omitempty,omitzero"`
 
@@ -107,7 +107,7 @@ type ClusterClassTemplate struct {
 	TemplateRef ClusterClassTemplateReference `json:"templateRef,omitempty,omitzero"`
 }
 
-// ClusterClassNamingSpec says how an object is named.
+// ClusterClassNamingSpec defines how an object is named.
 // +kubebuilder:validation:MinProperties=1
 type ClusterClassNamingSpec struct {
 	// template is a Go template for the name, with .cluster.name and .random, and for workers
@@ -118,18 +118,18 @@ type ClusterClassNamingSpec struct {
 	Template string `json:"template,omitempty"`
 }
 
-// InfrastructureClass says what the infrastructure object is made from.
+// InfrastructureClass defines what the infrastructure object is created from.
 type InfrastructureClass struct {
 	// templateRef refers to the template.
 	// +required
 	TemplateRef ClusterClassTemplateReference `json:"templateRef,omitempty,omitzero"`
 
-	// naming says how the object is named.
+	// naming defines how the object is named.
 	// +optional
 	Naming ClusterClassNamingSpec `json:"naming,omitempty,omitzero"`
 }
 
-// ControlPlaneClass says what the control plane is made from.
+// ControlPlaneClass defines what the control plane is created from.
 type ControlPlaneClass struct {
 	// metadata is put on the control plane object and its machines.
 	// +optional
@@ -147,11 +147,11 @@ type ControlPlaneClass struct {
 	// +optional
 	HealthCheck ControlPlaneClassHealthCheck `json:"healthCheck,omitempty,omitzero"`
 
-	// naming says how the control plane object is named.
+	// naming defines how the control plane object is named.
 	// +optional
 	Naming ClusterClassNamingSpec `json:"naming,omitempty,omitzero"`
 
-	// deletion says how long each step of a deletion may take.
+	// deletion defines how long each step of a deletion may take.
 	// +optional
 	Deletion MachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -176,11 +176,11 @@ type ControlPlaneClass struct {
 // ControlPlaneClassHealthCheck watches over control plane machines.
 // +kubebuilder:validation:MinProperties=1
 type ControlPlaneClassHealthCheck struct {
-	// checks say when a Machine is unhealthy.
+	// checks define when a Machine is unhealthy.
 	// +optional
 	Checks MachineHealthCheckChecks `json:"checks,omitempty,omitzero"`
 
-	// remediation says what happens to unhealthy Machines.
+	// remediation defines what happens to unhealthy Machines.
 	// +optional
 	Remediation MachineHealthCheckRemediation `json:"remediation,omitempty,omitzero"`
 }
@@ -229,17 +229,17 @@ type MachineDeploymentClass struct {
 	// +optional
 	HealthCheck MachineDeploymentClassHealthCheck `json:"healthCheck,omitempty,omitzero"`
 
-	// failureDomain that the machines shall be in.
+	// failureDomain is the failure domain of the machines.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// naming says how the MachineDeployment is named.
+	// naming defines how the MachineDeployment is named.
 	// +optional
 	Naming ClusterClassNamingSpec `json:"naming,omitempty,omitzero"`
 
-	// deletion says which Machines are deleted first and how long each step may take.
+	// deletion defines which Machines are deleted first and how long each step may take.
 	// +optional
 	Deletion MachineDeploymentTopologyMachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -265,7 +265,7 @@ type MachineDeploymentClass struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReadinessGates []MachineReadinessGate `json:"readinessGates,omitempty"`
 
-	// rollout says how machines are replaced.
+	// rollout defines how machines are replaced.
 	// +optional
 	Rollout MachineDeploymentClassRolloutSpec `json:"rollout,omitempty,omitzero"`
 }
@@ -273,19 +273,19 @@ type MachineDeploymentClass struct {
 // MachineDeploymentClassHealthCheck watches over the machines of a group.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentClassHealthCheck struct {
-	// checks say when a Machine is unhealthy.
+	// checks define when a Machine is unhealthy.
 	// +optional
 	Checks MachineHealthCheckChecks `json:"checks,omitempty,omitzero"`
 
-	// remediation says what happens to unhealthy Machines.
+	// remediation defines what happens to unhealthy Machines.
 	// +optional
 	Remediation MachineDeploymentTopologyHealthCheckRemediation `json:"remediation,omitempty,omitzero"`
 }
 
-// MachineDeploymentClassRolloutSpec says how machines are replaced.
+// MachineDeploymentClassRolloutSpec defines how machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentClassRolloutSpec struct {
-	// strategy says how machines are replaced.
+	// strategy defines how machines are replaced.
 	// +optional
 	Strategy MachineDeploymentRolloutStrategy `json:"strategy,omitempty,omitzero"`
 }
@@ -318,11 +318,11 @@ type MachinePoolClass struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	FailureDomains []string `json:"failureDomains,omitempty"`
 
-	// naming says how the MachinePool is named.
+	// naming defines how the MachinePool is named.
 	// +optional
 	Naming ClusterClassNamingSpec `json:"naming,omitempty,omitzero"`
 
-	// deletion says how long each step of a deletion may take.
+	// deletion defines how long each step of a deletion may take.
 	// +optional
 	Deletion MachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -341,7 +341,7 @@ type MachinePoolClass struct {
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 }
 
-// ClusterClassUpgrade says how clusters are upgraded.
+// ClusterClassUpgrade defines how clusters are upgraded.
 // +kubebuilder:validation:MinProperties=1
 type ClusterClassUpgrade struct {
 	// external has an extension decide.
@@ -352,7 +352,8 @@ type ClusterClassUpgrade struct {
 // ClusterClassUpgradeExternal has an extension decide how clusters are upgraded.
 // +kubebuilder:validation:MinProperties=1
 type ClusterClassUpgradeExternal struct {
-	// generateUpgradePlanExtension is the handler that makes the plan; it excludes kubernetesVersions.
+	// generateUpgradePlanExtension is the handler that computes the plan; it excludes
+	// kubernetesVersions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -362,7 +363,7 @@ type ClusterClassUpgradeExternal struct {
 // ClusterClassStatus is the observed state of a ClusterClass.
 // +kubebuilder:validation:MinProperties=1
 type ClusterClassStatus struct {
-	// conditions sum up the state; their types are the constants ClusterClass...Condition.
+	// conditions summarize the state; their types are the constants ClusterClass...Condition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -399,7 +400,8 @@ type ClusterClassV1Beta1DeprecatedStatus struct {
 	Conditions Conditions `json:"conditions,omitempty"`
 }
 
-// ClusterClass is what many Clusters have in common, so that a Cluster says only what differs.
+// ClusterClass defines what many Clusters have in common, so that a Cluster specifies only what
+// differs.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -15,7 +15,7 @@ const (
 	ScalingDownCondition          = "ScalingDown"
 	RemediatingCondition          = "Remediating"
 	DeletingCondition             = "Deleting"
-	// PausedCondition is True while controllers leave the object alone, because of
+	// PausedCondition is True while controllers do not reconcile the object, because of
 	// spec.paused of its Cluster or of an annotation. Set by the controller of the object.
 	PausedCondition = "Paused"
 )

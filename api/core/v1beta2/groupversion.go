@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta2 holds the wire types of cluster.x-k8s.io/v1beta2: what is
-// stored, and what all other versions are converted to and from.
+// Package v1beta2 holds the wire types of cluster.x-k8s.io/v1beta2: the version
+// that is stored, and that all other versions are converted to and from.
 //
 // +kubebuilder:object:generate=true
 // +groupName=cluster.x-k8s.io

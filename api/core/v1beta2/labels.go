@@ -19,7 +19,7 @@ const (
 	// topology holds back its upgrade and all later ones.
 	ClusterTopologyHoldUpgradeSequenceAnnotation = "topology.cluster.x-k8s.io/hold-upgrade-sequence"
 	// ClusterTopologyDeferUpgradeAnnotation on a MachineDeployment of a topology
-	// defers its upgrade and lets others go on.
+	// defers its upgrade; the upgrades of others continue.
 	ClusterTopologyDeferUpgradeAnnotation = "topology.cluster.x-k8s.io/defer-upgrade"
 	// ClusterTopologyUpgradeConcurrencyAnnotation on a Cluster sets how many groups
 	// of workers are upgraded at a time; 1 without it.
@@ -43,22 +43,22 @@ const (
 	MachineAnnotation = "cluster.x-k8s.io/machine"
 	// OwnerKindAnnotation on a Node holds the kind of the owner of its Machine.
 	OwnerKindAnnotation = "cluster.x-k8s.io/owner-kind"
-	// LabelsFromMachineAnnotation on a Node lists the labels that came from its
-	// Machine, so that they can be taken away again.
+	// LabelsFromMachineAnnotation on a Node lists the labels that were copied from
+	// its Machine, so that they can be removed later.
 	LabelsFromMachineAnnotation = "cluster.x-k8s.io/labels-from-machine"
-	// AnnotationsFromMachineAnnotation on a Node lists the annotations that came
-	// from its Machine.
+	// AnnotationsFromMachineAnnotation on a Node lists the annotations that were
+	// copied from its Machine.
 	AnnotationsFromMachineAnnotation = "cluster.x-k8s.io/annotations-from-machine"
-	// TaintsFromMachineAnnotation on a Node lists the taints that came from its
-	// Machine.
+	// TaintsFromMachineAnnotation on a Node lists the taints that were copied from
+	// its Machine.
 	TaintsFromMachineAnnotation = "cluster.x-k8s.io/taints-from-machine"
 	// OwnerNameAnnotation on a Node holds the name of the owner of its Machine.
 	OwnerNameAnnotation = "cluster.x-k8s.io/owner-name"
 	// PausedAnnotation stops controllers from acting on an object. Its value does
 	// not matter.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
-	// RemediationModeAnnotation on a MachineHealthCheck says what becomes of
-	// unhealthy Machines: with RemediationModeReport, nothing but a report.
+	// RemediationModeAnnotation on a MachineHealthCheck selects what happens to
+	// unhealthy Machines: with RemediationModeReport, they are only reported.
 	RemediationModeAnnotation = "capstan.dev/remediation"
 	// RemediationModeReport is the only value of RemediationModeAnnotation.
 	RemediationModeReport = "report"
@@ -68,19 +68,19 @@ const (
 	// WatchLabel limits the managers that act on an object to those started with
 	// this value as --watch-filter.
 	WatchLabel = "cluster.x-k8s.io/watch-filter"
-	// DeleteMachineAnnotation makes a Machine one of the first to go when its owner
-	// scales down. Its value does not matter.
+	// DeleteMachineAnnotation makes a Machine one of the first to be deleted when
+	// its owner scales down. Its value does not matter.
 	DeleteMachineAnnotation = "cluster.x-k8s.io/delete-machine"
 	// TemplateClonedFromNameAnnotation holds the name of the template that an object
-	// was made from.
+	// was created from.
 	TemplateClonedFromNameAnnotation = "cluster.x-k8s.io/cloned-from-name"
 	// TemplateClonedFromGroupKindAnnotation holds kind and group, as Kind.group, of
-	// the template that an object was made from.
+	// the template that an object was created from.
 	TemplateClonedFromGroupKindAnnotation = "cluster.x-k8s.io/cloned-from-groupkind"
 	// MachineSkipRemediationAnnotation keeps a Machine from being remediated.
 	MachineSkipRemediationAnnotation = "cluster.x-k8s.io/skip-remediation"
-	// RemediateMachineAnnotation asks for the remediation of a Machine whatever its
-	// health.
+	// RemediateMachineAnnotation requests the remediation of a Machine regardless of
+	// its health.
 	RemediateMachineAnnotation = "cluster.x-k8s.io/remediate-machine"
 	// MachineSetSkipPreflightChecksAnnotation on a MachineSet lists, separated by
 	// commas, checks to skip before Machines are created.
@@ -88,17 +88,17 @@ const (
 	// ClusterSecretType is the type of the Secrets that hold the keys and
 	// kubeconfigs of clusters.
 	ClusterSecretType corev1.SecretType = "cluster.x-k8s.io/secret"
-	// InterruptibleLabel marks Nodes on hosts that the infrastructure may take away
-	// at any time.
+	// InterruptibleLabel marks Nodes on infrastructure machines that can be
+	// reclaimed at any time.
 	InterruptibleLabel = "cluster.x-k8s.io/interruptible"
-	// ManagedByAnnotation on an infrastructure cluster says that something else
-	// manages it, and its provider leaves it alone.
+	// ManagedByAnnotation on an infrastructure cluster means that an external system
+	// manages it and that its provider does not change it.
 	ManagedByAnnotation = "cluster.x-k8s.io/managed-by"
 	// TopologyDryRunAnnotation marks a request as a rehearsal by the topology
 	// controller, for webhooks.
 	TopologyDryRunAnnotation = "topology.cluster.x-k8s.io/dry-run"
-	// ReplicasManagedByAnnotation on a MachinePool says that something else sets the
-	// number of its machines.
+	// ReplicasManagedByAnnotation on a MachinePool means that an external system
+	// sets the number of its machines.
 	ReplicasManagedByAnnotation = "cluster.x-k8s.io/replicas-managed-by"
 	// AutoscalerMinSizeAnnotation on a group of Machines is the lower bound for the
 	// cluster autoscaler.
@@ -112,7 +112,7 @@ const (
 	// BeforeClusterUpgradeHookAnnotationPrefix is the prefix of annotations on a Cluster that
 	// hold back an upgrade.
 	BeforeClusterUpgradeHookAnnotationPrefix = "before-upgrade.hook.cluster.cluster.x-k8s.io"
-	// TemplateSuffix ends the kind of a template: the kind of the object made from
-	// it, and this.
+	// TemplateSuffix is the suffix of the kind of a template, after the kind of the
+	// objects created from it.
 	TemplateSuffix = "Template"
 )

@@ -124,8 +124,9 @@ const (
 )
 
 const (
-	// MachineOwnerRemediatedCondition is False while the owner shall replace the
-	// Machine. Made by the MachineHealthCheck controller, then kept by the owner.
+	// MachineOwnerRemediatedCondition is False while the owner must replace the
+	// Machine. Created by the MachineHealthCheck controller, then maintained by the
+	// owner.
 	MachineOwnerRemediatedCondition = "OwnerRemediated"
 
 	// Reasons of MachineOwnerRemediatedCondition.
@@ -134,7 +135,7 @@ const (
 
 const (
 	// MachineExternallyRemediatedCondition is False while an external controller
-	// shall remediate the Machine. Set by the MachineHealthCheck controller.
+	// must remediate the Machine. Set by the MachineHealthCheck controller.
 	MachineExternallyRemediatedCondition = "ExternallyRemediated"
 
 	// Reasons of MachineExternallyRemediatedCondition.
@@ -145,7 +146,7 @@ const (
 
 const (
 	// MachineDeletingCondition is True while the Machine is being deleted; its
-	// message says what is waited for. Set by the Machine controller.
+	// message names what is awaited. Set by the Machine controller.
 	MachineDeletingCondition = DeletingCondition
 
 	// Reasons of MachineDeletingCondition.

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MachinePhase says in one word where a Machine is in its lifecycle.
+// MachinePhase is one word for the phase of a Machine's lifecycle.
 type MachinePhase string
 
 // Phases of a Machine.
@@ -24,8 +24,8 @@ const (
 )
 
 const (
-	// MachineFinalizer keeps a Machine until its infrastructure, its bootstrap
-	// config and its Node are gone.
+	// MachineFinalizer retains a Machine until its infrastructure, its bootstrap config and its
+	// Node are deleted.
 	MachineFinalizer = "machine.cluster.x-k8s.io"
 	// MachineControlPlaneLabel marks Machines, and what belongs to them, that are
 	// part of a control plane.
@@ -45,8 +45,8 @@ const (
 	// PreDrainDeleteHookAnnotationPrefix is the prefix of annotations that hold back a
 	// deletion before the Node is drained.
 	PreDrainDeleteHookAnnotationPrefix = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
-	// PreTerminateDeleteHookAnnotationPrefix is the prefix of annotations that hold back a
-	// deletion before the infrastructure goes.
+	// PreTerminateDeleteHookAnnotationPrefix is the prefix of annotations that block a deletion
+	// before the infrastructure is deleted.
 	PreTerminateDeleteHookAnnotationPrefix = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
 	// MachineCertificatesExpiryDateAnnotation holds, in RFC 3339, when the
 	// machine's certificates expire.
@@ -60,8 +60,8 @@ const (
 	ManagedNodeLabelDomain = "node.cluster.x-k8s.io"
 	// ManagedNodeAnnotationDomain is a domain of annotations that go from Machine to Node.
 	ManagedNodeAnnotationDomain = "node.cluster.x-k8s.io"
-	// PendingAcknowledgeMoveAnnotation marks a Machine that was handed to a
-	// MachineSet which has not yet been told to count it.
+	// PendingAcknowledgeMoveAnnotation marks a Machine that was moved to a MachineSet and that the
+	// MachineDeployment does not count there yet.
 	PendingAcknowledgeMoveAnnotation = "in-place-updates.internal.cluster.x-k8s.io/pending-acknowledge-move"
 	// UpdateInProgressAnnotation marks a Machine that is being updated in place.
 	UpdateInProgressAnnotation = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress"
@@ -92,7 +92,7 @@ type MachineSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// bootstrap says where the data comes from that turns a host into a Node.
+	// bootstrap defines the source of the data that turns an infrastructure machine into a Node.
 	// +required
 	Bootstrap Bootstrap `json:"bootstrap,omitempty,omitzero"`
 
@@ -113,7 +113,7 @@ type MachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// failureDomain that the machine shall be in; one of those in the Cluster's status.
+	// failureDomain is the failure domain of the machine; one of those in the Cluster's status.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -132,11 +132,11 @@ type MachineSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReadinessGates []MachineReadinessGate `json:"readinessGates,omitempty"`
 
-	// deletion says how long each step of a deletion may take.
+	// deletion defines how long each step of a deletion may take.
 	// +optional
 	Deletion MachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
-	// taints that the Machine wants on its Node.
+	// taints are the taints that the Machine sets on its Node.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -146,7 +146,7 @@ type MachineSpec struct {
 	Taints []MachineTaint `json:"taints,omitempty"`
 }
 
-// MachineDeletionSpec says how long each step of a deletion may take.
+// MachineDeletionSpec defines how long each step of a deletion may take.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeletionSpec struct {
 	// nodeDrainTimeoutSeconds bounds draining the Node. 0 or nothing: no bound.
@@ -166,8 +166,8 @@ type MachineDeletionSpec struct {
 	NodeDeletionTimeoutSeconds *int32 `json:"nodeDeletionTimeoutSeconds,omitempty"`
 }
 
-// Bootstrap says where bootstrap data comes from: a config object that makes it, or a Secret that
-// has it.
+// Bootstrap defines the source of bootstrap data: a config object that generates it, or a Secret
+// that contains it.
 type Bootstrap struct {
 	// configRef refers to the bootstrap provider's object.
 	// +optional
@@ -184,14 +184,14 @@ type Bootstrap struct {
 // MachineStatus is the observed state of a Machine.
 // +kubebuilder:validation:MinProperties=1
 type MachineStatus struct {
-	// conditions sum up the state; their types are the constants Machine...Condition.
+	// conditions summarize the state; their types are the constants Machine...Condition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells how far the first bring-up has come; its fields never go back.
+	// initialization reports the progress of the first provisioning; its fields never change back.
 	// +optional
 	Initialization MachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -199,7 +199,7 @@ type MachineStatus struct {
 	// +optional
 	NodeRef MachineNodeReference `json:"nodeRef,omitempty,omitzero"`
 
-	// nodeInfo is what the Node says about its system.
+	// nodeInfo is the system information that the Node reports.
 	// +optional
 	NodeInfo *corev1.NodeSystemInfo `json:"nodeInfo,omitempty"`
 
@@ -232,7 +232,7 @@ type MachineStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// deletion tells when the steps of a deletion began.
+	// deletion records when the steps of a deletion started.
 	// +optional
 	Deletion *MachineDeletionStatus `json:"deletion,omitempty"`
 
@@ -251,33 +251,34 @@ type MachineNodeReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// MachineInitializationStatus tells how far the first bring-up of a Machine has come.
+// MachineInitializationStatus reports the progress of the first provisioning of a Machine.
 // +kubebuilder:validation:MinProperties=1
 type MachineInitializationStatus struct {
-	// infrastructureProvisioned is true once the provider has said that the host is there.
+	// infrastructureProvisioned is true once the provider has reported that the infrastructure
+	// machine is provisioned.
 	// +optional
 	InfrastructureProvisioned *bool `json:"infrastructureProvisioned,omitempty"`
 
-	// bootstrapDataSecretCreated is true once the Secret with the bootstrap data is there.
+	// bootstrapDataSecretCreated is true once the Secret with the bootstrap data exists.
 	// +optional
 	BootstrapDataSecretCreated *bool `json:"bootstrapDataSecretCreated,omitempty"`
 }
 
-// MachineDeletionStatus tells when the steps of a deletion began. Timeouts count from here.
+// MachineDeletionStatus records when the steps of a deletion started. Timeouts count from here.
 type MachineDeletionStatus struct {
-	// nodeDrainStartTime is when draining began.
+	// nodeDrainStartTime is when draining started.
 	// +optional
 	NodeDrainStartTime metav1.Time `json:"nodeDrainStartTime,omitempty,omitzero"`
 
-	// waitForNodeVolumeDetachStartTime is when the wait for volumes began.
+	// waitForNodeVolumeDetachStartTime is when the wait for volumes started.
 	// +optional
 	WaitForNodeVolumeDetachStartTime metav1.Time `json:"waitForNodeVolumeDetachStartTime,omitempty,omitzero"`
 
-	// waitForPreDrainHookStartTime is when the wait for pre-drain hooks began.
+	// waitForPreDrainHookStartTime is when the wait for pre-drain hooks started.
 	// +optional
 	WaitForPreDrainHookStartTime metav1.Time `json:"waitForPreDrainHookStartTime,omitempty,omitzero"`
 
-	// waitForPreTerminateHookStartTime is when the wait for pre-terminate hooks began.
+	// waitForPreTerminateHookStartTime is when the wait for pre-terminate hooks started.
 	// +optional
 	WaitForPreTerminateHookStartTime metav1.Time `json:"waitForPreTerminateHookStartTime,omitempty,omitzero"`
 }

@@ -3,8 +3,9 @@
 package v1beta2
 
 const (
-	// MachineDeploymentAvailableCondition is True when no more Machines are missing
-	// than spec.rollout.strategy allows. Set by the MachineDeployment controller.
+	// MachineDeploymentAvailableCondition is True when the number of missing
+	// Machines is within the limit of spec.rollout.strategy. Set by the
+	// MachineDeployment controller.
 	MachineDeploymentAvailableCondition = AvailableCondition
 
 	// Reasons of MachineDeploymentAvailableCondition.
@@ -54,7 +55,7 @@ const (
 
 const (
 	// MachineDeploymentScalingUpCondition is True while there are fewer Machines
-	// than wanted. Set by the MachineDeployment controller.
+	// than desired. Set by the MachineDeployment controller.
 	MachineDeploymentScalingUpCondition = ScalingUpCondition
 
 	// Reasons of MachineDeploymentScalingUpCondition.
@@ -66,7 +67,7 @@ const (
 
 const (
 	// MachineDeploymentScalingDownCondition is True while there are more Machines
-	// than wanted. Set by the MachineDeployment controller.
+	// than desired. Set by the MachineDeployment controller.
 	MachineDeploymentScalingDownCondition = ScalingDownCondition
 
 	// Reasons of MachineDeploymentScalingDownCondition.

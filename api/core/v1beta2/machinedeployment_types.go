@@ -11,7 +11,7 @@ const (
 	// MachineDeploymentTopologyFinalizer lets the topology controller delete the
 	// templates of a MachineDeployment after it.
 	MachineDeploymentTopologyFinalizer = "machinedeployment.topology.cluster.x-k8s.io"
-	// MachineDeploymentFinalizer keeps a MachineDeployment until its MachineSets are gone.
+	// MachineDeploymentFinalizer retains a MachineDeployment until its MachineSets are deleted.
 	MachineDeploymentFinalizer = "cluster.x-k8s.io/machinedeployment"
 	// RevisionAnnotation numbers the MachineSets of a MachineDeployment in the
 	// order in which they were current. Kubernetes Deployments have the same idea.
@@ -22,22 +22,22 @@ const (
 	// MaxReplicasAnnotation on a MachineSet is the most Machines that its
 	// MachineDeployment may have, surge included.
 	MaxReplicasAnnotation = "machinedeployment.clusters.x-k8s.io/max-replicas"
-	// MachineDeploymentUniqueLabel tells apart the MachineSets of a
-	// MachineDeployment, and their Machines.
+	// MachineDeploymentUniqueLabel distinguishes the MachineSets of a MachineDeployment, and their
+	// Machines.
 	MachineDeploymentUniqueLabel = "machine-template-hash"
 )
 
-// MachineDeploymentRolloutStrategyType says how Machines are replaced.
+// MachineDeploymentRolloutStrategyType defines how Machines are replaced.
 type MachineDeploymentRolloutStrategyType string
 
 const (
 	// RollingUpdateMachineDeploymentStrategyType replaces Machines a few at a time.
 	RollingUpdateMachineDeploymentStrategyType MachineDeploymentRolloutStrategyType = "RollingUpdate"
-	// OnDeleteMachineDeploymentStrategyType replaces a Machine when someone deletes it.
+	// OnDeleteMachineDeploymentStrategyType replaces a Machine when a user deletes it.
 	OnDeleteMachineDeploymentStrategyType MachineDeploymentRolloutStrategyType = "OnDelete"
 )
 
-// MachineDeploymentPhase says in one word what a MachineDeployment does.
+// MachineDeploymentPhase is one word for what a MachineDeployment does.
 type MachineDeploymentPhase string
 
 // Phases of a MachineDeployment.
@@ -70,12 +70,12 @@ type MachineDeploymentSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// replicas is how many Machines there shall be. Admission fills it in, from the autoscaler's
-	// annotations if they are there.
+	// replicas is the desired number of Machines. Admission fills it in, from the autoscaler's
+	// annotations if they are set.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// rollout says how and when Machines are replaced.
+	// rollout defines how and when Machines are replaced.
 	// +optional
 	Rollout MachineDeploymentRolloutSpec `json:"rollout,omitempty,omitzero"`
 
@@ -83,11 +83,11 @@ type MachineDeploymentSpec struct {
 	// +required
 	Selector metav1.LabelSelector `json:"selector,omitempty,omitzero"`
 
-	// template is what Machines are made from.
+	// template is the template of Machines.
 	// +required
 	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 
-	// machineNaming says how Machines are named.
+	// machineNaming defines how Machines are named.
 	// +optional
 	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
 
@@ -95,31 +95,31 @@ type MachineDeploymentSpec struct {
 	// +optional
 	Remediation MachineDeploymentRemediationSpec `json:"remediation,omitempty,omitzero"`
 
-	// deletion says which Machines are deleted first.
+	// deletion defines which Machines are deleted first.
 	// +optional
 	Deletion MachineDeploymentDeletionSpec `json:"deletion,omitempty,omitzero"`
 
-	// paused stops rollouts; scaling goes on.
+	// paused stops rollouts; scaling continues.
 	// +optional
 	Paused *bool `json:"paused,omitempty"`
 }
 
-// MachineDeploymentRolloutSpec says how and when Machines are replaced.
+// MachineDeploymentRolloutSpec defines how and when Machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentRolloutSpec struct {
-	// after is a time: once it has come, Machines made before it are replaced.
+	// after is a time. Once it has passed, Machines that were created before it are replaced.
 	// +optional
 	After metav1.Time `json:"after,omitempty,omitzero"`
 
-	// strategy says how Machines are replaced.
+	// strategy defines how Machines are replaced.
 	// +optional
 	Strategy MachineDeploymentRolloutStrategy `json:"strategy,omitempty,omitzero"`
 }
 
-// MachineDeploymentRolloutStrategy says how Machines are replaced.
+// MachineDeploymentRolloutStrategy defines how Machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentRolloutStrategy struct {
-	// type of the strategy. RollingUpdate when there is no strategy.
+	// type of the strategy. RollingUpdate when no strategy is set.
 	// +required
 	// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
 	Type MachineDeploymentRolloutStrategyType `json:"type,omitempty"`
@@ -146,13 +146,13 @@ type MachineDeploymentRolloutStrategyRollingUpdate struct {
 // MachineDeploymentRemediationSpec bounds the replacement of unhealthy Machines.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentRemediationSpec struct {
-	// maxInFlight is how many replacements, as a number or a percentage of spec.replicas rounded up,
-	// may go on at a time. No bound when left out.
+	// maxInFlight is the maximum number of concurrent replacements, as a number or a percentage of
+	// spec.replicas rounded up. No limit when left out.
 	// +optional
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 }
 
-// MachineNamingSpec says how Machines are named.
+// MachineNamingSpec defines how Machines are named.
 // +kubebuilder:validation:MinProperties=1
 type MachineNamingSpec struct {
 	// template is a Go template for the name, with .cluster.name, .machineSet.name and .random; it
@@ -163,7 +163,7 @@ type MachineNamingSpec struct {
 	Template string `json:"template,omitempty"`
 }
 
-// MachineDeploymentDeletionSpec says which Machines are deleted first.
+// MachineDeploymentDeletionSpec defines which Machines are deleted first.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentDeletionSpec struct {
 	// order in which healthy Machines are deleted. Random when it is left out.
@@ -175,7 +175,7 @@ type MachineDeploymentDeletionSpec struct {
 // MachineDeploymentStatus is the observed state of a MachineDeployment.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentStatus struct {
-	// conditions sum up the state; their types are the constants MachineDeployment...Condition.
+	// conditions summarize the state; their types are the constants MachineDeployment...Condition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

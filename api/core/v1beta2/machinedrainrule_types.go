@@ -6,26 +6,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodDrainLabel on a Pod, with the value skip or wait-completed, says how
-// draining treats it, before any MachineDrainRule is asked.
+// PodDrainLabel on a Pod, with the value skip or wait-completed, defines how draining treats it,
+// before any MachineDrainRule is asked.
 const PodDrainLabel = "cluster.x-k8s.io/drain"
 
-// MachineDrainRuleDrainBehavior says what draining does to a Pod.
+// MachineDrainRuleDrainBehavior defines what draining does to a Pod.
 type MachineDrainRuleDrainBehavior string
 
 const (
 	// MachineDrainRuleDrainBehaviorDrain evicts the Pod.
 	MachineDrainRuleDrainBehaviorDrain MachineDrainRuleDrainBehavior = "Drain"
-	// MachineDrainRuleDrainBehaviorSkip leaves the Pod alone.
+	// MachineDrainRuleDrainBehaviorSkip does not evict the Pod.
 	MachineDrainRuleDrainBehaviorSkip MachineDrainRuleDrainBehavior = "Skip"
-	// MachineDrainRuleDrainBehaviorWaitCompleted waits for the Pod to end by itself.
+	// MachineDrainRuleDrainBehaviorWaitCompleted waits for the Pod to complete.
 	MachineDrainRuleDrainBehaviorWaitCompleted MachineDrainRuleDrainBehavior = "WaitCompleted"
 )
 
-// MachineDrainRuleSpec says which Pods on which machines the rule is about, and what happens to
+// MachineDrainRuleSpec defines which Pods on which machines the rule is about, and what happens to
 // them.
 type MachineDrainRuleSpec struct {
-	// drain says what happens to the Pods.
+	// drain defines what happens to the Pods.
 	// +required
 	Drain MachineDrainRuleDrainConfig `json:"drain,omitempty,omitzero"`
 
@@ -46,7 +46,7 @@ type MachineDrainRuleSpec struct {
 	Pods []MachineDrainRulePodSelector `json:"pods,omitempty"`
 }
 
-// MachineDrainRuleDrainConfig says what happens to Pods.
+// MachineDrainRuleDrainConfig defines what happens to Pods.
 type MachineDrainRuleDrainConfig struct {
 	// behavior is what draining does to the Pods.
 	// +required
@@ -83,7 +83,7 @@ type MachineDrainRulePodSelector struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 }
 
-// MachineDrainRule says how Pods are treated when the Nodes of Machines are drained.
+// MachineDrainRule defines how Pods are treated when the Nodes of Machines are drained.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -3,9 +3,8 @@
 package v1beta2
 
 const (
-	// MachineHealthCheckRemediationAllowedCondition is True while so few Machines
-	// are unhealthy that remediation goes on. Set by the MachineHealthCheck
-	// controller.
+	// MachineHealthCheckRemediationAllowedCondition is True while so few Machines are
+	// unhealthy that remediation is allowed. Set by the MachineHealthCheck controller.
 	MachineHealthCheckRemediationAllowedCondition = "RemediationAllowed"
 
 	// Reasons of MachineHealthCheckRemediationAllowedCondition.
@@ -19,9 +18,9 @@ const (
 )
 
 const (
-	// MachineHealthCheckSoundCondition is False when the spec, which is valid, can
-	// hardly mean what was wanted. It is not one of Cluster API. Set by the
-	// MachineHealthCheck controller.
+	// MachineHealthCheckSoundCondition is False when the spec is valid but probably
+	// does not express what its author intended. Cluster API does not have this
+	// condition. Set by the MachineHealthCheck controller.
 	MachineHealthCheckSoundCondition = "Sound"
 
 	// Reasons of MachineHealthCheckSoundCondition.

@@ -31,17 +31,17 @@ type MachineHealthCheckSpec struct {
 	// +required
 	Selector metav1.LabelSelector `json:"selector,omitempty,omitzero"`
 
-	// checks say when a Machine is unhealthy. Without any, one with remediation annotation or without
-	// its Node is.
+	// checks define when a Machine is unhealthy. Without any, a Machine is unhealthy if it has the
+	// remediation annotation or has lost its Node.
 	// +optional
 	Checks MachineHealthCheckChecks `json:"checks,omitempty,omitzero"`
 
-	// remediation says what happens to unhealthy Machines.
+	// remediation defines what happens to unhealthy Machines.
 	// +optional
 	Remediation MachineHealthCheckRemediation `json:"remediation,omitempty,omitzero"`
 }
 
-// MachineHealthCheckChecks say when a Machine is unhealthy.
+// MachineHealthCheckChecks define when a Machine is unhealthy.
 // +kubebuilder:validation:MinProperties=1
 type MachineHealthCheckChecks struct {
 	// nodeStartupTimeoutSeconds is how long a Machine may take to have a Node. 600 when left out; 0
@@ -106,10 +106,10 @@ type UnhealthyMachineCondition struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// MachineHealthCheckRemediation says what happens to unhealthy Machines.
+// MachineHealthCheckRemediation defines what happens to unhealthy Machines.
 // +kubebuilder:validation:MinProperties=1
 type MachineHealthCheckRemediation struct {
-	// triggerIf keeps remediation from starting when too much is broken at once.
+	// triggerIf prevents remediation from starting when too many Machines are unhealthy.
 	// +optional
 	TriggerIf MachineHealthCheckRemediationTriggerIf `json:"triggerIf,omitempty,omitzero"`
 
@@ -119,17 +119,17 @@ type MachineHealthCheckRemediation struct {
 	TemplateRef MachineHealthCheckRemediationTemplateReference `json:"templateRef,omitempty,omitzero"`
 }
 
-// MachineHealthCheckRemediationTriggerIf keeps remediation from starting when too much is broken at
-// once.
+// MachineHealthCheckRemediationTriggerIf prevents remediation from starting when too many Machines
+// are unhealthy.
 // +kubebuilder:validation:MinProperties=1
 type MachineHealthCheckRemediationTriggerIf struct {
-	// unhealthyLessThanOrEqualTo is the most unhealthy Machines, as a number or a percentage, with
-	// which remediation goes on.
+	// unhealthyLessThanOrEqualTo is the maximum number of unhealthy Machines, as a number or a
+	// percentage, with which remediation is allowed.
 	// +optional
 	UnhealthyLessThanOrEqualTo *intstr.IntOrString `json:"unhealthyLessThanOrEqualTo,omitempty"`
 
 	// unhealthyInRange, for example [3-5], is the range of unhealthy Machines in which remediation
-	// goes on; it takes precedence over unhealthyLessThanOrEqualTo.
+	// is allowed; it takes precedence over unhealthyLessThanOrEqualTo.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -164,7 +164,7 @@ type MachineHealthCheckRemediationTemplateReference struct {
 // MachineHealthCheckStatus is the observed state of a MachineHealthCheck.
 // +kubebuilder:validation:MinProperties=1
 type MachineHealthCheckStatus struct {
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

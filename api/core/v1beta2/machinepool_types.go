@@ -7,10 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MachinePoolFinalizer keeps a MachinePool until its infrastructure and bootstrap config are gone.
+// MachinePoolFinalizer retains a MachinePool until its infrastructure and bootstrap config are
+// deleted.
 const MachinePoolFinalizer = "machinepool.cluster.x-k8s.io"
 
-// MachinePoolPhase says in one word where a MachinePool is in its lifecycle.
+// MachinePoolPhase is one word for the phase of a MachinePool's lifecycle.
 type MachinePoolPhase string
 
 // Phases of a MachinePool.
@@ -49,7 +50,7 @@ type MachinePoolSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// replicas is how many machines there shall be. Admission fills it in.
+	// replicas is the desired number of machines. Admission fills it in.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -77,14 +78,15 @@ type MachinePoolSpec struct {
 // MachinePoolStatus is the observed state of a MachinePool.
 // +kubebuilder:validation:MinProperties=1
 type MachinePoolStatus struct {
-	// conditions sum up the state.
+	// conditions summarize the state.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells how far the first bring-up has come; its fields never go back.
+	// initialization reports the progress of the first provisioning; its fields never change
+	// back.
 	// +optional
 	Initialization MachinePoolInitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -133,14 +135,16 @@ type MachinePoolStatus struct {
 	Deprecated *MachinePoolDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// MachinePoolInitializationStatus tells how far the first bring-up of a MachinePool has come.
+// MachinePoolInitializationStatus reports the progress of the first provisioning of a
+// MachinePool.
 // +kubebuilder:validation:MinProperties=1
 type MachinePoolInitializationStatus struct {
-	// infrastructureProvisioned is true once the provider has said that the pool is there.
+	// infrastructureProvisioned is true once the provider has reported that the pool is
+	// provisioned.
 	// +optional
 	InfrastructureProvisioned *bool `json:"infrastructureProvisioned,omitempty"`
 
-	// bootstrapDataSecretCreated is true once the Secret with the bootstrap data is there.
+	// bootstrapDataSecretCreated is true once the Secret with the bootstrap data exists.
 	// +optional
 	BootstrapDataSecretCreated *bool `json:"bootstrapDataSecretCreated,omitempty"`
 }
@@ -181,7 +185,8 @@ type MachinePoolV1Beta1DeprecatedStatus struct {
 	UnavailableReplicas int32 `json:"unavailableReplicas,omitempty"`
 }
 
-// MachinePool keeps a number of like machines by way of a provider's own groups of hosts.
+// MachinePool maintains a number of identical machines through a provider's own machine
+// groups.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

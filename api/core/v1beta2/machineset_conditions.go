@@ -4,8 +4,7 @@ package v1beta2
 
 const (
 	// MachineSetScalingUpCondition is True while there are fewer Machines than
-	// wanted; its message says why there are no more. Set by the MachineSet
-	// controller.
+	// desired; its message gives the reason. Set by the MachineSet controller.
 	MachineSetScalingUpCondition = ScalingUpCondition
 
 	// Reasons of MachineSetScalingUpCondition.
@@ -17,7 +16,7 @@ const (
 
 const (
 	// MachineSetScalingDownCondition is True while there are more Machines than
-	// wanted. Set by the MachineSet controller.
+	// desired. Set by the MachineSet controller.
 	MachineSetScalingDownCondition = ScalingDownCondition
 
 	// Reasons of MachineSetScalingDownCondition.

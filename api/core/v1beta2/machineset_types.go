@@ -10,20 +10,20 @@ const (
 	// MachineSetTopologyFinalizer lets the topology controller delete the
 	// templates of a MachineSet after it.
 	MachineSetTopologyFinalizer = "machineset.topology.cluster.x-k8s.io"
-	// MachineSetFinalizer keeps a MachineSet until its Machines are gone.
+	// MachineSetFinalizer retains a MachineSet until its Machines are deleted.
 	MachineSetFinalizer = "cluster.x-k8s.io/machineset"
-	// MachineSetMoveMachinesToMachineSetAnnotation on a MachineSet says which other
-	// MachineSet its Machines go to instead of being deleted.
+	// MachineSetMoveMachinesToMachineSetAnnotation on a MachineSet names the other MachineSet
+	// to which its Machines are moved instead of being deleted.
 	MachineSetMoveMachinesToMachineSetAnnotation = "in-place-updates.internal.cluster.x-k8s.io/move-machines-to-machineset"
-	// MachineSetReceiveMachinesFromMachineSetsAnnotation on a MachineSet says which
-	// other MachineSets may hand Machines to it.
+	// MachineSetReceiveMachinesFromMachineSetsAnnotation on a MachineSet names the other
+	// MachineSets that may move Machines to it.
 	MachineSetReceiveMachinesFromMachineSetsAnnotation = "in-place-updates.internal.cluster.x-k8s.io/receive-machines-from-machinesets"
 	// AcknowledgedMoveAnnotation on a MachineSet lists received Machines that its
 	// MachineDeployment has counted.
 	AcknowledgedMoveAnnotation = "in-place-updates.internal.cluster.x-k8s.io/acknowledged-move"
 )
 
-// MachineSetDeletionOrder says which Machines are deleted first when there are too many.
+// MachineSetDeletionOrder defines which Machines are deleted first when there are too many.
 type MachineSetDeletionOrder string
 
 const (
@@ -36,7 +36,7 @@ const (
 	OldestMachineSetDeletionOrder MachineSetDeletionOrder = "Oldest"
 )
 
-// MachineTemplateSpec is what Machines are made from.
+// MachineTemplateSpec is the template of Machines.
 type MachineTemplateSpec struct {
 	// metadata is put on the Machines, and on their bootstrap and infrastructure objects.
 	// +optional
@@ -55,7 +55,7 @@ type MachineSetSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// replicas is how many Machines there shall be. Admission fills it in.
+	// replicas is the desired number of Machines. Admission fills it in.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -63,20 +63,20 @@ type MachineSetSpec struct {
 	// +required
 	Selector metav1.LabelSelector `json:"selector,omitempty,omitzero"`
 
-	// template is what Machines are made from.
+	// template is the template of Machines.
 	// +required
 	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 
-	// machineNaming says how Machines are named.
+	// machineNaming defines how Machines are named.
 	// +optional
 	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
 
-	// deletion says which Machines are deleted first.
+	// deletion defines which Machines are deleted first.
 	// +optional
 	Deletion MachineSetDeletionSpec `json:"deletion,omitempty,omitzero"`
 }
 
-// MachineSetDeletionSpec says which Machines are deleted first.
+// MachineSetDeletionSpec defines which Machines are deleted first.
 // +kubebuilder:validation:MinProperties=1
 type MachineSetDeletionSpec struct {
 	// order in which healthy Machines are deleted. Random when it is left out.
@@ -88,7 +88,7 @@ type MachineSetDeletionSpec struct {
 // MachineSetStatus is the observed state of a MachineSet.
 // +kubebuilder:validation:MinProperties=1
 type MachineSetStatus struct {
-	// conditions sum up the state; their types are the constants MachineSet...Condition.
+	// conditions summarize the state; their types are the constants MachineSet...Condition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -113,7 +113,7 @@ type MachineSetStatus struct {
 	// +optional
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 
-	// upToDateReplicas is how many Machines match what their owner wants.
+	// upToDateReplicas is how many Machines match the desired state of their owner.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ConditionPolarity says which status of a condition is the good one.
+// ConditionPolarity defines which status of a condition is good.
 type ConditionPolarity string
 
 const (
@@ -17,28 +17,27 @@ const (
 	NegativePolarityCondition ConditionPolarity = "Negative"
 )
 
-// MachineSetPreflightCheck names a check that a MachineSet makes before it
-// creates a Machine.
+// MachineSetPreflightCheck names a check that a MachineSet runs before it creates a Machine.
 type MachineSetPreflightCheck string
 
 const (
-	// MachineSetPreflightCheckAll stands for all checks where checks to skip are listed.
+	// MachineSetPreflightCheckAll represents all checks in a list of checks to skip.
 	MachineSetPreflightCheckAll MachineSetPreflightCheck = "All"
-	// MachineSetPreflightCheckKubeadmVersionSkew wants machines bootstrapped by
-	// kubeadm at the minor version of the control plane.
+	// MachineSetPreflightCheckKubeadmVersionSkew requires that machines are bootstrapped by kubeadm
+	// at the minor version of the control plane.
 	MachineSetPreflightCheckKubeadmVersionSkew MachineSetPreflightCheck = "KubeadmVersionSkew"
-	// MachineSetPreflightCheckKubernetesVersionSkew wants the machine's version
-	// within the skew that Kubernetes allows to the control plane.
+	// MachineSetPreflightCheckKubernetesVersionSkew requires that the machine's version is within
+	// the skew from the control plane that Kubernetes allows.
 	MachineSetPreflightCheckKubernetesVersionSkew MachineSetPreflightCheck = "KubernetesVersionSkew"
-	// MachineSetPreflightCheckControlPlaneIsStable wants a control plane that is
-	// neither being made nor being upgraded.
+	// MachineSetPreflightCheckControlPlaneIsStable requires a control plane that is neither being
+	// created nor being upgraded.
 	MachineSetPreflightCheckControlPlaneIsStable MachineSetPreflightCheck = "ControlPlaneIsStable"
-	// MachineSetPreflightCheckControlPlaneVersionSkew wants, in a cluster with a
-	// topology, exactly the version of the control plane.
+	// MachineSetPreflightCheckControlPlaneVersionSkew requires, in a cluster with a topology,
+	// exactly the version of the control plane.
 	MachineSetPreflightCheckControlPlaneVersionSkew MachineSetPreflightCheck = "ControlPlaneVersionSkew"
 )
 
-// MachineAddressType says what kind of address a MachineAddress holds.
+// MachineAddressType is the kind of address that a MachineAddress holds.
 type MachineAddressType string
 
 // Kinds of addresses.
@@ -55,11 +54,12 @@ const (
 // +kubebuilder:validation:MaxItems=256
 type MachineAddresses []MachineAddress
 
-// MachineTaintPropagation says when a taint is put on the Node.
+// MachineTaintPropagation defines when a taint is put on the Node.
 type MachineTaintPropagation string
 
 const (
-	// MachineTaintPropagationAlways keeps the taint on the Node for as long as the Machine asks for it.
+	// MachineTaintPropagationAlways keeps the taint on the Node for as long as the Machine
+	// specifies it.
 	MachineTaintPropagationAlways MachineTaintPropagation = "Always"
 	// MachineTaintPropagationOnInitialization sets the taint once, when the Node joins.
 	MachineTaintPropagationOnInitialization MachineTaintPropagation = "OnInitialization"
@@ -126,7 +126,7 @@ type MachineAddress struct {
 	Address string `json:"address,omitempty"`
 }
 
-// MachineReadinessGate names a further condition of the Machine that has a say in whether it is
+// MachineReadinessGate names an additional condition of the Machine that must be good for it to be
 // ready.
 type MachineReadinessGate struct {
 	// conditionType is the type of the condition; a missing condition counts as unknown.
@@ -136,13 +136,13 @@ type MachineReadinessGate struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
 	ConditionType string `json:"conditionType,omitempty"`
 
-	// polarity says which status is good. Positive when it is left out.
+	// polarity defines which status is good. Positive when it is left out.
 	// +optional
 	// +kubebuilder:validation:Enum=Positive;Negative
 	Polarity ConditionPolarity `json:"polarity,omitempty"`
 }
 
-// MachineTaint is a taint that a Machine wants on its Node.
+// MachineTaint is a taint that a Machine sets on its Node.
 type MachineTaint struct {
 	// key of the taint.
 	// +required
@@ -163,13 +163,14 @@ type MachineTaint struct {
 	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
 	Effect corev1.TaintEffect `json:"effect,omitempty"`
 
-	// propagation says whether the taint is kept on the Node or set only when the Node joins.
+	// propagation specifies whether the taint is maintained on the Node or set only when the Node
+	// joins.
 	// +required
 	// +kubebuilder:validation:Enum=Always;OnInitialization
 	Propagation MachineTaintPropagation `json:"propagation,omitempty"`
 }
 
-// FailureDomain is a part of the infrastructure that fails on its own.
+// FailureDomain is a part of the infrastructure that fails independently.
 type FailureDomain struct {
 	// name of the failure domain.
 	// +required
@@ -177,11 +178,11 @@ type FailureDomain struct {
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 
-	// controlPlane says whether control plane machines may be put here.
+	// controlPlane reports whether control plane machines can be placed here.
 	// +optional
 	ControlPlane *bool `json:"controlPlane,omitempty"`
 
-	// attributes are further facts that the infrastructure provider tells.
+	// attributes are further facts that the infrastructure provider reports.
 	// +optional
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
@@ -200,7 +201,7 @@ type StatusVersion struct {
 	Replicas int32 `json:"replicas,omitempty"`
 }
 
-// StatusUpgradePlanVersion is one step of an upgrade still to be made.
+// StatusUpgradePlanVersion is one remaining step of an upgrade.
 type StatusUpgradePlanVersion struct {
 	// version of Kubernetes that the step leads to.
 	// +required

@@ -26,7 +26,8 @@ type ClusterClassPatch struct {
 	// +kubebuilder:validation:MaxLength=256
 	EnabledIf string `json:"enabledIf,omitempty"`
 
-	// definitions say what changes where; exclude external.
+	// definitions are the changes and the templates that they apply to; they exclude
+	// external.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -37,7 +38,7 @@ type ClusterClassPatch struct {
 	External *ExternalPatchDefinition `json:"external,omitempty"`
 }
 
-// PatchDefinition says what changes in which templates.
+// PatchDefinition defines what changes in which templates.
 type PatchDefinition struct {
 	// selector picks the templates.
 	// +required
@@ -67,7 +68,7 @@ type PatchSelector struct {
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$`
 	Kind string `json:"kind,omitempty"`
 
-	// matchResources says by which role in the class templates are picked.
+	// matchResources selects templates by their role in the class.
 	// +required
 	MatchResources PatchSelectorMatch `json:"matchResources,omitempty,omitzero"`
 }
@@ -94,7 +95,7 @@ type PatchSelectorMatch struct {
 
 // PatchSelectorMatchMachineDeploymentClass picks classes of MachineDeployments.
 type PatchSelectorMatchMachineDeploymentClass struct {
-	// names of the classes; a star at either end stands for anything.
+	// names of the classes; a star at either end matches any text.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -105,7 +106,7 @@ type PatchSelectorMatchMachineDeploymentClass struct {
 
 // PatchSelectorMatchMachinePoolClass picks classes of MachinePools.
 type PatchSelectorMatchMachinePoolClass struct {
-	// names of the classes; a star at either end stands for anything.
+	// names of the classes; a star at either end matches any text.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -131,12 +132,12 @@ type JSONPatch struct {
 	// +optional
 	Value *apiextensionsv1.JSON `json:"value,omitempty"`
 
-	// valueFrom says where the value comes from; excludes value.
+	// valueFrom is the source of the value; it excludes value.
 	// +optional
 	ValueFrom *JSONPatchValue `json:"valueFrom,omitempty"`
 }
 
-// JSONPatchValue says where a value comes from.
+// JSONPatchValue is the source of a value.
 type JSONPatchValue struct {
 	// variable whose value it is; excludes template.
 	// +optional
@@ -144,7 +145,8 @@ type JSONPatchValue struct {
 	// +kubebuilder:validation:MaxLength=256
 	Variable string `json:"variable,omitempty"`
 
-	// template is a Go template over the variables that makes the value; excludes variable.
+	// template is a Go template over the variables that computes the value; it excludes
+	// variable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=10240
@@ -153,7 +155,7 @@ type JSONPatchValue struct {
 
 // ExternalPatchDefinition names the handlers of an extension.
 type ExternalPatchDefinition struct {
-	// generatePatchesExtension is the handler that makes the changes.
+	// generatePatchesExtension is the handler that computes the changes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

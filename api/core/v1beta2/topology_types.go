@@ -73,18 +73,20 @@ type ClusterClassRef struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// ControlPlaneTopology describes a control plane. What is left out comes from the class.
+// ControlPlaneTopology describes a control plane. Fields that are left out have the values of the
+// class.
 // +kubebuilder:validation:MinProperties=1
 type ControlPlaneTopology struct {
 	// metadata is put on the control plane object and its machines.
 	// +optional
 	Metadata ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// replicas is how many control plane machines there shall be; when left out, it is left to others.
+	// replicas is the desired number of control plane machines; when left out, another client
+	// manages it.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// rollout says when machines are replaced.
+	// rollout defines when machines are replaced.
 	// +optional
 	Rollout ControlPlaneTopologyRolloutSpec `json:"rollout,omitempty,omitzero"`
 
@@ -92,7 +94,7 @@ type ControlPlaneTopology struct {
 	// +optional
 	HealthCheck ControlPlaneTopologyHealthCheck `json:"healthCheck,omitempty,omitzero"`
 
-	// deletion says how long each step of a deletion may take.
+	// deletion defines how long each step of a deletion may take.
 	// +optional
 	Deletion MachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -114,15 +116,15 @@ type ControlPlaneTopology struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReadinessGates []MachineReadinessGate `json:"readinessGates,omitempty"`
 
-	// variables are values for the control plane alone.
+	// variables are values only for the control plane.
 	// +optional
 	Variables ControlPlaneVariables `json:"variables,omitempty,omitzero"`
 }
 
-// ControlPlaneTopologyRolloutSpec says when control plane machines are replaced.
+// ControlPlaneTopologyRolloutSpec defines when control plane machines are replaced.
 // +kubebuilder:validation:MinProperties=1
 type ControlPlaneTopologyRolloutSpec struct {
-	// after is a time: once it has come, machines made before it are replaced.
+	// after is a time. Once it has passed, machines that were created before it are replaced.
 	// +optional
 	After metav1.Time `json:"after,omitempty,omitzero"`
 }
@@ -135,11 +137,11 @@ type ControlPlaneTopologyHealthCheck struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// checks say when a Machine is unhealthy; they replace those of the class.
+	// checks define when a Machine is unhealthy; they replace those of the class.
 	// +optional
 	Checks MachineHealthCheckChecks `json:"checks,omitempty,omitzero"`
 
-	// remediation says what happens to unhealthy Machines; it replaces that of the class.
+	// remediation defines what happens to unhealthy Machines; it replaces that of the class.
 	// +optional
 	Remediation MachineHealthCheckRemediation `json:"remediation,omitempty,omitzero"`
 }
@@ -164,7 +166,8 @@ type WorkersTopology struct {
 	MachinePools []MachinePoolTopology `json:"machinePools,omitempty"`
 }
 
-// MachineDeploymentTopology describes one group of workers. What is left out comes from the class.
+// MachineDeploymentTopology describes one group of workers. Fields that are left out have the
+// values of the class.
 type MachineDeploymentTopology struct {
 	// metadata is put on the MachineDeployment and its machines.
 	// +optional
@@ -183,13 +186,13 @@ type MachineDeploymentTopology struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name,omitempty"`
 
-	// failureDomain that the machines shall be in.
+	// failureDomain is the failure domain of the machines.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// replicas is how many machines there shall be; when left out, it is left to others.
+	// replicas is the desired number of machines; when left out, another client manages it.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -197,7 +200,7 @@ type MachineDeploymentTopology struct {
 	// +optional
 	HealthCheck MachineDeploymentTopologyHealthCheck `json:"healthCheck,omitempty,omitzero"`
 
-	// deletion says which Machines are deleted first and how long each step may take.
+	// deletion defines which Machines are deleted first and how long each step may take.
 	// +optional
 	Deletion MachineDeploymentTopologyMachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -224,11 +227,11 @@ type MachineDeploymentTopology struct {
 	// +kubebuilder:validation:MaxItems=32
 	ReadinessGates []MachineReadinessGate `json:"readinessGates,omitempty"`
 
-	// rollout says how and when machines are replaced.
+	// rollout defines how and when machines are replaced.
 	// +optional
 	Rollout MachineDeploymentRolloutSpec `json:"rollout,omitempty,omitzero"`
 
-	// variables are values for this group alone.
+	// variables are values only for this group.
 	// +optional
 	Variables MachineDeploymentVariables `json:"variables,omitempty,omitzero"`
 }
@@ -241,24 +244,24 @@ type MachineDeploymentTopologyHealthCheck struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// checks say when a Machine is unhealthy; they replace those of the class.
+	// checks define when a Machine is unhealthy; they replace those of the class.
 	// +optional
 	Checks MachineHealthCheckChecks `json:"checks,omitempty,omitzero"`
 
-	// remediation says what happens to unhealthy Machines; it replaces that of the class.
+	// remediation defines what happens to unhealthy Machines; it replaces that of the class.
 	// +optional
 	Remediation MachineDeploymentTopologyHealthCheckRemediation `json:"remediation,omitempty,omitzero"`
 }
 
-// MachineDeploymentTopologyHealthCheckRemediation says what happens to unhealthy Machines of a
+// MachineDeploymentTopologyHealthCheckRemediation defines what happens to unhealthy Machines of a
 // group.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentTopologyHealthCheckRemediation struct {
-	// maxInFlight is how many replacements, as a number or a percentage, may go on at a time.
+	// maxInFlight is the maximum number of concurrent replacements, as a number or a percentage.
 	// +optional
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 
-	// triggerIf keeps remediation from starting when too much is broken at once.
+	// triggerIf prevents remediation from starting when too many Machines are unhealthy.
 	// +optional
 	TriggerIf MachineHealthCheckRemediationTriggerIf `json:"triggerIf,omitempty,omitzero"`
 
@@ -267,7 +270,7 @@ type MachineDeploymentTopologyHealthCheckRemediation struct {
 	TemplateRef MachineHealthCheckRemediationTemplateReference `json:"templateRef,omitempty,omitzero"`
 }
 
-// MachineDeploymentTopologyMachineDeletionSpec says which Machines of a group are deleted first and how long
+// MachineDeploymentTopologyMachineDeletionSpec defines which Machines of a group are deleted first and how long
 // each step may take.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentTopologyMachineDeletionSpec struct {
@@ -293,8 +296,8 @@ type MachineDeploymentTopologyMachineDeletionSpec struct {
 	NodeDeletionTimeoutSeconds *int32 `json:"nodeDeletionTimeoutSeconds,omitempty"`
 }
 
-// MachinePoolTopology describes one group of workers kept by a MachinePool. What is left out comes
-// from the class.
+// MachinePoolTopology describes one group of workers managed by a MachinePool. Fields that are left
+// out have the values of the class.
 type MachinePoolTopology struct {
 	// metadata is put on the MachinePool and its machines.
 	// +optional
@@ -322,7 +325,7 @@ type MachinePoolTopology struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	FailureDomains []string `json:"failureDomains,omitempty"`
 
-	// deletion says how long each step of a deletion may take.
+	// deletion defines how long each step of a deletion may take.
 	// +optional
 	Deletion MachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -340,11 +343,11 @@ type MachinePoolTopology struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// replicas is how many machines there shall be; when left out, it is left to others.
+	// replicas is the desired number of machines; when left out, another client manages it.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// variables are values for this group alone.
+	// variables are values only for this group.
 	// +optional
 	Variables MachinePoolVariables `json:"variables,omitempty,omitzero"`
 }
@@ -362,7 +365,7 @@ type ClusterVariable struct {
 	Value apiextensionsv1.JSON `json:"value,omitempty,omitzero"`
 }
 
-// ControlPlaneVariables are values for the control plane alone.
+// ControlPlaneVariables are values only for the control plane.
 // +kubebuilder:validation:MinProperties=1
 type ControlPlaneVariables struct {
 	// overrides take precedence over the variables of the cluster.
@@ -374,7 +377,7 @@ type ControlPlaneVariables struct {
 	Overrides []ClusterVariable `json:"overrides,omitempty"`
 }
 
-// MachineDeploymentVariables are values for one group alone.
+// MachineDeploymentVariables are values only for one group.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentVariables struct {
 	// overrides take precedence over the variables of the cluster.
@@ -386,7 +389,7 @@ type MachineDeploymentVariables struct {
 	Overrides []ClusterVariable `json:"overrides,omitempty"`
 }
 
-// MachinePoolVariables are values for one group alone.
+// MachinePoolVariables are values only for one group.
 // +kubebuilder:validation:MinProperties=1
 type MachinePoolVariables struct {
 	// overrides take precedence over the variables of the cluster.

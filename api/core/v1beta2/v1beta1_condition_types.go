@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConditionSeverity says how bad it is that a v1beta1 condition is False.
+// ConditionSeverity defines how bad it is that a v1beta1 condition is False.
 type ConditionSeverity string
 
 // Severities of v1beta1 conditions; none when the status is not False.
@@ -36,7 +36,7 @@ type Condition struct {
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// severity says how bad a status of False is.
+	// severity is the severity of a status of False.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Severity ConditionSeverity `json:"severity,omitempty"`

@@ -25,7 +25,7 @@ type ClusterClassVariable struct {
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 
-	// required says whether a Cluster must set the variable.
+	// required specifies whether a Cluster must set the variable.
 	// +required
 	Required *bool `json:"required,omitempty"`
 
@@ -59,7 +59,7 @@ type ClusterClassStatusVariable struct {
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 
-	// definitionsConflict says whether the sources disagree.
+	// definitionsConflict reports whether the sources disagree.
 	// +optional
 	DefinitionsConflict *bool `json:"definitionsConflict,omitempty"`
 
@@ -79,7 +79,7 @@ type ClusterClassStatusVariableDefinition struct {
 	// +kubebuilder:validation:MaxLength=256
 	From string `json:"from,omitempty"`
 
-	// required says whether a Cluster must set the variable.
+	// required specifies whether a Cluster must set the variable.
 	// +required
 	Required *bool `json:"required,omitempty"`
 
@@ -161,7 +161,7 @@ type JSONSchemaProps struct {
 	// +optional
 	MinItems *int64 `json:"minItems,omitempty"`
 
-	// uniqueItems says whether the items of an array must differ.
+	// uniqueItems specifies whether the items of an array must differ.
 	// +optional
 	UniqueItems *bool `json:"uniqueItems,omitempty"`
 
@@ -189,7 +189,7 @@ type JSONSchemaProps struct {
 	// +optional
 	Maximum *int64 `json:"maximum,omitempty"`
 
-	// exclusiveMaximum says whether maximum itself is refused.
+	// exclusiveMaximum specifies whether maximum itself is refused.
 	// +optional
 	ExclusiveMaximum *bool `json:"exclusiveMaximum,omitempty"`
 
@@ -197,7 +197,7 @@ type JSONSchemaProps struct {
 	// +optional
 	Minimum *int64 `json:"minimum,omitempty"`
 
-	// exclusiveMinimum says whether minimum itself is refused.
+	// exclusiveMinimum specifies whether minimum itself is refused.
 	// +optional
 	ExclusiveMinimum *bool `json:"exclusiveMinimum,omitempty"`
 
@@ -276,13 +276,14 @@ type ValidationRule struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Rule string `json:"rule,omitempty"`
 
-	// message says what was wrong.
+	// message describes the problem.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// messageExpression is a CEL expression that makes the message; it takes precedence over message.
+	// messageExpression is a CEL expression that computes the message; it takes
+	// precedence over message.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

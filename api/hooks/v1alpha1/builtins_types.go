@@ -55,7 +55,7 @@ type ClusterBuiltins struct {
 
 // ClusterTopologyBuiltins are what patches can know of spec.topology.
 type ClusterTopologyBuiltins struct {
-	// version is the Kubernetes version that is wanted in the end.
+	// version is the target Kubernetes version.
 	// +optional
 	Version string `json:"version,omitempty"`
 

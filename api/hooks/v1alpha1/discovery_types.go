@@ -30,7 +30,7 @@ type DiscoveryResponse struct {
 // Discovery is the hook of DiscoveryRequest and DiscoveryResponse.
 func Discovery(*DiscoveryRequest, *DiscoveryResponse) {}
 
-// ExtensionHandler is one thing that an extension can do.
+// ExtensionHandler is one operation that an extension implements.
 type ExtensionHandler struct {
 	// name is unique within the extension: a DNS label, as it is part of the
 	// path of calls.
@@ -49,7 +49,7 @@ type ExtensionHandler struct {
 	// +kubebuilder:validation:Maximum=30
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// failurePolicy says what a handler that cannot be called means; Fail
+	// failurePolicy defines what happens when a handler cannot be called; Fail
 	// when left out.
 	// +optional
 	FailurePolicy *FailurePolicy `json:"failurePolicy,omitempty"`
@@ -64,12 +64,12 @@ type GroupVersionHook struct {
 	Hook string `json:"hook"`
 }
 
-// FailurePolicy says what a handler that cannot be called means.
+// FailurePolicy defines what happens when a handler cannot be called.
 // +enum
 type FailurePolicy string
 
 const (
-	// FailurePolicyIgnore goes on as if the handler had nothing to say.
+	// FailurePolicyIgnore ignores the failure and continues without the handler.
 	FailurePolicyIgnore FailurePolicy = "Ignore"
 
 	// FailurePolicyFail makes it an error.

@@ -130,8 +130,8 @@ type CanUpdateMachineSetRequestObjects struct {
 	BootstrapConfigTemplate runtime.RawExtension `json:"bootstrapConfigTemplate,omitempty,omitzero"`
 }
 
-// UpdateMachineRequest is sent to change a Machine in place, again and again until the
-// response says it is done.
+// UpdateMachineRequest is sent to change a Machine in place, repeatedly until the response
+// reports that the update is done.
 // +kubebuilder:object:root=true
 type UpdateMachineRequest struct {
 	metav1.TypeMeta `json:",inline"`

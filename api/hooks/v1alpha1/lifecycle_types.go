@@ -65,7 +65,7 @@ type AfterControlPlaneInitializedResponse struct {
 func AfterControlPlaneInitialized(*AfterControlPlaneInitializedRequest, *AfterControlPlaneInitializedResponse) {
 }
 
-// BeforeClusterUpgradeRequest is sent before an upgrade begins.
+// BeforeClusterUpgradeRequest is sent before an upgrade starts.
 // +kubebuilder:object:root=true
 type BeforeClusterUpgradeRequest struct {
 	metav1.TypeMeta `json:",inline"`
@@ -82,13 +82,11 @@ type BeforeClusterUpgradeRequest struct {
 	// toKubernetesVersion is the version after.
 	ToKubernetesVersion string `json:"toKubernetesVersion"`
 
-	// controlPlaneUpgrades are the versions the control plane still goes
-	// through, in order.
+	// controlPlaneUpgrades are the remaining versions of the control plane's upgrade, in order.
 	// +optional
 	ControlPlaneUpgrades []UpgradeStepInfo `json:"controlPlaneUpgrades,omitempty"`
 
-	// workersUpgrades are the versions the workers still go through, in
-	// order.
+	// workersUpgrades are the remaining versions of the workers' upgrade, in order.
 	// +optional
 	WorkersUpgrades []UpgradeStepInfo `json:"workersUpgrades,omitempty"`
 }
@@ -122,13 +120,11 @@ type BeforeControlPlaneUpgradeRequest struct {
 	// toKubernetesVersion is the version after.
 	ToKubernetesVersion string `json:"toKubernetesVersion"`
 
-	// controlPlaneUpgrades are the versions the control plane still goes
-	// through, in order.
+	// controlPlaneUpgrades are the remaining versions of the control plane's upgrade, in order.
 	// +optional
 	ControlPlaneUpgrades []UpgradeStepInfo `json:"controlPlaneUpgrades,omitempty"`
 
-	// workersUpgrades are the versions the workers still go through, in
-	// order.
+	// workersUpgrades are the remaining versions of the workers' upgrade, in order.
 	// +optional
 	WorkersUpgrades []UpgradeStepInfo `json:"workersUpgrades,omitempty"`
 }
@@ -161,13 +157,11 @@ type AfterControlPlaneUpgradeRequest struct {
 	// kubernetesVersion is the version that was reached.
 	KubernetesVersion string `json:"kubernetesVersion"`
 
-	// controlPlaneUpgrades are the versions the control plane still goes
-	// through, in order.
+	// controlPlaneUpgrades are the remaining versions of the control plane's upgrade, in order.
 	// +optional
 	ControlPlaneUpgrades []UpgradeStepInfo `json:"controlPlaneUpgrades,omitempty"`
 
-	// workersUpgrades are the versions the workers still go through, in
-	// order.
+	// workersUpgrades are the remaining versions of the workers' upgrade, in order.
 	// +optional
 	WorkersUpgrades []UpgradeStepInfo `json:"workersUpgrades,omitempty"`
 }
@@ -201,13 +195,11 @@ type BeforeWorkersUpgradeRequest struct {
 	// toKubernetesVersion is the version after.
 	ToKubernetesVersion string `json:"toKubernetesVersion"`
 
-	// controlPlaneUpgrades are the versions the control plane still goes
-	// through, in order.
+	// controlPlaneUpgrades are the remaining versions of the control plane's upgrade, in order.
 	// +optional
 	ControlPlaneUpgrades []UpgradeStepInfo `json:"controlPlaneUpgrades,omitempty"`
 
-	// workersUpgrades are the versions the workers still go through, in
-	// order.
+	// workersUpgrades are the remaining versions of the workers' upgrade, in order.
 	// +optional
 	WorkersUpgrades []UpgradeStepInfo `json:"workersUpgrades,omitempty"`
 }
@@ -238,13 +230,11 @@ type AfterWorkersUpgradeRequest struct {
 	// kubernetesVersion is the version that was reached.
 	KubernetesVersion string `json:"kubernetesVersion"`
 
-	// controlPlaneUpgrades are the versions the control plane still goes
-	// through, in order.
+	// controlPlaneUpgrades are the remaining versions of the control plane's upgrade, in order.
 	// +optional
 	ControlPlaneUpgrades []UpgradeStepInfo `json:"controlPlaneUpgrades,omitempty"`
 
-	// workersUpgrades are the versions the workers still go through, in
-	// order.
+	// workersUpgrades are the remaining versions of the workers' upgrade, in order.
 	// +optional
 	WorkersUpgrades []UpgradeStepInfo `json:"workersUpgrades,omitempty"`
 }
@@ -261,8 +251,8 @@ type AfterWorkersUpgradeResponse struct {
 // AfterWorkersUpgrade is the hook of AfterWorkersUpgradeRequest and AfterWorkersUpgradeResponse.
 func AfterWorkersUpgrade(*AfterWorkersUpgradeRequest, *AfterWorkersUpgradeResponse) {}
 
-// AfterClusterUpgradeRequest is sent when an upgrade is complete; until it is let go,
-// no other one begins.
+// AfterClusterUpgradeRequest is sent when an upgrade is complete; no other upgrade starts until the
+// hook allows it.
 // +kubebuilder:object:root=true
 type AfterClusterUpgradeRequest struct {
 	metav1.TypeMeta `json:",inline"`

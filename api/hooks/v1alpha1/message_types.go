@@ -28,15 +28,15 @@ func (r *CommonRequest) GetSettings() map[string]string { return r.Settings }
 // SetSettings replaces the settings.
 func (r *CommonRequest) SetSettings(settings map[string]string) { r.Settings = settings }
 
-// ResponseStatus says whether an extension did what it was asked.
+// ResponseStatus reports whether an extension handled the request successfully.
 // +enum
 type ResponseStatus string
 
 const (
-	// ResponseStatusSuccess says that it did.
+	// ResponseStatusSuccess means that it did.
 	ResponseStatusSuccess ResponseStatus = "Success"
 
-	// ResponseStatusFailure says that it did not; the message says why.
+	// ResponseStatusFailure means that it did not; the message gives the reason.
 	ResponseStatusFailure ResponseStatus = "Failure"
 )
 
@@ -55,7 +55,7 @@ type CommonResponse struct {
 	// status is Success or Failure.
 	Status ResponseStatus `json:"status"`
 
-	// message is for people; with Failure, why.
+	// message is for people; with Failure, it is the reason.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -86,8 +86,8 @@ type CommonRetryResponse struct {
 	// CommonResponse is what all responses hold.
 	CommonResponse `json:",inline"`
 
-	// retryAfterSeconds is when to ask again; until then nothing goes on.
-	// Zero lets it go on.
+	// retryAfterSeconds is the number of seconds until the next request; the
+	// operation is blocked until then. Zero lets it continue.
 	// +kubebuilder:validation:Minimum=0
 	RetryAfterSeconds int32 `json:"retryAfterSeconds"`
 }

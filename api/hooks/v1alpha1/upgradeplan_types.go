@@ -8,7 +8,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// GenerateUpgradePlanRequest is sent to learn which versions an upgrade goes through.
+// GenerateUpgradePlanRequest is sent to determine the versions of the steps of an upgrade.
 // +kubebuilder:object:root=true
 type GenerateUpgradePlanRequest struct {
 	metav1.TypeMeta `json:",inline"`
@@ -42,8 +42,7 @@ type GenerateUpgradePlanResponse struct {
 	// CommonResponse is what all such responses hold.
 	CommonResponse `json:",inline"`
 
-	// controlPlaneUpgrades are the versions the control plane goes through,
-	// in order.
+	// controlPlaneUpgrades are the versions of the control plane's upgrade, in order.
 	// +optional
 	ControlPlaneUpgrades []UpgradeStep `json:"controlPlaneUpgrades,omitempty"`
 

@@ -9,45 +9,46 @@ const (
 	// itself, simulated or not, is up.
 	VMProvisionedCondition = "VMProvisioned"
 
-	// BootstrapExecSucceededCondition of a LocalMachine is True once the
-	// machine executed its bootstrap data and its Node is there.
+	// BootstrapExecSucceededCondition of a LocalMachine is True once the machine
+	// has executed its bootstrap data and its Node exists.
 	BootstrapExecSucceededCondition = "BootstrapExecSucceeded"
 )
 
 // Reasons of VMProvisioned.
 const (
-	// VMProvisionedReason says that the machine is up.
+	// VMProvisionedReason means that the machine is ready.
 	VMProvisionedReason = "Provisioned"
 
-	// VMNotProvisionedReason says that the machine is not up, and why.
+	// VMNotProvisionedReason means that the machine is not ready; the message
+	// gives the reason.
 	VMNotProvisionedReason = "NotProvisioned"
 
-	// VMWaitingForClusterInfrastructureReason says that the cluster's own
-	// infrastructure comes first.
+	// VMWaitingForClusterInfrastructureReason means that the infrastructure of
+	// the cluster must be provisioned first.
 	VMWaitingForClusterInfrastructureReason = "WaitingForClusterInfrastructureReady"
 
-	// VMWaitingForControlPlaneInitializedReason says that a worker waits for
+	// VMWaitingForControlPlaneInitializedReason means that a worker waits for
 	// the cluster's first control plane machine.
 	VMWaitingForControlPlaneInitializedReason = "WaitingForControlPlaneInitialized"
 
-	// VMWaitingForBootstrapDataReason says that the bootstrap data is not
-	// there yet.
+	// VMWaitingForBootstrapDataReason means that the bootstrap data does not
+	// exist yet.
 	VMWaitingForBootstrapDataReason = "WaitingForBootstrapData"
 
-	// VMDeletingReason says that the machine is being taken down.
+	// VMDeletingReason means that the machine is being deleted.
 	VMDeletingReason = "Deleting"
 )
 
 // Reasons of BootstrapExecSucceeded.
 const (
-	// BootstrapExecSucceededReason says that bootstrapping is done.
+	// BootstrapExecSucceededReason means that bootstrapping is done.
 	BootstrapExecSucceededReason = "Succeeded"
 
-	// BootstrapExecRunningReason says that the bootstrap data is being
+	// BootstrapExecRunningReason means that the bootstrap data is being
 	// executed.
 	BootstrapExecRunningReason = "Running"
 
-	// BootstrapExecFailedReason says that the bootstrap data could not be
-	// executed; the message says which step and why.
+	// BootstrapExecFailedReason means that the bootstrap data could not be
+	// executed; the message names the step and the cause.
 	BootstrapExecFailedReason = "Failed"
 )

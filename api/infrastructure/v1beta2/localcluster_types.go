@@ -8,11 +8,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// LocalClusterFinalizer holds a LocalCluster until its network and endpoint
-// are gone. The LocalCluster controller sets and removes it.
+// LocalClusterFinalizer retains a LocalCluster until its network and endpoint are deleted. The
+// LocalCluster controller sets and removes it.
 const LocalClusterFinalizer = "infrastructure.capstan.dev/localcluster"
 
-// ClusterFault is something that is made to go wrong with a simulated cluster.
+// ClusterFault is a fault of a simulated cluster.
 // +kubebuilder:validation:Enum=APIServerHangs;APIServerRefuses;APIServerSlow;WatchesLost;MachinesNeverBoot;ClockAhead;ClockBehind
 type ClusterFault string
 
@@ -24,15 +24,13 @@ const (
 	// ClusterFaultAPIServerRefuses makes the endpoint refuse connections.
 	ClusterFaultAPIServerRefuses ClusterFault = "APIServerRefuses"
 
-	// ClusterFaultAPIServerSlow makes the API server answer each request two
-	// seconds late.
+	// ClusterFaultAPIServerSlow delays each response of the API server by two seconds.
 	ClusterFaultAPIServerSlow ClusterFault = "APIServerSlow"
 
-	// ClusterFaultWatchesLost ends each watch as soon as it has begun.
+	// ClusterFaultWatchesLost ends each watch as soon as it has started.
 	ClusterFaultWatchesLost ClusterFault = "WatchesLost"
 
-	// ClusterFaultMachinesNeverBoot keeps machines that have not come up yet
-	// from coming up.
+	// ClusterFaultMachinesNeverBoot prevents machines that have not booted yet from booting.
 	ClusterFaultMachinesNeverBoot ClusterFault = "MachinesNeverBoot"
 
 	// ClusterFaultClockAhead sets the clock of the API server an hour ahead:
@@ -54,10 +52,9 @@ type LocalClusterSpec struct {
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// identity names what is kept of the cluster on its host. The controller
-	// notes it together with the endpoint; it goes where the object goes, so that
-	// a cluster that is moved to another management cluster is still found. No two
-	// LocalClusters may have the same.
+	// identity is the name under which the host stores the cluster. The controller sets it together
+	// with the endpoint; it moves with the object, so that a cluster that is moved to another
+	// management cluster is still found. It must be unique among LocalClusters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -73,8 +70,8 @@ type LocalClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
-	// simulated makes the cluster one of simulated machines: its API server
-	// and etcd live in the memory of the controller.
+	// simulated makes the cluster one of simulated machines: its API server and etcd are in the
+	// memory of the controller.
 	// +optional
 	Simulated *LocalClusterSimulated `json:"simulated,omitempty"`
 
@@ -85,14 +82,13 @@ type LocalClusterSpec struct {
 	Container *LocalClusterContainer `json:"container,omitempty"`
 }
 
-// LocalClusterContainer says how a cluster of container machines is made. There
-// is nothing to choose yet.
+// LocalClusterContainer configures a cluster of container machines. It has no fields yet.
 type LocalClusterContainer struct{}
 
-// LocalClusterSimulated says how a simulated cluster behaves. Empty is a
-// cluster without faults.
+// LocalClusterSimulated configures the behavior of a simulated cluster. When it is empty, the
+// cluster has no faults.
 type LocalClusterSimulated struct {
-	// faults are what goes wrong as long as they are listed.
+	// faults are active as long as they are listed.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -108,18 +104,17 @@ type LocalClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization says how far the first provisioning is; the Cluster
-	// controller reads it to let machines be created.
+	// initialization reports the progress of the first provisioning; the Cluster controller reads
+	// it before machines can be created.
 	// +optional
 	Initialization LocalClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// ready is true together with initialization.provisioned, for who reads the
-	// contract v1beta1.
+	// ready is true together with initialization.provisioned, for clients that read the contract
+	// v1beta1.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// failureReason says in one word why the endpoint cannot be until the spec
-	// changes.
+	// failureReason is a one-word reason why the endpoint cannot be created until the spec changes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -139,11 +134,11 @@ type LocalClusterStatus struct {
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 }
 
-// LocalClusterInitializationStatus says how far the first provisioning of a
-// LocalCluster is.
+// LocalClusterInitializationStatus reports the progress of the first provisioning of a
+// LocalCluster.
 // +kubebuilder:validation:MinProperties=1
 type LocalClusterInitializationStatus struct {
-	// provisioned is true once the endpoint is there. It never goes back.
+	// provisioned is true once the endpoint exists. It never changes back.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
@@ -195,13 +190,12 @@ type LocalClusterList struct {
 
 // LocalClusterTemplateSpec is what a LocalClusterTemplate holds.
 type LocalClusterTemplateSpec struct {
-	// template is what the LocalClusters made from this look like.
+	// template is the content of the LocalClusters created from this template.
 	// +required
 	Template LocalClusterTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// LocalClusterTemplateResource is what a LocalCluster made from a template
-// looks like.
+// LocalClusterTemplateResource is the content of a LocalCluster created from a template.
 type LocalClusterTemplateResource struct {
 	// metadata are the labels and annotations of the LocalCluster.
 	// +optional
@@ -213,7 +207,7 @@ type LocalClusterTemplateResource struct {
 	Spec LocalClusterSpec `json:"spec,omitempty,omitzero"`
 }
 
-// LocalClusterTemplate is what a ClusterClass makes LocalClusters from.
+// LocalClusterTemplate is the template of the LocalClusters of a ClusterClass.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=localclustertemplates,scope=Namespaced,categories=cluster-api,shortName=lct
 // +kubebuilder:storageversion

@@ -9,16 +9,15 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// LocalMachineFinalizer holds a LocalMachine until what runs for it is gone.
-// The LocalMachine controller sets and removes it.
+// LocalMachineFinalizer retains a LocalMachine until everything that runs for it is deleted. The
+// LocalMachine controller sets and removes it.
 const LocalMachineFinalizer = "infrastructure.capstan.dev/localmachine"
 
-// ChaosAnnotation names the faults of a LocalCluster or LocalMachine that
-// "capstan chaos" has set, separated by commas: it takes them back, and no
-// others.
+// ChaosAnnotation names the faults of a LocalCluster or LocalMachine that "capstan chaos" has set,
+// separated by commas: it reverts these, and no others.
 const ChaosAnnotation = "infrastructure.capstan.dev/chaos"
 
-// MachineFault is something that is made to go wrong with a simulated machine.
+// MachineFault is a fault of a simulated machine.
 // +kubebuilder:validation:Enum=NeverBoots;PoweredOff;DiskLost;NodeNotReady;APIServerHangs;EtcdUnhealthy;EtcdLags;EtcdDiskFull
 type MachineFault string
 
@@ -26,12 +25,12 @@ const (
 	// MachineFaultNeverBoots keeps the machine from ever coming up.
 	MachineFaultNeverBoots MachineFault = "NeverBoots"
 
-	// MachineFaultPoweredOff stops everything on the machine: its kubelet says
-	// nothing any more. Once it is taken away all runs again.
+	// MachineFaultPoweredOff stops everything on the machine: its kubelet no longer reports. After
+	// the fault is removed, everything runs again.
 	MachineFaultPoweredOff MachineFault = "PoweredOff"
 
-	// MachineFaultDiskLost stops everything on the machine for good: what it
-	// would start from is lost, also after the fault was taken away.
+	// MachineFaultDiskLost stops everything on the machine permanently: the data to start from is
+	// lost, even after the fault is removed.
 	MachineFaultDiskLost MachineFault = "DiskLost"
 
 	// MachineFaultNodeNotReady makes the machine's Node report NotReady.
@@ -41,17 +40,17 @@ const (
 	// machine accept connections and never answer.
 	MachineFaultAPIServerHangs MachineFault = "APIServerHangs"
 
-	// MachineFaultEtcdUnhealthy stops the etcd member of a control plane
-	// machine, and with it the API server beside it.
+	// MachineFaultEtcdUnhealthy stops the etcd member of a control plane machine, and with it the
+	// API server next to it.
 	MachineFaultEtcdUnhealthy MachineFault = "EtcdUnhealthy"
 
-	// MachineFaultEtcdLags keeps the etcd member of a control plane machine
-	// behind the others: it does not lead, and what it is asked that needs the
-	// latest state times out. It counts for the quorum.
+	// MachineFaultEtcdLags keeps the etcd member of a control plane machine behind the others: it
+	// does not lead, and requests to it that need the latest state time out. It counts for the
+	// quorum.
 	MachineFaultEtcdLags MachineFault = "EtcdLags"
 
-	// MachineFaultEtcdDiskFull makes the etcd member of a control plane machine
-	// raise the alarm NOSPACE: the cluster stores nothing any more.
+	// MachineFaultEtcdDiskFull makes the etcd member of a control plane machine raise the alarm
+	// NOSPACE: the cluster no longer stores anything.
 	MachineFaultEtcdDiskFull MachineFault = "EtcdDiskFull"
 )
 
@@ -68,20 +67,20 @@ type LocalMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// simulated makes the machine a simulated one: a record that behaves like
-	// a machine towards everybody who talks to it.
+	// simulated makes the machine a simulated one: a record that behaves like a machine to all
+	// clients.
 	// +optional
 	Simulated *LocalMachineSimulated `json:"simulated,omitempty"`
 
-	// container makes the machine a container one: Linux namespaces of this host
-	// with systemd, containerd and kubelet in them, made from a node image. It is
-	// root on the host's kernel, so it is no boundary between tenants.
+	// container makes the machine a container one: Linux namespaces of this host with systemd,
+	// containerd and kubelet in them, created from a node image. It is root on the host's kernel,
+	// so it is not a boundary between tenants.
 	// +optional
 	Container *LocalMachineContainer `json:"container,omitempty"`
 }
 
-// LocalMachineContainer says how large a container machine is. Empty is one
-// without limits.
+// LocalMachineContainer defines the size of a container machine. When it is empty, the machine has
+// no limits.
 type LocalMachineContainer struct {
 	// memoryMiB is how much memory the machine may use, in MiB; its Node reports
 	// it as its capacity. There is no limit when it is absent.
@@ -98,15 +97,15 @@ type LocalMachineContainer struct {
 	MilliCPU *int32 `json:"milliCPU,omitempty"`
 }
 
-// LocalMachineSimulated says how a simulated machine behaves. Empty is a
-// machine that comes up at once and has no faults.
+// LocalMachineSimulated configures the behavior of a simulated machine. When it is empty, the
+// machine becomes ready immediately and has no faults.
 type LocalMachineSimulated struct {
 	// vm is the machine itself, from creation until it runs its bootstrap
 	// data.
 	// +optional
 	VM SimulatedStage `json:"vm,omitempty,omitzero"`
 
-	// node is the kubelet, from the running machine until its Node is there.
+	// node is the kubelet, from the running machine until its Node exists.
 	// +optional
 	Node SimulatedStage `json:"node,omitempty,omitzero"`
 
@@ -120,7 +119,7 @@ type LocalMachineSimulated struct {
 	// +optional
 	APIServer SimulatedStage `json:"apiServer,omitempty,omitzero"`
 
-	// faults are what goes wrong as long as they are listed.
+	// faults are active as long as they are listed.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -153,18 +152,18 @@ type LocalMachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization says how far the first provisioning is; the Machine
-	// controller reads it.
+	// initialization reports the progress of the first provisioning; the Machine controller reads
+	// it.
 	// +optional
 	Initialization LocalMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// ready is true together with initialization.provisioned, for who reads the
-	// contract v1beta1.
+	// ready is true together with initialization.provisioned, for clients that read the contract
+	// v1beta1.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// failureReason says in one word why the machine will never run: what failed
-	// is not tried again.
+	// failureReason is a one-word reason why the machine will never run: the failed operation is
+	// not retried.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -189,12 +188,12 @@ type LocalMachineStatus struct {
 	FailureDomain string `json:"failureDomain,omitempty"`
 }
 
-// LocalMachineInitializationStatus says how far the first provisioning of a
-// LocalMachine is.
+// LocalMachineInitializationStatus reports the progress of the first provisioning of a
+// LocalMachine.
 // +kubebuilder:validation:MinProperties=1
 type LocalMachineInitializationStatus struct {
-	// provisioned is true once the machine runs and its bootstrap data was
-	// executed. It never goes back.
+	// provisioned is true once the machine runs and its bootstrap data was executed. It never
+	// changes back.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
@@ -246,13 +245,12 @@ type LocalMachineList struct {
 
 // LocalMachineTemplateSpec is what a LocalMachineTemplate holds.
 type LocalMachineTemplateSpec struct {
-	// template is what the LocalMachines made from this look like.
+	// template is the content of the LocalMachines created from this template.
 	// +required
 	Template LocalMachineTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// LocalMachineTemplateResource is what a LocalMachine made from a template
-// looks like.
+// LocalMachineTemplateResource is the content of a LocalMachine created from a template.
 type LocalMachineTemplateResource struct {
 	// metadata are the labels and annotations of the LocalMachine.
 	// +optional
@@ -281,15 +279,15 @@ type NodeInfo struct {
 	OperatingSystem string `json:"operatingSystem,omitempty"`
 }
 
-// LocalMachineTemplateStatus is what an autoscaler needs to know of machines
-// that are not there yet.
+// LocalMachineTemplateStatus is what an autoscaler needs to know about machines that do not exist
+// yet.
 // +kubebuilder:validation:MinProperties=1
 type LocalMachineTemplateStatus struct {
-	// capacity is what a machine made from this template has to offer.
+	// capacity is the capacity of a machine created from this template.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// nodeInfo describes the Node of a machine made from this template.
+	// nodeInfo describes the Node of a machine created from this template.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
 }

@@ -9,12 +9,12 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// LocalMachinePoolFinalizer holds a LocalMachinePool until its machines are
-// gone. The LocalMachinePool controller sets and removes it.
+// LocalMachinePoolFinalizer retains a LocalMachinePool until its machines are deleted. The
+// LocalMachinePool controller sets and removes it.
 const LocalMachinePoolFinalizer = "infrastructure.capstan.dev/localmachinepool"
 
-// Annotations of the LocalMachines of a pool: what each was made from. The
-// LocalMachinePool controller sets them.
+// Annotations of the LocalMachines of a pool: what each was created from. The LocalMachinePool
+// controller sets them.
 const (
 	// PoolTemplateAnnotation holds a hash of the pool's template and version of
 	// Kubernetes. A machine with another one is replaced.
@@ -74,31 +74,31 @@ type LocalMachinePoolStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization says how far the first provisioning is; the MachinePool
-	// controller reads it.
+	// initialization reports the progress of the first provisioning; the MachinePool controller
+	// reads it.
 	// +optional
 	Initialization LocalMachinePoolInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// ready is true together with initialization.provisioned, for who reads the
-	// contract v1beta1.
+	// ready is true together with initialization.provisioned, for clients that read the contract
+	// v1beta1.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// infrastructureMachineKind is the kind that stands for one machine of the
-	// pool; the MachinePool controller makes a Machine for each of them.
+	// infrastructureMachineKind is the kind of the objects that represent one machine of the pool
+	// each; the MachinePool controller creates a Machine for each of them.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	InfrastructureMachineKind string `json:"infrastructureMachineKind,omitempty"`
 
-	// replicas is how many machines were seen last, those that come up and those
-	// that are being deleted included.
+	// replicas is the number of machines observed last, including those that are starting and those
+	// that are being deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// failureReason says in one word what is wrong for good with a machine of the
-	// pool, as long as that machine exists.
+	// failureReason is a one-word reason for the permanent failure of a machine of the pool, as
+	// long as that machine exists.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -110,12 +110,11 @@ type LocalMachinePoolStatus struct {
 	// +kubebuilder:validation:MaxLength=10240
 	FailureMessage *string `json:"failureMessage,omitempty"`
 
-	// capacity is what a machine made for the pool has to offer, for an
-	// autoscaler that starts from none.
+	// capacity is the capacity of a machine of the pool, for an autoscaler that starts from zero.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// nodeInfo describes the Node of a machine made for the pool.
+	// nodeInfo describes the Node of a machine of the pool.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
 
@@ -127,12 +126,12 @@ type LocalMachinePoolStatus struct {
 	Instances []LocalMachinePoolInstance `json:"instances,omitempty"`
 }
 
-// LocalMachinePoolInitializationStatus says how far the first provisioning of
-// a LocalMachinePool is.
+// LocalMachinePoolInitializationStatus reports the progress of the first provisioning of a
+// LocalMachinePool.
 // +kubebuilder:validation:MinProperties=1
 type LocalMachinePoolInitializationStatus struct {
-	// provisioned is true once all machines that the pool was to have ran at the
-	// same time. It never goes back.
+	// provisioned is true once all desired machines of the pool have run at the same time. It never
+	// changes back.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
@@ -214,13 +213,12 @@ type LocalMachinePoolList struct {
 
 // LocalMachinePoolTemplateSpec is what a LocalMachinePoolTemplate holds.
 type LocalMachinePoolTemplateSpec struct {
-	// template is what the LocalMachinePools made from this look like.
+	// template is the content of the LocalMachinePools created from this template.
 	// +required
 	Template LocalMachinePoolTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// LocalMachinePoolTemplateResource is what a LocalMachinePool made from a
-// template looks like.
+// LocalMachinePoolTemplateResource is the content of a LocalMachinePool created from a template.
 type LocalMachinePoolTemplateResource struct {
 	// metadata are the labels and annotations of the LocalMachinePool.
 	// +optional
@@ -231,8 +229,7 @@ type LocalMachinePoolTemplateResource struct {
 	Spec LocalMachinePoolSpec `json:"spec,omitempty,omitzero"`
 }
 
-// LocalMachinePoolTemplate is what a ClusterClass makes LocalMachinePools
-// from.
+// LocalMachinePoolTemplate is the template of the LocalMachinePools of a ClusterClass.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=localmachinepooltemplates,scope=Namespaced,categories=cluster-api,shortName=lmpt
 // +kubebuilder:storageversion

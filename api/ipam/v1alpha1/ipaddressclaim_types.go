@@ -9,10 +9,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// IPAddressClaimSpec is what is asked for. The Cluster that the address is for is
-// a label.
+// IPAddressClaimSpec is the request for an address. The Cluster of the address is a label.
 type IPAddressClaimSpec struct {
-	// poolRef is the pool the address must come from.
+	// poolRef refers to the pool that the address must be in.
 	// +required
 	PoolRef corev1.TypedLocalObjectReference `json:"poolRef"`
 }

@@ -13,7 +13,7 @@ type IPAddressSpec struct {
 	// +required
 	ClaimRef corev1.LocalObjectReference `json:"claimRef"`
 
-	// poolRef is the pool the address comes from.
+	// poolRef refers to the pool of the address.
 	// +required
 	PoolRef corev1.TypedLocalObjectReference `json:"poolRef"`
 

@@ -9,7 +9,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// IPAddressClaimSpec is what is asked for.
+// IPAddressClaimSpec is the request for an address.
 type IPAddressClaimSpec struct {
 	// clusterName is the Cluster the address is for.
 	// +optional
@@ -17,7 +17,7 @@ type IPAddressClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// poolRef is the pool the address must come from.
+	// poolRef refers to the pool that the address must be in.
 	// +required
 	PoolRef corev1.TypedLocalObjectReference `json:"poolRef"`
 }

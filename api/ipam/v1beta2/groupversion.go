@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta2 holds the wire types of ipam.cluster.x-k8s.io/v1beta2:
-// the contract between those who need IP addresses and those who have them.
+// Package v1beta2 holds the wire types of ipam.cluster.x-k8s.io/v1beta2: the
+// contract between consumers and providers of IP addresses.
 // +kubebuilder:object:generate=true
 // +groupName=ipam.cluster.x-k8s.io
 package v1beta2

@@ -6,14 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IPAddressSpec is an address and where it comes from. It cannot change.
+// IPAddressSpec is an address and its source. It is immutable.
 type IPAddressSpec struct {
 	// claimRef is the IPAddressClaim, in the same namespace, that the address
 	// was given to.
 	// +required
 	ClaimRef IPAddressClaimReference `json:"claimRef,omitempty,omitzero"`
 
-	// poolRef is the pool the address comes from.
+	// poolRef refers to the pool of the address.
 	// +required
 	PoolRef IPPoolReference `json:"poolRef,omitempty,omitzero"`
 
@@ -46,8 +46,7 @@ type IPAddressClaimReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// IPPoolReference names a pool of the same namespace, of whatever kind its
-// provider has.
+// IPPoolReference refers to a pool of any kind in the same namespace.
 type IPPoolReference struct {
 	// name is the pool's name.
 	// +required

@@ -10,26 +10,26 @@ const IPAddressClaimReadyCondition = clusterv1.ReadyCondition
 
 // Reasons of Ready.
 const (
-	// IPAddressClaimReadyAllocationFailedReason says that no address could be
+	// IPAddressClaimReadyAllocationFailedReason means that no address could be
 	// allocated.
 	IPAddressClaimReadyAllocationFailedReason = "AllocationFailed"
 
-	// IPAddressClaimReadyPoolNotReadyReason says that the pool is not ready.
+	// IPAddressClaimReadyPoolNotReadyReason means that the pool is not ready.
 	IPAddressClaimReadyPoolNotReadyReason = "PoolNotReady"
 
-	// IPAddressClaimReadyPoolExhaustedReason says that the pool has no
+	// IPAddressClaimReadyPoolExhaustedReason means that the pool has no
 	// address left.
 	IPAddressClaimReadyPoolExhaustedReason = "PoolExhausted"
 )
 
 // Reasons of the v1beta1 form of Ready.
 const (
-	// AllocationFailedV1Beta1Reason says that no address could be allocated.
+	// AllocationFailedV1Beta1Reason means that no address could be allocated.
 	AllocationFailedV1Beta1Reason = "AllocationFailed"
 
-	// PoolNotReadyV1Beta1Reason says that the pool is not ready.
+	// PoolNotReadyV1Beta1Reason means that the pool is not ready.
 	PoolNotReadyV1Beta1Reason = "PoolNotReady"
 
-	// PoolExhaustedV1Beta1Reason says that the pool has no address left.
+	// PoolExhaustedV1Beta1Reason means that the pool has no address left.
 	PoolExhaustedV1Beta1Reason = "PoolExhausted"
 )

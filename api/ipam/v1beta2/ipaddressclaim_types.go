@@ -16,7 +16,7 @@ type IPAddressClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// poolRef is the pool the address must come from.
+	// poolRef refers to the pool that the address must be in.
 	// +required
 	PoolRef IPPoolReference `json:"poolRef,omitempty,omitzero"`
 }

@@ -10,7 +10,7 @@ import (
 
 // ExtensionConfigSpec is the desired state of an ExtensionConfig.
 type ExtensionConfigSpec struct {
-	// clientConfig says how the extension is reached.
+	// clientConfig defines how the extension is reached.
 	// +required
 	ClientConfig ClientConfig `json:"clientConfig"`
 
@@ -24,7 +24,7 @@ type ExtensionConfigSpec struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// ClientConfig says how an extension is reached.
+// ClientConfig defines how an extension is reached.
 type ClientConfig struct {
 	// url is the extension's address.
 	// +optional
@@ -71,7 +71,7 @@ type ServiceReference struct {
 
 // ExtensionConfigStatus is the observed state of an ExtensionConfig.
 type ExtensionConfigStatus struct {
-	// handlers are what the extension said at discovery it can do.
+	// handlers are the handlers that the extension reported at discovery.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -97,7 +97,7 @@ type ExtensionConfigV1Beta2Status struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ExtensionHandler is one thing that an extension can do.
+// ExtensionHandler is one operation that an extension implements.
 type ExtensionHandler struct {
 	// name is unique among all extensions.
 	// +required
@@ -113,7 +113,7 @@ type ExtensionHandler struct {
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// failurePolicy says what a failed call means.
+	// failurePolicy defines the effect of a failed call.
 	// +optional
 	// +kubebuilder:validation:Enum=Ignore;Fail
 	FailurePolicy *string `json:"failurePolicy,omitempty"`

@@ -4,16 +4,16 @@ package v1beta2
 
 import clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 
-// ExtensionConfigDiscoveredCondition is True once the extension told which
-// hooks it answers. The ExtensionConfig controller sets it.
+// ExtensionConfigDiscoveredCondition is True once the extension has reported the
+// hooks that it answers. The ExtensionConfig controller sets it.
 const ExtensionConfigDiscoveredCondition = "Discovered"
 
 // Reasons of Discovered.
 const (
-	// ExtensionConfigDiscoveredReason says that the handlers are known.
+	// ExtensionConfigDiscoveredReason means that the handlers are known.
 	ExtensionConfigDiscoveredReason = "Discovered"
 
-	// ExtensionConfigNotDiscoveredReason says that the extension could not be
+	// ExtensionConfigNotDiscoveredReason means that the extension could not be
 	// asked or gave no usable answer.
 	ExtensionConfigNotDiscoveredReason = "NotDiscovered"
 )
@@ -25,15 +25,15 @@ const ExtensionConfigHookVersionsUpToDateCondition = "HookVersionsUpToDate"
 
 // Reasons of HookVersionsUpToDate.
 const (
-	// ExtensionConfigHookVersionsUpToDateReason says that no handler answers a
+	// ExtensionConfigHookVersionsUpToDateReason means that no handler answers a
 	// deprecated version.
 	ExtensionConfigHookVersionsUpToDateReason = clusterv1.UpToDateReason
 
-	// ExtensionConfigHookVersionsNotUpToDateReason says that some do; the
+	// ExtensionConfigHookVersionsNotUpToDateReason means that some do; the
 	// message names them and what replaces the versions.
 	ExtensionConfigHookVersionsNotUpToDateReason = clusterv1.NotUpToDateReason
 
-	// ExtensionConfigHookVersionsUpToDateUnknownReason says that the handlers
+	// ExtensionConfigHookVersionsUpToDateUnknownReason means that the handlers
 	// were never discovered.
 	ExtensionConfigHookVersionsUpToDateUnknownReason = clusterv1.UpToDateUnknownReason
 )

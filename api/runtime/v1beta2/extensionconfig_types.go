@@ -18,16 +18,15 @@ const (
 	// to be called for an object.
 	PendingHooksAnnotation = "runtime.cluster.x-k8s.io/pending-hooks"
 
-	// OkToDeleteAnnotation on a Cluster says that all hooks before deletion
-	// let it go.
+	// OkToDeleteAnnotation on a Cluster means that all hooks before deletion allow its deletion.
 	OkToDeleteAnnotation = "runtime.cluster.x-k8s.io/ok-to-delete"
 )
 
-// FailurePolicy says what an extension that cannot be called means.
+// FailurePolicy defines what happens when an extension cannot be called.
 type FailurePolicy string
 
 const (
-	// FailurePolicyIgnore goes on as if the extension had nothing to say.
+	// FailurePolicyIgnore ignores the failure and continues without the extension.
 	FailurePolicyIgnore FailurePolicy = "Ignore"
 
 	// FailurePolicyFail makes it an error.
@@ -36,7 +35,7 @@ const (
 
 // ExtensionConfigSpec is the desired state of an ExtensionConfig.
 type ExtensionConfigSpec struct {
-	// clientConfig says how the extension is reached.
+	// clientConfig defines how the extension is reached.
 	// +required
 	ClientConfig ClientConfig `json:"clientConfig,omitempty,omitzero"`
 
@@ -51,7 +50,7 @@ type ExtensionConfigSpec struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// ClientConfig says how an extension is reached: by exactly one of url and
+// ClientConfig defines how an extension is reached: by exactly one of url and
 // service.
 // +kubebuilder:validation:MinProperties=1
 type ClientConfig struct {
@@ -110,7 +109,7 @@ type ExtensionConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// handlers are what the extension said at discovery it can do.
+	// handlers are the handlers that the extension reported at discovery.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -122,7 +121,7 @@ type ExtensionConfigStatus struct {
 	Deprecated *ExtensionConfigDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// ExtensionHandler is one thing that an extension can do.
+// ExtensionHandler is one operation that an extension implements.
 type ExtensionHandler struct {
 	// name is unique among all extensions: the handler's own name, a dot, and
 	// the ExtensionConfig's name.
@@ -140,7 +139,7 @@ type ExtensionHandler struct {
 	// +kubebuilder:validation:Minimum=1
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// failurePolicy says what a failed call means.
+	// failurePolicy defines the effect of a failed call.
 	// +optional
 	// +kubebuilder:validation:Enum=Ignore;Fail
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// What managers are elected by unless they say otherwise.
+// The default leader election settings of managers.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -47,8 +47,8 @@ func main() {
 	os.Exit(1)
 }
 
-// run serves until something goes wrong. The address of the webhook is the first
-// line that is printed.
+// run serves until an error occurs. The address of the webhook is the first line
+// that is printed.
 func run(lease, probes, hooks, certs string) error {
 	l, err := net.Listen("tcp", hooks)
 	if err != nil {
@@ -108,5 +108,5 @@ func allow(w http.ResponseWriter, r *http.Request) {
 		"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 		"response": map[string]any{"uid": asked.Request.UID, "allowed": true},
 	}
-	_ = json.NewEncoder(w).Encode(answer) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(answer) // the client may have disconnected
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Ready says why objects may not move as they are: a status does not move, so
-// that what is still to be found out would be lost with it; and whoever paused an
-// object does not want it to run after the move.
+// Ready returns an error if objects may not move in their current state: a status does
+// not move, so that what is not yet known would be lost with it; and an object that a
+// user paused must not run after the move.
 func (p *Plan) Ready(objects []*unstructured.Unstructured) error {
 	byUID := map[types.UID]*unstructured.Unstructured{}
 	for _, obj := range objects {
@@ -59,15 +59,15 @@ func isTrue(obj *unstructured.Unstructured, fields ...string) bool {
 }
 
 func hasCondition(obj *unstructured.Unstructured, condition string) bool {
-	all, _ := conditions.FromUnstructured(obj) // what cannot be read tells nothing
+	all, _ := conditions.FromUnstructured(obj) // conditions that cannot be read are ignored
 	return conditions.IsTrue(all, condition)
 }
 
 // Pausable reports whether an object of the kind is paused while it moves.
 func Pausable(i Item) bool { return i.Of(Clusters()) || i.Of(ClusterClasses()) }
 
-// Paused reports whether controllers leave the object, and what is its own, alone.
-// Only a Cluster or a ClusterClass can be.
+// Paused reports whether controllers do not reconcile the object, nor the objects that it
+// owns. Only a Cluster or a ClusterClass can be paused.
 func Paused(i Item, obj *unstructured.Unstructured) bool {
 	if i.Of(ClusterClasses()) {
 		_, paused := obj.GetAnnotations()[clusterv1.PausedAnnotation]
@@ -76,8 +76,8 @@ func Paused(i Item, obj *unstructured.Unstructured) bool {
 	return i.Of(Clusters()) && isTrue(obj, "spec", "paused")
 }
 
-// Pause is the merge patch that begins a pause, or ends it so that nobody owns the
-// field any more.
+// Pause is the merge patch that starts a pause, or ends it so that the field no longer
+// has an owner.
 func Pause(i Item, paused bool) map[string]any {
 	if i.Of(ClusterClasses()) {
 		var value any
@@ -93,10 +93,11 @@ func Pause(i Item, paused bool) map[string]any {
 	return map[string]any{"spec": map[string]any{"paused": value}}
 }
 
-// Provider is one that is installed in a management cluster.
+// Provider is a provider that is installed on a management cluster.
 type Provider struct{ Name, Type, Version string }
 
-// Suits says which providers of the source the target lacks, or has too old.
+// Suits returns an error for providers of the source that the target lacks, or has in an
+// older version.
 func Suits(source, target []Provider) error {
 	var errs []error
 	for _, s := range source {
@@ -116,8 +117,8 @@ func Suits(source, target []Provider) error {
 	return errors.Join(errs...)
 }
 
-// older reports whether a version comes before another. Of what is no version
-// nothing is known.
+// older reports whether a version precedes another. It is false for text that is no
+// version.
 func older(a, b string) bool {
 	va, err1 := version.ParseSemantic(a)
 	vb, err2 := version.ParseSemantic(b)
@@ -130,8 +131,8 @@ func Blocks(obj *unstructured.Unstructured) bool {
 	return is
 }
 
-// Works reports whether the controller of an object says that it looks after it. One
-// that says nothing that can be read does not count.
+// Works reports whether the conditions of an object show that its controller reconciles
+// it. An object without readable conditions does not count.
 func Works(obj *unstructured.Unstructured) bool {
 	all, _ := conditions.FromUnstructured(obj)
 	return conditions.IsFalse(all, clusterv1.PausedCondition)

@@ -17,9 +17,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Annotation marks an object that a move has made, until the move is over. It comes
-// with the object, in the same request, so that there is none that a move has made
-// without saying so.
+// Annotation marks an object that a move has created, until the move is complete. It
+// is set by the request that creates the object, so that no object of a move exists
+// without it.
 const Annotation = "move.capstan.dev/origin"
 
 // Mark is the value of the annotation.
@@ -28,10 +28,10 @@ type Mark struct {
 	Operation string `json:"operation"`
 	// UID is that of the object from which this one was copied.
 	UID types.UID `json:"uid"`
-	// Replaced says that there was another object of that name before.
+	// Replaced means that another object had that name before.
 	Replaced bool `json:"replaced,omitempty"`
 	// ManagedFields are those of the object from which this one was copied. They are
-	// put back at the end: a server does not take them when an object is made.
+	// restored at the end: a server ignores them when an object is created.
 	ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields,omitempty"`
 }
 
@@ -43,10 +43,10 @@ func MarkOf(obj *unstructured.Unstructured) (m Mark) {
 	return m
 }
 
-// Copy is an object as it is made elsewhere: without its status and all that a
-// server gives, with owners as they are there by the UIDs of those that are here,
-// paused, and marked. An owner that is not there is left out. Of mark the operation
-// is needed, and whether another object is replaced.
+// Copy is an object as it is created on the other side: without its status and the
+// fields that a server sets, with the UIDs that its owners have there, paused, and
+// marked. An owner that does not exist there is left out. Of mark, the operation is
+// required, and whether another object is replaced.
 func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID]types.UID) (*unstructured.Unstructured, error) {
 	obj := from.DeepCopy()
 	delete(obj.Object, "status")
@@ -58,7 +58,8 @@ func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID
 	}
 	obj.Object["metadata"] = meta
 	mark.UID, mark.ManagedFields = from.GetUID(), from.GetManagedFields()
-	// What was made by this operation and is copied back has its first managedFields.
+	// An object that this operation created and that is copied back has its original
+	// managedFields.
 	if m := MarkOf(from); m.Operation == mark.Operation {
 		mark.ManagedFields = m.ManagedFields
 	}
@@ -101,13 +102,13 @@ func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID
 	return obj, nil
 }
 
-// Seal is the merge patch that makes of a copy what the object was: with its
-// managedFields, without the mark, and no longer paused. It is nil if there is
-// nothing to be done.
+// Seal is the merge patch that restores the original state in a copy: with its
+// managedFields, without the mark, and no longer paused. It is nil if nothing has to
+// change.
 func Seal(i Item, obj *unstructured.Unstructured, operation string) map[string]any {
 	patch, mark := map[string]any{}, MarkOf(obj)
 	mine := mark.Operation == operation
-	if Pausable(i) && Paused(i, obj) && (mine || i.Keep == "") { // what is kept was not paused
+	if Pausable(i) && Paused(i, obj) && (mine || i.Keep == "") { // an object that stays was not paused
 		patch = Pause(i, false)
 	}
 	if mine {

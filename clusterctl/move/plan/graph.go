@@ -21,7 +21,7 @@ type node struct {
 	obj    *unstructured.Unstructured
 	kind   Kind
 	owners []*node // by reference; those that were not found are left out
-	soft   []*node // whom it belongs to without a reference
+	soft   []*node // owners without a reference
 	used   string  // of a class: a Cluster that uses it and does not move
 	moves  bool
 	group  int
@@ -31,14 +31,14 @@ func (n *node) is(kind schema.GroupKind) bool { return n.kind.GroupKind() == kin
 
 func (n *node) parents() []*node { return slices.Concat(n.owners, n.soft) }
 
-// graph is what was found, with what belongs to what.
+// graph is the objects that were found, with their relations.
 type graph struct {
 	namespace string
 	nodes     []*node
 	byUID     map[types.UID]*node
 }
 
-// Kinds that plans know by name.
+// Kinds that have rules of their own in a plan.
 var (
 	secrets    = schema.GroupKind{Kind: "Secret"}
 	configMaps = schema.GroupKind{Kind: "ConfigMap"}
@@ -80,7 +80,7 @@ func newGraph(in Input) *graph {
 	return g
 }
 
-// soften finds what belongs together without a reference.
+// soften finds relations without a reference.
 func (g *graph) soften(in Input) {
 	classes, bindings, free := map[types.NamespacedName]*node{}, map[types.NamespacedName]*node{}, map[string][]*node{}
 	for _, n := range g.nodes {
@@ -121,13 +121,13 @@ func keyOf(obj *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// ClassOf names the class of a Cluster; it is empty if the Cluster has none.
+// ClassOf returns the class of a Cluster; it is empty if the Cluster has none.
 func ClassOf(cluster *unstructured.Unstructured) (class types.NamespacedName) {
 	text := func(fields ...string) string {
 		s, _, _ := unstructured.NestedString(cluster.Object, append([]string{"spec", "topology"}, fields...)...)
 		return s
 	}
-	// v1beta1 has it beside the reference.
+	// v1beta1 has it next to the reference.
 	class.Name = cmp.Or(text("classRef", "name"), text("class"))
 	if class.Name != "" {
 		class.Namespace = cmp.Or(text("classRef", "namespace"), text("classNamespace"), cluster.GetNamespace())
@@ -135,7 +135,7 @@ func ClassOf(cluster *unstructured.Unstructured) (class types.NamespacedName) {
 	return class
 }
 
-// forced reports whether a label has an object move.
+// forced reports whether a label requires an object to move.
 func forced(n *node) bool {
 	_, labelled := n.obj.GetLabels()[clusterctlv1.ClusterctlMoveLabel]
 	return labelled || n.kind.Move
@@ -147,8 +147,8 @@ func isRoot(n *node) bool {
 	return labelled || n.kind.Hierarchy || n.is(Clusters()) || n.is(ClusterClasses()) || n.kind.Kind == "ClusterResourceSet" && n.kind.Group == "addons.cluster.x-k8s.io"
 }
 
-// reaches finds an object that is so among one and those above it. Circles do no
-// harm: each is looked at once.
+// reaches returns an object for which is returns true, among one and those above it.
+// Cycles are allowed: each object is visited once.
 func reaches(n *node, is func(*node) bool, above func(*node) []*node) *node {
 	seen := map[*node]bool{n: true}
 	for next := []*node{n}; len(next) > 0; next = next[1:] {
@@ -165,13 +165,13 @@ func reaches(n *node, is func(*node) bool, above func(*node) []*node) *node {
 	return nil
 }
 
-// global finds what makes an object one of the whole management cluster: itself, or
-// one that owns it.
+// global returns the object that makes another one belong to the whole management
+// cluster: itself, or one that owns it.
 func (g *graph) global(n *node) *node {
 	return reaches(n, func(o *node) bool { return !o.kind.Namespaced }, func(o *node) []*node { return o.owners })
 }
 
-// keep says why an object stays at the source.
+// keep returns the reason why an object stays at the source.
 func (g *graph) keep(n *node) string {
 	switch by := g.global(n); {
 	case by == n:
@@ -186,13 +186,14 @@ func (g *graph) keep(n *node) string {
 	return class.used + " uses " + Name(class.obj)
 }
 
-// left says why an object does not move; empty for what nobody expected to.
+// left returns the reason why an object does not move; empty for an object that is not
+// expected to move.
 func (g *graph) left(n *node) string {
 	refs := n.obj.GetOwnerReferences()
 	kind, _, _ := unstructured.NestedString(n.obj.Object, "type")
 	switch {
 	case n.kind.Namespaced && n.obj.GetNamespace() != g.namespace:
-		return "" // it was only looked at
+		return "" // it was only read
 	case n.is(configMaps) && n.obj.GetName() == "kube-root-ca.crt":
 		return "every namespace is given its own"
 	case n.is(providers):
@@ -207,7 +208,7 @@ func (g *graph) left(n *node) string {
 	return "no Cluster, ClusterClass or ClusterResourceSet owns it, and it has no label " + clusterctlv1.ClusterctlMoveLabel
 }
 
-// arrange gives each object that moves its group.
+// arrange assigns its group to each object that moves.
 func (g *graph) arrange() error {
 	waits, after := map[*node]int{}, map[*node][]*node{}
 	var ready []*node
@@ -255,9 +256,9 @@ func circle(n *node, waits map[*node]int) (names []string) {
 	}
 }
 
-// CycleError says that objects own each other.
+// CycleError means that objects own each other.
 type CycleError struct {
-	// Circle begins and ends with the same object; each belongs to the next.
+	// Circle starts and ends with the same object; each is owned by the next.
 	Circle []string
 }
 

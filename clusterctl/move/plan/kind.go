@@ -10,7 +10,7 @@ import (
 )
 
 // KindOf is the kind that a CustomResourceDefinition defines, at the version in which
-// its objects are stored, with what its labels say for all of them.
+// its objects are stored, with the labels that apply to all of them.
 func KindOf(crd *unstructured.Unstructured) Kind {
 	text := func(fields ...string) string {
 		s, _, _ := unstructured.NestedString(crd.Object, append([]string{"spec"}, fields...)...)

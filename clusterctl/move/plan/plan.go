@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what a move takes along, in which order, and what it
-// leaves behind and why. It looks at values alone: who reads the management
-// clusters, and changes them, is package move.
+// Package plan decides which objects a move transfers, in which order, and which ones it
+// leaves behind and why. It is pure: package move reads the management clusters, and
+// changes them.
 //
-// An object moves that a Cluster, ClusterClass or ClusterResourceSet owns,
-// directly or not; that belongs to one by its name, as the certificates of a
-// cluster do; or that has a label that says so, as has one of its owners, or its
-// CustomResourceDefinition.
+// An object moves if a Cluster, ClusterClass or ClusterResourceSet owns it, directly or
+// not; if it belongs to one by its name, as the certificates of a cluster do; or if it,
+// one of its owners, or its CustomResourceDefinition has a label for it.
 package plan
 
 import (
@@ -24,30 +23,31 @@ import (
 // Kind is one kind of object that may move.
 type Kind struct {
 	schema.GroupVersionKind `json:",inline"`
-	// Resource is the plural by which an API server knows it.
+	// Resource is the plural name of the kind in the API.
 	Resource string `json:"resource"`
 	// Namespaced is false for kinds of the whole management cluster.
 	Namespaced bool `json:"namespaced,omitempty"`
-	// Move and Hierarchy say that the definition has the label of that name, which
-	// all objects of the kind have by that.
+	// Move and Hierarchy mean that the definition has the label of that name, which then
+	// applies to all objects of the kind.
 	Move      bool `json:"move,omitempty"`
 	Hierarchy bool `json:"hierarchy,omitempty"`
 }
 
-// Input is what a plan is made of.
+// Input is what a plan is computed from.
 type Input struct {
 	// Namespace is the one that moves.
 	Namespace string
 	Kinds     map[schema.GroupKind]Kind
 	// Objects were found: those of the namespace and of the whole cluster, Secrets of
-	// infrastructure providers, and classes that the Clusters use elsewhere.
+	// infrastructure providers, and classes that the Clusters use in other namespaces.
 	Objects []*unstructured.Unstructured
-	// Clusters are those of all namespaces, to know whose classes are still in use.
+	// Clusters are those of all namespaces, from which the plan computes whose classes
+	// are still in use.
 	Clusters []*unstructured.Unstructured
 	// CertificateOf reports whether a Secret of that name holds a certificate, or the
 	// kubeconfig, of a cluster.
 	CertificateOf func(cluster, secret string) bool
-	// All moves whatever there is: the objects were chosen before.
+	// All moves all objects: they were selected before.
 	All bool
 }
 
@@ -59,10 +59,10 @@ type Item struct {
 	UID       types.UID `json:"uid"` // at the source
 	// Group counts from 0: all owners of an object are in groups before its own.
 	Group int `json:"group"`
-	// Keep says why the object stays at the source as well; empty for one that is
-	// deleted there.
+	// Keep is the reason why the object stays at the source as well; empty for one that
+	// is deleted there.
 	Keep string `json:"keep,omitempty"`
-	// Global objects are made where they are missing, and never changed.
+	// Global objects are created if they are missing, and never changed.
 	Global bool `json:"global,omitempty"`
 }
 
@@ -75,17 +75,17 @@ func (i Item) Of(kind schema.GroupKind) bool { return i.Kind.GroupKind() == kind
 // Left is an object that does not move.
 type Left struct{ Object, Why string }
 
-// Plan is what is to be done.
+// Plan is the result of planning a move.
 type Plan struct {
-	// Items are what moves, in the order in which it is made at the target.
+	// Items are what moves, in the order in which it is created at the target.
 	Items []Item `json:"items"`
 	// Left are objects that stay behind.
 	Left []Left `json:"-"`
-	// Notes are what a user should know besides.
+	// Notes are additional information for the user.
 	Notes []string `json:"-"`
 }
 
-// Groups are the items that can be made at the same time, in order.
+// Groups returns the items that can be created at the same time, in order.
 func (p *Plan) Groups() (groups [][]Item) {
 	for _, i := range p.Items {
 		for len(groups) <= i.Group {
@@ -147,7 +147,7 @@ func Name(obj *unstructured.Unstructured) string {
 	return name(obj.GetKind(), obj.GetNamespace(), obj.GetName())
 }
 
-// Make decides what moves. What it cannot bring into an order is an error.
+// Make decides what moves. It returns an error if the objects cannot be ordered.
 func Make(in Input) (*Plan, error) {
 	g := newGraph(in)
 	p := &Plan{}

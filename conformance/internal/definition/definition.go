@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package definition looks at what a provider installs: definitions of kinds, and
-// the roles that come with them.
+// Package definition checks what a provider installs: definitions of kinds, and their
+// roles.
 package definition
 
 import (
@@ -30,7 +30,7 @@ import (
 
 type crd = apiextensionsv1.CustomResourceDefinition
 
-// Source holds the definitions and roles that there are.
+// Source holds the available definitions and roles.
 type Source struct {
 	definitions []crd
 	roles       []rbacv1.ClusterRole
@@ -61,8 +61,8 @@ func List(ctx context.Context, mgmt client.Client) (*Source, error) {
 	return &Source{definitions: crds.Items, roles: roles.Items, installed: true}, nil
 }
 
-// read reads the definitions and roles of a manifest. What else is in it, such
-// as variables in Deployments, does not matter.
+// read reads the definitions and roles of a manifest. Other content, such as variables in
+// Deployments, does not matter.
 func (s *Source) read(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Source) find(kind schema.GroupKind) (*crd, error) {
 	return nil, fmt.Errorf("there is no CustomResourceDefinition of %s in group %s", kind.Kind, kind.Group)
 }
 
-// Named finds the kinds whose names end with suffix, and that have a template if
-// they must.
+// Named returns the kinds whose names end with suffix, and that have a template if they
+// must.
 func (s *Source) Named(suffix string, template bool) (kinds []schema.GroupKind) {
 	for _, d := range s.definitions {
 		kind := schema.GroupKind{Group: d.Spec.Group, Kind: d.Spec.Names.Kind}
@@ -149,8 +149,7 @@ type Kind struct {
 	definition *crd
 }
 
-// each calls look for the definition of the kind, and of its template if there
-// is one.
+// each calls look for the definition of the kind, and of its template if it has one.
 func (k *Kind) each(look func(*crd) error) error {
 	d, err := k.Source.find(k.GroupKind)
 	if err != nil {
@@ -163,7 +162,7 @@ func (k *Kind) each(look func(*crd) error) error {
 	return errors.Join(errs...)
 }
 
-// known notes the definition and the contract that it keeps.
+// known records the definition and the contract that it implements.
 func (k *Kind) known() error {
 	d, err := k.Source.find(k.GroupKind)
 	if err != nil {
@@ -174,14 +173,14 @@ func (k *Kind) known() error {
 	return err
 }
 
-// There looks for the definition.
+// There checks whether the definition exists.
 func (k *Kind) There() error {
 	_, err := k.Source.find(k.GroupKind)
 	return err
 }
 
-// Labelled looks at the labels by which contracts are promised, as far as Cluster
-// API goes by them: it uses the latest version of the latest contract.
+// Labelled checks the labels that name contracts, as far as Cluster API uses them: it
+// uses the latest version of the latest contract.
 func (k *Kind) Labelled() error {
 	if err := k.known(); err != nil {
 		return fmt.Errorf("%s: %w", k.GroupKind, err)
@@ -200,10 +199,10 @@ func (k *Kind) Labelled() error {
 	})
 }
 
-// LabelsTrue looks at the versions in labels that Cluster API does not go by.
+// LabelsTrue checks the versions in labels that Cluster API does not use.
 func (k *Kind) LabelsTrue() error {
 	return k.each(func(d *crd) error {
-		_, used, _ := contract.Choose(d.Labels) // Labelled tells
+		_, used, _ := contract.Choose(d.Labels) // Labelled reports it
 		for _, v := range contract.Versions() {
 			for _, api := range strings.FieldsFunc(d.Labels[contractLabel(v)], func(r rune) bool { return r == '_' }) {
 				if _, err := versionOf(d, api); err != nil && api != used {
@@ -215,7 +214,7 @@ func (k *Kind) LabelsTrue() error {
 	})
 }
 
-// UpToDate looks whether the latest contract is kept.
+// UpToDate checks whether the kind implements the latest contract.
 func (k *Kind) UpToDate() error {
 	if latest := contract.Versions()[0]; k.Contract != latest {
 		return fmt.Errorf("it keeps the contract %s, by which it is checked here; the latest is %s", k.Contract, latest)
@@ -223,7 +222,7 @@ func (k *Kind) UpToDate() error {
 	return nil
 }
 
-// Movable looks for the label by which clusterctl finds what it moves.
+// Movable checks for the label by which clusterctl finds what it moves.
 func (k *Kind) Movable() error {
 	if !k.Source.installed {
 		return conformance.Skip("clusterctl sets it when it installs a release")
@@ -238,7 +237,7 @@ func (k *Kind) Movable() error {
 
 const clusterctlLabel = "clusterctl.cluster.x-k8s.io"
 
-// WellNamed looks at the names of definitions.
+// WellNamed checks the names of definitions.
 func (k *Kind) WellNamed() error {
 	return k.each(func(d *crd) error {
 		if want := contract.CRDName(d.Spec.Group, d.Spec.Names.Kind); d.Name != want {
@@ -248,7 +247,7 @@ func (k *Kind) WellNamed() error {
 	})
 }
 
-// Namespaced looks at the scope.
+// Namespaced checks the scope.
 func (k *Kind) Namespaced() error {
 	return k.each(func(d *crd) error {
 		if d.Spec.Scope != apiextensionsv1.NamespaceScoped {
@@ -258,7 +257,7 @@ func (k *Kind) Namespaced() error {
 	})
 }
 
-// Listed looks at the list kind.
+// Listed checks the list kind.
 func (k *Kind) Listed() error {
 	return k.each(func(d *crd) error {
 		if want := d.Spec.Names.Kind + "List"; cmp.Or(d.Spec.Names.ListKind, want) != want {
@@ -268,7 +267,7 @@ func (k *Kind) Listed() error {
 	})
 }
 
-// StatusApart looks for the subresource status.
+// StatusApart checks for the status subresource.
 func (k *Kind) StatusApart() error {
 	v, err := k.served()
 	if err != nil {
@@ -280,8 +279,7 @@ func (k *Kind) StatusApart() error {
 	return nil
 }
 
-// Usable reports whether there is a version by which Cluster API can use the
-// kind.
+// Usable reports whether Cluster API can use a version of the kind.
 func (k *Kind) Usable() bool {
 	if k.definition == nil || k.Contract == "" {
 		return false
@@ -290,7 +288,7 @@ func (k *Kind) Usable() bool {
 	return err == nil
 }
 
-// served is the version of the definition by which Cluster API uses the kind.
+// served is the version of the definition that Cluster API uses.
 func (k *Kind) served() (apiextensionsv1.CustomResourceDefinitionVersion, error) {
 	_, api, err := contract.Choose(k.definition.Labels)
 	if err != nil {
@@ -308,10 +306,10 @@ func versionOf(d *crd, api string) (apiextensionsv1.CustomResourceDefinitionVers
 	return apiextensionsv1.CustomResourceDefinitionVersion{}, fmt.Errorf("%s has no version %q", d.Name, api)
 }
 
-// ofTheProject are the groups that the core's own role has all rights on.
+// ofTheProject are the groups for which the core's own role has all permissions.
 var ofTheProject = []string{"infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"}
 
-// RightsGranted looks for the role that lets the manager write.
+// RightsGranted checks for the role that lets the manager write.
 func (k *Kind) RightsGranted() error {
 	if slices.Contains(ofTheProject, k.GroupKind.Group) {
 		return nil
@@ -344,7 +342,7 @@ func grants(r rbacv1.ClusterRole, verb string, d *crd) bool {
 	})
 }
 
-// Templated looks for the template.
+// Templated checks for the template.
 func (k *Kind) Templated() error {
 	_, err := k.Source.find(TemplateOf(k.GroupKind))
 	return err

@@ -15,13 +15,13 @@ import (
 
 // Promise is a field of a role's schema that Cluster API reads or writes.
 type Promise struct {
-	// Path is dotted, with * for what a list or a map holds.
+	// Path is dotted, with * for the items of a list or a map.
 	Path string
 
 	// Type is its type in the schema, such as string.
 	Type string
 
-	// Must says that the field has to be there, or the one at Or.
+	// Must means that the field has to exist, or the one at Or.
 	Must bool
 	Or   string
 
@@ -49,7 +49,7 @@ func (k *Kind) promises(own []Promise) (all []Promise) {
 	return all
 }
 
-// FieldsThere looks at fields that have to be there.
+// FieldsThere checks that required fields exist.
 func (k *Kind) FieldsThere(own []Promise) error {
 	return k.fields(own, func(p Promise, at func(path string) *apiextensionsv1.JSONSchemaProps) error {
 		switch {
@@ -62,7 +62,7 @@ func (k *Kind) FieldsThere(own []Promise) error {
 	})
 }
 
-// FieldsTyped looks at the types of fields that are there.
+// FieldsTyped checks the types of existing fields.
 func (k *Kind) FieldsTyped(own []Promise) error {
 	return k.fields(own, func(p Promise, at func(path string) *apiextensionsv1.JSONSchemaProps) error {
 		if found := at(p.Path); found != nil && found.Type != "" && found.Type != p.Type {
@@ -95,8 +95,8 @@ func (k *Kind) Has(path string) bool {
 	return err == nil && fieldAt(v, path) != nil
 }
 
-// fieldAt is what a schema says of a field; nil if it has no such field. Of what
-// is free it says nothing.
+// fieldAt returns the schema of a field; nil if it has no such field, or if the schema
+// leaves it open.
 func fieldAt(v apiextensionsv1.CustomResourceDefinitionVersion, path string) *apiextensionsv1.JSONSchemaProps {
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 		return nil
@@ -120,7 +120,8 @@ func fieldAt(v apiextensionsv1.CustomResourceDefinitionVersion, path string) *ap
 	return at
 }
 
-// TemplateShaped looks at where a template holds what is made from it.
+// TemplateShaped checks where a template holds the content of the objects created from
+// it.
 func (k *Kind) TemplateShaped() error {
 	d, err := k.Source.find(TemplateOf(k.GroupKind))
 	if err != nil {
@@ -140,7 +141,7 @@ func (k *Kind) TemplateShaped() error {
 	return nil
 }
 
-// Scalable looks for the subresource scale.
+// Scalable checks for the scale subresource.
 func (k *Kind) Scalable() error {
 	v, err := k.served()
 	if err != nil {
@@ -159,7 +160,7 @@ func (k *Kind) Scalable() error {
 	return nil
 }
 
-// TemplateVersion is the version by which Cluster API uses the template.
+// TemplateVersion is the version of the template that Cluster API uses.
 func (k *Kind) TemplateVersion() (string, error) {
 	d, err := k.Source.find(TemplateOf(k.GroupKind))
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence compares objects as they were seen, and reads what any of them
-// may say.
+// Package evidence compares the observed states of objects, and reads their common
+// fields.
 package evidence
 
 import (
@@ -19,7 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Whole is an object without what changes by itself.
+// Whole is an object without fields that the API server changes.
 func Whole(obj *unstructured.Unstructured) map[string]any {
 	c := obj.DeepCopy()
 	c.SetResourceVersion("")
@@ -27,13 +27,12 @@ func Whole(obj *unstructured.Unstructured) map[string]any {
 	return c.Object
 }
 
-// Substance is an object without metadata and without what it says of a pause.
+// Substance is an object without metadata and without the condition about a pause.
 func Substance(obj *unstructured.Unstructured) map[string]any {
 	return without(obj, func(condition any) bool { return condition == clusterv1.PausedCondition })
 }
 
-// Done is an object without metadata and conditions, which may tell of what is
-// waited for.
+// Done is an object without metadata and conditions, which may report what is awaited.
 func Done(obj *unstructured.Unstructured) map[string]any {
 	return without(obj, func(any) bool { return true })
 }
@@ -56,7 +55,7 @@ func without(obj *unstructured.Unstructured, out func(condition any) bool) map[s
 			m, ok := c.(map[string]any)
 			return ok && out(m["type"])
 		})
-		_ = unstructured.SetNestedSlice(status, list, at...) // it was there
+		_ = unstructured.SetNestedSlice(status, list, at...) // it existed
 		for ; len(at) > 0; at = at[:len(at)-1] {
 			if v, _, _ := unstructured.NestedFieldNoCopy(status, at...); reflect.ValueOf(v).Len() == 0 {
 				unstructured.RemoveNestedField(status, at...)
@@ -69,7 +68,7 @@ func without(obj *unstructured.Unstructured, out func(condition any) bool) map[s
 	return c
 }
 
-// Differences are the fields that differ, with what they are now.
+// Differences are the fields that differ, with their present values.
 func Differences(before, now any, path string) []string {
 	a, ok := before.(map[string]any)
 	b, okb := now.(map[string]any)
@@ -88,8 +87,8 @@ func Differences(before, now any, path string) []string {
 	return all
 }
 
-// Changed are the fields of before that are not the same in now, with what they
-// are now. What was added does not matter.
+// Changed returns the fields that differ in now or that it lacks, with their present values.
+// Added fields do not matter.
 func Changed(before, now any, path string) []string {
 	a, ok := before.(map[string]any)
 	b, okb := now.(map[string]any)
@@ -103,7 +102,7 @@ func Changed(before, now any, path string) []string {
 	return all
 }
 
-// Conditions are the conditions of an object, whatever they are like.
+// Conditions are the conditions of an object, even if they are malformed.
 func Conditions(obj *unstructured.Unstructured) ([]map[string]any, error) {
 	raw, ok, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	if err != nil || !ok || raw == nil {
@@ -124,10 +123,10 @@ func Conditions(obj *unstructured.Unstructured) ([]map[string]any, error) {
 	return all, nil
 }
 
-// Condition is the status of a condition; empty if it is not there.
+// Condition is the status of a condition; empty if it does not exist.
 func Condition(obj *unstructured.Unstructured, name string) string {
 	v2, _, _ := unstructured.NestedSlice(obj.Object, "status", "v1beta2", "conditions")
-	all, _ := Conditions(obj) // conditionsWellFormed tells
+	all, _ := Conditions(obj) // conditionsWellFormed reports it
 	for _, c := range v2 {
 		if m, ok := c.(map[string]any); ok {
 			all = append(all, m)
@@ -141,7 +140,7 @@ func Condition(obj *unstructured.Unstructured, name string) string {
 	return ""
 }
 
-// WellFormed says what is wrong with conditions.
+// WellFormed returns an error if conditions are malformed.
 func WellFormed(list []map[string]any) error {
 	seen := map[string]bool{}
 	for _, c := range list {
@@ -166,7 +165,7 @@ func WellFormed(list []map[string]any) error {
 	return nil
 }
 
-// JSON is a value as JSON; it is one that came as JSON.
+// JSON is a value as JSON; it was decoded from JSON.
 func JSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -179,7 +178,7 @@ func JSON(v any) string {
 	return string(b)
 }
 
-// Text is a field that is text; empty if it is not there.
+// Text is a text field; empty if it does not exist.
 func Text(obj *unstructured.Unstructured, path ...string) string {
 	if obj == nil {
 		return ""

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package life is what happens to an object of a provider in the suite, whatever
-// its role is: it is made, owned, paused, let go on, loses its status, gets it
-// back, and is deleted. Its checks are run in this order.
+// Package life has the checks of an object's lifecycle, for all roles of a provider: the
+// object is created, owned, paused and resumed, loses its status, gets it back, and is
+// deleted. Its checks are run in this order.
 package life
 
 import (
@@ -25,33 +25,33 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/sandbox"
 )
 
-// Object is the object that is looked at, in a World of its own.
+// Object is the object that is checked, in a separate World.
 type Object struct {
 	World   *sandbox.World // nil without an example
 	Example *unstructured.Unstructured
-	Main    sandbox.Thing // made of the example
+	Main    sandbox.Thing // created from the example
 	Cluster sandbox.Thing // of Main
 
 	Contract string // its version
 
-	// Field says that an object has come to what it is for. Either, if set, says
-	// so in the words of any version of the contract.
+	// Field is the field that reports that an object has reached its goal. Either, if
+	// set, reports it with the fields of any version of the contract.
 	Field  func() (contract.Field[bool], error)
 	Either func(obj *unstructured.Unstructured) (bool, error)
 
-	// Own makes what owns Main, and Disown takes it away.
+	// Own creates the owner of Main, and Disown deletes it.
 	Own, Disown func(context.Context) error
 
-	// Fault, once set, is why nothing more can be found out, and not by a fault of
-	// the provider.
+	// Fault, once set, is the reason why no further check can be run, and is not the
+	// provider's fault.
 	Fault error
 
-	mark  int  // versions of Main that were there when its status was taken away
-	hasty bool // Main went on in its first pause
-	freed bool // the suite let go of Main
+	mark  int  // number of versions of Main when its status was removed
+	hasty bool // Main continued during its first pause
+	freed bool // the suite removed its finalizer from Main
 }
 
-// IsDone reports whether an object has come to what it is for.
+// IsDone reports whether an object has reached its goal.
 func (o *Object) IsDone(obj *unstructured.Unstructured) (bool, error) {
 	field, err := o.Field()
 	if err != nil {
@@ -64,10 +64,10 @@ func (o *Object) IsDone(obj *unstructured.Unstructured) (bool, error) {
 	return done, err
 }
 
-// AwaitDone waits until the main object has come to what it is for.
+// AwaitDone waits until the main object has reached its goal.
 func (o *Object) AwaitDone(ctx context.Context) error { return o.AwaitDoneOf(ctx, o.Main) }
 
-// AwaitDoneOf waits until another object of the kind has come to it.
+// AwaitDoneOf waits until another object of the kind has reached its goal.
 func (o *Object) AwaitDoneOf(ctx context.Context, t sandbox.Thing) error {
 	field, err := o.Field()
 	if err != nil {
@@ -86,8 +86,8 @@ func (o *Object) AwaitDoneOf(ctx context.Context, t sandbox.Thing) error {
 	})
 }
 
-// AtDone are the versions of the main object from the first on that had come to
-// what it is for.
+// AtDone returns the versions of the main object from the first on that had reached its
+// goal.
 func (o *Object) AtDone() ([]*unstructured.Unstructured, error) {
 	all, _ := o.World.History(o.Main)
 	for i, obj := range all {
@@ -98,7 +98,7 @@ func (o *Object) AtDone() ([]*unstructured.Unstructured, error) {
 	return nil, conformance.Skip("%s never got so far", o.Main)
 }
 
-// Now is the main object as it was seen last.
+// Now is the last observed version of the main object.
 func (o *Object) Now() (*unstructured.Unstructured, error) {
 	if obj := o.World.Latest(o.Main); obj != nil {
 		return obj, nil
@@ -106,7 +106,7 @@ func (o *Object) Now() (*unstructured.Unstructured, error) {
 	return nil, conformance.Skip("%s is not there", o.Main)
 }
 
-// LeftAlone makes the object, with nobody who owns it.
+// LeftAlone creates the object without an owner.
 func (o *Object) LeftAlone(ctx context.Context) error {
 	obj, err := o.World.Make(ctx, o.Example, o.Main.Name, func(obj *unstructured.Unstructured) {
 		obj.SetFinalizers(append(obj.GetFinalizers(), sandbox.Kept))
@@ -118,14 +118,14 @@ func (o *Object) LeftAlone(ctx context.Context) error {
 	return o.unchanged(ctx, o.Main, evidence.Done(obj), evidence.Done)
 }
 
-// Broken ends the run by what is not the provider's fault.
+// Broken ends the run with an error that is not the provider's fault.
 func (o *Object) Broken(err error) error {
 	o.Fault = err
 	return conformance.Skip("%w", err)
 }
 
-// PausedByAnnotation has the object owned while it is paused, so that all it
-// waits for is the end of the pause.
+// PausedByAnnotation sets the object's owner while it is paused, so that it waits only
+// for the end of the pause.
 func (o *Object) PausedByAnnotation(ctx context.Context) error {
 	if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) {
 		sandbox.Annotate(obj, clusterv1.PausedAnnotation, sandbox.BySuite)
@@ -143,7 +143,7 @@ func (o *Object) PausedByAnnotation(ctx context.Context) error {
 	return err
 }
 
-// AwaitOwner waits until Cluster API has taken an object over.
+// AwaitOwner waits until Cluster API has set the owner of an object.
 func (o *Object) AwaitOwner(ctx context.Context, t sandbox.Thing) error {
 	if err := o.owned(ctx, t); err != nil {
 		return fmt.Errorf("%w: do the core controllers run on the management cluster, and may they write it?", err)
@@ -162,14 +162,14 @@ func (o *Object) owned(ctx context.Context, t sandbox.Thing) error {
 	})
 }
 
-// Unreconciled looks that nothing is done for an object since the suite wrote it,
-// whatever is noted in its metadata, and beside that it is paused.
+// Unreconciled checks that an object has not been reconciled since the suite wrote it,
+// except for its metadata, and the condition that it is paused.
 func (o *Object) Unreconciled(ctx context.Context, t sandbox.Thing) error {
 	return o.unchanged(ctx, t, evidence.Substance(o.World.Wrote(t)), evidence.Substance)
 }
 
-// unchanged looks that nothing of an object changes in the quiet time, as far as
-// part shows it.
+// unchanged checks that an object does not change in the quiet time, in the fields that
+// part returns.
 func (o *Object) unchanged(ctx context.Context, t sandbox.Thing, before map[string]any, part func(*unstructured.Unstructured) map[string]any) error {
 	return o.World.Quietly(ctx, func() error {
 		obj := o.World.Latest(t)
@@ -183,7 +183,7 @@ func (o *Object) unchanged(ctx context.Context, t sandbox.Thing, before map[stri
 	})
 }
 
-// Filtered takes away the label of the watch filter.
+// Filtered removes the label of the watch filter.
 func (o *Object) Filtered(ctx context.Context) error {
 	if o.World.Labels[clusterv1.WatchLabel] == "" {
 		return conformance.Skip("the config has no watchFilter")
@@ -200,7 +200,7 @@ func (o *Object) Filtered(ctx context.Context) error {
 	return o.Unreconciled(ctx, o.Main)
 }
 
-// GoesOn has nothing left that the object waits for.
+// GoesOn removes everything that the object waits for.
 func (o *Object) GoesOn(ctx context.Context) error {
 	if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) {
 		sandbox.Annotate(obj, clusterv1.PausedAnnotation, "")
@@ -213,7 +213,7 @@ func (o *Object) GoesOn(ctx context.Context) error {
 	return o.AwaitDone(ctx)
 }
 
-// FinalizerFirst looks at the object when it was done.
+// FinalizerFirst checks the object when it has reached its goal.
 func (o *Object) FinalizerFirst(_ context.Context) error {
 	all, err := o.AtDone()
 	if err != nil {
@@ -225,7 +225,7 @@ func (o *Object) FinalizerFirst(_ context.Context) error {
 	return nil
 }
 
-// ConditionsWellFormed looks at all versions of the object.
+// ConditionsWellFormed checks all versions of the object.
 func (o *Object) ConditionsWellFormed(_ context.Context) error {
 	all, _ := o.World.History(o.Main)
 	any := false
@@ -258,7 +258,7 @@ func Reports(name string) func(*Object, context.Context) error {
 	}
 }
 
-// Resting looks that an object comes to rest soon: a quiet time without a write.
+// Resting checks that an object soon reaches steady state: a quiet time without a write.
 func (o *Object) Resting(ctx context.Context) error {
 	for deadline := time.Now().Add(o.World.Limits.Soon); ; {
 		before, _ := o.World.History(o.Main)
@@ -276,8 +276,8 @@ func (o *Object) Resting(ctx context.Context) error {
 	}
 }
 
-// PausedByCluster takes the status away while the Cluster is paused: who
-// reconciled it would put it back.
+// PausedByCluster removes the status while the Cluster is paused: a reconcile would write
+// it again.
 func (o *Object) PausedByCluster(ctx context.Context) error {
 	if err := o.pauseCluster(ctx); err != nil {
 		return err
@@ -285,7 +285,7 @@ func (o *Object) PausedByCluster(ctx context.Context) error {
 	if err := o.awaitSeen(ctx); err != nil {
 		return err
 	}
-	// A provider whose cache lags behind says it once more; what never ends shows below.
+	// A provider with an outdated cache writes it again; endless writes are found below.
 	if err := o.Resting(ctx); ctx.Err() != nil {
 		return err
 	}
@@ -297,8 +297,8 @@ func (o *Object) PausedByCluster(ctx context.Context) error {
 	return o.Unreconciled(ctx, o.Main)
 }
 
-// awaitSeen waits until the provider has seen a pause: who says so of one pause
-// says so of the next.
+// awaitSeen waits until the provider has observed a pause: a provider that reported one
+// pause reports the next.
 func (o *Object) awaitSeen(ctx context.Context) error {
 	errQuiet := errors.New("it says nothing")
 	limit := o.World.Limits.Quiet
@@ -337,10 +337,10 @@ func (o *Object) Restored(ctx context.Context) error {
 	return o.AwaitDone(ctx)
 }
 
-// PauseSaid looks at the condition while the object is paused.
+// PauseSaid checks the condition while the object is paused.
 func (o *Object) PauseSaid(ctx context.Context) error { return o.awaitPaused(ctx, "True") }
 
-// ResumeSaid looks at the condition when the object is not paused any more.
+// ResumeSaid checks the condition when the object is no longer paused.
 func (o *Object) ResumeSaid(ctx context.Context) error {
 	if !o.saidPaused() {
 		return conformance.Skip("%s never said that it is paused", o.Main)
@@ -357,7 +357,7 @@ func (o *Object) awaitPaused(ctx context.Context, want string) error {
 	})
 }
 
-// saidPaused reports whether the main object has ever said that it is paused.
+// saidPaused reports whether the main object has ever reported that it is paused.
 func (o *Object) saidPaused() bool {
 	all, _ := o.World.History(o.Main)
 	return slices.ContainsFunc(all, func(obj *unstructured.Unstructured) bool {
@@ -365,7 +365,7 @@ func (o *Object) saidPaused() bool {
 	})
 }
 
-// NeverBack looks at all versions of the object.
+// NeverBack checks all versions of the object.
 func (o *Object) NeverBack(_ context.Context) error {
 	if o.Contract == contract.V1Beta1 {
 		return conformance.Skip("under the contract %s it may be", contract.V1Beta1)
@@ -374,7 +374,7 @@ func (o *Object) NeverBack(_ context.Context) error {
 	before := false
 	for i, obj := range all {
 		if status, _ := obj.Object["status"].(map[string]any); i >= o.mark && o.mark > 0 && len(status) == 0 {
-			before = false // the suite took it away
+			before = false // the suite removed it
 			continue
 		}
 		done, err := o.IsDone(obj)
@@ -413,7 +413,7 @@ func (o *Object) GoesAway(ctx context.Context) error {
 		return err
 	}
 	if o.World.Latest(o.Main) == nil {
-		return nil // othersKept tells
+		return nil // OthersKept reports it
 	}
 	o.freed = true
 	if err := o.World.Change(ctx, o.Main, sandbox.Release); err != nil {
@@ -422,7 +422,7 @@ func (o *Object) GoesAway(ctx context.Context) error {
 	return o.AwaitGone(ctx, o.Main)
 }
 
-// AwaitGone waits until an object has gone.
+// AwaitGone waits until an object is deleted.
 func (o *Object) AwaitGone(ctx context.Context, t sandbox.Thing) error {
 	return o.World.Await(ctx, func() error {
 		if obj := o.World.Latest(t); obj != nil {

@@ -22,8 +22,8 @@ func own(obj *unstructured.Unstructured) []string {
 	return slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == sandbox.Kept })
 }
 
-// OwnersKept looks at what the suite wrote of Clusters, Machines and MachinePools:
-// the core adds to it, and changes none of it.
+// OwnersKept checks the fields that the suite wrote to Clusters, Machines and
+// MachinePools: the core adds fields, and changes none of them.
 func (o *Object) OwnersKept(_ context.Context) error {
 	for _, kind := range []string{"Cluster", "Machine", "MachinePool"} {
 		for _, obj := range o.World.All(clusterv1.GroupVersion().WithKind(kind).GroupKind()) {
@@ -39,7 +39,7 @@ func (o *Object) OwnersKept(_ context.Context) error {
 	return nil
 }
 
-// written is what others than its controller write of an object.
+// written is the part of an object that only clients other than its controller write.
 func written(obj *unstructured.Unstructured) map[string]any {
 	meta, _ := obj.Object["metadata"].(map[string]any)
 	return map[string]any{"spec": obj.Object["spec"], "metadata": map[string]any{"labels": orEmpty(meta["labels"]), "annotations": orEmpty(meta["annotations"])}}
@@ -52,8 +52,8 @@ func orEmpty(v any) any {
 	return v
 }
 
-// KeptInPause deletes the main object itself while it is paused, in both ways, as
-// a move does with what it has copied.
+// KeptInPause deletes the main object itself while it is paused, in both ways, as a move
+// does after copying it.
 func (o *Object) KeptInPause(ctx context.Context) error {
 	obj, err := o.Now()
 	if err != nil {
@@ -90,8 +90,8 @@ func (o *Object) KeptInPause(ctx context.Context) error {
 	})
 }
 
-// OthersKept looks at all versions of the main object from when the suite made it
-// until the suite let go of it.
+// OthersKept checks all versions of the main object from its creation by the suite until
+// the suite removed its finalizer.
 func (o *Object) OthersKept(_ context.Context) error {
 	all, gone := o.World.History(o.Main)
 	owned := false

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pack makes a local repository of both releases of the provider: what
-// "capstan init" reads, and the images that it runs, for which Docker is not needed.
+// Command pack builds a local repository of both releases of the provider: the files
+// that "capstan init" reads, and the images that it runs, without Docker.
 //
 //	go run ./pack -out dist
 package main
@@ -108,8 +108,8 @@ func (r release) fill(file string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// definitions are those that controller-gen has made, as the release has them: the
-// first one has one version, the second stores another and converts.
+// definitions are those that controller-gen generated, in the form of the release:
+// the first one has one version, the second stores another and converts.
 func (r release) definitions() ([]byte, error) {
 	files, err := filepath.Glob("config/crd/*.yaml")
 	if err != nil {
@@ -163,7 +163,7 @@ func (r release) adapt(crd *unstructured.Unstructured) error {
 	return unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
 }
 
-// image compiles the provider and makes an image of it.
+// image compiles the provider and builds an image of it.
 func (r release) image(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -14,19 +14,19 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Break is a change that a published version of a hook must not see.
+// Break is a change that is not allowed in a published version of a hook.
 type Break struct {
 	// Hook is group/version/hook.
 	Hook string
 
-	// Field is where in a message, such as request.cluster.spec.paused;
-	// empty for the hook as a whole.
+	// Field is the path in a message, such as request.cluster.spec.paused; empty for the
+	// hook as a whole.
 	Field string
 
 	// What happened to it, as the end of a sentence.
 	What string
 
-	// Rule is which rule forbids it.
+	// Rule is the number of the rule that forbids it.
 	Rule int
 }
 
@@ -39,9 +39,8 @@ func (b Break) String() string {
 	return fmt.Sprintf("%s %s: rule %d demands a new version of the hook for that", what, b.What, b.Rule)
 }
 
-// Breaks lists what makes the hooks of one document incompatible with those
-// that an earlier one published. Hooks and optional fields that are new break
-// nothing.
+// Breaks lists the changes that make the hooks of one document incompatible with those
+// that an earlier one published. New hooks and new optional fields break nothing.
 func Breaks(was, is *spec3.OpenAPI) []Break {
 	c := &comparison{was: was, is: is}
 	if was.Paths == nil {
@@ -78,7 +77,7 @@ func response(op *spec3.Operation) *spec.Schema {
 	return op.Responses.StatusCodeResponses[200].Content["application/json"].Schema
 }
 
-// hookOf names the hook as people write it: paths are in lower case, kinds are
+// hookOf is the name of the hook as users write it: paths are in lower case, kinds are
 // not.
 func hookOf(doc *spec3.OpenAPI, path string, op *spec3.Operation) string {
 	name := strings.TrimPrefix(strings.TrimSuffix(path, "/{name}"), "/")
@@ -127,7 +126,7 @@ func (c *comparison) compare(field string, oldSchema, newSchema *spec.Schema) {
 	}
 }
 
-// compareValues looks at what values a field may have.
+// compareValues compares the values that a field may have.
 func (c *comparison) compareValues(field string, was, is spec.Schema) {
 	if len(was.Enum) == 0 && len(is.Enum) > 0 {
 		c.found(field, "now takes only the values %v", is.Enum)
@@ -145,7 +144,7 @@ func (c *comparison) compareValues(field string, was, is spec.Schema) {
 	}
 }
 
-// narrower says whether bounds have moved inwards, or come.
+// narrower reports whether bounds are tighter, or new.
 func narrower(was, is spec.Schema) bool {
 	return raised(was.Minimum, is.Minimum) || lowered(was.Maximum, is.Maximum) ||
 		raised(was.MinLength, is.MinLength) || lowered(was.MaxLength, is.MaxLength) ||
@@ -182,8 +181,8 @@ func (c *comparison) compareFields(field string, was, is spec.Schema) {
 	}
 }
 
-// resolve follows references, alone or in allOf, and tells the name of the
-// last component on the way.
+// resolve follows references, alone or in allOf, and returns the name of the last
+// component on the path.
 func resolve(doc *spec3.OpenAPI, s *spec.Schema) (spec.Schema, string) {
 	if s == nil {
 		return spec.Schema{}, ""
@@ -198,7 +197,7 @@ func resolve(doc *spec3.OpenAPI, s *spec.Schema) (spec.Schema, string) {
 	}
 	name = strings.TrimPrefix(ref, "#/components/schemas/")
 	target, deeper := resolve(doc, doc.Components.Schemas[name])
-	// What stands beside the reference holds in addition.
+	// Fields next to the reference apply in addition.
 	if out.Default != nil {
 		target.Default = out.Default
 	}
@@ -212,7 +211,7 @@ func resolve(doc *spec3.OpenAPI, s *spec.Schema) (spec.Schema, string) {
 	return target, cmp.Or(deeper, name)
 }
 
-// kind is the type of a field as readers know it.
+// kind is the type of a field for readers.
 func kind(s spec.Schema) string {
 	switch {
 	case len(s.Type) == 0:

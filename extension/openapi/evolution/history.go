@@ -16,7 +16,7 @@ import (
 // History is what was released, and which versions of hooks were published
 // and deprecated in the course of it. It outlives the hooks.
 type History struct {
-	// Releases are all releases in the order they came.
+	// Releases are all releases in chronological order.
 	Releases []Release `json:"releases"`
 
 	// Hooks are by group/version/hook.
@@ -29,13 +29,15 @@ type Release struct {
 	Date string `json:"date"`
 }
 
-// Lifetime is when a version of a hook came, and when it was announced to go.
+// Lifetime is when a version of a hook was published, and when its removal was
+// announced.
 type Lifetime struct {
 	Published  string       `json:"published"`
 	Deprecated *Deprecation `json:"deprecated,omitempty"`
 }
 
-// Deprecation says in which release, and when, a version was announced to go.
+// Deprecation records in which release, and when, the removal of a version was
+// announced.
 type Deprecation struct {
 	Since string `json:"since"`
 	Date  string `json:"date"`
@@ -48,9 +50,10 @@ var support = map[catalog.Track]struct{ months, releases int }{
 	catalog.Alpha: {0, 0},
 }
 
-// MayRemove holds the removal of a version of a hook to rule 4: it is nil if
-// the version may go now. deprecated is when that was announced; releases is
-// how many came since then, without the one that announced it.
+// MayRemove checks the removal of a version of a hook against rule 4: it is nil
+// if the version may be removed now. deprecated is when that was announced;
+// releases is the number of releases since then, without the one that announced
+// it.
 func MayRemove(track catalog.Track, deprecated time.Time, releases int, now time.Time) error {
 	if deprecated.IsZero() {
 		return errors.New("it was never deprecated (rule 4)")
@@ -66,7 +69,7 @@ func MayRemove(track catalog.Track, deprecated time.Time, releases int, now time
 }
 
 // Check compares a catalog with the history: each hook that was ever published
-// is there, unless rule 4 lets it go, and each one that is there is recorded
+// exists, unless rule 4 allows its removal, and each existing one is recorded
 // with its deprecation. The error names every difference.
 func (h History) Check(c *catalog.Catalog, now time.Time) error {
 	var errs []error

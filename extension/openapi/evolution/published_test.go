@@ -27,7 +27,7 @@ const (
 	historyFile  = "testdata/history.json"
 )
 
-// TestPublishedHooksKeepTheirPromises holds what there is to rule 1. With
+// TestPublishedHooksKeepTheirPromises checks the present hooks against rule 1. With
 // UPDATE_GOLDEN=1 additions are recorded; a breaking change never is.
 func TestPublishedHooksKeepTheirPromises(t *testing.T) {
 	t.Parallel()
@@ -69,8 +69,8 @@ func groupVersions(t *testing.T) map[schema.GroupVersion]bool {
 	return all
 }
 
-// keep compares a record with the one in a file, and writes it if asked to and
-// if it breaks nothing but what has expired.
+// keep compares a record with the one in a file, and on request writes it if it breaks
+// nothing except what has expired.
 func keep(file string, now *spec3.OpenAPI, update bool, expired func(evolution.Break) bool) error {
 	text, err := json.MarshalIndent(now, "", " ")
 	if err != nil {

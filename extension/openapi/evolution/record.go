@@ -11,8 +11,8 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 )
 
-// Record is what is kept of a document when a version is published: its hooks
-// and what they reach, without words.
+// Record is the part of a document that is stored when a version is published:
+// its hooks and the types that they reach, without descriptions.
 func Record(doc *spec3.OpenAPI, gv schema.GroupVersion) (*spec3.OpenAPI, error) {
 	data, err := json.Marshal(doc)
 	if err != nil {
@@ -69,8 +69,8 @@ func reach(part any, schemas map[string]any, reached map[string]bool) {
 	}
 }
 
-// silence removes what is for people, and what Kubernetes alone reads. A
-// field of a message may have such a name too; its schema is no string.
+// silence removes texts for people, and extensions that only Kubernetes reads. A
+// field of a message may have such a name too; its schema is not a string.
 func silence(part any) {
 	switch part := part.(type) {
 	case map[string]any:

@@ -17,7 +17,7 @@ import (
 // GroupVersion is that of the types.
 var GroupVersion = schema.GroupVersion{Group: "infrastructure.example.com", Version: "v1alpha1"}
 
-// AddToScheme makes the types known.
+// AddToScheme registers the types.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &ExampleCluster{}, &ExampleClusterList{}, &ExampleMachine{}, &ExampleMachineList{},
 		&ExampleClusterTemplate{}, &ExampleClusterTemplateList{}, &ExampleMachineTemplate{}, &ExampleMachineTemplateList{})
@@ -25,18 +25,18 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// ExampleClusterSpec says where the API server is reached.
+// ExampleClusterSpec defines the address of the API server.
 type ExampleClusterSpec struct {
 	// address was reserved for the API server.
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// controlPlaneEndpoint is what the controller makes of it.
+	// controlPlaneEndpoint is set by the controller from address.
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 }
 
-// ExampleClusterStatus is what the controller tells.
+// ExampleClusterStatus is what the controller reports.
 type ExampleClusterStatus struct {
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
@@ -46,7 +46,7 @@ type ExampleClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Initialization is what the contract asks for.
+// Initialization has the fields that the contract requires.
 type Initialization struct {
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
@@ -72,19 +72,19 @@ type ExampleClusterList struct {
 	Items           []ExampleCluster `json:"items"`
 }
 
-// ExampleMachineSpec says what a machine is like.
+// ExampleMachineSpec describes a machine.
 type ExampleMachineSpec struct {
-	// providerID names the machine; the controller sets it.
+	// providerID identifies the machine; the controller sets it.
 	// +optional
 	ProviderID string `json:"providerID,omitempty"`
 
-	// size of the machine; small unless it is said.
+	// size of the machine; small by default.
 	// +optional
 	// +kubebuilder:validation:Enum=small;large
 	Size string `json:"size,omitempty"`
 }
 
-// ExampleMachineStatus is what the controller tells.
+// ExampleMachineStatus is what the controller reports.
 type ExampleMachineStatus struct {
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
@@ -97,7 +97,6 @@ type ExampleMachineStatus struct {
 }
 
 // ExampleMachine is the infrastructure of a Machine: a record, which boots nothing.
-//
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 type ExampleMachine struct {
@@ -116,8 +115,7 @@ type ExampleMachineList struct {
 	Items           []ExampleMachine `json:"items"`
 }
 
-// ExampleClusterTemplate is what ExampleClusters are made from.
-//
+// ExampleClusterTemplate is the template of ExampleClusters.
 // +kubebuilder:object:root=true
 type ExampleClusterTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -125,12 +123,12 @@ type ExampleClusterTemplate struct {
 	Spec              ExampleClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }
 
-// ExampleClusterTemplateSpec holds what is made from the template.
+// ExampleClusterTemplateSpec holds the content of the objects created from the template.
 type ExampleClusterTemplateSpec struct {
 	Template ExampleClusterTemplateResource `json:"template,omitzero"`
 }
 
-// ExampleClusterTemplateResource is what ExampleClusters begin with.
+// ExampleClusterTemplateResource is the initial content of ExampleClusters.
 type ExampleClusterTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
@@ -146,8 +144,7 @@ type ExampleClusterTemplateList struct {
 	Items           []ExampleClusterTemplate `json:"items"`
 }
 
-// ExampleMachineTemplate is what ExampleMachines are made from.
-//
+// ExampleMachineTemplate is the template of ExampleMachines.
 // +kubebuilder:object:root=true
 type ExampleMachineTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -155,12 +152,12 @@ type ExampleMachineTemplate struct {
 	Spec              ExampleMachineTemplateSpec `json:"spec,omitempty,omitzero"`
 }
 
-// ExampleMachineTemplateSpec holds what is made from the template.
+// ExampleMachineTemplateSpec holds the content of the objects created from the template.
 type ExampleMachineTemplateSpec struct {
 	Template ExampleMachineTemplateResource `json:"template,omitzero"`
 }
 
-// ExampleMachineTemplateResource is what ExampleMachines begin with.
+// ExampleMachineTemplateResource is the initial content of ExampleMachines.
 type ExampleMachineTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
@@ -188,7 +185,7 @@ func (m *ExampleMachine) GetConditions() []metav1.Condition { return m.Status.Co
 // SetConditions implements conditions.Setter.
 func (m *ExampleMachine) SetConditions(all []metav1.Condition) { m.Status.Conditions = all }
 
-// SetDefaultSize is what the webhook does.
+// SetDefaultSize sets the default of the webhook.
 func (m *ExampleMachine) SetDefaultSize() {
 	if m.Spec.Size == "" {
 		m.Spec.Size = "small"

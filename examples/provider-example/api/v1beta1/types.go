@@ -17,7 +17,7 @@ import (
 // GroupVersion is that of the types.
 var GroupVersion = schema.GroupVersion{Group: "infrastructure.example.com", Version: "v1beta1"}
 
-// AddToScheme makes the types known.
+// AddToScheme registers the types.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &ExampleCluster{}, &ExampleClusterList{}, &ExampleMachine{}, &ExampleMachineList{},
 		&ExampleClusterTemplate{}, &ExampleClusterTemplateList{}, &ExampleMachineTemplate{}, &ExampleMachineTemplateList{})
@@ -25,18 +25,18 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// ExampleClusterSpec says where the API server is reached.
+// ExampleClusterSpec defines the address of the API server.
 type ExampleClusterSpec struct {
 	// address was reserved for the API server.
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// controlPlaneEndpoint is what the controller makes of it.
+	// controlPlaneEndpoint is set by the controller from address.
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 }
 
-// ExampleClusterStatus is what the controller tells.
+// ExampleClusterStatus is what the controller reports.
 type ExampleClusterStatus struct {
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
@@ -46,7 +46,7 @@ type ExampleClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Initialization is what the contract asks for.
+// Initialization has the fields that the contract requires.
 type Initialization struct {
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
@@ -73,19 +73,19 @@ type ExampleClusterList struct {
 	Items           []ExampleCluster `json:"items"`
 }
 
-// ExampleMachineSpec says what a machine is like.
+// ExampleMachineSpec describes a machine.
 type ExampleMachineSpec struct {
-	// providerID names the machine; the controller sets it.
+	// providerID identifies the machine; the controller sets it.
 	// +optional
 	ProviderID string `json:"providerID,omitempty"`
 
-	// machineSize was "size" in v1alpha1; small unless it is said.
+	// machineSize was "size" in v1alpha1; small by default.
 	// +optional
 	// +kubebuilder:validation:Enum=small;large
 	MachineSize string `json:"machineSize,omitempty"`
 }
 
-// ExampleMachineStatus is what the controller tells.
+// ExampleMachineStatus is what the controller reports.
 type ExampleMachineStatus struct {
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
@@ -118,8 +118,7 @@ type ExampleMachineList struct {
 	Items           []ExampleMachine `json:"items"`
 }
 
-// ExampleClusterTemplate is what ExampleClusters are made from.
-//
+// ExampleClusterTemplate is the template of ExampleClusters.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 type ExampleClusterTemplate struct {
@@ -128,12 +127,12 @@ type ExampleClusterTemplate struct {
 	Spec              ExampleClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }
 
-// ExampleClusterTemplateSpec holds what is made from the template.
+// ExampleClusterTemplateSpec holds the content of the objects created from the template.
 type ExampleClusterTemplateSpec struct {
 	Template ExampleClusterTemplateResource `json:"template,omitzero"`
 }
 
-// ExampleClusterTemplateResource is what ExampleClusters begin with.
+// ExampleClusterTemplateResource is the initial content of ExampleClusters.
 type ExampleClusterTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
@@ -149,8 +148,7 @@ type ExampleClusterTemplateList struct {
 	Items           []ExampleClusterTemplate `json:"items"`
 }
 
-// ExampleMachineTemplate is what ExampleMachines are made from.
-//
+// ExampleMachineTemplate is the template of ExampleMachines.
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 type ExampleMachineTemplate struct {
@@ -159,12 +157,12 @@ type ExampleMachineTemplate struct {
 	Spec              ExampleMachineTemplateSpec `json:"spec,omitempty,omitzero"`
 }
 
-// ExampleMachineTemplateSpec holds what is made from the template.
+// ExampleMachineTemplateSpec holds the content of the objects created from the template.
 type ExampleMachineTemplateSpec struct {
 	Template ExampleMachineTemplateResource `json:"template,omitzero"`
 }
 
-// ExampleMachineTemplateResource is what ExampleMachines begin with.
+// ExampleMachineTemplateResource is the initial content of ExampleMachines.
 type ExampleMachineTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
@@ -192,21 +190,21 @@ func (m *ExampleMachine) GetConditions() []metav1.Condition { return m.Status.Co
 // SetConditions implements conditions.Setter.
 func (m *ExampleMachine) SetConditions(all []metav1.Condition) { m.Status.Conditions = all }
 
-// SetDefaultSize is what the webhook does.
+// SetDefaultSize sets the default of the webhook.
 func (m *ExampleMachine) SetDefaultSize() {
 	if m.Spec.MachineSize == "" {
 		m.Spec.MachineSize = "small"
 	}
 }
 
-// Hub says that other versions are converted to and from this one.
+// Hub marks the version that other versions are converted to and from.
 func (*ExampleCluster) Hub() {}
 
-// Hub says that other versions are converted to and from this one.
+// Hub marks the version that other versions are converted to and from.
 func (*ExampleMachine) Hub() {}
 
-// Hub says that other versions are converted to and from this one.
+// Hub marks the version that other versions are converted to and from.
 func (*ExampleClusterTemplate) Hub() {}
 
-// Hub says that other versions are converted to and from this one.
+// Hub marks the version that other versions are converted to and from.
 func (*ExampleMachineTemplate) Hub() {}

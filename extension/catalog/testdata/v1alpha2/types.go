@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha2 is a second version of one hook. It is for tests alone: it
-// shows that versions live beside each other and convert.
+// Package v1alpha2 is a second version of one hook. It is only for tests: it shows that
+// versions coexist and convert.
 package v1alpha2
 
 import (
@@ -33,7 +33,7 @@ type BeforeClusterUpgradeRequest struct {
 	Reason  string            `json:"reason,omitempty"`
 }
 
-// Step is one version and who goes through it.
+// Step is one version and the parts of the cluster that are upgraded to it.
 type Step struct {
 	Version      string `json:"version"`
 	ControlPlane bool   `json:"controlPlane,omitempty"`
@@ -56,7 +56,7 @@ const StageUnknown = "Unknown"
 // BeforeClusterUpgrade is the hook of the types above.
 func BeforeClusterUpgrade(*BeforeClusterUpgradeRequest, *BeforeClusterUpgradeResponse) {}
 
-// DeepCopyObject makes the request a message.
+// DeepCopyObject implements runtime.Object.
 func (r *BeforeClusterUpgradeRequest) DeepCopyObject() runtime.Object {
 	out := *r
 	out.CommonRequest = *r.CommonRequest.DeepCopy()
@@ -65,7 +65,7 @@ func (r *BeforeClusterUpgradeRequest) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// DeepCopyObject makes the response a message.
+// DeepCopyObject implements runtime.Object.
 func (r *BeforeClusterUpgradeResponse) DeepCopyObject() runtime.Object {
 	out := *r
 	if r.Percent != nil {
@@ -74,7 +74,7 @@ func (r *BeforeClusterUpgradeResponse) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Version brings the hook into a catalog that has the published ones.
+// Version is the hook for a catalog that has the published ones.
 func Version() catalog.Version {
 	return catalog.Version{
 		GroupVersion: GroupVersion,
@@ -83,7 +83,7 @@ func Version() catalog.Version {
 	}
 }
 
-// Down leaves out Reason, which v1alpha1 cannot say.
+// Down leaves out Reason, for which v1alpha1 has no field.
 func Down(from *BeforeClusterUpgradeRequest, to *hooksv1.BeforeClusterUpgradeRequest) error {
 	to.Cluster = from.Cluster
 	to.FromKubernetesVersion, to.ToKubernetesVersion = from.From, from.To
@@ -98,8 +98,8 @@ func Down(from *BeforeClusterUpgradeRequest, to *hooksv1.BeforeClusterUpgradeReq
 	return nil
 }
 
-// Up gives Stage its default. A negative pause, which nobody should answer, is
-// an error, so that tests have one.
+// Up gives Stage its default. A negative pause, which no extension should return, is an
+// error, so that tests have one.
 func Up(from *hooksv1.BeforeClusterUpgradeResponse, to *BeforeClusterUpgradeResponse) error {
 	if from.RetryAfterSeconds < 0 {
 		return fmt.Errorf("retryAfterSeconds is %d", from.RetryAfterSeconds)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 is a third version of one hook, for tests alone.
+// Package v1beta1 is a third version of one hook, only for tests.
 package v1beta1
 
 import (
@@ -51,7 +51,7 @@ type BeforeClusterUpgradeResponse struct {
 // BeforeClusterUpgrade is the hook of the types above.
 func BeforeClusterUpgrade(*BeforeClusterUpgradeRequest, *BeforeClusterUpgradeResponse) {}
 
-// DeepCopyObject makes the request a message.
+// DeepCopyObject implements runtime.Object.
 func (r *BeforeClusterUpgradeRequest) DeepCopyObject() runtime.Object {
 	out := *r
 	out.CommonRequest = *r.CommonRequest.DeepCopy()
@@ -60,7 +60,7 @@ func (r *BeforeClusterUpgradeRequest) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// DeepCopyObject makes the response a message.
+// DeepCopyObject implements runtime.Object.
 func (r *BeforeClusterUpgradeResponse) DeepCopyObject() runtime.Object {
 	out := *r
 	if r.Percent != nil {
@@ -72,7 +72,7 @@ func (r *BeforeClusterUpgradeResponse) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Version brings the hook into a catalog that has v1alpha2.
+// Version is the hook for a catalog that has v1alpha2.
 func Version() catalog.Version {
 	return catalog.Version{
 		GroupVersion: GroupVersion,
