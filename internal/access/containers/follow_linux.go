@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // listener is who is told of changes: each container once, however often it
@@ -34,7 +35,7 @@ func (l *Launcher) Changes(ctx context.Context) <-chan string {
 		close(out)
 		return out
 	}
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer l.followers.Done()
 		defer close(out)
 		defer func() {
@@ -64,7 +65,7 @@ func (l *Launcher) Changes(ctx context.Context) <-chan string {
 				return
 			}
 		}
-	}()
+	})()
 	return out
 }
 
@@ -90,7 +91,7 @@ func (l *Launcher) follow(name string) {
 		return
 	}
 	l.followed[name] = true
-	l.followers.Go(func() {
+	l.followers.Go(recovery.Func(l.following, func() {
 		l.hear(name)
 		l.mu.Lock()
 		delete(l.followed, name)
@@ -99,7 +100,7 @@ func (l *Launcher) follow(name string) {
 			return
 		}
 		l.ended(name)
-	})
+	}))
 }
 
 // hear tells of each state of a container but the one that it begins with.
@@ -108,7 +109,7 @@ func (l *Launcher) hear(name string) {
 	if conn == nil {
 		return
 	}
-	stop := context.AfterFunc(l.following, func() { _ = conn.Close() })
+	stop := context.AfterFunc(l.following, recovery.Func(l.following, func() { _ = conn.Close() }))
 	defer stop()
 	defer func() { _ = conn.Close() }() // the supervisor ended, or we do
 	states := json.NewDecoder(conn)

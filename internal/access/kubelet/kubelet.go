@@ -22,6 +22,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -242,7 +243,7 @@ func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bo
 // sizes passes on the sizes of a terminal, until ctx ends.
 func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan Size {
 	to := make(chan Size)
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(to)
 		for {
 			select {
@@ -259,7 +260,7 @@ func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan S
 				return
 			}
 		}
-	}()
+	})()
 	return to
 }
 
@@ -301,15 +302,15 @@ func (f *forwarder) PortForward(_ context.Context, pod, _ string, port int32, st
 		return fmt.Errorf("forward port %d of Pod %s/%s: %w", port, f.namespace, pod, err)
 	}
 	// A Pod may keep a connection for ever whose client is gone.
-	defer context.AfterFunc(f.asking, func() { _ = conn.Close() })()
+	defer context.AfterFunc(f.asking, recovery.Func(context.Background(), func() { _ = conn.Close() }))()
 	sent := make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(sent)
 		_, _ = io.Copy(conn, stream) // a Pod that takes no more may still have something to say
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
-	}()
+	})()
 	_, err = io.Copy(stream, conn)
 	// The Pod has said all: what is still sent to it goes nowhere.
 	err = errors.Join(err, stream.Close(), conn.Close())

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Options are how a Balancer works. The zero value is complete.
@@ -96,7 +98,7 @@ func Listen(at netip.AddrPort, o Options) (*Balancer, error) {
 	}
 	b := &Balancer{o: o, listener: listener, slots: make(chan struct{}, o.MaxConnections), members: map[netip.AddrPort]*member{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.running.Go(b.accept)
+	b.running.Go(recovery.Func(b.ctx, b.accept))
 	return b, nil
 }
 
@@ -125,7 +127,7 @@ func (b *Balancer) SetMembers(now []netip.AddrPort) {
 		if !slices.Contains(now, at) {
 			delete(b.members, at)
 			m.stopProbing()
-			b.running.Go(func() { m.drain(b.ctx, b.o.Drain) })
+			b.running.Go(recovery.Func(b.ctx, func() { m.drain(b.ctx, b.o.Drain) }))
 		}
 	}
 	for _, at := range now {
@@ -135,7 +137,7 @@ func (b *Balancer) SetMembers(now []netip.AddrPort) {
 		probing, stop := context.WithCancel(b.ctx)
 		m := &member{at: at, stopProbing: stop, connections: map[net.Conn]bool{}}
 		b.members[at] = m
-		b.running.Go(func() { b.probe(probing, m) })
+		b.running.Go(recovery.Func(b.ctx, func() { b.probe(probing, m) }))
 	}
 	b.order = slices.SortedFunc(maps.Keys(b.members), netip.AddrPort.Compare)
 	b.changed()
@@ -154,7 +156,7 @@ func (b *Balancer) Close(ctx context.Context) error {
 	b.mu.Unlock()
 	err := b.listener.Close()
 	idle := make(chan struct{})
-	go func() {
+	go recovery.Func(ctx, func() {
 		for range cap(b.slots) { // all of them are free when nobody is connected
 			select {
 			case b.slots <- struct{}{}:
@@ -163,7 +165,7 @@ func (b *Balancer) Close(ctx context.Context) error {
 			}
 		}
 		close(idle)
-	}()
+	})()
 	select {
 	case <-idle:
 	case <-ctx.Done():
@@ -229,10 +231,10 @@ func (b *Balancer) accept() {
 		}
 		select {
 		case b.slots <- struct{}{}:
-			b.running.Go(func() {
+			b.running.Go(recovery.Func(b.ctx, func() {
 				defer func() { <-b.slots }()
 				b.carry(client)
-			})
+			}))
 		default:
 			_ = client.Close() // too many: to wait would hold what the host has few of
 		}
@@ -250,7 +252,7 @@ func (b *Balancer) carry(client net.Conn) {
 			continue
 		}
 		if m.takes(server) {
-			splice(client, server)
+			b.splice(client, server)
 			m.gives(server)
 		}
 		_ = server.Close()
@@ -259,9 +261,9 @@ func (b *Balancer) carry(client net.Conn) {
 }
 
 // splice copies both ways until both have ended.
-func splice(client, server net.Conn) {
+func (b *Balancer) splice(client, server net.Conn) {
 	var back sync.WaitGroup
-	back.Go(func() { forward(client, server) })
+	back.Go(recovery.Func(b.ctx, func() { forward(client, server) }))
 	forward(server, client)
 	back.Wait()
 }

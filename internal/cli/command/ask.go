@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // ErrNotAgreed says that somebody who was asked did not say yes.
@@ -22,10 +24,10 @@ func (e *Env) Ask(ctx context.Context, question string) error {
 		err  error
 	}
 	answers := make(chan line, 1)
-	go func() { // who never answers holds it until the program ends
+	go recovery.Func(ctx, func() { // who never answers holds it until the program ends
 		text, err := bufio.NewReader(io.LimitReader(e.In, 100)).ReadString('\n')
 		answers <- line{text, err}
-	}()
+	})()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -3,6 +3,7 @@
 package preflight
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Probe finds the facts of this host. What it tries, it tries in namespaces of
@@ -50,7 +52,7 @@ func Probe() Facts {
 // made in them.
 func onThreadOfItsOwn(do func()) {
 	done := make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
@@ -61,7 +63,7 @@ func onThreadOfItsOwn(do func()) {
 			return
 		}
 		do()
-	}()
+	})()
 	<-done
 }
 

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Options say what is baked.
@@ -149,7 +151,7 @@ func start(program, config, log string) (*daemon, error) {
 		return nil, err
 	}
 	started := make(chan error)
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		// The signal is sent when the thread ends that started it, so that one waits
 		// for it.
 		runtime.LockOSThread()
@@ -159,7 +161,7 @@ func start(program, config, log string) (*daemon, error) {
 			d.err = d.cmd.Wait()
 			close(d.ended)
 		}
-	}()
+	})()
 	return d, <-started
 }
 
@@ -197,7 +199,7 @@ func (d *daemon) stop() error {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	force := time.AfterFunc(stopTimeout, func() { _ = d.cmd.Process.Kill() })
+	force := time.AfterFunc(stopTimeout, recovery.Func(context.Background(), func() { _ = d.cmd.Process.Kill() }))
 	defer force.Stop()
 	<-d.ended
 	if d.err != nil {
