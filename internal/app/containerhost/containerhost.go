@@ -18,7 +18,8 @@ import (
 type Options struct {
 	// Dir holds images, containers and machines.
 	Dir string
-	// Namespaces are those in which clusters and machines can be created; "*" means all.
+	// Namespaces are those in which clusters and machines can be created; "*" means all;
+	// "none" alone, none.
 	Namespaces []string
 	// Guard is told where endpoints of clusters listen, so that Pods reach them; nil if
 	// this process runs no Pods.
