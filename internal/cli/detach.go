@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // alreadyUpTimeout is how long --detach waits for a plane that another process
@@ -89,7 +90,7 @@ func detach(ctx context.Context, env *Env, o upOptions) error {
 		return errors.Join(fmt.Errorf("start the management plane in the background: %w", err), r.Close(), w.Close())
 	}
 	_ = w.Close() // else reading never ends when the child exits
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }))
 	defer stop()
 	if err := follow(env, r); err != nil {
 		_ = cmd.Wait() // its exit status adds nothing to err

@@ -127,7 +127,7 @@ those that it runs with, and fails otherwise.`,
 	return cmd
 }
 
-const containerNamespacesHelp = "namespaces in which container machines can be created, or \"*\" for all: users who can create them there can take over this host"
+const containerNamespacesHelp = "namespaces in which container machines can be created, \"*\" for all, or \"none\": users who can create them there can take over this host"
 
 // absolute converts paths for a process that runs in another directory.
 func (o *upOptions) absolute() (err error) {

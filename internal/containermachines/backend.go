@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/kit/told"
 )
 
@@ -230,7 +231,7 @@ func (b *Backend) Close() error {
 	var all sync.WaitGroup
 	errs := make([]error, len(open))
 	for i, e := range open {
-		all.Go(func() { errs[i] = e.Close(ctx) })
+		all.Go(func() { errs[i] = recovery.Call(ctx, func() error { return e.Close(ctx) }) })
 	}
 	all.Wait()
 	b.running.End()

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -146,7 +147,7 @@ func (b *Backend) watch(m *machine) error {
 			}
 		})
 	}
-	timer := b.o.Clock.AfterFunc(m.Began.Add(patience).Sub(b.o.Clock.Now()), func() { b.machines.Publish(key) })
+	timer := b.o.Clock.AfterFunc(m.Began.Add(patience).Sub(b.o.Clock.Now()), recovery.Func(context.Background(), func() { b.machines.Publish(key) }))
 	m.watched = func() {
 		timer.Stop()
 		cancel()

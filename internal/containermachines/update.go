@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
 	"github.com/capstan-dev/capstan/internal/containermachines/renewal"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 var _ host.Updater = (*Backend)(nil)
@@ -114,11 +115,13 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 func (b *Backend) renew(ctx context.Context, m *machine, u *update, from, to Image) error {
 	read, write := io.Pipe()
 	sent := make(chan error, 1)
-	go func() {
-		err := renewal.Send(write, renewal.Image{Node: from.Root[0], Var: from.Var}, renewal.Image{Node: to.Root[0], Var: to.Var})
+	go recovery.Func(ctx, func() {
+		err := recovery.Call(ctx, func() error {
+			return renewal.Send(write, renewal.Image{Node: from.Root[0], Var: from.Var}, renewal.Image{Node: to.Root[0], Var: to.Var})
+		})
 		_ = write.CloseWithError(err) // it never fails
 		sent <- err
-	}()
+	})()
 	err := b.execute(ctx, m.name, renewal.Receive(), read)
 	_ = read.CloseWithError(errStopped) // it never fails
 	// An archive that ends early is one to tar.

@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/inflight"
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/openapi"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
@@ -139,8 +140,8 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	go func() {
-		err := prepared.Run(run)
+	go recovery.Func(run, func() {
+		err := recovery.Call(run, func() error { return prepared.Run(run) })
 		if err == nil && run.Err() == nil {
 			err = errors.New("stopped by itself")
 		}
@@ -148,7 +149,7 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 			p.fail(fmt.Errorf("API server: %w", err))
 		}
 		ended <- err
-	}()
+	})()
 	p.stack.Push("API server", func(ctx context.Context) error {
 		cancel()
 		select {

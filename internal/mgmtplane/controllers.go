@@ -30,6 +30,7 @@ import (
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/quotas"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
@@ -96,13 +97,13 @@ func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 	p.stack.Push("controllers of the API server", func(stop context.Context) error {
 		cancel()
 		done := make(chan struct{})
-		go func() {
+		go recovery.Func(stop, func() {
 			running.Wait()
 			all.shared.Shutdown()
 			all.secrets.Shutdown()
 			all.collected.Shutdown()
 			close(done)
-		}()
+		})()
 		select {
 		case <-done:
 			return nil
@@ -115,13 +116,13 @@ func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 	all.collected.Start(ctx.Done())
 	close(all.informing)
 	for _, loop := range all.loops {
-		running.Go(func() {
+		running.Go(recovery.Func(ctx, func() {
 			select {
 			case <-p.Leads():
 				loop(ctx)
 			case <-ctx.Done():
 			}
-		})
+		}))
 	}
 	p.graph = all.graph
 	return nil

@@ -31,6 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -92,7 +93,7 @@ func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 		ready: make(chan struct{}), stopping: make(chan struct{}), ended: make(chan struct{}), lost: make(chan struct{})}
 	cfg := etcdConfig(m.dir, client, peer)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(m.lose))
-	go m.run(cfg)
+	go recovery.Func(context.Background(), func() { m.run(cfg) })()
 	p.etcd = m
 	p.stack.Push("etcd", m.stop)
 	return m, "unix://" + client, nil

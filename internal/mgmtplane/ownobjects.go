@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	rbac "k8s.io/kubernetes/pkg/registry/rbac/rest"
 	scheduling "k8s.io/kubernetes/pkg/registry/scheduling/rest"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -51,20 +53,20 @@ func writeOwnObjects(ctx context.Context) (*ownObjects, error) {
 			return nil, err
 		}
 		o.names = append(o.names, name)
-		go func() {
-			err := hook(in)
+		go recovery.Func(ctx, func() {
+			err := recovery.Call(ctx, func() error { return hook(in) })
 			if err != nil {
 				err = fmt.Errorf("%s: %w", name, err)
 			}
 			ended <- err
-		}()
+		})()
 	}
-	go func() {
+	go recovery.Func(ctx, func() {
 		for range o.names {
 			o.err = errors.Join(o.err, <-ended)
 		}
 		close(o.done)
-	}()
+	})()
 	return o, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/handed"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Plane is a running management plane.
@@ -183,14 +184,14 @@ func (c *completed) listen(p *Plane) (net.Listener, error) {
 // relayExits forwards the errors that CatchExits caught, until the plane stops.
 func (c *completed) relayExits(p *Plane) {
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(ended)
 		select {
 		case err := <-c.Fatal:
 			p.fail(err)
 		case <-done:
 		}
-	}()
+	})()
 	p.stack.Push("relay of fatal errors", func(context.Context) error { close(done); <-ended; return nil })
 }
 
@@ -202,7 +203,7 @@ func (c *completed) ensure(keys pki.Folder) error { return keys.Ensure(c.hosts, 
 func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(ended)
 		tick := time.NewTicker(24 * time.Hour)
 		defer tick.Stop()
@@ -220,7 +221,7 @@ func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
 				}
 			}
 		}
-	}()
+	})()
 	p.stack.Push("renewal of certificates", func(context.Context) error { cancel(); <-ended; return nil })
 }
 
@@ -332,10 +333,10 @@ func omitStacks() {
 	defer klog.ClearLogger()
 	klog.OsExit = func(int) { runtime.Goexit() }
 	done := make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(done)
 		klog.Exit()
-	}()
+	})()
 	<-done
 }
 

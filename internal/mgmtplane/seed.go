@@ -15,6 +15,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // seed writes definitions into a new etcd, before an API server reads them. Through
@@ -35,14 +37,17 @@ func (c *completed) seed(ctx context.Context, server *etcdserver.EtcdServer) err
 	errs := make([]error, len(definitions))
 	for i, d := range definitions {
 		writing.Go(func() {
-			value, err := stored(d, now)
-			if err == nil {
-				key := fmt.Sprintf("%s/%s/customresourcedefinitions/%s", c.Etcd.Prefix, apiextensionsv1.GroupName, d.Name)
-				_, err = server.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: value})
-			}
-			if err != nil {
-				errs[i] = fmt.Errorf("store CustomResourceDefinition %s: %w", d.Name, err)
-			}
+			errs[i] = recovery.Call(ctx, func() error {
+				value, err := stored(d, now)
+				if err == nil {
+					key := fmt.Sprintf("%s/%s/customresourcedefinitions/%s", c.Etcd.Prefix, apiextensionsv1.GroupName, d.Name)
+					_, err = server.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: value})
+				}
+				if err != nil {
+					return fmt.Errorf("store CustomResourceDefinition %s: %w", d.Name, err)
+				}
+				return nil
+			})
 		})
 	}
 	writing.Wait()

@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 )
@@ -142,7 +143,7 @@ func (c *completed) join(ctx context.Context, p *Plane) error {
 	p.others.membership = m
 	p.others.mu.Unlock()
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(ended)
 		select {
 		case <-m.Elected():
@@ -155,7 +156,7 @@ func (c *completed) join(ctx context.Context, p *Plane) error {
 			p.fail(lifecycle.ErrDeposed)
 		case <-done:
 		}
-	}()
+	})()
 	p.stack.Push("membership", func(ctx context.Context) error {
 		close(done)
 		<-ended

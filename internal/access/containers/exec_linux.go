@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // lateOutput is how long the output of a command is awaited after its exit:
@@ -136,7 +137,7 @@ func (in *inside) run(ctx context.Context, args []string, s Streams) (int, error
 	if err = errors.Join(err, given.Close(), result.Close()); err != nil {
 		return 0, fmt.Errorf("start a process that enters it: %w", gone(err))
 	}
-	stop := context.AfterFunc(ctx, func() { _ = plan.Close() }) // ends the command
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = plan.Close() })) // ends the command
 	defer stop()
 	werr := json.NewEncoder(plan).Encode(supervisor.Command{Groups: in.groups, Args: args, Env: environment(nil)})
 	var r supervisor.Result

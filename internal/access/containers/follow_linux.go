@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // listener receives the names of changed containers: each name once, however often
@@ -35,7 +36,7 @@ func (l *Launcher) Changes(ctx context.Context) <-chan string {
 		close(out)
 		return out
 	}
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer l.followers.Done()
 		defer close(out)
 		defer func() {
@@ -65,7 +66,7 @@ func (l *Launcher) Changes(ctx context.Context) <-chan string {
 				return
 			}
 		}
-	}()
+	})()
 	return out
 }
 
@@ -92,7 +93,7 @@ func (l *Launcher) follow(name string) {
 		return
 	}
 	l.followed[name] = true
-	l.followers.Go(func() {
+	l.followers.Go(recovery.Func(l.following, func() {
 		l.hear(name)
 		l.mu.Lock()
 		delete(l.followed, name)
@@ -101,7 +102,7 @@ func (l *Launcher) follow(name string) {
 			return
 		}
 		l.ended(name)
-	})
+	}))
 }
 
 // hear reports each state of a container except the initial one.
@@ -110,7 +111,7 @@ func (l *Launcher) hear(name string) {
 	if conn == nil {
 		return
 	}
-	stop := context.AfterFunc(l.following, func() { _ = conn.Close() })
+	stop := context.AfterFunc(l.following, recovery.Func(l.following, func() { _ = conn.Close() }))
 	defer stop()
 	defer func() { _ = conn.Close() }() // the supervisor exited, or the launcher is closed
 	states := json.NewDecoder(conn)

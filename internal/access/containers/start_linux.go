@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Start starts a container and returns when its first process runs. It succeeds if
@@ -75,7 +76,7 @@ func (l *Launcher) runs(ctx context.Context, name string) (bool, error) {
 	if conn == nil {
 		return false, nil
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = conn.Close() }))
 	defer stop()
 	defer func() { _ = conn.Close() }() // everything was read
 	for states := json.NewDecoder(conn); ; {
@@ -168,10 +169,10 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (e
 		return fmt.Errorf("start its supervisor: %w", err)
 	}
 	ended := make(chan struct{})
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(ended)
 		_ = cmd.Wait() // its state records how it ended
-	}()
+	})()
 	defer func() {
 		if err != nil {
 			_ = cmd.Process.Kill() // it may have exited
@@ -222,7 +223,7 @@ func (l *Launcher) makeGroups(ctx context.Context, spec Spec, pid int) error {
 
 // heed waits for the answer of a supervisor.
 func heed(ctx context.Context, told *os.File) error {
-	stop := context.AfterFunc(ctx, func() { _ = told.Close() }) // ends the read
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = told.Close() })) // ends the read
 	defer stop()
 	var a supervisor.Answer
 	err := json.NewDecoder(told).Decode(&a)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // answerTime is how long a supervisor may take after the grace period to kill the
@@ -51,7 +52,7 @@ func (l *Launcher) askToStop(ctx context.Context, name string, grace time.Durati
 		return nil // it has just exited, or exited before it listened
 	}
 	defer func() { _ = conn.Close() }() // everything was written
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = conn.Close() }))
 	defer stop()
 	if json.NewEncoder(conn).Encode(supervisor.Request{Stop: true, Grace: grace}) == nil {
 		_ = conn.SetReadDeadline(time.Now().Add(grace + answerTime)) // local connections support it

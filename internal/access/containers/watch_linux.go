@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Watch sends when a file of a container may have appeared or changed: at least
@@ -35,7 +36,7 @@ func (l *Launcher) Watch(ctx context.Context, name, file string) (<-chan struct{
 	changes := l.Changes(ctx)
 	w := &watch{file: file, number: -1, woken: make(chan struct{}, 1)}
 	out := make(chan struct{}, 1)
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(out)
 		defer l.watches.drop(w)
 		for {
@@ -57,7 +58,7 @@ func (l *Launcher) Watch(ctx context.Context, name, file string) (<-chan struct{
 				}
 			}
 		}
-	}()
+	})()
 	return out, nil
 }
 
@@ -145,7 +146,7 @@ func (w *watches) open() error {
 	}
 	w.file, w.by = os.NewFile(uintptr(fd), "inotify"), map[int]map[*watch]bool{}
 	file := w.file
-	w.reader.Go(func() { w.read(file) })
+	w.reader.Go(recovery.Func(context.Background(), func() { w.read(file) }))
 	return nil
 }
 

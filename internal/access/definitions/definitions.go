@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // timeout is how long a call waits for the definitions, which are read in
@@ -54,7 +55,7 @@ func (w *Watch) Connect(cfg *rest.Config) (stop func(), err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	w.start = sync.OnceFunc(func() { running.Go(func() { w.informer.RunWithContext(ctx) }) })
+	w.start = sync.OnceFunc(func() { running.Go(recovery.Func(context.Background(), func() { w.informer.RunWithContext(ctx) })) })
 	close(w.connected)
 	return func() { cancel(); running.Wait() }, nil
 }

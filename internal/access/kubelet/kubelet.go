@@ -22,6 +22,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -243,7 +244,7 @@ func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bo
 // sizes forwards the sizes of a terminal until ctx ends.
 func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan Size {
 	to := make(chan Size)
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(to)
 		for {
 			select {
@@ -260,7 +261,7 @@ func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan S
 				return
 			}
 		}
-	}()
+	})()
 	return to
 }
 
@@ -303,15 +304,15 @@ func (f *forwarder) PortForward(_ context.Context, pod, _ string, port int32, st
 		return fmt.Errorf("forward port %d of Pod %s/%s: %w", port, f.namespace, pod, err)
 	}
 	// A Pod may keep a connection open forever after its client disconnected.
-	defer context.AfterFunc(f.asking, func() { _ = conn.Close() })()
+	defer context.AfterFunc(f.asking, recovery.Func(context.Background(), func() { _ = conn.Close() }))()
 	sent := make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(sent)
 		_, _ = io.Copy(conn, stream) // a Pod that accepts nothing more may still send data
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
-	}()
+	})()
 	_, err = io.Copy(stream, conn)
 	// The Pod has sent everything: what is still sent to it is discarded.
 	err = errors.Join(err, stream.Close(), conn.Close())

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Options configure a Balancer. The zero value is valid.
@@ -95,7 +97,7 @@ func Listen(at netip.AddrPort, o Options) (*Balancer, error) {
 	}
 	b := &Balancer{o: o, listener: listener, slots: make(chan struct{}, o.MaxConnections), members: map[netip.AddrPort]*member{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.running.Go(b.accept)
+	b.running.Go(recovery.Func(b.ctx, b.accept))
 	return b, nil
 }
 
@@ -124,7 +126,7 @@ func (b *Balancer) SetMembers(now []netip.AddrPort) {
 		if !slices.Contains(now, at) {
 			delete(b.members, at)
 			m.stopProbing()
-			b.running.Go(func() { m.drain(b.ctx, b.o.Drain) })
+			b.running.Go(recovery.Func(b.ctx, func() { m.drain(b.ctx, b.o.Drain) }))
 		}
 	}
 	for _, at := range now {
@@ -134,7 +136,7 @@ func (b *Balancer) SetMembers(now []netip.AddrPort) {
 		probing, stop := context.WithCancel(b.ctx)
 		m := &member{at: at, stopProbing: stop, connections: map[net.Conn]bool{}}
 		b.members[at] = m
-		b.running.Go(func() { b.probe(probing, m) })
+		b.running.Go(recovery.Func(b.ctx, func() { b.probe(probing, m) }))
 	}
 	b.order = slices.SortedFunc(maps.Keys(b.members), netip.AddrPort.Compare)
 	b.changed()
@@ -153,7 +155,7 @@ func (b *Balancer) Close(ctx context.Context) error {
 	b.mu.Unlock()
 	err := b.listener.Close()
 	idle := make(chan struct{})
-	go func() {
+	go recovery.Func(ctx, func() {
 		for range cap(b.slots) { // all of them are free when there are no connections
 			select {
 			case b.slots <- struct{}{}:
@@ -162,7 +164,7 @@ func (b *Balancer) Close(ctx context.Context) error {
 			}
 		}
 		close(idle)
-	}()
+	})()
 	select {
 	case <-idle:
 	case <-ctx.Done():
@@ -228,10 +230,10 @@ func (b *Balancer) accept() {
 		}
 		select {
 		case b.slots <- struct{}{}:
-			b.running.Go(func() {
+			b.running.Go(recovery.Func(b.ctx, func() {
 				defer func() { <-b.slots }()
 				b.carry(client)
-			})
+			}))
 		default:
 			_ = client.Close() // too many: waiting would use scarce descriptors of the host
 		}
@@ -249,7 +251,7 @@ func (b *Balancer) carry(client net.Conn) {
 			continue
 		}
 		if m.takes(server) {
-			splice(client, server)
+			b.splice(client, server)
 			m.gives(server)
 		}
 		_ = server.Close()
@@ -258,9 +260,9 @@ func (b *Balancer) carry(client net.Conn) {
 }
 
 // splice copies both ways until both sides have closed.
-func splice(client, server net.Conn) {
+func (b *Balancer) splice(client, server net.Conn) {
 	var back sync.WaitGroup
-	back.Go(func() { forward(client, server) })
+	back.Go(recovery.Func(b.ctx, func() { forward(client, server) }))
 	forward(server, client)
 	back.Wait()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
@@ -162,7 +163,9 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	defer func() { _ = storedir.Unlock(busy) }() // it was only locked
 	group, inner := errgroup.WithContext(ctx)
 	for n, layer := range d.manifest.Layers {
-		group.Go(func() error { return s.layer(inner, src, layer, m.Layers[n], tell) })
+		group.Go(func() error {
+			return recovery.Call(inner, func() error { return s.layer(inner, src, layer, m.Layers[n], tell) })
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return Image{}, err
@@ -247,19 +250,19 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 		err  error
 	}
 	got := make(chan outcome, 1)
-	go func() {
+	go recovery.Func(ctx, func() {
 		lock, err := storedir.Lock(file)
 		got <- outcome{lock, err}
-	}()
+	})()
 	select {
 	case o := <-got:
 		return o.lock, o.err
 	case <-ctx.Done():
-		go func() { // it is unlocked when it arrives, and no caller waits for that
+		go recovery.Func(ctx, func() { // it is unlocked when it arrives, and no caller waits for that
 			if o := <-got; o.err == nil {
 				_ = storedir.Unlock(o.lock)
 			}
-		}()
+		})()
 		return nil, context.Cause(ctx)
 	}
 }

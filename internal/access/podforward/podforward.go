@@ -25,6 +25,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	library "k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/kit/spdy"
 )
 
@@ -50,7 +51,7 @@ func Open(ctx context.Context, config *rest.Config, pod string, port int) (net.C
 		return nil, err
 	}
 	// CreateStream waits for the other side and has no context.
-	stop := context.AfterFunc(ctx, func() { _ = link.Close() })
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = link.Close() }))
 	conn, err := newStream(link, pod, port)
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -218,7 +219,7 @@ func newStream(link link, pod string, port int) (*stream, error) {
 		return nil, fmt.Errorf("open the data stream: %w", err)
 	}
 	s := &stream{Stream: data, link: link, pod: pod, told: make(chan struct{})}
-	go s.listen(errs)
+	go recovery.Func(context.Background(), func() { s.listen(errs) })()
 	return s, nil
 }
 

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // resync is how often the kernel is compared with the plan, in case another program
@@ -57,15 +59,15 @@ func Nodes(ctx context.Context, config *rest.Config, sync func([]*corev1.Node) e
 		return err
 	}
 	stopped := make(chan struct{})
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(stopped)
 		informer.RunWithContext(ctx)
-	}()
+	})()
 	defer func() { <-stopped }()
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil
 	}
-	again := time.AfterFunc(resync, wake)
+	again := time.AfterFunc(resync, recovery.Func(ctx, wake))
 	defer again.Stop()
 	for {
 		select {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/services"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // dialTimeout is the time limit for connecting a connection of a Pod.
@@ -88,7 +89,11 @@ func (r *Routes) inside(ip netip.Addr) bool { return r.Pods.Contains(ip) || r.Se
 func (r *Routes) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	if to.Addr() == r.APIServer && to.Port() == 443 {
 		near, far := net.Pipe()
-		go r.Serve(far) // it ends with the connection
+		go func() { // it ends with the connection
+			if err := recovery.Call(ctx, func() error { r.Serve(far); return nil }); err != nil {
+				_ = far.Close() // the client must not wait
+			}
+		}()
 		return near, nil
 	}
 	return r.dialInside(ctx, to, r.Outside)
@@ -178,19 +183,26 @@ type halfCloser interface{ CloseWrite() error }
 
 // relay copies both ways until both have ended, or ctx has ended.
 func relay(ctx context.Context, a, b net.Conn) {
-	stop := context.AfterFunc(ctx, func() { _ = a.Close(); _ = b.Close() })
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = a.Close(); _ = b.Close() }))
 	defer stop()
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[0], way[1]) // its end is that of the connection
-			if half, ok := way[0].(halfCloser); ok {
-				_ = half.CloseWrite() // the other way may continue
-				return
+			if err := recovery.Call(ctx, func() error { carry(way[0], way[1]); return nil }); err != nil {
+				_, _ = a.Close(), b.Close() // the other way must not wait
 			}
-			_ = way[0].Close() // it cannot be half closed
 		})
 	}
 	both.Wait()
 	_, _ = a.Close(), b.Close() // nothing is left to be sent
+}
+
+// carry copies one way, and says that it has ended.
+func carry(to, from net.Conn) {
+	_, _ = io.Copy(to, from) // its end is that of the connection
+	if half, ok := to.(halfCloser); ok {
+		_ = half.CloseWrite() // the other way may continue
+		return
+	}
+	_ = to.Close() // it cannot be half closed
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // errDetached is the reason why Attach returns before the container exits.
@@ -36,24 +38,24 @@ func (p *Process) Attach(ctx context.Context, streams Streams) error {
 		}
 		heard, leave := from.also()
 		defer leave()
-		context.AfterFunc(ctx, leave)
-		out.Go(func() {
+		context.AfterFunc(ctx, recovery.Func(ctx, leave))
+		out.Go(recovery.Func(ctx, func() {
 			if _, err := io.Copy(to, heard); err != nil {
 				detach(err) // the client has disconnected
 			}
-		})
+		}))
 	}
 	if p.input != nil && streams.Stdin != nil {
-		go p.hear(ctx, streams.Stdin, detach) // it may block in a read, which is the caller's
+		go recovery.Func(ctx, func() { p.hear(ctx, streams.Stdin, detach) })() // it may block in a read, which is the caller's
 	}
 	if streams.Resize != nil && p.terminal != nil {
-		go p.follow(ctx, streams.Resize)
+		go recovery.Func(ctx, func() { p.follow(ctx, streams.Resize) })()
 	}
 	passed := make(chan struct{})
-	go func() {
+	go recovery.Func(ctx, func() {
 		out.Wait()
 		close(passed)
-	}()
+	})()
 	select {
 	case <-p.done:
 		select {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // lingering is how long the output of a command is read after its exit: processes
@@ -106,31 +107,31 @@ func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
 		if to == nil {
 			to = io.Discard
 		}
-		out.Go(func() {
+		out.Go(recovery.Func(ctx, func() {
 			if _, err := io.Copy(to, from); err != nil {
 				drain(io.Discard, from) // the command does not wait for a client that stopped reading
 			}
-		})
+		}))
 	}
 	copy(streams.Stdout, st.stdout)
 	copy(streams.Stderr, st.stderr)
 	if streams.Stdin != nil {
-		go func() { // it may block in a read, which is the caller's
+		go recovery.Func(ctx, func() { // it may block in a read, which is the caller's
 			_, _ = io.Copy(st.stdin, streams.Stdin) // the command may not read it
 			if st.terminal == nil {
 				_ = st.stdin.Close()
 			} else {
 				_, _ = st.terminal.Write([]byte{endOfText})
 			}
-		}()
+		})()
 	}
 	done := make(chan struct{})
-	go func() {
+	go recovery.Func(ctx, func() {
 		out.Wait()
 		close(done)
-	}()
+	})()
 	if streams.Resize != nil && st.terminal != nil {
-		go func() {
+		go recovery.Func(ctx, func() {
 			for {
 				select {
 				case size, ok := <-streams.Resize:
@@ -144,7 +145,7 @@ func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
 					return
 				}
 			}
-		}()
+		})()
 	}
 	return done
 }

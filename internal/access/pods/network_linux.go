@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -50,8 +51,8 @@ func (s *Sandbox) serve(fds []int) error {
 	if s.udp, err = net.FilePacketConn(udp); err != nil {
 		return err
 	}
-	s.work.Go(s.relay)
-	s.work.Go(s.resolve)
+	s.startVital(s.relay)
+	s.startVital(s.resolve)
 	return nil
 }
 
@@ -89,7 +90,7 @@ func (s *Sandbox) relay() {
 				continue
 			}
 			// The Pod's connections end with it, regardless of their current owner.
-			stop := context.AfterFunc(s.ctx, func() { _ = c.TCPConn.Close() })
+			stop := context.AfterFunc(s.ctx, recovery.Func(s.ctx, func() { _ = c.TCPConn.Close() }))
 			c.free = func() {
 				stop()
 				s.host.descriptors.give(s, ofConnection)
@@ -99,7 +100,11 @@ func (s *Sandbox) relay() {
 			refuse(c, fmt.Sprintf("the Pod has %d connections open, the limit of a Pod: close some", s.host.options.Connections))
 			continue
 		}
-		s.work.Go(func() { s.connect(c) })
+		s.work.Go(func() {
+			if err := recovery.Call(s.ctx, func() error { s.connect(c); return nil }); err != nil {
+				c.Refuse()
+			}
+		})
 	}
 }
 
@@ -157,7 +162,7 @@ func (s *Sandbox) resolve() {
 			continue
 		}
 		query := append([]byte(nil), b[:n]...)
-		s.work.Go(func() {
+		s.work.Go(recovery.Func(s.ctx, func() {
 			defer func() {
 				s.host.descriptors.give(s, ofQuestion)
 				<-asking
@@ -167,14 +172,14 @@ func (s *Sandbox) resolve() {
 			if reply, err := s.host.options.Network.Resolve(ctx, s.spec.Address, query); err == nil {
 				_, _ = s.udp.WriteTo(reply, from) // the client may have exited
 			}
-		})
+		}))
 	}
 }
 
 // resolveStream answers DNS over TCP: messages with a length prefix.
 func (s *Sandbox) resolveStream(c *Conn) {
 	defer func() { _ = c.Close() }() // everything was answered
-	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
+	stop := context.AfterFunc(s.ctx, recovery.Func(s.ctx, func() { _ = c.Close() }))
 	defer stop()
 	for {
 		if err := c.SetDeadline(time.Now().Add(dnsIdle)); err != nil {
@@ -232,7 +237,7 @@ func (s *Sandbox) dial(ctx context.Context, to netip.Addr, port int) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) }) // a deadline that has passed
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) })) // a deadline that has passed
 	defer stop()
 	var failed error
 	begun := false

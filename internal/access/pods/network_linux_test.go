@@ -3,9 +3,11 @@
 package pods
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -30,6 +32,8 @@ func (o *outside) Connect(_ context.Context, from netip.Addr, to netip.AddrPort,
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.held = append(o.held, c)
+	case 83:
+		panic("no such connection")
 	default:
 		c.Refuse()
 	}
@@ -39,6 +43,9 @@ func (o *outside) Resolve(_ context.Context, _ netip.Addr, query []byte) ([]byte
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil || len(m.Questions) != 1 {
 		return nil, errors.New("not one question")
+	}
+	if m.Questions[0].Name.String() == "panic.test." {
+		panic("no such name")
 	}
 	m.Response, m.Additionals = true, nil
 	if q := m.Questions[0]; q.Name.String() == "known.test." && q.Type == dnsmessage.TypeA {
@@ -178,5 +185,37 @@ func TestDamagedQuestionsHarmNobody(t *testing.T) {
 	p.Wait()
 	if out, failed, _ := outcome(t, s, container(t, "lookup", "known.test")); out != "[203.0.113.9]\n" {
 		t.Errorf("got %q %q", out, failed)
+	}
+}
+
+// TestWhatLeavesAndPanicsEndsAlone: the Pod and the process go on, and the log names the
+// sandbox and has the stack.
+func TestWhatLeavesAndPanicsEndsAlone(t *testing.T) {
+	var log bytes.Buffer // read when the sandbox has ended
+	h := open(t, Options{Network: &outside{}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := start(t, h)
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"dial", "203.0.113.9:83"}, "connection reset by peer"},
+		{[]string{"dial", "203.0.113.9:80"}, "10.244.0.7 to 203.0.113.9:80\n"},
+		{[]string{"lookuptcp", "panic.test"}, "panic.test"},
+		{[]string{"lookup", "known.test"}, "[203.0.113.9]\n"},
+	} {
+		if out, failed, _ := outcome(t, s, container(t, step.args...)); !strings.Contains(out+failed, step.want) {
+			t.Errorf("%v: got %q, want %q", step.args, out+failed, step.want)
+		}
+	}
+	if err := s.Stop(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(log.String()) {
+		if !strings.Contains(line, "Observed a panic") || !strings.Contains(line, "sandbox=default_test_1") || !strings.Contains(line, "network_linux_test.go") {
+			t.Errorf("got %q in the log, want the panic with the sandbox and the stack", line)
+		}
+	}
+	if got := strings.Count(log.String(), `panic="no such connection"`); got != 1 {
+		t.Errorf("got the panic of the connection %d times in the log, want once: %s", got, &log)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Process is the process of a container.
@@ -83,13 +84,13 @@ func send(pidfd *os.File, s unix.Signal) error {
 func endWith(ctx context.Context, pidfd *os.File, s unix.Signal) (stop func()) {
 	var mu sync.Mutex
 	stopped := false // guarded by mu
-	cancel := context.AfterFunc(ctx, func() {
+	cancel := context.AfterFunc(ctx, recovery.Func(ctx, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !stopped {
 			_ = send(pidfd, s) // it may have exited
 		}
-	})
+	}))
 	return func() {
 		cancel()
 		mu.Lock()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Run starts a container. When it returns, its program runs; an error has the
@@ -266,21 +267,22 @@ func (s *Sandbox) follow(p *Process, st *streams, ended <-chan holder.Event) {
 	}
 	if p.container.Stdin {
 		p.input = make(chan []byte)
-		s.work.Go(p.listen)
+		s.startVital(p.listen)
 	}
 	keep := func(o *output, from *os.File) {
 		if from == nil {
 			o.end()
 			return
 		}
-		p.drained.Go(func() {
+		p.drained.Go(recovery.Func(s.ctx, func() {
+			defer o.end()
 			drain(o, from)
-			o.end()
-		})
+		}))
 	}
 	keep(p.stdout, st.stdout)
 	keep(p.stderr, st.stderr)
-	s.work.Go(func() {
+	s.startVital(func() {
+		defer close(p.done)
 		var e holder.Event
 		select {
 		case e = <-ended:
@@ -299,6 +301,5 @@ func (s *Sandbox) follow(p *Process, st *streams, ended <-chan holder.Event) {
 		p.end(e, oom > 0)
 		st.close()
 		s.remove(p)
-		close(p.done)
 	})
 }

@@ -15,9 +15,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Sandbox is the sandbox of a running Pod.
@@ -74,7 +76,7 @@ func (h *Host) Start(ctx context.Context, spec Spec) (_ *Sandbox, err error) {
 	if err := h.take(s); err != nil {
 		return nil, fmt.Errorf("start sandbox %s: %w", spec.Name, err)
 	}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.ctx, s.cancel = context.WithCancelCause(logr.NewContextWithSlogLogger(context.Background(), h.options.Log.With("sandbox", spec.Name)))
 	if err := s.begin(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start sandbox %s: %w%s", spec.Name, err, remedy(err)), s.Stop(context.WithoutCancel(ctx), 0))
 	}
@@ -113,7 +115,7 @@ func (s *Sandbox) begin(ctx context.Context) error {
 	s.mu.Lock()
 	s.answers[0] = ready
 	s.mu.Unlock()
-	s.work.Go(s.listen)
+	s.startVital(s.listen)
 	if err := s.send(pod); err != nil {
 		return err
 	}
@@ -153,17 +155,26 @@ func (s *Sandbox) launch(control *os.File) error {
 		_ = r.Close() // nothing was written
 		return fmt.Errorf("make namespaces: %w", err)
 	}
-	s.work.Go(func() {
+	s.work.Go(recovery.Func(s.ctx, func() {
 		_, _ = io.Copy(s.said, r) // only its end matters
 		_ = r.Close()             // likewise
 		s.said.end()
-	})
-	s.work.Go(s.mourn)
+	}))
+	s.startVital(s.mourn)
 	if s.host.rootless {
 		return nil
 	}
 	s.users, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", s.holder.Pid))
 	return err
+}
+
+// startVital runs f in a goroutine without which the sandbox is useless: a panic ends it.
+func (s *Sandbox) startVital(f func()) {
+	s.work.Go(func() {
+		if err := recovery.Call(s.ctx, func() error { f(); return nil }); err != nil {
+			s.cancel(err)
+		}
+	})
 }
 
 func (s *Sandbox) firstID() int { return firstID + int(s.ids)*idsPerPod }

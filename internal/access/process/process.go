@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // stopTimeout is the time limit for a plane to stop; it needs about a second.
@@ -75,7 +77,7 @@ func (p *Process) start(printed func(string)) error {
 		return err
 	}
 	started := make(chan error, 1)
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		// A plane must not outlive a program that is killed. The kernel ties that to the
 		// thread that started it, so the thread must stay.
 		runtime.LockOSThread()
@@ -91,7 +93,7 @@ func (p *Process) start(printed func(string)) error {
 		}
 		p.err = p.cmd.Wait()
 		close(p.exited)
-	}()
+	})()
 	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", p.cmd.Path, err)
 	}

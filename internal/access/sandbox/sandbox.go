@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Limits are the time limits of a World.
@@ -127,20 +128,25 @@ func (w *World) Follow(gvk schema.GroupVersionKind) {
 		return
 	}
 	w.watchers.Go(func() {
-		defer events.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case e, ok := <-events.ResultChan():
-				if !ok || e.Type == watch.Error {
-					w.broken(fmt.Errorf("the watch of %s was ended by the management cluster", gvk.Kind))
-					return
-				}
-				w.add(e)
-			}
+		if err := recovery.Call(ctx, func() error { return w.follow(ctx, gvk.Kind, events) }); err != nil {
+			w.broken(err)
 		}
 	})
+}
+
+func (w *World) follow(ctx context.Context, kind string, events watch.Interface) error {
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-events.ResultChan():
+			if !ok || e.Type == watch.Error {
+				return fmt.Errorf("the watch of %s was ended by the management cluster", kind)
+			}
+			w.add(e)
+		}
+	}
 }
 
 func (w *World) broken(err error) {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -156,7 +158,7 @@ func (w *Watches) open(key client.ObjectKey) {
 		ObjectType:    &metav1.PartialObjectMetadata{},
 		Handler:       cache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(_, now any) { wake(now) }, DeleteFunc: wake},
 	})
-	w.running.Go(func() { informer.RunWithContext(ctx) })
+	w.running.Go(recovery.Func(context.Background(), func() { informer.RunWithContext(ctx) }))
 }
 
 func (w *Watches) lister(key client.ObjectKey) cache.ListerWatcher {

@@ -23,6 +23,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // attempts is the number of concurrent attempts to connect, for clusters that are
@@ -175,7 +176,7 @@ func (c *Cache) wake(key client.ObjectKey) {
 	if !ok && !c.stopping {
 		k = newKeeper(c, key)
 		c.keepers[key] = k
-		c.keeping.Go(func() { k.run(c.ctx) })
+		c.keeping.Go(recovery.Func(c.ctx, func() { k.run(c.ctx) }))
 	}
 	if k != nil {
 		k.nudge()

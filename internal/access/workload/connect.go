@@ -28,6 +28,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -191,8 +192,8 @@ func (c *connection) open(ctx context.Context) error {
 	viewing, cancel := context.WithCancel(ctx)
 	c.cancel = cancel
 	failed := make(chan error, 1) // a view may fail before the receive
-	c.viewing.Go(func() { c.nodes.run(viewing, failed) })
-	c.viewing.Go(func() { c.pods.run(viewing, failed) })
+	c.viewing.Go(recovery.Func(ctx, func() { c.nodes.run(viewing, failed) }))
+	c.viewing.Go(recovery.Func(ctx, func() { c.pods.run(viewing, failed) }))
 	timeout := time.NewTimer(openTimeout)
 	defer timeout.Stop()
 	c.kinds.opened(viewing)

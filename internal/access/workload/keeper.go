@@ -21,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -110,13 +111,17 @@ func (k *keeper) run(ctx context.Context) {
 	defer k.end()
 	retry := firstRetry
 	for ctx.Err() == nil {
-		conn, err := k.connect(ctx)
-		if err == nil {
+		err := recovery.Call(ctx, func() error { // of a cluster that it cannot handle, it tries again
+			conn, err := k.connect(ctx)
+			if err != nil {
+				return err
+			}
 			retry, k.read = firstRetry, parsed{}
 			k.replace(ctx, conn)
-			if err = k.watchOver(ctx, conn); err == nil {
-				continue // reconnect immediately, and keep the old one until then
-			}
+			return k.watchOver(ctx, conn)
+		})
+		if err == nil {
+			continue // reconnect immediately, and keep the old one until then
 		}
 		if errors.Is(err, errGone) && k.cache.forget(k) {
 			return

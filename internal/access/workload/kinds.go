@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // awaited is how long the definitions of kinds are watched after a call of
@@ -62,7 +64,7 @@ func (k *kinds) await(among *sync.WaitGroup) {
 	if !k.runs {
 		k.runs = true
 		ctx := k.ctx
-		among.Go(func() { k.run(ctx) })
+		among.Go(recovery.Func(ctx, func() { k.run(ctx) }))
 	}
 }
 
@@ -79,7 +81,7 @@ func (k *kinds) goesOn(ctx context.Context) bool {
 // its definitions: the next call of await tries that again.
 func (k *kinds) run(ctx context.Context) {
 	for retry := firstRetry; k.goesOn(ctx); retry = min(2*retry, lastRetry) {
-		err := k.watch(ctx)
+		err := recovery.Call(ctx, func() error { return k.watch(ctx) })
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			k.mu.Lock()
 			k.runs = false
@@ -103,7 +105,7 @@ func (k *kinds) watch(ctx context.Context) error {
 	defer cancel()
 	var end *time.Timer
 	k.mu.Lock() // also of end
-	end = time.AfterFunc(awaited, func() {
+	end = time.AfterFunc(awaited, recovery.Func(ctx, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if left := time.Until(k.until); left > 0 {
@@ -111,7 +113,7 @@ func (k *kinds) watch(ctx context.Context) error {
 			return
 		}
 		cancel()
-	})
+	}))
 	k.mu.Unlock()
 	defer end.Stop()
 	body, err := k.lister.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").Param("watch", "true").

@@ -3,10 +3,13 @@
 package workload
 
 import (
+	"context"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // meter is the body of a response, limited by its cost. The body of a watch is
@@ -84,10 +87,10 @@ func (m *meter) hurry(on bool) {
 	defer m.mu.Unlock()
 	switch {
 	case on && m.late == nil:
-		m.late = time.AfterFunc(callTimeout, func() {
+		m.late = time.AfterFunc(callTimeout, recovery.Func(context.Background(), func() {
 			m.slow.Store(true)
 			_ = m.ReadCloser.Close() // the reader gets an error
-		})
+		}))
 	case !on && m.late != nil:
 		m.late.Stop()
 		m.late = nil

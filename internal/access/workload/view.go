@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -199,7 +201,7 @@ func (v *view[T]) run(ctx context.Context, failed chan<- error) {
 	defer v.release()
 	retry := firstRetry
 	for ctx.Err() == nil {
-		err := reflector.ListAndWatchWithContext(ctx)
+		err := recovery.Call(ctx, func() error { return reflector.ListAndWatchWithContext(ctx) })
 		if err == nil {
 			err = errWatchEnded
 		}

@@ -24,7 +24,7 @@ import (
 type checked struct {
 	machines
 	check      func(context.Context) []containers.Problem
-	namespaces []string // "*" means all
+	namespaces []string // "*" means all; "none" alone, none
 
 	mu  sync.Mutex // guards fit
 	fit bool       // the check has succeeded
@@ -40,10 +40,14 @@ var _ machines = (*checked)(nil)
 
 // allowed returns an error if nothing can be created in a namespace.
 func (c *checked) allowed(namespace string) error {
-	if slices.Contains(c.namespaces, namespace) || slices.Contains(c.namespaces, "*") {
+	named := c.namespaces
+	if slices.Equal(named, []string{"none"}) {
+		named = nil
+	}
+	if slices.Contains(named, namespace) || slices.Contains(named, "*") {
 		return nil
 	}
-	return fmt.Errorf("%w: to allow them in %s, start the plane with --container-namespaces=%s", host.ErrNotAllowed, namespace, strings.Join(append(slices.Clone(c.namespaces), namespace), ","))
+	return fmt.Errorf("%w: to allow them in %s, start the plane with --container-namespaces=%s", host.ErrNotAllowed, namespace, strings.Join(append(slices.Clone(named), namespace), ","))
 }
 
 // ready returns an error as long as the host lacks what machines need.

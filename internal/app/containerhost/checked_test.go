@@ -149,6 +149,8 @@ func TestNothingIsCreatedInOtherNamespaces(t *testing.T) {
 		"all":           {[]string{"*"}, "lab", ""},
 		"not named":     {[]string{"default"}, "lab", "container machines are not allowed in this namespace: to allow them in lab, start the plane with --container-namespaces=default,lab"},
 		"none is named": {nil, "lab", "container machines are not allowed in this namespace: to allow them in lab, start the plane with --container-namespaces=lab"},
+		"none":          {[]string{"none"}, "lab", "container machines are not allowed in this namespace: to allow them in lab, start the plane with --container-namespaces=lab"},
+		"called none":   {[]string{"none"}, "none", "container machines are not allowed in this namespace: to allow them in none, start the plane with --container-namespaces=none"},
 		"a part":        {[]string{"lab-1"}, "lab", "container machines are not allowed in this namespace: to allow them in lab, start the plane with --container-namespaces=lab-1,lab"},
 		"no namespace":  {[]string{"default"}, "", "container machines are not allowed in this namespace: to allow them in , start the plane with --container-namespaces=default,"},
 	} {

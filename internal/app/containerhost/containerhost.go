@@ -19,7 +19,8 @@ type Options struct {
 	// Dir has images, containers and machines.
 	Dir string
 	// Namespaces are the namespaces in which clusters and machines can be created;
-	// "*" means all.
+	// "*" means all;
+	// "none" alone, none.
 	Namespaces []string
 	// Guard receives the addresses of the endpoints of clusters, so that Pods reach
 	// them; nil if this process runs no Pods.

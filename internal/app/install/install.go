@@ -26,6 +26,7 @@ import (
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -336,8 +337,10 @@ func each[T any](items []T, do func(T) error) error {
 	for i, item := range items {
 		slots <- struct{}{}
 		running.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = do(item)
+			errs[i] = recovery.Call(context.Background(), func() error {
+				defer func() { <-slots }()
+				return do(item)
+			})
 		})
 	}
 	running.Wait()

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/server"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/hostupdates"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // openHostUpdates serves the extension that updates container machines in place,
@@ -46,11 +47,11 @@ func (m *Manager) openHostUpdates() error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		ended := make(chan error, 1)
-		go func() {
-			err := s.Start(ctx)
+		go recovery.Func(ctx, func() {
+			err := recovery.Call(ctx, func() error { return s.Start(ctx) })
 			cancel(err)
 			ended <- err
-		}()
+		})()
 		select {
 		case <-s.Ready():
 		case err := <-ended:

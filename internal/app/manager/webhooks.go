@@ -31,6 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
@@ -221,10 +222,10 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.WithTicker) error {
 		ReadHeaderTimeout: webhookReadTimeout,
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.cert.get},
 	}
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(s.ended)
 		s.ended <- server.ServeTLS(listener, "", "")
-	}()
+	})()
 	m.stack.Push("webhooks", func(ctx context.Context) error {
 		_ = server.Shutdown(ctx) // the process exit closes what is still open
 		for range s.ended {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // ErrNotAgreed means that the user did not answer yes.
@@ -22,10 +24,10 @@ func (e *Env) Ask(ctx context.Context, question string) error {
 		err  error
 	}
 	answers := make(chan line, 1)
-	go func() { // without an answer it blocks until the program ends
+	go recovery.Func(ctx, func() { // without an answer it blocks until the program ends
 		text, err := bufio.NewReader(io.LimitReader(e.In, 100)).ReadString('\n')
 		answers <- line{text, err}
-	}()
+	})()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Env is what a command may access in addition to its flags.
@@ -131,13 +132,13 @@ func Interruptible(parent context.Context) (context.Context, context.CancelFunc)
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		select {
 		case s := <-signals:
 			cancel(Interrupted{s.(syscall.Signal)})
 		case <-ctx.Done():
 		}
-	}()
+	})()
 	return ctx, func() {
 		signal.Stop(signals)
 		cancel(nil)

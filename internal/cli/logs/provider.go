@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // longestLine is how much of a line is kept: more is no log.
@@ -93,7 +94,9 @@ func showProvider(ctx context.Context, env *command.Env, o providerOptions, name
 	}
 	var all sync.WaitGroup
 	for i := range sources {
-		all.Go(func() { errs[i] = s.copy(ctx, c, o, sources[i]) })
+		all.Go(func() {
+			errs[i] = recovery.Call(ctx, func() error { return s.copy(ctx, c, o, sources[i]) })
+		})
 	}
 	all.Wait()
 	return errors.Join(errs...)

@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/clusterctl/rollout"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // complete completes objects of the allowed kinds, as KIND/NAME, while there are
@@ -30,11 +32,11 @@ func (t *target) complete(env *command.Env, most int, allowed []string) cobra.Co
 			} else if _, err := rollout.Parse(as+"/any", "", kind); err != nil {
 				continue
 			}
-			all.Go(func() { // one after the other they could take longer than a shell is kept waiting
+			all.Go(recovery.Func(context.Background(), func() { // one after the other they could take longer than a shell is kept waiting
 				for _, name := range t.mgmt.Names(cmd.Context(), env, rollout.Resource(kind), t.namespace) {
 					offered[i] = append(offered[i], as+"/"+name)
 				}
-			})
+			}))
 		}
 		all.Wait()
 		names := slices.DeleteFunc(slices.Concat(offered...), func(name string) bool { return slices.Contains(args, name) })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
@@ -70,7 +71,12 @@ func (r *Reconciler) askAll(ctx context.Context, s *state, nodes []string) kubea
 	answers := make([]kubeadmcontrolplane.Answer, len(nodes))
 	var asking sync.WaitGroup
 	for n, node := range nodes {
-		asking.Go(func() { answers[n] = r.ask(ctx, s, node) })
+		asking.Go(func() {
+			answers[n].Err = recovery.Call(ctx, func() error {
+				answers[n] = r.ask(ctx, s, node)
+				return answers[n].Err
+			})
+		})
 	}
 	asking.Wait()
 	return kubeadmcontrolplane.Evaluate(s.Now, answers)

@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
@@ -171,7 +172,12 @@ func (r *Reconciler) lookAtCertificates(ctx context.Context, s *state, machines 
 			Cluster: s.key().String(), Config: config, CA: s.ca.Cert,
 			Node: m.Node(), Port: kubeadmcontrolplane.APIServerPort(m.Config.Spec),
 		}
-		asking.Go(func() { found[n], failed[n] = r.CertificateExpiry(ctx, t) })
+		asking.Go(func() {
+			failed[n] = recovery.Call(ctx, func() (err error) {
+				found[n], err = r.CertificateExpiry(ctx, t)
+				return err
+			})
+		})
 	}
 	asking.Wait()
 	var errs []error

@@ -3,11 +3,15 @@
 package collected
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // informer reads the objects of one kind. A factory of client-go never stops the
@@ -62,7 +66,7 @@ func (c *Objects) Start(<-chan struct{}) {
 	for _, i := range c.known {
 		if !i.started && i.uses > 0 {
 			i.started = true
-			c.running.Go(func() { i.SharedIndexInformer.Run(i.stopped) })
+			c.running.Go(recovery.Func(context.Background(), func() { i.SharedIndexInformer.Run(i.stopped) }))
 		}
 	}
 }

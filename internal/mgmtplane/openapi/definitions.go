@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // ServeDefinitions is Serve for the server of custom resources. That server itself
@@ -42,7 +44,7 @@ func ServeDefinitions(outer, server *genericapiserver.GenericAPIServer, c *gener
 		return fmt.Errorf("document custom resources: %w", err)
 	}
 	err = outer.AddPostStartHook("capstan-openapi-definitions", func(hook genericapiserver.PostStartHookContext) error {
-		go d.informer.RunWithContext(hook)
+		go recovery.Func(context.Background(), func() { d.informer.RunWithContext(hook) })()
 		return nil
 	})
 	if err != nil {

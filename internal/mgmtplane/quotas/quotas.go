@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
 )
 
@@ -109,8 +110,8 @@ func (q *Quotas) Run(ctx context.Context) error {
 	}
 	all.Start(ctx.Done())
 	var running sync.WaitGroup
-	running.Go(func() { c.Run(ctx, workers) })
-	running.Go(func() { c.Sync(ctx, kinds, syncPeriod) })
+	running.Go(recovery.Func(ctx, func() { c.Run(ctx, workers) }))
+	running.Go(recovery.Func(ctx, func() { c.Sync(ctx, kinds, syncPeriod) }))
 	running.Wait()
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -69,8 +71,12 @@ func Handler(dial Dial) http.Handler {
 // responses, and no client waits for a response on a half-closed connection.
 func copyBoth(from net.Conn, in io.Reader, to net.Conn) {
 	ended := make(chan struct{}, 2)
-	go func() { _, _ = io.Copy(to, in); ended <- struct{}{} }()
-	go func() { _, _ = io.Copy(from, to); ended <- struct{}{} }()
+	carry := func(to io.Writer, from io.Reader) {
+		defer func() { ended <- struct{}{} }()
+		_, _ = io.Copy(to, from)
+	}
+	go recovery.Func(context.Background(), func() { carry(to, in) })()
+	go recovery.Func(context.Background(), func() { carry(from, to) })()
 	<-ended
 }
 

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 const (
@@ -78,7 +80,7 @@ func (l *lazyCache) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.readers--; l.readers == 0 && !l.ended {
-		l.idle = time.AfterFunc(cacheIdle, l.rest)
+		l.idle = time.AfterFunc(cacheIdle, recovery.Func(context.Background(), l.rest))
 	}
 }
 

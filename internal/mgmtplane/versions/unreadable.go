@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // unreadableAnnotation is why an object in a cache of an old version could not be
@@ -93,7 +95,7 @@ type readable struct {
 // watchReadable calls ended when the watch has ended.
 func watchReadable(w watch.Interface, ended func()) watch.Interface {
 	r := &readable{Interface: w, result: make(chan watch.Event), done: make(chan struct{})}
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer ended()
 		defer close(r.result)
 		for event := range w.ResultChan() {
@@ -106,7 +108,7 @@ func watchReadable(w watch.Interface, ended func()) watch.Interface {
 				return
 			}
 		}
-	}()
+	})()
 	return r
 }
 

@@ -19,6 +19,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/endpoint"
 	"k8s.io/kubernetes/pkg/controller/endpointslice"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Values of kube-controller-manager, except the workers: there are tens of
@@ -89,7 +91,7 @@ func (w *Workloads) Run(ctx context.Context) error {
 	authorities.Start(ctx.Done())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context, int){deployments.Run, replicas.Run, slices.Run, endpoints.Run, publisher.Run} {
-		running.Go(func() { run(ctx, workers) })
+		running.Go(recovery.Func(ctx, func() { run(ctx, workers) }))
 	}
 	running.Wait()
 	shared.Shutdown()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -23,9 +24,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// small bounds the numbers of replicas, which are work to do, and has negative ones.
+// small bounds the numbers of replicas, which are work to do, and has negative ones. A
+// schema has one level: filled at random, a type that contains itself has no end.
 func small(serializer.CodecFactory) []any {
-	return []any{func(n *int32, c randfill.Continue) { *n = int32(c.Intn(9) - 2) }}
+	return []any{
+		func(n *int32, c randfill.Continue) { *n = int32(c.Intn(9) - 2) },
+		func(s *apiextensionsv1.JSONSchemaProps, c randfill.Continue) {
+			c.Fill(&s.Type)
+			c.Fill(&s.Pattern)
+			s.Properties = map[string]apiextensionsv1.JSONSchemaProps{c.String(0): {Type: c.String(0)}}
+		},
+	}
 }
 
 // FuzzControllers has objects of each served kind in a cluster: those that are accepted,
@@ -35,6 +44,8 @@ func FuzzControllers(f *testing.F) {
 	for seed := range int64(6) {
 		f.Add(seed)
 	}
+	f.Add(int64(-44)) // its schemas of custom resources had no end
+	f.Add(int64(-67)) // a Job with negative parallelism
 	f.Fuzz(func(t *testing.T, seed int64) {
 		var mu sync.Mutex // timers have goroutines
 		var panics []string

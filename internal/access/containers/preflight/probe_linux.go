@@ -3,6 +3,7 @@
 package preflight
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Probe collects the facts of this host. It runs its tests in namespaces of a
@@ -50,7 +52,7 @@ func Probe() Facts {
 // everything in them.
 func onThreadOfItsOwn(do func()) {
 	done := make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
@@ -61,7 +63,7 @@ func onThreadOfItsOwn(do func()) {
 			return
 		}
 		do()
-	}()
+	})()
 	<-done
 }
 

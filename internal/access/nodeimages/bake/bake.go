@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Options configure Make.
@@ -148,7 +150,7 @@ func start(program, config, log string) (*daemon, error) {
 		return nil, err
 	}
 	started := make(chan error)
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		// The signal is sent when the thread exits that started it, so that thread waits
 		// for it.
 		runtime.LockOSThread()
@@ -158,7 +160,7 @@ func start(program, config, log string) (*daemon, error) {
 			d.err = d.cmd.Wait()
 			close(d.ended)
 		}
-	}()
+	})()
 	return d, <-started
 }
 
@@ -196,7 +198,7 @@ func (d *daemon) stop() error {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	force := time.AfterFunc(stopTimeout, func() { _ = d.cmd.Process.Kill() })
+	force := time.AfterFunc(stopTimeout, recovery.Func(context.Background(), func() { _ = d.cmd.Process.Kill() }))
 	defer force.Stop()
 	<-d.ended
 	if d.err != nil {

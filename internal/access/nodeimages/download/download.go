@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Client fetches files.
@@ -210,7 +211,7 @@ func (c *Client) once(ctx context.Context, try func(ctx context.Context, alive f
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := time.AfterFunc(c.Idle, func() { cancel(fmt.Errorf("nothing came for %s", c.Idle)) })
+	idle := time.AfterFunc(c.Idle, recovery.Func(ctx, func() { cancel(fmt.Errorf("nothing came for %s", c.Idle)) }))
 	defer idle.Stop()
 	err := try(ctx, func() { idle.Reset(c.Idle) })
 	if err != nil && ctx.Err() != nil {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -49,7 +50,7 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 		errs = append(validation.ValidateObjectMetaAccessorUpdate(u, was, meta), validateChange(k, was, u)...)
 	}
 	errs = append(errs, validateData(k, u)...)
-	if k.Custom == nil && len(errs) == 0 && (was == nil || !reflect.DeepEqual(was.Object["spec"], u.Object["spec"])) { // what was stored earlier may change otherwise
+	if k.Custom == nil && len(errs) == 0 && (was == nil || changes(was, u, "spec", "rules", "subjects", "roleRef")) { // what was stored earlier may change otherwise
 		found, err := validateSpec(k, u)
 		if err != nil {
 			return err
@@ -69,11 +70,16 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 	return invalid(k, u.GetName(), errs...)
 }
 
-// validateSpec checks the specs of kinds that simulated controllers handle.
+// changes reports whether two versions of an object differ in one of these fields.
+func changes(was, u *unstructured.Unstructured, fields ...string) bool {
+	return slices.ContainsFunc(fields, func(f string) bool { return !reflect.DeepEqual(was.Object[f], u.Object[f]) })
+}
+
+// validateSpec checks the specs of kinds that simulated controllers handle, and roles.
 func validateSpec(k *kinds.Kind, u *unstructured.Unstructured) (field.ErrorList, error) {
 	switch _, has := u.Object["spec"]; {
 	case k.Group == "" && has: // not ConfigMaps, Secrets and Events
-	case k.Group == "apps" || k.Group == "batch" || k.Group == "policy":
+	case k.Group == "apps" || k.Group == "batch" || k.Group == "policy" || k.Group == rbacv1.GroupName:
 	default:
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -21,7 +22,8 @@ import (
 )
 
 // Spec checks the spec of an object of the client-go scheme: of kinds that simulated
-// controllers handle, and in it the fields that they read.
+// controllers handle, and in it the fields that they read. Roles and their bindings,
+// which have no spec, are checked whole.
 func Spec(obj runtime.Object) field.ErrorList {
 	spec := field.NewPath("spec")
 	switch o := obj.(type) {
@@ -33,7 +35,7 @@ func Spec(obj runtime.Object) field.ErrorList {
 		errs := workload(o.Spec.Selector, &o.Spec.Template, spec)
 		errs = append(errs, numbers(spec, map[string]*int32{"replicas": o.Spec.Replicas, "minReadySeconds": &o.Spec.MinReadySeconds, "revisionHistoryLimit": o.Spec.RevisionHistoryLimit, "progressDeadlineSeconds": o.Spec.ProgressDeadlineSeconds})...)
 		if u := o.Spec.Strategy.RollingUpdate; u != nil {
-			errs = append(errs, rolling(u.MaxUnavailable, u.MaxSurge, spec.Child("strategy", "rollingUpdate"))...)
+			errs = append(errs, update(u.MaxUnavailable, u.MaxSurge, spec.Child("strategy", "rollingUpdate"))...)
 		}
 		return errs
 	case *appsv1.ReplicaSet:
@@ -43,7 +45,7 @@ func Spec(obj runtime.Object) field.ErrorList {
 	case *appsv1.DaemonSet:
 		errs := append(workload(o.Spec.Selector, &o.Spec.Template, spec), numbers(spec, map[string]*int32{"minReadySeconds": &o.Spec.MinReadySeconds, "revisionHistoryLimit": o.Spec.RevisionHistoryLimit})...)
 		if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil {
-			errs = append(errs, rolling(u.MaxUnavailable, u.MaxSurge, spec.Child("updateStrategy", "rollingUpdate"))...)
+			errs = append(errs, update(u.MaxUnavailable, u.MaxSurge, spec.Child("updateStrategy", "rollingUpdate"))...)
 		}
 		return errs
 	case *batchv1.Job:
@@ -52,6 +54,14 @@ func Spec(obj runtime.Object) field.ErrorList {
 		return cronJob(&o.Spec, spec)
 	case *policyv1.PodDisruptionBudget:
 		return budget(&o.Spec, spec)
+	case *rbacv1.Role:
+		return rules(o.Rules, true)
+	case *rbacv1.ClusterRole:
+		return rules(o.Rules, false)
+	case *rbacv1.RoleBinding:
+		return binding(o.RoleRef, o.Subjects, true)
+	case *rbacv1.ClusterRoleBinding:
+		return binding(o.RoleRef, o.Subjects, false)
 	}
 	return nil
 }
@@ -98,6 +108,9 @@ func budget(s *policyv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList
 // workload checks a selector and the template that it must match.
 func workload(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	errs := template(t, at.Child("template"))
+	if p := t.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
+		errs = append(errs, field.NotSupported(at.Child("template", "spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	}
 	if s == nil {
 		return append(errs, field.Required(at.Child("selector"), ""))
 	}
@@ -193,6 +206,16 @@ func service(s *corev1.ServiceSpec, at *field.Path) field.ErrorList {
 				errs = append(errs, field.Invalid(at.Child("name"), p.Name, text))
 			}
 		}
+	}
+	return errs
+}
+
+// update checks the numbers of a rolling update, of which one lets it go on.
+func update(unavailable, surge *intstr.IntOrString, at *field.Path) field.ErrorList {
+	errs := rolling(unavailable, surge, at)
+	none := func(n *intstr.IntOrString) bool { return n != nil && (n.String() == "0" || n.String() == "0%") }
+	if none(unavailable) && none(surge) {
+		errs = append(errs, field.Invalid(at.Child("maxUnavailable"), unavailable.String(), "may not be 0 when `maxSurge` is 0"))
 	}
 	return errs
 }

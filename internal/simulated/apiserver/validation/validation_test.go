@@ -42,6 +42,8 @@ func TestSpecRefusesWhatControllersCannotHandle(t *testing.T) {
 			{"replicas: 1", "replicas: 1, revisionHistoryLimit: -1", "spec.revisionHistoryLimit: Invalid value: -1"},
 			{"labels: {a: b}", "labels: {a: c}", "`selector` does not match template `labels`"},
 			{"matchLabels: {a: b}", "matchLabels: {}", "spec.selector: Invalid value"},
+			{"replicas: 1", "replicas: 1, strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 0%}}", "spec.strategy.rollingUpdate.maxUnavailable: Invalid value"},
+			{"containers:", "restartPolicy: Never, containers:", `spec.template.spec.restartPolicy: Unsupported value: "Never"`},
 		}},
 		"ReplicaSet":  {&appsv1.ReplicaSet{}, "replicas: 1, " + of, []change{{"replicas: 1", "replicas: -1", "spec.replicas: Invalid value: -1"}}},
 		"StatefulSet": {&appsv1.StatefulSet{}, "replicas: 1, " + of, []change{{"replicas: 1", "replicas: -1", "spec.replicas: Invalid value: -1"}}},

@@ -174,6 +174,7 @@ func (w Work) fill(p *WorkPlan, t tally) {
 	} else if t.succeeded > 0 {
 		want = int32(len(t.active)) // a queue that one has found empty
 	}
+	want = max(want, 0) // what is stored may be negative
 	have := int32(len(t.active))
 	if have > want {
 		p.Delete = t.active[want:]
