@@ -128,7 +128,7 @@ type Result struct {
 // change in place; what can, is written to every MachineSet. If none matches,
 // one is made. With RollingUpdate the current one grows as long as there are no
 // more Machines than spec.replicas and maxSurge together; the others shrink,
-// the oldest first, as long as no fewer than spec.replicas less maxUnavailable
+// first by their Machines that are not available, the oldest first, as long as no fewer than spec.replicas less maxUnavailable
 // stay available, even if each Machine that goes were an available one. If that
 // leaves everything standing still because of Machines that are not available,
 // one Machine of theirs goes nevertheless. With OnDelete the others only ever

@@ -50,8 +50,8 @@ func (m *member) pending() int { return max(0, m.Actual-m.Going-m.replicas) }
 // anything if they are asked for no more.
 func (m *member) missing() int { return max(0, m.replicas-m.Actual) }
 
-// shrinkOthers takes from the other MachineSets what is needed no more: first
-// those without any available Machine, whose loss nobody feels.
+// shrinkOthers takes from the other MachineSets what is needed no more: first as many
+// of each as are not available, which its controller deletes first, then the rest.
 func (p *planner) shrinkOthers() {
 	required := p.want - p.unavailable
 	b := budget{
@@ -60,12 +60,13 @@ func (p *planner) shrinkOthers() {
 	}
 	available := sum(p.members, func(m *member) int { return m.Available })
 	others := p.others()
-	for _, broken := range []bool{true, false} {
+	for _, unavailable := range []bool{true, false} {
 		for _, m := range others {
-			if (m.left() == 0) != broken {
-				continue
+			most := m.replicas
+			if unavailable {
+				most -= m.Available
 			}
-			take, missing := min(m.replicas, b.specs), m.missing()
+			take, missing := min(most, b.specs), m.missing()
 			if left := m.left(); m.Available > 0 && left > b.available {
 				take = min(take, missing+max(0, b.available))
 			}
