@@ -3,8 +3,8 @@
 // Package clusterclass makes a ClusterClass ready for Clusters: it owns the
 // templates that the class names, and knows its variables.
 //
-// Watches: ClusterClass (spec, labels and annotations); templates by reference;
-// registrations of extensions by the handlers that a class asks.
+// Watches: ClusterClass (spec, labels and annotations); templates by reference,
+// and the CRDs of their kinds; registrations of extensions by the handlers that a class asks.
 // Writes: ClusterClass status; owner of templates.
 // Phases, each whatever becomes of the other: own templates, define variables.
 // Invariant: status.observedGeneration moves only when all of that generation is
