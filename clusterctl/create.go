@@ -160,17 +160,25 @@ func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured)
 	err = c.mgmt.Patch(ctx, merged, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(fieldOwner), client.FieldValidation("Strict"))
 	switch {
 	case apierrors.IsInvalid(err): // it would change an immutable field, which the error names
-		return nil, fmt.Errorf("%s exists already and is not the same: %w: %s", what, err, takenAdvice)
+		return nil, fmt.Errorf("%s exists already and is not the same: %w: %s", what, err, takenAdvice(want.GetKind()))
 	case err != nil:
 		return nil, fmt.Errorf("compare %s, which exists already: %w", what, err)
 	}
 	if field := difference(live, merged); field != "" {
-		return nil, fmt.Errorf("%s exists already with another %s: %s", what, field, takenAdvice)
+		return nil, fmt.Errorf("%s exists already with another %s: %s", what, field, takenAdvice(want.GetKind()))
 	}
 	return live, nil
 }
 
-const takenAdvice = "choose another name, or inspect it with `capstan describe cluster`"
+// takenAdvice is what a user can do about an object that is there and differs. Only a
+// Cluster has the name that the user chose; a class or its templates can have one name
+// for all clusters of a namespace.
+func takenAdvice(kind string) string {
+	if kind == "Cluster" {
+		return "choose another name, or inspect it with `capstan describe cluster`"
+	}
+	return "choose another name for the cluster, or if its clusters share the object, another namespace with -n; to change it for all of them, apply the output of `capstan generate cluster` with kubectl"
+}
 
 // WaitAvailable follows a Cluster until it is Available and all its machines are ready.
 // It ends with the context; the error then names what is still awaited.

@@ -252,6 +252,23 @@ func TestWhatIsThereIsGoneOnWith(t *testing.T) {
 	}
 }
 
+// TestTakenAdviceIsOfTheKind: an object of a class, for one, has the same name for all
+// clusters of a namespace, and is nothing that describes a cluster.
+func TestTakenAdviceIsOfTheKind(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string][]string{
+		"Cluster":              {"another name", "`capstan describe cluster`"},
+		"ClusterClass":         {"another name for the cluster", "another namespace with -n", "`capstan generate cluster` with kubectl"},
+		"LocalMachineTemplate": {"another name for the cluster", "another namespace with -n", "`capstan generate cluster` with kubectl"},
+	} {
+		for _, part := range want {
+			if got := takenAdvice(kind); !strings.Contains(got, part) || strings.Contains(got, "describe") != (kind == "Cluster") {
+				t.Errorf("%s: %s, want %q in it", kind, got, part)
+			}
+		}
+	}
+}
+
 // TestWhatIsWrittenBetweenTwoLooksIsNoDifference has a controller write to each existing
 // object, just after it has been read, as often as a slow caller would experience.
 func TestWhatIsWrittenBetweenTwoLooksIsNoDifference(t *testing.T) {

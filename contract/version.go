@@ -51,7 +51,11 @@ func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, er
 			return "", "", fmt.Errorf("label %s: contract %s is not supported; use a provider version for one of %s", label, v, strings.Join(Versions(), ", "))
 		}
 	}
-	return "", "", fmt.Errorf("no label %s%s says which API version follows the contract; install the provider's CRDs with their labels", labelPrefix, V1Beta2)
+	var wanted []string
+	for _, v := range Versions() {
+		wanted = append(wanted, labelPrefix+v)
+	}
+	return "", "", fmt.Errorf("no label %s lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME %s=VERSION", strings.Join(wanted, " or "), wanted[0])
 }
 
 // Followed is the newest supported contract version that an API version implements, from

@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 		"the older contract is read": {map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta2", "cluster.x-k8s.io/provider": "x"}, V1Beta1, "v1beta2", ""},
 		"the latest version wins":    {map[string]string{"cluster.x-k8s.io/v1beta2": "v1_v1beta9_v2alpha1"}, V1Beta2, "v1", ""},
 		"as AWS v2.11.1 has them":    {map[string]string{"cluster.x-k8s.io/provider": "infrastructure-aws", "cluster.x-k8s.io/v1alpha3": "v1alpha3", "cluster.x-k8s.io/v1alpha4": "v1alpha4", "cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, V1Beta1, "v1beta2", ""},
-		"no label":                   {map[string]string{"cluster.x-k8s.io/provider": "x", "app": "y"}, "", "", "no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"},
+		"no label":                   {map[string]string{"cluster.x-k8s.io/provider": "x", "app": "y"}, "", "", "no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME cluster.x-k8s.io/v1beta2=VERSION"},
 		"an unsupported contract":    {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
 		"an empty label is passed":   {map[string]string{"cluster.x-k8s.io/v1beta2": "", "cluster.x-k8s.io/v1beta1": "v1"}, V1Beta1, "v1", ""},
 		"an empty label":             {map[string]string{"cluster.x-k8s.io/v1beta2": ""}, "", "", "label cluster.x-k8s.io/v1beta2 names no API version: list those that follow the contract, joined by _"},
@@ -69,7 +69,7 @@ func TestFollowed(t *testing.T) {
 		"names tell nothing":          {map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, "v1beta2", V1Beta1, ""},
 		"both contracts list it":      {map[string]string{"cluster.x-k8s.io/v1beta1": "v1", "cluster.x-k8s.io/v1beta2": "v1_v2"}, "v1", V1Beta2, ""},
 		"no contract lists it":        {kubeadm, "v1alpha4", "", "no label of a contract lists API version v1alpha4: use v1beta2, or install the provider's CRDs with their labels"},
-		"no label":                    {nil, "v1", "", "no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"},
+		"no label":                    {nil, "v1", "", "no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME cluster.x-k8s.io/v1beta2=VERSION"},
 		"only a contract of the past": {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "v1", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
 		"an empty version is not one": {map[string]string{"cluster.x-k8s.io/v1beta1": "v1_"}, "", "", "no label of a contract lists API version : use v1, or install the provider's CRDs with their labels"},
 	}

@@ -116,11 +116,27 @@ func is(obj *unstructured.Unstructured, kind schema.GroupKind) bool {
 // and keeps the others. It stops at the first object that cannot be written.
 func (c *Cluster) All(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, obj := range objects {
+		ctx := writing(ctx, obj)
 		if err := c.patiently(ctx, func() error { return c.one(ctx, obj) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// written is the key of the name of the object that a request writes.
+type written struct{}
+
+func writing(ctx context.Context, obj *unstructured.Unstructured) context.Context {
+	return context.WithValue(ctx, written{}, Name(obj))
+}
+
+// Written names the object that a request of a Cluster writes, for warnings of the API
+// server: many, such as those of definitions, name a field alone. It is empty for
+// other requests.
+func Written(ctx context.Context) string {
+	name, _ := ctx.Value(written{}).(string)
+	return name
 }
 
 func (c *Cluster) one(ctx context.Context, obj *unstructured.Unstructured) error {

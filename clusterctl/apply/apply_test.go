@@ -330,3 +330,27 @@ func TestObjectsAreNamedForPeople(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestRequestsNameTheObjectThatTheyWrite(t *testing.T) {
+	t.Parallel()
+	var names []string
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			names = append(names, "create "+Written(ctx))
+			return apierrors.NewAlreadyExists(schema.GroupResource{}, obj.GetName())
+		},
+		Patch: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ client.Patch, _ ...client.PatchOption) error {
+			names = append(names, "patch "+Written(ctx))
+			return nil
+		},
+	}).Build()
+	crd := read(t, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: boots.x.io}}")
+	cluster := NewWithClient(c, &world{})
+	if err := errors.Join(cluster.try(t.Context(), crd, nil, false), cluster.All(t.Context(), []*unstructured.Unstructured{crd})); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"create CustomResourceDefinition boots.x.io", "patch CustomResourceDefinition boots.x.io"}
+	if diff := cmp.Diff(append(want, want...), names); diff != "" || Written(t.Context()) != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}

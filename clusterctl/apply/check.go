@@ -140,6 +140,7 @@ func definitions(p Plan) func(*unstructured.Unstructured) bool {
 // try has the API server check an object, as a new one or as a change of the existing
 // one.
 func (c *Cluster) try(ctx context.Context, obj *unstructured.Unstructured, there map[string]bool, replaced bool) error {
+	ctx = writing(ctx, obj)
 	as := obj.DeepCopy()
 	elsewhere := obj.GetNamespace() != "" && !there[obj.GetNamespace()]
 	if elsewhere {

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/config"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/manifests"
 )
 
 // Input is what components are built from.
@@ -106,6 +107,8 @@ func (c *Components) load(in Input) (err error) {
 		c.label(obj)
 	}
 	c.warnWithoutManager()
+	c.warnWithoutCertificate()
+	c.warnWithoutRole()
 	slices.SortStableFunc(c.objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
 	return nil
 }
@@ -242,6 +245,60 @@ func (c *Components) warnWithoutManager() {
 		}
 	}
 	c.warn("no Deployment has a container %q, which the contract demands: nothing is waited for when it is installed", manager)
+}
+
+// warnWithoutCertificate names objects that wait forever for an authority: that of a
+// Certificate that the file does not have.
+func (c *Components) warnWithoutCertificate() {
+	const annotation = certManagerGroup + "/inject-ca-from"
+	names := map[string]bool{}
+	for _, obj := range c.objects {
+		if is(obj, certificate) {
+			names[obj.GetName()] = true
+		}
+	}
+	for _, obj := range c.objects {
+		value := obj.GetAnnotations()[annotation]
+		_, name, _ := strings.Cut(value, "/")
+		if value != "" && !names[name] {
+			c.warn("%s: annotation %s is %q, and the file has no Certificate of that name: correct one of them", describe(obj), annotation, value)
+		}
+	}
+}
+
+// ofTheProject are the groups that the role of the core's manager grants.
+var ofTheProject = []string{"infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"}
+
+// warnWithoutRole names kinds of another group that the core's manager cannot watch in
+// a cluster. In a plane it can, so that an author would not see it there.
+func (c *Components) warnWithoutRole() {
+	switch c.Provider.Type {
+	case clusterctlv1.InfrastructureProviderType, clusterctlv1.BootstrapProviderType, clusterctlv1.ControlPlaneProviderType:
+	default:
+		return // the core reads no kinds of others
+	}
+	for _, obj := range c.objects {
+		group, kind := text(obj, "spec", "group"), text(obj, "spec", "names", "plural")
+		if _, _, err := contract.Choose(obj.GetLabels()); !is(obj, customResourceDefinition) || err != nil || slices.Contains(ofTheProject, group) {
+			continue
+		}
+		if !slices.ContainsFunc(c.objects, func(role *unstructured.Unstructured) bool { return aggregated(role, group, kind) }) {
+			c.warn("%s: no ClusterRole with the label %s: \"true\" grants the verb watch on %s in %s: add one, because the core's manager has no other right to them in a cluster", describe(obj), manifests.AggregateLabel, kind, group)
+		}
+	}
+}
+
+// aggregated reports whether a role lets the core's manager watch a kind.
+func aggregated(role *unstructured.Unstructured, group, kind string) bool {
+	rules, _, _ := unstructured.NestedSlice(role.Object, "rules")
+	return role.GetKind() == "ClusterRole" && role.GetLabels()[manifests.AggregateLabel] == "true" && slices.ContainsFunc(rules, func(rule any) bool {
+		fields, _ := rule.(map[string]any)
+		has := func(field, want string) bool {
+			all, _, _ := unstructured.NestedStringSlice(fields, field)
+			return slices.Contains(all, want) || slices.Contains(all, "*")
+		}
+		return has("apiGroups", group) && has("resources", kind) && has("verbs", "watch")
+	})
 }
 
 func (c *Components) warn(format string, args ...any) {

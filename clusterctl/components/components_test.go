@@ -190,6 +190,67 @@ func TestAProviderWithoutAManagerIsWarnedOf(t *testing.T) {
 	}
 }
 
+func TestLoadWarnsOfAnnotationsWithoutTheirCertificate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotation, namespace string
+		want                  []string
+	}{
+		"that of the file":     {"capx-system/serving", "", nil},
+		"in another namespace": {"capx-system/serving", "elsewhere", nil},
+		"another name":         {"capx-system/servin", "", []string{`CustomResourceDefinition boots.x.io: annotation cert-manager.io/inject-ca-from is "capx-system/servin", and the file has no Certificate of that name: correct one of them`}},
+		"no namespace":         {"serving", "", []string{`CustomResourceDefinition boots.x.io: annotation cert-manager.io/inject-ca-from is "serving", and the file has no Certificate of that name: correct one of them`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := load(t, Input{Namespace: tc.namespace, Raw: []byte(oneNamespace + `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boots.x.io, annotations: {cert-manager.io/inject-ca-from: ` + tc.annotation + `}}
+spec: {group: x.io, names: {kind: Boot}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: serving, namespace: capx-system}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a, namespace: capx-system}
+spec: {template: {spec: {containers: [{name: manager}]}}}
+`)})
+			if diff := cmp.Diff(tc.want, c.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLoadWarnsOfKindsWithoutAnAggregatedRole(t *testing.T) {
+	const want = `CustomResourceDefinition boots.x.io: no ClusterRole with the label cluster.x-k8s.io/aggregate-to-manager: "true" grants the verb watch on boots in x.io: add one, because the core's manager has no other right to them in a cluster`
+	role := func(label, group, resource, verb string) string {
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r, labels: {cluster.x-k8s.io/aggregate-to-manager: '" + label + "'}}\nrules: [{apiGroups: [" + group + "], resources: [" + resource + "], verbs: [get, " + verb + "]}]\n"
+	}
+	for name, tc := range map[string]struct {
+		group, label, role string
+		want               []string
+	}{
+		"no role":                     {"x.io", "v1", "", []string{want}},
+		"a role":                      {"x.io", "v1", role("true", "x.io", "boots", "watch"), nil},
+		"a role for all":              {"x.io", "v1", role("true", "'*'", "'*'", "'*'"), nil},
+		"a role that is not merged":   {"x.io", "v1", role("false", "x.io", "boots", "watch"), []string{want}},
+		"a role of another group":     {"x.io", "v1", role("true", "y.io", "boots", "watch"), []string{want}},
+		"a role of another kind":      {"x.io", "v1", role("true", "x.io", "shoes", "watch"), []string{want}},
+		"a role to read once":         {"x.io", "v1", role("true", "x.io", "boots", "list"), []string{want}},
+		"a group of the project":      {"infrastructure.cluster.x-k8s.io", "v1", "", nil},
+		"a kind without the contract": {"x.io", "", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := load(t, Input{Raw: []byte(oneNamespace + "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: boots." + tc.group + ", labels: {cluster.x-k8s.io/v1beta2: '" + tc.label + "'}}\nspec: {group: " + tc.group + ", names: {kind: Boot, plural: boots}}\n---\n" +
+				"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: manager}]}}}\n---\n" + tc.role)})
+			if diff := cmp.Diff(tc.want, c.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestNamesOfCRDsAreThoseOfTheContract(t *testing.T) {
 	crd := func(name, annotations string) string {
 		return oneNamespace + "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\nspec: {group: x.example.com, names: {kind: GCPProxy}}\n"

@@ -117,6 +117,20 @@ func Contract(m *clusterctlv1.Metadata, version string) (string, error) {
 	return "", fmt.Errorf("%s has no series %d.%d of version %s, but %s", MetadataFile, v.Major, v.Minor, version, seriesText(m))
 }
 
+// CheckContract fails if metadata.yaml of a release is wrong, or names a contract for
+// its version that this program does not support.
+func CheckContract(ctx context.Context, r Repository, version string) error {
+	m, err := Metadata(ctx, r, version)
+	if err != nil {
+		return err
+	}
+	keeps, err := Contract(m, version)
+	if err == nil && !slices.Contains(contract.Versions(), keeps) {
+		err = fmt.Errorf("release %s follows the contract %s, and %s is needed: choose another version", version, keeps, strings.Join(contract.Versions(), " or "))
+	}
+	return err
+}
+
 // compatible are the older contracts that a management cluster of a contract
 // understands.
 var compatible = map[string][]string{contract.V1Beta2: {contract.V1Beta1}}

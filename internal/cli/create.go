@@ -84,8 +84,9 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
 	return nil
 }
 
-// announce saves the kubeconfig of a cluster, and prints the next steps. A file
-// that cannot be written is no failure: the cluster exists, and its kubeconfig too.
+// announce saves the kubeconfig of a cluster, and prints the next steps: kubectl only
+// if the API server of the cluster answers this host. A file that cannot be written is
+// no failure: the cluster exists, and its kubeconfig too.
 func announce(env *Env, mgmt command.MgmtFlags, key client.ObjectKey, data []byte) {
 	path, err := saveKubeconfig(env, mgmt.DataDir, key, data)
 	if err != nil {
@@ -94,8 +95,12 @@ func announce(env *Env, mgmt command.MgmtFlags, key client.ObjectKey, data []byt
 		return
 	}
 	env.Print("%s", path)
-	env.Say(`Cluster %[1]s/%[2]s is Available. Next:
-  kubectl --kubeconfig %[3]s get nodes
-  capstan describe cluster %[2]s -n %[1]s%[4]s
-  capstan delete cluster %[2]s -n %[1]s%[4]s`, key.Namespace, key.Name, path, mgmt.Repeat())
+	_, _, unreachable := askVersion(path)
+	if unreachable != nil { // the management cluster may be on another host, or in another network
+		env.Say("Cluster %s is Available, but not from this host: %v. Next:", key, unreachable)
+	} else {
+		env.Say("Cluster %s is Available. Next:\n  kubectl --kubeconfig %s get nodes", key, path)
+	}
+	env.Say(`  capstan describe cluster %[2]s -n %[1]s%[3]s
+  capstan delete cluster %[2]s -n %[1]s%[3]s`, key.Namespace, key.Name, mgmt.Repeat())
 }

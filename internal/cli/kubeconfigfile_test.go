@@ -5,13 +5,17 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -115,5 +119,45 @@ func TestAKubeconfigThatCannotBeSavedIsAWarning(t *testing.T) {
 		if text := said.String(); !strings.HasPrefix(text, "Warning: write kubeconfig of Cluster default/demo: ") || !strings.Contains(text, "`capstan get kubeconfig demo -n default` prints it") || !strings.Contains(text, "Cluster default/demo is Available") || out.Len() > 0 {
 			t.Errorf("%s: said %s, printed %s", name, text, out.String())
 		}
+	}
+}
+
+func TestAnnounceNamesKubectlOnlyForAnEndpointThatAnswers(t *testing.T) {
+	t.Parallel()
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"gitVersion": "v1.36.1"}`)
+	}))
+	t.Cleanup(answers.Close)
+	silent := httptest.NewServer(http.NotFoundHandler())
+	silent.Close()
+	for name, tc := range map[string]struct {
+		server string
+		want   []string
+	}{
+		"it answers":  {answers.URL, []string{"Cluster default/demo is Available. Next:", "  kubectl --kubeconfig ", "  capstan describe cluster ", "  capstan delete cluster "}},
+		"it does not": {silent.URL, []string{"Cluster default/demo is Available, but not from this host: ", "  capstan describe cluster ", "  capstan delete cluster "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, talk bytes.Buffer
+			data := "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: '" + tc.server + "'}}]}"
+			env, dir := &Env{Env: command.Env{Name: "capstan", Out: &out, Err: &talk, LookupEnv: func(string) (string, bool) { return "", false }}}, t.TempDir()
+			var mgmt command.MgmtFlags
+			mgmt.Add(&cobra.Command{}, &env.Env)
+			mgmt.DataDir = dir
+			announce(env, mgmt, client.ObjectKey{Namespace: "default", Name: "demo"}, []byte(data))
+			lines := strings.Split(strings.TrimSuffix(talk.String(), "\n"), "\n")
+			if len(lines) != len(tc.want) {
+				t.Fatalf("told %q, want the lines %q", lines, tc.want)
+			}
+			for i, want := range tc.want {
+				if !strings.HasPrefix(lines[i], want) {
+					t.Errorf("line %d is %q, want %q", i, lines[i], want)
+				}
+			}
+			if !strings.HasSuffix(out.String(), "demo.kubeconfig\n") {
+				t.Errorf("printed %q", out.String())
+			}
+		})
 	}
 }

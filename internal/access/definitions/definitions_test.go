@@ -67,7 +67,7 @@ func TestVersionsAreThoseOfTheContract(t *testing.T) {
 		"Host":   "x.io/v1",
 		"Proxy":  "x.io/v2",
 		"Absent": "x.io/v1beta1",
-		"Other":  "error: CRD others.x.io: no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels",
+		"Other":  "error: CRD others.x.io: no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME cluster.x-k8s.io/v1beta2=VERSION",
 	} {
 		got, err := w.Version(schema.GroupKind{Group: "x.io", Kind: kind})
 		if err != nil {

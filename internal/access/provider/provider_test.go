@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -14,10 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -70,7 +73,7 @@ func TestGet(t *testing.T) {
 		},
 		"CRD without contract label": {
 			objects:  []client.Object{crd("hosts.x.io", nil)},
-			wantErr:  "kind Host.x.io: CRD hosts.x.io: no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels",
+			wantErr:  "kind Host.x.io: CRD hosts.x.io: no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME cluster.x-k8s.io/v1beta2=VERSION",
 			wantKind: true,
 		},
 		"CRD of a contract too old": {
@@ -347,8 +350,7 @@ func TestEventsWakeTheOwnerAndWhoRefers(t *testing.T) {
 	t.Parallel()
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "refers"}, Spec: clusterv1.MachineSpec{InfrastructureRef: ref}}
 	refs := func(o client.Object) []string {
-		r := o.(*clusterv1.Machine).Spec.InfrastructureRef
-		return []string{refKey(r.GroupKind(), r.Name)}
+		return refKeys([]clusterv1.ContractVersionedObjectReference{o.(*clusterv1.Machine).Spec.InfrastructureRef})
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(machine).WithIndex(&clusterv1.Machine{}, RefIndex, refs).Build()
 	requests, err := New(c, nil).requests(&clusterv1.MachineList{})
@@ -377,6 +379,39 @@ func TestEventsWakeTheOwnerAndWhoRefers(t *testing.T) {
 		if diff := cmp.Diff(tc.want, requests(t.Context(), tc.obj)); diff != "" {
 			t.Errorf("%s: requests (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestRetryNowStartsBackoffOver: that of objects that waited for long, for the API server
+// serves a kind after the last event of its CRD.
+func TestRetryNowStartsBackoffOver(t *testing.T) {
+	t.Parallel()
+	req := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "waits"}}
+	of := func(_ context.Context, crd client.Object) []reconcile.Request {
+		if crd.GetName() != "hosts.x.io" {
+			return nil
+		}
+		return []reconcile.Request{req}
+	}
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour))
+	defer q.ShutDown()
+	h := retryNow(of)
+	for name, send := range map[string]func(client.Object){
+		"created": func(crd client.Object) { h.Create(t.Context(), event.CreateEvent{Object: crd}, q) },
+		"changed": func(crd client.Object) {
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: crd, ObjectNew: crd}, q)
+		},
+	} {
+		q.AddRateLimited(req)
+		if send(crd("others.x.io", nil)); q.Len() != 0 || q.NumRequeues(req) != 1 {
+			t.Errorf("another is %s: %d in the queue, %d retries", name, q.Len(), q.NumRequeues(req))
+		}
+		if send(crd("hosts.x.io", nil)); q.Len() != 1 || q.NumRequeues(req) != 0 {
+			t.Errorf("it is %s: %d in the queue, %d retries", name, q.Len(), q.NumRequeues(req))
+			continue
+		}
+		q.Get()
+		q.Done(req)
 	}
 }
 

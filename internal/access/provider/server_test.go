@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 type finder struct {
 	objects *provider.Objects
 	watcher provider.Watcher
+	waits   atomic.Bool // an unusable kind is no error, which alone is tried again
 
 	mu   sync.Mutex          // guards seen
 	seen map[string][]string // by Cluster, each time
@@ -51,6 +53,9 @@ func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Resu
 	switch {
 	case unknown:
 		f.note(c, "kind is not usable")
+		if f.waits.Load() {
+			return ctrl.Result{}, nil
+		}
 		return ctrl.Result{}, err
 	case apierrors.IsNotFound(err):
 		f.note(c, "not there")
@@ -120,6 +125,35 @@ func TestAReferenceIsFollowedByWatchesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, f.sees("demo", "not there"))
+}
+
+// TestChangedDefinitionTriggersThoseThatWait has a controller that retries nothing, and a
+// CRD that gets the label of the contract later.
+func TestChangedDefinitionTriggersThoseThatWait(t *testing.T) {
+	env := testenv.Start(t)
+	group := env.Namespace + ".example.com"
+	crd := testenv.Kind(group, "Widget")
+	labels := crd.Labels
+	crd.Labels = nil
+	env.Define(t, crd)
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), widget(group, env.Namespace, "served")) })
+	f := start(t, env)
+	f.waits.Store(true)
+	for _, c := range []*clusterv1.Cluster{clusterOf(group, env.Namespace, "demo", "w"), clusterOf(group, env.Namespace, "second", "w")} {
+		if err := env.Client.Create(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Eventually(t, f.sees(c.Name, "kind is not usable"))
+	}
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
+			return err
+		}
+		crd.Labels = labels
+		return env.Client.Update(t.Context(), crd)
+	})
+	testenv.Eventually(t, f.sees("demo", "not there"))
+	testenv.Eventually(t, f.sees("second", "not there"))
 }
 
 // TestAStartReadsEachReferenceOnce starts a second manager on objects that the

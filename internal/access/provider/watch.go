@@ -7,8 +7,10 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
@@ -31,17 +34,23 @@ const RefIndex = "provider.refs"
 // object. Call it once for each kind, before the cache starts.
 func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object, refs func(client.Object) []clusterv1.ContractVersionedObjectReference) error {
 	err := indexer.IndexField(ctx, obj, RefIndex, func(o client.Object) (keys []string) {
-		for _, ref := range refs(o) {
-			if ref.IsDefined() {
-				keys = append(keys, refKey(ref.GroupKind(), ref.Name))
-			}
-		}
-		return keys
+		return refKeys(refs(o))
 	})
 	if err != nil {
 		return fmt.Errorf("index %T by its references: %w", obj, err)
 	}
 	return nil
+}
+
+// refKeys are by what a reference is found: an event of its object, or of the CRD of
+// its kind.
+func refKeys(refs []clusterv1.ContractVersionedObjectReference) (keys []string) {
+	for _, ref := range refs {
+		if ref.IsDefined() {
+			keys = append(keys, refKey(ref.GroupKind(), ref.Name), contract.CRDName(ref.APIGroup, ref.Kind))
+		}
+	}
+	return keys
 }
 
 func refKey(gk schema.GroupKind, name string) string { return gk.String() + "/" + name }
@@ -62,6 +71,9 @@ type Wake struct {
 	// To returns the requests for an object instead, for controllers whose objects
 	// neither own it nor refer to it; List is not needed then.
 	To handler.MapFunc
+	// ToDefinition returns the requests for a changed CRD; nil, with a List, means
+	// the objects that refer to its kind.
+	ToDefinition handler.MapFunc
 	// Matters returns the fields of an object whose changes count; nil for all.
 	Matters func(*unstructured.Unstructured) []any
 }
@@ -73,10 +85,14 @@ type watch struct {
 
 // Watch makes events of the kind that ref names trigger w permanently. Existing
 // objects trigger nothing: read the object after Watch. It need not exist yet. A
-// kind that is not served is not watched: reading it fails, and is retried.
+// kind that is not served is not watched: reading it fails, and a reconcile follows
+// when its CRD is created or changed.
 func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Wake) error {
 	if !o.wakes(w) {
 		return nil
+	}
+	if err := o.WatchDefinitions(ctx, w); err != nil {
+		return err
 	}
 	kind, err := o.Kind(ctx, ref.GroupKind())
 	if err != nil {
@@ -98,15 +114,8 @@ func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w W
 	if !o.wakes(w) || o.watches(this) {
 		return nil
 	}
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(kind)
-	// It waits until the informer has synced, as the first read of the kind would.
-	informer, err := o.informers.GetInformer(ctx, obj)
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("watch %s for controller %s: %w", kind, w.Controller, err)
+	if err := o.WatchDefinitions(ctx, w); err != nil {
+		return err
 	}
 	requests := w.To
 	if requests == nil {
@@ -118,14 +127,66 @@ func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w W
 	if w.Matters != nil {
 		matters = controller.Matters(w.Matters)
 	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	return o.follow(ctx, this, obj, w.Watcher, handler.EnqueueRequestsFromMapFunc(requests), matters)
+}
+
+// WatchDefinitions lets a CRD that is created or changes wake those of w that refer to
+// its kind. Watch and WatchAs do so too.
+func (o *Objects) WatchDefinitions(ctx context.Context, w Wake) error {
+	this := watch{w.Controller, Definitions}
+	requests := w.ToDefinition
+	if requests == nil && w.List != nil {
+		requests = func(ctx context.Context, crd client.Object) []reconcile.Request {
+			return controller.Listed(ctx, o.mgmt, w.List.DeepCopyObject().(client.ObjectList), client.MatchingFields{RefIndex: crd.GetName()})
+		}
+	}
+	if requests == nil || !o.wakes(w) || o.watches(this) {
+		return nil
+	}
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(Definitions)
+	return o.follow(ctx, this, crd, w.Watcher, retryNow(requests), controller.Changed())
+}
+
+// retryNow wakes by a CRD. It starts backoff over: the API server serves the kind a
+// moment after the CRD says so, and no event follows.
+func retryNow(requests handler.MapFunc) handler.EventHandler {
+	wake := func(ctx context.Context, crd client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		for _, req := range requests(ctx, crd) {
+			q.Forget(req)
+			q.Add(req)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			wake(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			wake(ctx, e.ObjectNew, q)
+		},
+	}
+}
+
+// follow has events of a kind handled for a controller, from now on; once for each.
+func (o *Objects) follow(ctx context.Context, this watch, obj client.Object, watcher Watcher, handle handler.EventHandler, matters predicate.Predicate) error {
+	// It waits until the informer is filled, as the first to read the kind would.
+	informer, err := o.informers.GetInformer(ctx, obj)
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s for controller %s: %w", this.kind, this.controller, err)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.watched[this] {
 		return nil
 	}
-	src := &source.Informer{Informer: informer, Handler: handler.EnqueueRequestsFromMapFunc(requests), Predicates: []predicate.Predicate{news(), matters}}
-	if err := w.Watcher.Watch(src); err != nil {
-		return fmt.Errorf("watch %s for controller %s: %w", kind, w.Controller, err)
+	src := &source.Informer{Informer: informer, Handler: handle, Predicates: []predicate.Predicate{news(), matters}}
+	if err := watcher.Watch(src); err != nil {
+		return fmt.Errorf("watch %s for controller %s: %w", this.kind, this.controller, err)
 	}
 	o.watched[this] = true
 	return nil

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/clusterctl/apply"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -96,6 +97,9 @@ type warnings struct {
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, _ int, _, text string) {
+	if name := apply.Written(ctx); name != "" {
+		text = name + ": " + text
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.told[text] && !clusterctl.Rehearsal(ctx) {

@@ -15,6 +15,7 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/components"
+	"github.com/capstan-dev/capstan/clusterctl/repository"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -97,6 +98,9 @@ func load(cmd *cobra.Command, env *command.Env) (in components.Input, file strin
 	release, err := open(cmd.Context(), in.Provider, version, repositories)
 	if err != nil {
 		return in, "", err
+	}
+	if err := repository.CheckContract(cmd.Context(), release.Repository, release.Version); err != nil {
+		return in, "", fmt.Errorf("provider %s: %w", in.Provider.Label(), err)
 	}
 	file = release.Repository.ComponentsFile()
 	in.Version, in.Variables, in.Image = release.Version, settings.Variable, settings.Image

@@ -270,7 +270,7 @@ func TestWhatIsWrongWithAReferenceIsSaid(t *testing.T) {
 		},
 		"a CRD without contract label": {
 			newCluster(other("Lake")), []client.Object{brain(), crd("Lake", nil)},
-			metav1.Condition{Status: "Unknown", Reason: "InternalError", Message: "spec.infrastructureRef: kind Lake.x.io: CRD lakes.x.io: no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"}, true,
+			metav1.Condition{Status: "Unknown", Reason: "InternalError", Message: "spec.infrastructureRef: kind Lake.x.io: CRD lakes.x.io: no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME cluster.x-k8s.io/v1beta2=VERSION"}, true,
 		},
 		"an object of another Cluster": {
 			newCluster(), []client.Object{brain(), heldByProd(network())},

@@ -42,7 +42,10 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 }
 
 func (r *Reconciler) own(ctx context.Context, s *state, ref clusterv1.ClusterClassTemplateReference) error {
-	kind := ref.GroupVersionKind()
+	kind, wake := ref.GroupVersionKind(), provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofTemplate, ToDefinition: r.ofDefinition}
+	if err := r.Providers.WatchDefinitions(ctx, wake); err != nil {
+		return err
+	}
 	latest, err := r.Providers.Kind(ctx, kind.GroupKind())
 	if err != nil {
 		return err
@@ -50,7 +53,7 @@ func (r *Reconciler) own(ctx context.Context, s *state, ref clusterv1.ClusterCla
 	if latest.Version != kind.Version {
 		s.outdated = append(s.outdated, fmt.Sprintf("* %s %s: current: %s, latest: %s", ref.Kind, ref.Name, kind.Version, latest.Version))
 	}
-	if err := r.Providers.WatchAs(ctx, kind, provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofTemplate}); err != nil {
+	if err := r.Providers.WatchAs(ctx, kind, wake); err != nil {
 		return err
 	}
 	template, err := r.Providers.GetAs(ctx, kind, client.ObjectKey{Namespace: s.class.Namespace, Name: ref.Name})

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
@@ -23,6 +24,16 @@ func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []r
 			return t.Ref.Name == template.GetName() && t.Ref.GroupVersionKind().GroupKind() == kind
 		})
 	}, client.InNamespace(template.GetNamespace()))
+}
+
+// ofDefinition wakes the classes that name a template of the kind of a CRD.
+func (r *Reconciler) ofDefinition(ctx context.Context, crd client.Object) []reconcile.Request {
+	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
+		return slices.ContainsFunc(classrefs.All(class), func(t classrefs.Template) bool {
+			kind := t.Ref.GroupVersionKind()
+			return contract.CRDName(kind.Group, kind.Kind) == crd.GetName()
+		})
+	})
 }
 
 // ofExtension returns requests for the classes that use a handler of an extension

@@ -82,6 +82,9 @@ func (r *Reconciler) apply(ctx context.Context, s *state, set *addonsv1.ClusterR
 		return err // if it has just changed, that change triggers a reconcile
 	}
 	problems := payload.Problems
+	if again {
+		problems = append(problems, payload.Unnamed...)
+	}
 	if a.useless = len(problems) > 0; !a.useless {
 		problems = r.objects(ctx, s, a, payload.Objects, call{s.workload, again, to.Kind == addonsv1.SecretClusterResourceSetResourceKind})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,7 +84,11 @@ func (w *world) workload(scheme *runtime.Scheme) client.Client {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
-			return send("create", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
+			name := obj.GetName()
+			if name == "" {
+				name = obj.GetGenerateName() + "*"
+			}
+			return send("create", obj.GetObjectKind().GroupVersionKind().Kind, name)
 		},
 		Apply: func(_ context.Context, _ client.WithWatch, obj runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 			u := obj.(interface {
@@ -260,5 +265,24 @@ func TestWhatIsRefusedIsTriedAgainAloneAndEverLater(t *testing.T) {
 	}
 	if got := w.told(); strings.Count(got, "\n") != 2 {
 		t.Errorf("events %q, want one of the refusal and one of the end", got)
+	}
+}
+
+// TestAnObjectWithAGeneratedNameIsCreatedOnce: by ApplyOnce alone, as upstream; what
+// is applied again has to be found again.
+func TestAnObjectWithAGeneratedNameIsCreatedOnce(t *testing.T) {
+	t.Parallel()
+	payload := config("x", "one")
+	payload.Data["two"] = "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: two-}}"
+	w := newWorld(t, set("keep", addonsv1.ClusterResourceSetStrategyReconcile, ref("x")), set("once", addonsv1.ClusterResourceSetStrategyApplyOnce, ref("x")), payload)
+	sent, _, b := w.reconcile()
+	sends(t, "at first", sent, "create ConfigMap one", "create ConfigMap two-*")
+	want := []resourceset.Failure{{Set: "keep", ResourceRef: ref("x"), Message: "key two: ConfigMap two-* has no metadata.name, by which strategy Reconcile applies it again: set one, or use ApplyOnce"}}
+	if diff := cmp.Diff(want, resourceset.Failures(b)); diff != "" || !resourceset.Applied(b.Spec.Bindings[1].Resources[0]) {
+		t.Errorf("bindings %+v, failures (-want +got):\n%s", b.Spec.Bindings, diff)
+	}
+	sent, after, _ := w.reconcile()
+	if sends(t, "at rest", sent); after != 0 {
+		t.Errorf("at rest: again in %s", after)
 	}
 }

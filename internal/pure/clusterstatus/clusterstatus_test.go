@@ -4,6 +4,7 @@ package clusterstatus
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,11 @@ func held(f *Facts) {
 	f.Infrastructure.Held, f.Infrastructure.Err, f.ControlPlane.Held, f.ControlPlane.Err = true, "held by prod", true, "held by prod"
 }
 func unusable(f *Facts) { f.Infrastructure.Err, f.ControlPlane.Err = "no contract", "no contract" }
+func probed(message string) func(*Facts) {
+	return func(f *Facts) {
+		conditions.Set(f.Cluster, now, conditions.New(clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, message))
+	}
+}
 func was(conditionType string) func(*Facts) {
 	return func(f *Facts) { conditions.Set(f.Cluster, now, conditions.New(conditionType, "True", "Was", "")) }
 }
@@ -112,6 +118,45 @@ func TestWhatIsReferredTo(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRemoteConnectionProbeNamesTheAwaitedEndpoint(t *testing.T) {
+	t.Parallel()
+	endpoint := func(host string, port int32) func(*Facts) {
+		return func(f *Facts) {
+			f.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: host, Port: port}
+		}
+	}
+	unconnected := func(why string) func(*Facts) {
+		return func(f *Facts) { f.Connection = Connection{Failing: true, Why: why} }
+	}
+	const both = "Remote connection not established yet: Waiting for host and port in spec.controlPlaneEndpoint of the Cluster or Net demo or Brain demo"
+	for name, tc := range map[string]struct {
+		facts Facts
+		want  string
+	}{
+		"not provisioned":             {facts(unconnected("")), "Remote connection not established yet"},
+		"provisioned without any":     {facts(unconnected(""), provisioned), both},
+		"without a port":              {facts(unconnected(""), provisioned, endpoint("10.0.0.1", 0)), both},
+		"without a host":              {facts(unconnected(""), provisioned, endpoint("", 6443)), both},
+		"with another cause":          {facts(unconnected("Secret demo-kubeconfig not found"), provisioned), both},
+		"after an earlier message":    {facts(unconnected(""), provisioned, probed("Remote connection not established yet: a cause")), both},
+		"without objects":             {facts(bare, unconnected(""), provisioned), "Remote connection not established yet: Waiting for host and port in spec.controlPlaneEndpoint of the Cluster"},
+		"complete":                    {facts(unconnected(""), provisioned, endpoint("10.0.0.1", 6443)), "Remote connection not established yet"},
+		"complete, but not reachable": {facts(unconnected("a cause"), provisioned, endpoint("10.0.0.1", 6443)), "Remote connection not established yet: a cause"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Report(tc.facts)
+			want := "False " + clusterv1.ClusterRemoteConnectionProbeFailedReason + ": " + tc.want
+			if got := text(conditions.Get(tc.facts.Cluster, clusterv1.ClusterRemoteConnectionProbeCondition)); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			if got := text(conditions.Get(tc.facts.Cluster, clusterv1.ClusterAvailableCondition)); !strings.Contains(got, tc.want) {
+				t.Errorf("Available does not show it: %s", got)
 			}
 		})
 	}

@@ -3,6 +3,7 @@
 package clusterstatus
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -95,9 +96,9 @@ func controlPlaneInitialized(f Facts) metav1.Condition {
 // reached a cluster yet that another process reached.
 func remoteConnectionProbe(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterRemoteConnectionProbeCondition
-	why := ""
-	if f.Connection.Why != "" {
-		why = ": " + f.Connection.Why
+	why := cmp.Or(awaitedEndpoint(f), f.Connection.Why)
+	if why != "" {
+		why = ": " + why
 	}
 	c, forgiven := f.Connection, f.Now.Before(f.Connection.graceEnds())
 	if c.LastProbe.IsZero() {
@@ -111,6 +112,22 @@ func remoteConnectionProbe(f Facts) metav1.Condition {
 	}
 	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason,
 		fmt.Sprintf("Remote connection probe failed, probe last succeeded at %s%s", c.LastProbe.UTC().Format(time.RFC3339), why))
+}
+
+// awaitedEndpoint reports which objects can set the control plane endpoint, while it
+// is incomplete though the infrastructure is provisioned: none of their own conditions
+// need name it, since the contract has either of them set it.
+func awaitedEndpoint(f Facts) string {
+	if c := f.Cluster; !ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false) || c.Spec.ControlPlaneEndpoint.IsValid() {
+		return ""
+	}
+	setters := []string{"the Cluster"}
+	for _, ref := range []reference.Object{f.Infrastructure, f.ControlPlane} {
+		if ref.Defined() {
+			setters = append(setters, ref.String())
+		}
+	}
+	return "Waiting for host and port in spec.controlPlaneEndpoint of " + strings.Join(setters, " or ")
 }
 
 const notEstablished = "Remote connection not established yet"

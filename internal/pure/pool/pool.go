@@ -68,8 +68,12 @@ func TakeInfrastructure(p *clusterv1.MachinePool, obj *unstructured.Unstructured
 	if !counted {
 		replicas = int32(len(ids))
 	}
-	if r.Whole = int(replicas) <= len(ids) && uncounted == nil; int(replicas) > len(ids) {
-		r.Problems = append(r.Problems, fmt.Sprintf("%s %s lists the provider IDs of %d of its %d replicas", obj.GetKind(), obj.GetName(), len(ids), replicas))
+	r.Whole = int(replicas) <= len(ids) && uncounted == nil
+	switch by := obj.GetKind() + " " + obj.GetName(); {
+	case int(replicas) > len(ids):
+		r.Problems = append(r.Problems, fmt.Sprintf("%s lists the provider IDs of %d of its %d replicas", by, len(ids), replicas))
+	case int(replicas) < len(ids) && uncounted == nil:
+		r.Problems = append(r.Problems, fmt.Sprintf("%s lists %d provider IDs and counts %d replicas", by, len(ids), replicas))
 	}
 	if !sameElements(p.Spec.ProviderIDList, ids) {
 		p.Spec.ProviderIDList = ids

@@ -39,7 +39,9 @@ func TestTakeInfrastructure(t *testing.T) {
 			ids: []any{"x://3"}, status: map[string]any{"ready": true}, want: Report{Believed: true, News: true, Whole: true}, wantIDs: []string{"x://3"}, wantReplicas: new(int32(1)),
 		},
 		"more provider IDs than replicas": {
-			ids: []any{"x://1", "x://2"}, status: status(1), want: Report{Believed: true, News: true, Whole: true}, wantIDs: []string{"x://1", "x://2"}, wantReplicas: new(int32(1)),
+			ids: []any{"x://1", "x://2"}, status: status(1),
+			want:    Report{Believed: true, News: true, Whole: true, Problems: []string{"Pool p lists 2 provider IDs and counts 1 replicas"}},
+			wantIDs: []string{"x://1", "x://2"}, wantReplicas: new(int32(1)),
 		},
 		"fewer provider IDs than replicas": {
 			ids: []any{"x://1"}, status: status(3),

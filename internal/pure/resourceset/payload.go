@@ -31,6 +31,9 @@ type Payload struct {
 	// Problems are the parts of the data that cannot be applied, by key, document,
 	// object and field. They never contain a value.
 	Problems []string
+	// Unnamed say which objects have a metadata.generateName alone. They can be
+	// created, and not be applied again: nothing finds them.
+	Unnamed []string
 }
 
 // Read parses the data of a Secret or ConfigMap: each of its values is any number of
@@ -48,7 +51,7 @@ func Read(data map[string][]byte) Payload {
 	p := Payload{Hash: hash(data), Problems: r.problems}
 	if len(p.Problems) == 0 {
 		slices.SortStableFunc(r.objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
-		p.Objects = r.objects
+		p.Objects, p.Unnamed = r.objects, r.unnamed
 	}
 	return p
 }
@@ -95,6 +98,9 @@ const maxName = 120
 // Name names an object as users do.
 func Name(obj *unstructured.Unstructured) string {
 	name := obj.GetName()
+	if name == "" && obj.GetGenerateName() != "" {
+		name = obj.GetGenerateName() + "*"
+	}
 	if ns := obj.GetNamespace(); ns != "" {
 		name = ns + "/" + name
 	}
@@ -106,6 +112,7 @@ type reading struct {
 	objects  []*unstructured.Unstructured
 	seen     map[string]string // where an object was found first
 	problems []string
+	unnamed  []string
 }
 
 func (r *reading) problem(where, format string, args ...any) {
@@ -158,8 +165,10 @@ func (r *reading) object(where string, fields map[string]any) {
 		return
 	}
 	metadata, _ := fields["metadata"].(map[string]any)
-	if name, ok := metadata["name"].(string); !ok || name == "" {
-		r.problem(where, "%s has no metadata.name", plaintext.Line(obj.GetKind(), maxName))
+	prefix, _ := metadata["generateName"].(string)
+	name, named := metadata["name"].(string)
+	if name == "" && (prefix == "" || !named && metadata["name"] != nil) {
+		r.problem(where, "%s has no metadata.name and no metadata.generateName", plaintext.Line(obj.GetKind(), maxName))
 		return
 	}
 	if ns, ok := metadata["namespace"]; ok {
@@ -168,7 +177,7 @@ func (r *reading) object(where string, fields map[string]any) {
 			return
 		}
 	}
-	for _, field := range []string{"name", "namespace"} {
+	for _, field := range []string{"name", "generateName", "namespace"} {
 		if value, _ := metadata[field].(string); len(path.IsValidPathSegmentName(value)) > 0 || len(value) > maxName*4 {
 			r.problem(where, "metadata.%s of %s cannot be a name", field, Name(obj))
 			return
@@ -176,6 +185,11 @@ func (r *reading) object(where string, fields map[string]any) {
 	}
 	for _, field := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"} {
 		delete(metadata, field)
+	}
+	if name == "" {
+		r.unnamed = append(r.unnamed, fmt.Sprintf("%s: %s has no metadata.name, by which strategy Reconcile applies it again: set one, or use ApplyOnce", where, Name(obj)))
+		r.objects = append(r.objects, obj)
+		return
 	}
 	id := fmt.Sprintf("%q", []string{obj.GroupVersionKind().GroupKind().String(), obj.GetNamespace(), obj.GetName()})
 	if before, ok := r.seen[id]; ok {

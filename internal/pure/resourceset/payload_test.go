@@ -58,6 +58,10 @@ func TestReadPutsObjectsInOrder(t *testing.T) {
 			map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns1}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns2}}"},
 			[]string{"ConfigMap ns1/a", "ConfigMap ns2/a"},
 		},
+		"one prefix of names that the server generates, twice": {
+			map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: \"\", generateName: a-}}"},
+			[]string{"ConfigMap a-*", "ConfigMap a-*"},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -90,15 +94,17 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		"no apiVersion":               {map[string]string{"a": good + "{kind: ConfigMap, metadata: {name: x}}"}, []string{"key a, document 2: the object has no apiVersion"}},
 		"no kind":                     {map[string]string{"a": "{apiVersion: v1, metadata: {name: x}}"}, []string{"key a: the object has no kind"}},
 		"a kind that is no word":      {map[string]string{"a": "{apiVersion: v1, kind: 3, metadata: {name: x}}"}, []string{"key a: the object has no kind"}},
-		"no name":                     {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {generateName: x-}}"}, []string{"key a: Secret has no metadata.name"}},
-		"no metadata":                 {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: none}"}, []string{"key a: Secret has no metadata.name"}},
+		"no name":                     {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {labels: {}}}"}, []string{"key a: Secret has no metadata.name and no metadata.generateName"}},
+		"a name that is no string":    {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {name: [x], generateName: x-}}"}, []string{"key a: Secret has no metadata.name and no metadata.generateName"}},
+		"a prefix that is a path":     {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {generateName: ../x-}}"}, []string{"key a: metadata.generateName of Secret ../x-* cannot be a name"}},
+		"no metadata":                 {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: none}"}, []string{"key a: Secret has no metadata.name and no metadata.generateName"}},
 		"a namespace that is none":    {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {name: x, namespace: [y]}}"}, []string{"key a: metadata.namespace of Secret x is not a string"}},
 		"a name that is a path":       {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {name: ../x}}"}, []string{"key a: metadata.name of Secret ../x cannot be a name"}},
 		"a namespace that is a path":  {map[string]string{"a": "{apiVersion: v1, kind: Secret, metadata: {name: x, namespace: ..}}"}, []string{"key a: metadata.namespace of Secret ../x cannot be a name"}},
 		"a version that is a path":    {map[string]string{"a": "{apiVersion: a/b/c, kind: Secret, metadata: {name: x}}"}, []string{"key a: apiVersion of Secret is not a group and a version"}},
-		"an item of a list":           {map[string]string{"a": "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret}, 3]}"}, []string{"key a, item 1: Secret has no metadata.name", "key a, item 2: it is not an object"}},
+		"an item of a list":           {map[string]string{"a": "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret}, 3]}"}, []string{"key a, item 1: Secret has no metadata.name and no metadata.generateName", "key a, item 2: it is not an object"}},
 		"the same object twice":       {map[string]string{"a": good + good, "b": good}, []string{"key a, document 2: ConfigMap good is in key a, document 1, too", "key b: ConfigMap good is in key a, document 1, too"}},
-		"a name that moves cursors":   {map[string]string{"a": `{"apiVersion":"v1","kind":"\u001b[2JSecret"}`}, []string{`key a: \x1b[2JSecret has no metadata.name`}},
+		"a name that moves cursors":   {map[string]string{"a": `{"apiVersion":"v1","kind":"\u001b[2JSecret"}`}, []string{`key a: \x1b[2JSecret has no metadata.name and no metadata.generateName`}},
 		"aliases of aliases":          {map[string]string{"a": bomb(12)}, []string{"key a: document 1 has aliases that make too much of it"}},
 		"an alias within itself":      {map[string]string{"a": "kind: &a\n- *a\n"}, []string{"key a: document 1 has aliases that make too much of it"}},
 	}

@@ -127,7 +127,7 @@ type Result struct {
 // One MachineSet, the current one, matches the template in all fields that cannot change
 // in place; the other fields are written to every MachineSet. If none matches, one is
 // created. With RollingUpdate the current one grows as long as the number of Machines
-// does not exceed spec.replicas plus maxSurge; the others shrink, the oldest first, as
+// does not exceed spec.replicas plus maxSurge; the others shrink, first by their Machines that are not available, the oldest first, as
 // long as at least spec.replicas minus maxUnavailable stay available, even if each
 // deleted Machine were an available one. If that leaves the rollout stuck because of
 // Machines that are not available, one of these is deleted anyway. With OnDelete the

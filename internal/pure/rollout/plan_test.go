@@ -200,6 +200,20 @@ func TestRollingUpdate(t *testing.T) {
 			},
 			want: []string{"scale down old from 1 to 0: 3 available, at least 3 required"},
 		},
+		"unavailable Machines go before available ones of an older MachineSet": {
+			md: deployment(6, pace("0", "2")),
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "older", "v0", 3, 3, 3), set(md, "old", "v1", 2, 2, 1), set(md, "new", "v2", 1, 1, 1)}
+			},
+			want: []string{"scale down old from 2 to 0: 5 available, at least 4 required"},
+		},
+		"unavailable Machines of several MachineSets go together, within the limit": {
+			md: deployment(8, pace("1", "3")),
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "older", "v0", 4, 4, 3), set(md, "old", "v1", 4, 4, 2), set(md, "new", "v2", 2, 2, 2)}
+			},
+			want: []string{"scale down older from 4 to 3: 7 available, at least 5 required", "scale down old from 4 to 3: 7 available, at least 5 required"},
+		},
 		"Machines of which none is available go as fast as others come": {
 			md: deployment(10, pace("5", "0")),
 			sets: func(md *clusterv1.MachineDeployment) []Set {

@@ -51,8 +51,8 @@ func (m *member) pending() int { return max(0, m.Actual-m.Going-m.replicas) }
 func (m *member) missing() int { return max(0, m.replicas-m.Actual) }
 
 // shrinkOthers removes from the other MachineSets the Machines that are no longer
-// needed: first those of MachineSets without any available Machine, which serve no
-// workload.
+// needed: first as many of each as are not available, which its controller deletes
+// first, then the rest.
 func (p *planner) shrinkOthers() {
 	required := p.want - p.unavailable
 	b := budget{
@@ -61,12 +61,13 @@ func (p *planner) shrinkOthers() {
 	}
 	available := sum(p.members, func(m *member) int { return m.Available })
 	others := p.others()
-	for _, broken := range []bool{true, false} {
+	for _, unavailable := range []bool{true, false} {
 		for _, m := range others {
-			if (m.left() == 0) != broken {
-				continue
+			most := m.replicas
+			if unavailable {
+				most -= m.Available
 			}
-			take, missing := min(m.replicas, b.specs), m.missing()
+			take, missing := min(most, b.specs), m.missing()
 			if left := m.left(); m.Available > 0 && left > b.available {
 				take = min(take, missing+max(0, b.available))
 			}
