@@ -36,6 +36,7 @@ type Sandbox struct {
 	cancel    context.CancelCauseFunc
 	work      sync.WaitGroup // all that it started
 	said      *output        // by the holder, when it breaks
+	refusals  refusals
 
 	descriptors int // of the plane; guarded by Host.descriptors
 

@@ -39,7 +39,8 @@ type Options struct {
 // Network is what Pods reach.
 type Network interface {
 	// Connect is given a connection that a Pod made to an address, which is not
-	// reserved as dialguard.IsReserved defines. It, or whom it hands the connection
+	// reserved as dialguard.IsReserved defines, or can be the endpoint of a simulated
+	// cluster on the loopback of the host. It, or whom it hands the connection
 	// to, closes or refuses it. ctx ends with the sandbox, which closes the
 	// connection; Connect returns soon then.
 	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *Conn)
@@ -51,9 +52,15 @@ type Network interface {
 // that the Pod may have.
 type Conn struct {
 	*net.TCPConn
-	once sync.Once
-	free func()
+	once   sync.Once
+	free   func()
+	own    func(ctx context.Context) (net.Conn, error)
+	report func(why string)
 }
+
+// Own connects to the address within the Pod, where one of its processes may listen: the
+// loopback of a Pod is its own.
+func (c *Conn) Own(ctx context.Context) (net.Conn, error) { return c.own(ctx) }
 
 // Close closes it.
 func (c *Conn) Close() error {
@@ -61,11 +68,36 @@ func (c *Conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Refuse closes it so that the Pod sees a reset: for the Pod, it was made before
-// anybody could be asked.
-func (c *Conn) Refuse() {
+// Refuse closes it so that the Pod sees a reset: for the Pod, it was made before the
+// address was checked. It reports why, unless that is empty.
+func (c *Conn) Refuse(why string) {
 	_ = c.SetLinger(0) // without, it sees an end
 	_ = c.Close()      // the Pod may have closed it
+	if why != "" {
+		c.report(why)
+	}
+}
+
+// refusals limits reports of refused connections of a Pod.
+type refusals struct {
+	mu    sync.Mutex // guards all below
+	since time.Time
+	seen  map[netip.AddrPort]bool
+}
+
+// first reports whether the refusal of an address, the zero one for a limit, is to be
+// reported: one a minute of a limit, and one of each of a few addresses.
+func (r *refusals) first(to netip.AddrPort, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.since) > refusedEvery {
+		r.since, r.seen = now, map[netip.AddrPort]bool{}
+	}
+	if r.seen[to] || to.IsValid() && len(r.seen) >= refusedAddresses {
+		return false
+	}
+	r.seen[to] = true
+	return true
 }
 
 // Spec is the sandbox of one Pod.
@@ -78,8 +110,9 @@ type Spec struct {
 	// Memory in bytes, MilliCPU in thousandths of a core, and processes (with
 	// their threads) of all containers together. 0 is no limit, and 512 PIDs.
 	Memory, MilliCPU, PIDs int64
-	// Refused is called with the reason when connections are reset at a limit, at most
-	// once a minute; nil is not called.
+	// Refused is called with the reason when connections are reset at a limit or by
+	// policy, at most once a minute for the limit and for each of a few addresses; nil is
+	// not called.
 	Refused func(why string)
 	// Resolv and Hosts are the files /etc/resolv.conf and /etc/hosts.
 	Resolv, Hosts []byte
@@ -188,6 +221,9 @@ const (
 	ofSandbox, ofContainer, ofConnection, ofQuestion = 16, 8, 2, 1
 	// refusedEvery is how often the user of a Pod is told of refused connections.
 	refusedEvery = time.Minute
+	// refusedAddresses keeps a Pod that scans ports from filling the log, and one that asks
+	// for metadata from hiding what else is refused.
+	refusedAddresses = 4
 	// defaultKept is some thousand lines.
 	defaultKept = 1 << 20
 	// maxMounts and the rest go as descriptors in one message, which takes 253.

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relay is where the plane accepts inside a Pod what leaves it, and answers DNS.
-// The ports are below 1024 of an odd loopback address, which no container without
+// Relay is where the plane accepts inside a Pod what leaves it, and answers DNS. What the
+// plane itself connects from there is not redirected. The ports are below 1024 of an odd loopback address, which no container without
 // capabilities can take.
-var relay = [4]byte{127, 99, 99, 99}
+var Relay = [4]byte{127, 99, 99, 99}
 
 const (
 	// relayPort is that of all but DNS.
@@ -76,7 +76,7 @@ func socket(kind, port int) (int, error) {
 	if err != nil {
 		return 0, os.NewSyscallError("socket", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: relay}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: Relay}); err != nil {
 		return 0, errors.Join(os.NewSyscallError("bind", err), unix.Close(fd))
 	}
 	return fd, nil
