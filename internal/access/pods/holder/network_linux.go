@@ -12,8 +12,8 @@ import (
 )
 
 // Relay is where the plane accepts inside a Pod what leaves it, and answers DNS. What the
-// plane itself connects from there is not redirected. The ports are below 1024 of an odd loopback address, which no container without
-// capabilities can take.
+// plane itself connects from there is not redirected. The ports are below 1024 of an odd
+// loopback address, which no container without capabilities can take.
 var Relay = [4]byte{127, 99, 99, 99}
 
 const (
