@@ -29,7 +29,7 @@ func TestHostilePodsOfAPlainUser(t *testing.T) {
 // rights.
 func TestKubectlAndProbesOfAPlainUser(t *testing.T) {
 	testenv.OwnPlanes(t, 2)
-	asPlainUser(t, []string{"test/toolbox"}, "TestKubectlWorksOnPodsOfAPlane", "TestProbesDecideWhatAPodOfAPlaneIs", "TestVolumesOfAPodFollowTheirObjects")
+	asPlainUser(t, []string{"test/toolbox"}, "TestKubectlWorksOnPodsOfAPlane", "TestProbesDecideWhatAPodOfAPlaneIs", "TestVolumesOfAPodFollowTheirObjects", "TestPodsReachOnlyClustersOfTheirPlane")
 }
 
 // TestAProviderOfAPlainUser installs, upgrades, moves and removes a provider with planes

@@ -11,7 +11,7 @@ import (
 	"net/netip"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/simulated/loopback"
+	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 

@@ -5,17 +5,21 @@
 package simulated
 
 import (
+	"cmp"
 	"hash/fnv"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/simulated/loopback"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
@@ -61,6 +65,70 @@ func TestOnlyAddressesOfTheirOwnAreGiven(t *testing.T) {
 			t.Errorf("%s: got %v before and %v after", endpoint, checked, err)
 		}
 	}
+}
+
+// The guard allows an address exactly while the API server of a cluster of this backend
+// listens there, and ignores which objects name it.
+func TestGuardAllowsEndpointsWhileTheyListen(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	at := netip.MustParseAddrPort(l.server())
+	expect := func(want bool, when string) {
+		t.Helper()
+		if err := l.guard.Check(at); (err == nil) != want {
+			t.Errorf("%s: got %v, want allowed %t", when, err, want)
+		}
+	}
+	set := func(faults ...infrav1.ClusterFault) {
+		t.Helper()
+		l.cluster.Faults = faults
+		if _, err := l.b.ensureCluster(l.cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(false, "before a machine has an API server")
+	l.controlPlane(1)
+	expect(true, "with an API server")
+	for _, claimed := range []string{"127.0.0.1", "127.0.0.1:2379", "0.0.0.0", "127.66.1.2:22", l.endpoint.Host} {
+		host, port, _ := strings.Cut(claimed, ":")
+		number, _ := strconv.ParseInt(port, 10, 32)
+		endpoint := clusterv1.APIEndpoint{Host: host, Port: int32(number)}
+		if _, err := l.b.ensureCluster(clusterSpec{Namespace: "ns", Name: "claim", UID: l.cluster.UID + "-claim", Endpoint: endpoint}); err == nil {
+			t.Errorf("%s is given to another cluster", claimed)
+		}
+		to := netip.AddrPortFrom(netip.MustParseAddr(host), cmp.Or(uint16(number), loopback.Port))
+		if err := l.guard.Check(to); err == nil && to != at {
+			t.Errorf("%s is allowed since an object names it", claimed)
+		}
+	}
+	expect(true, "when another cluster named its address")
+	set(infrav1.ClusterFaultAPIServerRefuses)
+	expect(false, "while the API server refuses connections")
+	set()
+	expect(true, "when it listens again")
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expect(false, "when the plane stopped")
+	l.start()
+	expect(true, "after a restart")
+	l.cluster.Object = types.NamespacedName{Namespace: "ns", Name: "infra"}
+	if err := l.b.releaseCluster(l.cluster); err != nil {
+		t.Fatal(err)
+	}
+	expect(false, "when another plane can run it")
+	l.restart()
+	expect(true, "when it is run here again")
+	if err := l.b.deleteCluster(l.cluster); err != nil {
+		t.Fatal(err)
+	}
+	expect(false, "after its deletion")
+	thief, err := net.Listen("tcp", at.String()) // the address is free for any process
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = thief.Close() })
+	expect(false, "when another process listens there")
 }
 
 func TestWhenAllAddressesAreTakenOneIsNamed(t *testing.T) {

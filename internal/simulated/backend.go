@@ -3,6 +3,7 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/told"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
@@ -36,6 +38,9 @@ type Options struct {
 	Links string
 	// Holder describes the owner of this backend to other backends and to users.
 	Holder string
+	// Guard receives the addresses of the clusters' API servers, so that Pods reach them; nil if
+	// this process runs no Pods.
+	Guard *dialguard.Guard
 	// Clock is the real one if nil.
 	Clock clock.WithDelayedExecution
 	// Log is for errors that cannot be returned; the zero value drops them.
@@ -107,6 +112,7 @@ type Backend struct {
 	stepped   bool // Options.Stepped
 	unsynced  bool // Options.Unsynced
 	listeners *apiserver.Listeners
+	guard     *dialguard.Guard
 	machines  told.Hub   // that changed
 	free      told.Hub   // clusters that may be free
 	waking    told.Owned // by the timers of machines
@@ -126,6 +132,7 @@ func New(o Options) (*Backend, error) {
 	b := &Backend{
 		clock: o.Clock, log: o.Log, ctx: logr.NewContext(context.Background(), o.Log), random: o.Random, stepped: o.Stepped, unsynced: o.Unsynced,
 		listeners: apiserver.NewListeners(o.Log),
+		guard:     cmp.Or(o.Guard, &dialguard.Guard{}),
 		clusters:  map[types.NamespacedName]*cluster{},
 		byUID:     map[types.UID]*cluster{},
 		asked:     map[types.NamespacedName]map[types.NamespacedName]bool{},

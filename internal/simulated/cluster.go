@@ -324,11 +324,13 @@ func (c *cluster) listen(wanted bool) error {
 	if _, err := c.b.listeners.Open(c.place.addr, c.server); err != nil {
 		return err
 	}
+	c.b.guard.ServeLoopback(c.place.addr)
 	c.listening = true
 	return nil
 }
 
 func (c *cluster) stopListening() {
+	c.b.guard.Stop(c.place.addr) // first: another process may listen there next
 	c.b.listeners.Shut(c.place.addr)
 	c.listening = false
 }

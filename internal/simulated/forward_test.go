@@ -27,7 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/simulated/loopback"
+	"github.com/capstan-dev/capstan/internal/kit/loopback"
 )
 
 // through is a configuration that reaches the API server of one machine.

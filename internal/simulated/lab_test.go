@@ -23,6 +23,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/pure/cloudinit"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
@@ -40,6 +41,7 @@ type lab struct {
 	b        *Backend
 	dir      string
 	clock    clock.WithDelayedExecution
+	guard    dialguard.Guard // of Pods of the backend's process
 	cluster  clusterSpec
 	endpoint clusterv1.APIEndpoint
 	pki      map[certs.Purpose]certs.Pair
@@ -71,7 +73,7 @@ func newLabWith(t testing.TB, c clock.WithDelayedExecution) *lab {
 // start opens the backend and ensures the cluster.
 func (l *lab) start() {
 	l.t.Helper()
-	b, err := New(Options{Dir: l.dir, Clock: l.clock, Unsynced: true, Random: func() float64 { return 0.5 }})
+	b, err := New(Options{Dir: l.dir, Clock: l.clock, Guard: &l.guard, Unsynced: true, Random: func() float64 { return 0.5 }})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
-	"github.com/capstan-dev/capstan/internal/simulated/loopback"
 )
 
 // Stage is what a machine is at.

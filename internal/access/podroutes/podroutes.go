@@ -7,6 +7,7 @@ package podroutes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/services"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -148,30 +150,42 @@ func (r *Routes) service(ctx context.Context, ip netip.Addr) (*corev1.Service, e
 // Conn is a connection that a Pod opened.
 type Conn interface {
 	net.Conn
-	SetLinger(seconds int) error
+	// Own connects to its address within the Pod.
+	Own(ctx context.Context) (net.Conn, error)
+	// Refuse closes it so that the Pod sees a reset, and reports why, unless that is empty.
+	Refuse(why string)
 }
 
 // Connect takes over a connection that a Pod opened to an address, and closes it at
-// its end; immediately if the destination does not exist or Pods must not reach it.
+// its end; immediately if the destination does not exist or Pods must not reach it. It
+// reports connections that policy refuses.
 func (r *Routes) Connect(ctx context.Context, _ netip.Addr, to netip.AddrPort, c Conn) {
 	if to.Addr() == r.APIServer && to.Port() == 443 {
 		r.Serve(c)
 		return
 	}
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
-	far, err := r.forPod(dialing, to)
+	far, err := r.forPod(dialing, to, c)
 	cancel()
+	if refused, ok := errors.AsType[*dialguard.RefusedError](err); ok {
+		c.Refuse(fmt.Sprintf("connect to %s: %v", to, refused))
+		return
+	}
 	if err != nil {
-		_ = c.SetLinger(0) // the Pod sees a reset
-		_ = c.Close()      // nothing was sent
+		c.Refuse("") // as the destination does
 		return
 	}
 	relay(ctx, c, far)
 }
 
 // forPod connects to destinations that a Pod may reach: Services, Pods, and those
-// of ForPods.
-func (r *Routes) forPod(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+// of ForPods. On a loopback address a process of the Pod itself comes first.
+func (r *Routes) forPod(ctx context.Context, to netip.AddrPort, c Conn) (net.Conn, error) {
+	if to.Addr().IsLoopback() {
+		if own, err := c.Own(ctx); err == nil {
+			return own, nil
+		}
+	}
 	if r.inside(to.Addr()) {
 		return r.dialInside(ctx, to, r.ForPods)
 	}

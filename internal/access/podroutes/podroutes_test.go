@@ -57,11 +57,6 @@ func routes(t *testing.T) *Routes {
 	service := func(name, spec string) client.Object {
 		return builder.Parse[corev1.Service](t, fmt.Sprintf("metadata: {namespace: ns, name: %s}\nspec: {%s}", name, spec))
 	}
-	says := func(what string) net.Conn {
-		near, far := net.Pipe()
-		go func() { _, _ = io.WriteString(far, what); _ = far.Close() }()
-		return near
-	}
 	return &Routes{
 		Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 			service("hooks", "clusterIP: 10.96.0.9, ports: [{name: https, port: 443, targetPort: 9443}]"), slice("hooks", "[{addresses: [10.244.0.2]}]"),
@@ -70,6 +65,7 @@ func routes(t *testing.T) *Routes {
 			service("trick", "clusterIP: 10.96.0.6, ports: [{port: 443, targetPort: 9443}]"), slice("trick", "[{addresses: [127.0.0.1]}]"),
 			service("name", "clusterIP: 10.96.0.5, ports: [{port: 443, targetPort: 9443}]"), slice("name", "[{addresses: [localhost]}]"),
 			service("mapped", "clusterIP: 10.96.0.4, ports: [{port: 443, targetPort: 9443}]"), slice("mapped", "[{addresses: ['::ffff:127.0.0.1']}]"),
+			service("port", "clusterIP: 10.96.0.3, ports: [{port: 443, targetPort: 9443}]"), slice("port", "[{addresses: [127.64.0.7]}]"),
 			service("headless", "clusterIP: None, ports: [{port: 1}]"), slice("headless", "[{addresses: [10.244.0.4], hostname: b}, {addresses: [10.244.0.3], hostname: a}, {addresses: [10.244.0.5], conditions: {ready: false}}]"),
 			service("ports", "clusterIP: None"),
 			builder.Parse[discoveryv1.EndpointSlice](t, "metadata: {namespace: ns, name: ports-1, labels: {kubernetes.io/service-name: ports}}\nendpoints: [{addresses: [10.244.0.4], hostname: b}, {addresses: [10.244.0.3]}, {addresses: [10.244.0.5], conditions: {ready: false}}]\nports: [{name: http, port: 8080}]"),
@@ -82,9 +78,11 @@ func routes(t *testing.T) *Routes {
 		Node: "plane", Kubelet: func(context.Context) (net.Conn, error) { return says("kubelet"), nil },
 		Outside: func(_ context.Context, _, address string) (net.Conn, error) { return says("outside " + address), nil },
 		ForPods: func(ctx context.Context, network, address string) (net.Conn, error) {
+			guard := &dialguard.Guard{}
+			guard.ServeLoopback(netip.MustParseAddrPort("127.64.0.7:6443"))
 			allowed := errors.New("allowed, but not to be dialed by a test")
 			d := net.Dialer{ControlContext: func(ctx context.Context, network, address string, c syscall.RawConn) error {
-				return cmp.Or((&dialguard.Guard{}).Control(ctx, network, address, c), allowed)
+				return cmp.Or(guard.Control(ctx, network, address, c), allowed)
 			}}
 			if _, err := d.DialContext(ctx, network, address); !errors.Is(err, allowed) {
 				return nil, err
@@ -144,23 +142,33 @@ func TestAPodReachesServicesAndTheOutsideButNotTheHost(t *testing.T) {
 	} else if i := slices.IndexFunc(interfaces, func(a net.Addr) bool { return a.(*net.IPNet).IP.IsGlobalUnicast() }); i >= 0 {
 		own = net.JoinHostPort(interfaces[i].(*net.IPNet).IP.String(), "22")
 	}
-	for to, want := range map[string]string{
-		"10.96.0.1:443":      "API server",
-		"10.96.0.9:443":      "pod 10.244.0.2:9443",
-		"10.244.0.3:80":      "pod 10.244.0.3:80",
-		"192.0.2.9:80":       "outside 192.0.2.9:80",
-		"127.0.0.1:22":       "reset",
-		"169.254.169.254:80": "reset",
-		"224.0.0.1:80":       "reset",
-		"0.0.0.0:80":         "reset",
-		"100.100.100.200:80": "reset",
-		own:                  "reset",
-		"10.96.0.8:443":      "outside 192.0.2.1:9443",
-		"10.96.0.7:443":      "reset",
-		"10.96.0.6:443":      "reset", // through an EndpointSlice with the host's loopback address
-		"10.96.0.5:443":      "reset", // through a name that resolves to it
-		"10.96.0.4:443":      "reset", // through the same address in IPv6
-	} {
+	const reserved = " is not for Pods: "
+	tests := map[string]struct {
+		want    string
+		refused string // reported of a connection that is reset
+	}{
+		"10.96.0.1:443":      {want: "API server"},
+		"10.96.0.9:443":      {want: "pod 10.244.0.2:9443"},
+		"10.244.0.3:80":      {want: "pod 10.244.0.3:80"},
+		"192.0.2.9:80":       {want: "outside 192.0.2.9:80"},
+		"127.0.0.1:22":       {refused: "connect to 127.0.0.1:22: 127.0.0.1:22" + reserved},
+		"127.64.0.7:6443":    {want: "outside 127.64.0.7:6443"}, // the endpoint of a cluster
+		"127.64.0.9:6443":    {want: "own"},                     // a process of the Pod
+		"127.64.0.8:6443":    {refused: "127.64.0.8:6443" + reserved},
+		"127.64.0.7:2379":    {refused: "127.64.0.7:2379" + reserved},
+		"169.254.169.254:80": {refused: reserved},
+		"224.0.0.1:80":       {refused: reserved},
+		"0.0.0.0:80":         {refused: reserved},
+		"100.100.100.200:80": {refused: reserved},
+		own:                  {refused: own + " is "},
+		"10.96.0.8:443":      {want: "outside 192.0.2.1:9443"},
+		"10.96.0.7:443":      {},                                                               // no endpoint: no policy
+		"10.96.0.6:443":      {refused: "connect to 10.96.0.6:443: 127.0.0.1:9443" + reserved}, // by an EndpointSlice with the host's loopback address
+		"10.96.0.5:443":      {refused: ":9443" + reserved},                                    // by a name that resolves to it
+		"10.96.0.4:443":      {refused: "9443" + reserved},                                     // by the same address in IPv6
+		"10.96.0.3:443":      {refused: "127.64.0.7:9443" + reserved},                          // by another port of a cluster's address
+	}
+	for to, tc := range tests {
 		pod, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -169,17 +177,48 @@ func TestAPodReachesServicesAndTheOutsideButNotTheHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		go r.Connect(t.Context(), netip.MustParseAddr("10.244.0.2"), netip.MustParseAddrPort(to), plane.(*net.TCPConn))
+		c := &podConn{TCPConn: plane.(*net.TCPConn), to: to}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.Connect(t.Context(), netip.MustParseAddr("10.244.0.2"), netip.MustParseAddrPort(to), c)
+		}()
 		b, err := io.ReadAll(pod)
-		got := string(b)
-		if err != nil {
-			got = "reset"
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", to, got, want)
+		if string(b) != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("%s: %q, %v, want %q", to, b, err, tc.want)
 		}
 		_ = pod.Close()
+		<-done
+		if !strings.Contains(c.refused, tc.refused) || (c.refused == "") != (tc.refused == "") {
+			t.Errorf("%s: reported %q, want %q", to, c.refused, tc.refused)
+		}
 	}
+}
+
+// podConn is a connection of a Pod of which a process listens at 127.64.0.9.
+type podConn struct {
+	*net.TCPConn
+	to, refused string
+}
+
+func (c *podConn) Own(context.Context) (net.Conn, error) {
+	if c.to == "127.64.0.9:6443" {
+		return says("own"), nil
+	}
+	return nil, syscall.ECONNREFUSED
+}
+
+func (c *podConn) Refuse(why string) {
+	c.refused = why
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+// says is a connection to a place that says its name.
+func says(what string) net.Conn {
+	near, far := net.Pipe()
+	go func() { _, _ = io.WriteString(far, what); _ = far.Close() }()
+	return near
 }
 
 func TestAPodIsToldWhereNamesLead(t *testing.T) {

@@ -19,7 +19,7 @@ type hostile struct{ net.Conn }
 
 func (hostile) Read([]byte) (int, error) { panic("no such connection") }
 
-// TestConnectionThatPanicsEndsAlone: the process goes on, the other side of the
+// TestConnectionThatPanicsEndsAlone: the process continues, the other side of the
 // connection is closed, and the log has the panic with its stack, once.
 func TestConnectionThatPanicsEndsAlone(t *testing.T) {
 	t.Parallel()

@@ -60,14 +60,6 @@ func (s *Sandbox) serve(fds []int) error {
 // immediately, so that they use no resources.
 func (s *Sandbox) relay() {
 	open := make(chan struct{}, s.host.options.Connections)
-	var told time.Time
-	refuse := func(c *Conn, why string) {
-		c.Refuse()
-		if s.spec.Refused != nil && time.Since(told) > refusedEvery {
-			told = time.Now()
-			s.spec.Refused(why)
-		}
-	}
 	for {
 		accepted, err := s.tcp.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -81,12 +73,12 @@ func (s *Sandbox) relay() {
 				return
 			}
 		}
-		c := &Conn{TCPConn: accepted.(*net.TCPConn), free: func() {}}
+		c := &Conn{TCPConn: accepted.(*net.TCPConn), free: func() {}, report: func(why string) { s.report(netip.AddrPort{}, why) }}
 		select {
 		case open <- struct{}{}:
 			if err := s.host.descriptors.take(s, ofConnection); err != nil {
 				<-open
-				refuse(c, err.Error())
+				c.Refuse(err.Error())
 				continue
 			}
 			// The Pod's connections end with it, regardless of their current owner.
@@ -97,12 +89,12 @@ func (s *Sandbox) relay() {
 				<-open
 			}
 		default:
-			refuse(c, fmt.Sprintf("the Pod has %d connections open, the limit of a Pod: close some", s.host.options.Connections))
+			c.Refuse(fmt.Sprintf("the Pod has %d connections open, the limit of a Pod: close some", s.host.options.Connections))
 			continue
 		}
 		s.work.Go(func() {
 			if err := recovery.Call(s.ctx, func() error { s.connect(c); return nil }); err != nil {
-				c.Refuse()
+				c.Refuse("") // the panic is in the log
 			}
 		})
 	}
@@ -111,13 +103,27 @@ func (s *Sandbox) relay() {
 // connect passes a connection to the server for its address.
 func (s *Sandbox) connect(c *Conn) {
 	to, err := destination(c.TCPConn)
+	c.report = func(why string) { s.report(to, why) }
+	c.own = func(ctx context.Context) (net.Conn, error) {
+		return s.dial(ctx, netip.AddrFrom4(holder.Relay), to.Addr(), int(to.Port()))
+	}
+	reserved := dialguard.CheckReserved(to)
 	switch {
-	case err != nil, dialguard.IsReserved(to.Addr()), s.host.options.Network == nil:
-		c.Refuse()
+	case err != nil, s.host.options.Network == nil:
+		c.Refuse("")
+	case reserved != nil && !holder.Redirected(to):
+		c.Refuse(reserved.Error())
 	case to.Port() == dnsPort:
 		s.resolveStream(c)
 	default:
 		s.host.options.Network.Connect(s.ctx, s.spec.Address, to, c)
+	}
+}
+
+// report calls Spec.Refused, as often as that allows.
+func (s *Sandbox) report(to netip.AddrPort, why string) {
+	if s.spec.Refused != nil && s.refusals.first(to, time.Now()) {
+		s.spec.Refused(why)
 	}
 }
 
@@ -207,7 +213,7 @@ func (s *Sandbox) resolveStream(c *Conn) {
 
 // Dial connects to a TCP port of the Pod, at its address.
 func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
-	c, err := s.dial(ctx, s.spec.Address, port)
+	c, err := s.dial(ctx, netip.Addr{}, s.spec.Address, port)
 	if err != nil {
 		return nil, fmt.Errorf("dial port %d of sandbox %s: %w", port, s.spec.Name, err)
 	}
@@ -216,14 +222,15 @@ func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
 
 // DialLoopback is Dial for servers on the Pod's loopback.
 func (s *Sandbox) DialLoopback(ctx context.Context, port int) (net.Conn, error) {
-	c, err := s.dial(ctx, netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+	c, err := s.dial(ctx, netip.Addr{}, netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
 	if err != nil {
 		return nil, fmt.Errorf("dial port %d at the loopback of sandbox %s: %w", port, s.spec.Name, err)
 	}
 	return c, nil
 }
 
-func (s *Sandbox) dial(ctx context.Context, to netip.Addr, port int) (net.Conn, error) {
+// dial connects within the Pod from an address, the zero one for any.
+func (s *Sandbox) dial(ctx context.Context, from, to netip.Addr, port int) (net.Conn, error) {
 	if port < 1 || port > 0xffff {
 		return nil, errors.New("want a port from 1 to 65535")
 	}
@@ -244,6 +251,11 @@ func (s *Sandbox) dial(ctx context.Context, to netip.Addr, port int) (net.Conn, 
 	err = raw.Write(func(fd uintptr) bool {
 		if !begun {
 			begun = true
+			if from.IsValid() {
+				if failed = unix.Bind(int(fd), &unix.SockaddrInet4{Addr: from.As4()}); failed != nil {
+					return true
+				}
+			}
 			failed = unix.Connect(int(fd), &unix.SockaddrInet4{Port: port, Addr: to.As4()})
 			return !errors.Is(failed, unix.EINPROGRESS)
 		}

@@ -17,6 +17,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
+// cluster is the endpoint of a simulated cluster.
+var cluster = netip.MustParseAddrPort("127.64.3.4:6443")
+
 // outside answers outgoing connections of Pods.
 type outside struct {
 	mu   sync.Mutex
@@ -24,8 +27,19 @@ type outside struct {
 }
 
 func (o *outside) Connect(_ context.Context, from netip.Addr, to netip.AddrPort, c *Conn) {
+	if to.Addr().IsLoopback() { // as podroutes
+		if own, err := c.Own(context.Background()); err == nil {
+			_, _ = io.WriteString(c, "own\n")
+			_ = errors.Join(own.Close(), c.Close())
+			return
+		}
+		if to.Addr() != cluster.Addr() {
+			c.Refuse(to.String() + " is no cluster")
+			return
+		}
+	}
 	switch to.Port() {
-	case 80:
+	case 80, cluster.Port():
 		_, _ = io.WriteString(c, from.String()+" to "+to.String()+"\n")
 		_ = c.Close()
 	case 81:
@@ -35,7 +49,7 @@ func (o *outside) Connect(_ context.Context, from netip.Addr, to netip.AddrPort,
 	case 83:
 		panic("no such connection")
 	default:
-		c.Refuse()
+		c.Refuse("")
 	}
 }
 
@@ -62,18 +76,25 @@ func TestWhatLeavesIsHandedOver(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a connection":             {[]string{"dial", "203.0.113.9:80"}, "10.244.0.7 to 203.0.113.9:80\n"},
-		"one to a Service":         {[]string{"dial", "10.96.0.1:80"}, "10.244.0.7 to 10.96.0.1:80\n"},
-		"one that is refused":      {[]string{"dial", "203.0.113.9:82"}, "connection reset by peer"},
-		"one to the metadata":      {[]string{"dial", "169.254.169.254:80"}, "connection reset by peer"},
-		"one to multicast":         {[]string{"dial", "224.0.0.1:80"}, "dial:"},
-		"one to its own loopback":  {[]string{"dial", "127.0.0.1:80"}, "connection refused"},
-		"one to itself":            {[]string{"dial", "10.244.0.7:80"}, "connection refused"},
-		"one to the relay":         {[]string{"dial", "127.99.99.99:1"}, "connection reset by peer"},
-		"a name":                   {[]string{"lookup", "known.test"}, "[203.0.113.9]\n"},
-		"a name that is not known": {[]string{"lookup", "unknown.test"}, "no such host"},
-		"a name by TCP":            {[]string{"lookuptcp", "known.test"}, "[203.0.113.9]\n"},
-		"another datagram":         {[]string{"datagram", "203.0.113.9:123"}, "operation not permitted"},
+		"a connection":              {[]string{"dial", "203.0.113.9:80"}, "10.244.0.7 to 203.0.113.9:80\n"},
+		"one to a Service":          {[]string{"dial", "10.96.0.1:80"}, "10.244.0.7 to 10.96.0.1:80\n"},
+		"one that is refused":       {[]string{"dial", "203.0.113.9:82"}, "connection reset by peer"},
+		"one to the metadata":       {[]string{"dial", "169.254.169.254:80"}, "connection reset by peer"},
+		"one to multicast":          {[]string{"dial", "224.0.0.1:80"}, "dial:"},
+		"one to its own loopback":   {[]string{"dial", "127.0.0.1:80"}, "connection refused"},
+		"one to the plane":          {[]string{"dial", "127.0.0.1:6443"}, "connection refused"},
+		"one to a cluster":          {[]string{"dial", cluster.String()}, "10.244.0.7 to 127.64.3.4:6443\n"},
+		"another port of a cluster": {[]string{"dial", "127.64.3.4:80"}, "connection refused"},
+		"one to no cluster":         {[]string{"dial", "127.64.3.5:6443"}, "connection reset by peer"},
+		"the end of the range":      {[]string{"dial", "127.127.255.255:6443"}, "connection reset by peer"},
+		"outside of the range":      {[]string{"dial", "127.128.0.1:6443"}, "connection refused"},
+		"one to itself":             {[]string{"dial", "10.244.0.7:80"}, "connection refused"},
+		"one to the relay":          {[]string{"dial", "127.99.99.99:1"}, "connection reset by peer"},
+		"the relay as a cluster":    {[]string{"dial", "127.99.99.99:6443"}, "connection reset by peer"},
+		"a name":                    {[]string{"lookup", "known.test"}, "[203.0.113.9]\n"},
+		"a name that is not known":  {[]string{"lookup", "unknown.test"}, "no such host"},
+		"a name by TCP":             {[]string{"lookuptcp", "known.test"}, "[203.0.113.9]\n"},
+		"another datagram":          {[]string{"datagram", "203.0.113.9:123"}, "operation not permitted"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,6 +103,39 @@ func TestWhatLeavesIsHandedOver(t *testing.T) {
 				t.Errorf("got %q, %+v, want %q", out+failed, e, tc.want)
 			}
 		})
+	}
+}
+
+// TestPodsReachTheirOwnLoopbackFirst: a plane in a Pod has simulated clusters, too.
+func TestPodsReachTheirOwnLoopbackFirst(t *testing.T) {
+	s := start(t, open(t, Options{Network: &outside{}}))
+	p, err := s.Run(t.Context(), container(t, "serve", cluster.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, p.Stdout(), "listening\n")
+	c := container(t, "dial", cluster.String())
+	c.Name = "client"
+	if out, failed, e := outcome(t, s, c); out != "own\n" {
+		t.Errorf("got %q %q, %+v", out, failed, e)
+	}
+}
+
+func TestRefusedAddressesAreReported(t *testing.T) {
+	refused := make(chan string, 10)
+	s := start(t, open(t, Options{Network: &outside{}}), func(s *Spec) { s.Refused = func(why string) { refused <- why } })
+	for _, to := range []string{"169.254.169.254:80", "127.64.3.5:6443", "127.64.3.5:6443", "203.0.113.9:82"} {
+		if out, _, _ := outcome(t, s, container(t, "dial", to)); out != "" {
+			t.Errorf("%s answers %q", to, out)
+		}
+	}
+	for _, want := range []string{"169.254.169.254:80 is not for Pods: loopback, link-local, multicast and metadata addresses are refused", "127.64.3.5:6443 is no cluster"} {
+		if got := <-refused; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if len(refused) > 0 {
+		t.Errorf("reported %q as well", <-refused)
 	}
 }
 
@@ -188,7 +242,7 @@ func TestDamagedQuestionsHarmNobody(t *testing.T) {
 	}
 }
 
-// TestWhatLeavesAndPanicsEndsAlone: the Pod and the process go on, and the log names the
+// TestWhatLeavesAndPanicsEndsAlone: the Pod and the process continue, and the log names the
 // sandbox and has the stack.
 func TestWhatLeavesAndPanicsEndsAlone(t *testing.T) {
 	var log bytes.Buffer // read when the sandbox has ended

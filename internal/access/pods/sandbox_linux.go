@@ -39,6 +39,7 @@ type Sandbox struct {
 	cancel    context.CancelCauseFunc
 	work      sync.WaitGroup // all its goroutines
 	said      *output        // the output of a broken holder
+	refusals  refusals
 
 	descriptors int // of the plane; guarded by Host.descriptors
 

@@ -39,9 +39,10 @@ type Options struct {
 // Network is the network that Pods reach.
 type Network interface {
 	// Connect receives a connection that a Pod opened to an address, which is not
-	// reserved as dialguard.IsReserved defines. Connect, or the function to which it
-	// passes the connection, closes or refuses it. ctx ends with the sandbox, which
-	// closes the connection; Connect returns soon then.
+	// reserved as dialguard.IsReserved defines, or can be the endpoint of a simulated
+	// cluster on the loopback of the host. Connect, or the function to which it passes
+	// the connection, closes or refuses it. ctx ends with the sandbox, which closes the
+	// connection; Connect returns soon then.
 	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *Conn)
 	// Resolve answers a DNS message; after an error no response is sent.
 	Resolve(ctx context.Context, from netip.Addr, query []byte) ([]byte, error)
@@ -51,9 +52,15 @@ type Network interface {
 // limit of the Pod.
 type Conn struct {
 	*net.TCPConn
-	once sync.Once
-	free func()
+	once   sync.Once
+	free   func()
+	own    func(ctx context.Context) (net.Conn, error)
+	report func(why string)
 }
+
+// Own connects to the address within the Pod, where one of its processes may listen: the
+// loopback of a Pod is its own.
+func (c *Conn) Own(ctx context.Context) (net.Conn, error) { return c.own(ctx) }
 
 // Close closes it.
 func (c *Conn) Close() error {
@@ -62,10 +69,35 @@ func (c *Conn) Close() error {
 }
 
 // Refuse closes it so that the Pod sees a reset: for the Pod, the connection was
-// established before its destination was known.
-func (c *Conn) Refuse() {
+// established before its destination was checked. It reports why, unless that is empty.
+func (c *Conn) Refuse(why string) {
 	_ = c.SetLinger(0) // otherwise it sees an end
 	_ = c.Close()      // the Pod may have closed it
+	if why != "" {
+		c.report(why)
+	}
+}
+
+// refusals limits reports of refused connections of a Pod.
+type refusals struct {
+	mu    sync.Mutex // guards all below
+	since time.Time
+	seen  map[netip.AddrPort]bool
+}
+
+// first reports whether the refusal of an address, the zero one for a limit, must be
+// reported: one a minute for a limit, and one for each of a few addresses.
+func (r *refusals) first(to netip.AddrPort, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.since) > refusedEvery {
+		r.since, r.seen = now, map[netip.AddrPort]bool{}
+	}
+	if r.seen[to] || to.IsValid() && len(r.seen) >= refusedAddresses {
+		return false
+	}
+	r.seen[to] = true
+	return true
 }
 
 // Spec is the sandbox of one Pod.
@@ -78,8 +110,9 @@ type Spec struct {
 	// Memory in bytes, MilliCPU in thousandths of a core, and processes (with their
 	// threads) of all containers together. 0 is no limit, and 512 PIDs.
 	Memory, MilliCPU, PIDs int64
-	// Refused is called with the reason when connections are reset at a limit, at most
-	// once a minute; it may be nil.
+	// Refused is called with the reason when connections are reset at a limit or by
+	// policy, at most once a minute for the limit and for each of a few addresses; it
+	// may be nil.
 	Refused func(why string)
 	// Resolv and Hosts are the files /etc/resolv.conf and /etc/hosts.
 	Resolv, Hosts []byte
@@ -191,6 +224,9 @@ const (
 	// refusedEvery is the minimum time between two reports of refused connections of a
 	// Pod.
 	refusedEvery = time.Minute
+	// refusedAddresses keeps a Pod that scans ports from filling the log, and one that asks
+	// for metadata from hiding what else is refused.
+	refusedAddresses = 4
 	// defaultKept is some thousand lines.
 	defaultKept = 1 << 20
 	// maxMounts and the rest are sent as descriptors in one message, which is limited

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSandboxesThatCannotBeAreRefused(t *testing.T) {
@@ -112,5 +113,28 @@ func TestPodsShareTheProcessesOfTheirUser(t *testing.T) {
 	}
 	if pods < 40 {
 		t.Errorf("%d Pods run, want at least 40", pods)
+	}
+}
+
+func TestRefusalsReportsAtBoundedRate(t *testing.T) {
+	t.Parallel()
+	var r refusals
+	start := time.Unix(1000, 0)
+	at := func(n byte) netip.AddrPort { return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, n}), 1) }
+	limit := netip.AddrPort{}
+	for i, step := range []struct {
+		to    netip.AddrPort
+		after time.Duration
+		want  bool
+	}{
+		{at(1), 0, true}, {at(1), time.Second, false}, {at(2), time.Second, true}, {at(3), time.Second, true}, {at(4), time.Second, true},
+		{at(5), time.Second, false}, // a scan of ports
+		{limit, time.Second, true},  // is not hidden by it
+		{limit, time.Second, false}, {at(1), refusedEvery, false},
+		{at(5), refusedEvery + 1, true}, {at(1), refusedEvery + 1, true}, {limit, refusedEvery + 1, true},
+	} {
+		if got := r.first(step.to, start.Add(step.after)); got != step.want {
+			t.Errorf("step %d, %s: got %t, want %t", i, step.to, got, step.want)
+		}
 	}
 }

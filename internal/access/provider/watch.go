@@ -150,8 +150,8 @@ func (o *Objects) WatchDefinitions(ctx context.Context, w Wake) error {
 	return o.follow(ctx, this, crd, w.Watcher, retryNow(requests), controller.Changed())
 }
 
-// retryNow wakes by a CRD. It starts backoff over: the API server serves the kind a
-// moment after the CRD says so, and no event follows.
+// retryNow returns a handler for events of a CRD. It resets the backoff: the API server
+// serves the kind shortly after the CRD reports it, and no event follows.
 func retryNow(requests handler.MapFunc) handler.EventHandler {
 	wake := func(ctx context.Context, crd client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		for _, req := range requests(ctx, crd) {

@@ -94,8 +94,8 @@ type Options struct {
 	// ContainerNamespaces are the namespaces in which container machines can be
 	// created; "*" means all.
 	ContainerNamespaces []string
-	// Guard receives the addresses of the endpoints of container machines; nil if
-	// this process runs no Pods.
+	// Guard receives the addresses of the endpoints of simulated clusters and of
+	// container machines; nil if this process runs no Pods.
 	Guard *dialguard.Guard
 	// UpdateInPlace changes the Kubernetes version of container machines in place,
 	// not by replacement.
@@ -216,7 +216,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 func (m *Manager) open(ctx context.Context) error {
 	if slices.Contains(m.options.Providers, controllers.Local) {
 		backend, err := simulated.New(simulated.Options{
-			Dir: m.options.SimulatedDir, Links: m.options.SimulatedLinks, Holder: cmp.Or(m.options.Name, "the manager of "+m.mgr.GetConfig().Host), Log: m.options.Log.WithName("simulated"),
+			Dir: m.options.SimulatedDir, Links: m.options.SimulatedLinks, Holder: cmp.Or(m.options.Name, "the manager of "+m.mgr.GetConfig().Host), Guard: m.options.Guard, Log: m.options.Log.WithName("simulated"),
 		})
 		if err != nil {
 			return fmt.Errorf("open the state of simulated machines: %w", err)

@@ -178,7 +178,7 @@ func (n network) Connect(ctx context.Context, from netip.Addr, to netip.AddrPort
 		r.Connect(ctx, from, to, c)
 		return
 	}
-	c.Refuse()
+	c.Refuse("") // the plane starts
 }
 
 // Resolve implements pods.Network.

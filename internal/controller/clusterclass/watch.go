@@ -26,7 +26,7 @@ func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []r
 	}, client.InNamespace(template.GetNamespace()))
 }
 
-// ofDefinition wakes the classes that name a template of the kind of a CRD.
+// ofDefinition returns the classes that name a template of the kind of a CRD.
 func (r *Reconciler) ofDefinition(ctx context.Context, crd client.Object) []reconcile.Request {
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
 		return slices.ContainsFunc(classrefs.All(class), func(t classrefs.Template) bool {

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
@@ -328,6 +329,7 @@ func (l *life) begin(ctx context.Context) error {
 		Name: l.name, Hostname: podspec.Hostname(pod), Address: l.address, Limits: podspec.PodLimits(pod),
 		Resolv: podspec.Resolv(pod, l.node.DNS.String()), Hosts: podspec.Hosts(pod, l.address.String()),
 		Refused: func(why string) {
+			klog.InfoS("Refusing connections of a Pod", "pod", klog.KRef(l.key.Namespace, l.key.Name), "reason", why)
 			l.event(corev1.EventTypeWarning, "ConnectionsRefused", "Connecting", "%s", why)
 		},
 	})

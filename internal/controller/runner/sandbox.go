@@ -28,7 +28,8 @@ type Sandbox struct {
 	Address        netip.Addr
 	// Limits are of all containers together.
 	Limits podspec.Limits
-	// Refused is called with the reason when connections of the Pod are reset at a limit.
+	// Refused is called with the reason when connections of the Pod are reset at a limit
+	// or by policy, at a bounded rate.
 	Refused       func(why string)
 	Resolv, Hosts []byte // the files in /etc
 }

@@ -55,6 +55,25 @@ func IsReserved(a netip.Addr) bool {
 		slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// RefusedError means that Pods cannot connect to an address: policy, not a failure.
+type RefusedError struct {
+	To  netip.AddrPort
+	Why string
+}
+
+func (e *RefusedError) Error() string { return e.To.String() + " " + e.Why }
+
+// CheckReserved returns a RefusedError if IsReserved reports an address.
+func CheckReserved(to netip.AddrPort) error {
+	switch a := embedded(to.Addr()); {
+	case !IsReserved(a):
+		return nil
+	case a.IsLoopback():
+		return &RefusedError{to, "is not for Pods: of the host's loopback they reach only the endpoints of simulated clusters of this plane, while their API servers run"}
+	}
+	return &RefusedError{to, "is not for Pods: loopback, link-local, multicast and metadata addresses are refused"}
+}
+
 // Guard decides where Pods can connect to. The zero value allows addresses of other
 // hosts.
 type Guard struct {
@@ -62,8 +81,9 @@ type Guard struct {
 	// ones.
 	AllowHost bool
 
-	mu     sync.Mutex // guards served
-	served map[netip.AddrPort]bool
+	mu       sync.Mutex // guards all below
+	served   map[netip.AddrPort]bool
+	loopback map[netip.AddrPort]bool
 }
 
 // Serve allows an address of the host's interfaces with one port, at which this process
@@ -77,11 +97,32 @@ func (g *Guard) Serve(at netip.AddrPort) {
 	g.served[at] = true
 }
 
-// Stop reverts Serve.
+// ServeLoopback allows exactly one address of the host's loopback, of version 4, with one
+// port, at which an API server of this process listens for clients of a cluster. Only the
+// listener itself calls it: no field of an object allows an address.
+func (g *Guard) ServeLoopback(at netip.AddrPort) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.loopback == nil {
+		g.loopback = map[netip.AddrPort]bool{}
+	}
+	g.loopback[at] = true
+}
+
+// Stop reverts Serve and ServeLoopback.
 func (g *Guard) Stop(at netip.AddrPort) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.served, at)
+	delete(g.loopback, at)
+}
+
+// servesLoopback compares the address as it is: one of IPv6 that contains it, or an
+// unspecified one that is served, makes no exception.
+func (g *Guard) servesLoopback(at netip.AddrPort) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.loopback[at] && at.Addr().Is4() && at.Addr().IsLoopback()
 }
 
 func (g *Guard) serves(at netip.AddrPort) bool {
@@ -90,10 +131,14 @@ func (g *Guard) serves(at netip.AddrPort) bool {
 	return g.served[at] || g.served[netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())] || g.served[netip.AddrPortFrom(netip.IPv6Unspecified(), at.Port())]
 }
 
-// Check returns an error if Pods cannot connect to an address.
+// Check returns an error, a RefusedError if that is policy, if Pods cannot connect to an
+// address.
 func (g *Guard) Check(to netip.AddrPort) error {
-	if IsReserved(to.Addr()) {
-		return fmt.Errorf("%s is not for Pods: loopback, link-local, multicast and metadata addresses are refused", to)
+	if g.servesLoopback(to) {
+		return nil
+	}
+	if err := CheckReserved(to); err != nil {
+		return err
 	}
 	to = netip.AddrPortFrom(embedded(to.Addr()), to.Port())
 	if g.AllowHost || g.serves(to) {
@@ -106,7 +151,7 @@ func (g *Guard) Check(to netip.AddrPort) error {
 	for _, i := range interfaces {
 		own, err := netip.ParsePrefix(i.String())
 		if err == nil && own.Addr().Unmap() == to.Addr() {
-			return fmt.Errorf("%s is an address of this host: start the plane with --pods-reach-host to let Pods connect to it", to)
+			return &RefusedError{to, "is an address of this host: start the plane with --pods-reach-host to let Pods connect to it"}
 		}
 	}
 	return nil

@@ -94,6 +94,53 @@ func TestCheckRefusesAddressesOfHost(t *testing.T) {
 	}
 }
 
+func TestCheckAllowsOnlyServedLoopback(t *testing.T) {
+	t.Parallel()
+	const endpoint = "127.64.7.9:6443"
+	tests := map[string]struct {
+		serve, serveLoopback []string
+		to                   string
+		allowed              bool
+	}{
+		"the endpoint":                   {serveLoopback: []string{endpoint}, to: endpoint, allowed: true},
+		"no endpoint":                    {to: endpoint},
+		"one of another plane":           {serveLoopback: []string{endpoint}, to: "127.64.7.10:6443"},
+		"another port of it":             {serveLoopback: []string{endpoint}, to: "127.64.7.9:2379"},
+		"the plane":                      {serveLoopback: []string{endpoint}, to: "127.0.0.1:6443"},
+		"mapped to IPv6":                 {serveLoopback: []string{endpoint}, to: "[::ffff:127.64.7.9]:6443"},
+		"by NAT64":                       {serveLoopback: []string{endpoint}, to: "[64:ff9b::7f40:709]:6443"},
+		"where the plane listens on all": {serve: []string{"0.0.0.0:6443", "[::]:6443"}, to: endpoint},
+		"where the plane listens":        {serve: []string{endpoint}, to: endpoint},
+		"all served as loopback":         {serveLoopback: []string{"0.0.0.0:6443", "[::]:6443"}, to: endpoint},
+		"metadata served as loopback":    {serveLoopback: []string{"169.254.169.254:80"}, to: "169.254.169.254:80"},
+		"IPv6 served as loopback":        {serveLoopback: []string{"[::1]:6443"}, to: "[::1]:6443"},
+		"any address served as loopback": {serveLoopback: []string{"0.0.0.0:6443"}, to: "0.0.0.0:6443"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, g := range []*Guard{{}, {AllowHost: true}} {
+				for _, at := range tc.serve {
+					g.Serve(netip.MustParseAddrPort(at))
+				}
+				for _, at := range tc.serveLoopback {
+					g.ServeLoopback(netip.MustParseAddrPort(at))
+				}
+				err := g.Check(netip.MustParseAddrPort(tc.to))
+				if refused, ok := errors.AsType[*RefusedError](err); (err == nil) != tc.allowed || err != nil && (!ok || refused.To.String() != tc.to) {
+					t.Errorf("AllowHost %t: got %v, want allowed %t", g.AllowHost, err, tc.allowed)
+				}
+				for _, at := range tc.serveLoopback {
+					g.Stop(netip.MustParseAddrPort(at))
+				}
+				if err := g.Check(netip.MustParseAddrPort(tc.to)); err == nil {
+					t.Errorf("AllowHost %t: allowed after Stop", g.AllowHost)
+				}
+			}
+		})
+	}
+}
+
 func nat64(a netip.Addr) netip.Addr {
 	b := netip.MustParseAddr("64:ff9b::").As16()
 	four := a.As4()

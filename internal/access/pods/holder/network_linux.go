@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relay is the address inside a Pod at which the plane accepts outgoing connections
-// and answers DNS. The ports are below 1024 of an unusual loopback address, on
-// which no container without capabilities can listen.
-var relay = [4]byte{127, 99, 99, 99}
+// Relay is the address inside a Pod at which the plane accepts outgoing connections
+// and answers DNS. Connections of the plane itself from there are not redirected. The
+// ports are below 1024 of an unusual loopback address, on which no container without
+// capabilities can listen.
+var Relay = [4]byte{127, 99, 99, 99}
 
 const (
 	// relayPort is the port for everything except DNS.
@@ -76,7 +77,7 @@ func socket(kind, port int) (int, error) {
 	if err != nil {
 		return 0, os.NewSyscallError("socket", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: relay}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: Relay}); err != nil {
 		return 0, errors.Join(os.NewSyscallError("bind", err), unix.Close(fd))
 	}
 	return fd, nil

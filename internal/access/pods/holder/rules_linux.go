@@ -3,7 +3,12 @@
 package holder
 
 import (
+	"net"
+	"net/netip"
+
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/loopback"
 )
 
 const (
@@ -14,6 +19,7 @@ const (
 	// natPriority is when the kernel translates destinations: before it filters at 0.
 	natPriority = -100
 	// Offsets in the headers of IP and of both TCP and UDP.
+	sourceAt          = 12
 	destinationAt     = 16
 	destinationPortAt = 2
 	// The policies for a packet that no rule decides, as the kernel's numbers.
@@ -23,8 +29,15 @@ const (
 	first, second = unix.NFT_REG_1, unix.NFT_REG_2
 )
 
+// Redirected reports whether a connection to an address of the loopback goes to the
+// plane's relay: it can be the endpoint of a simulated cluster.
+func Redirected(to netip.AddrPort) bool {
+	return loopback.Range.Contains(to.Addr()) && to.Port() == loopback.Port
+}
+
 // redirect creates the rules of a Pod:
 //
+//	TCP as Redirected reports  to the plane's relay, unless it comes from there
 //	to 127.0.0.0/8 or itself   stays
 //	UDP and TCP to port 53     to the plane's resolver
 //	other TCP                  to the plane's relay
@@ -37,14 +50,17 @@ func redirect(self [4]byte) error {
 		return err
 	}
 	defer func() { _ = unix.Close(c.fd) }() // everything was answered
+	clusters := loopback.Range.Addr().As4()
 	toRelay := func(port uint16) []byte {
-		return list(immediate(first, relay[:]), immediate(second, []byte{byte(port >> 8), byte(port)}), translate())
+		return list(immediate(first, Relay[:]), immediate(second, []byte{byte(port >> 8), byte(port)}), translate())
 	}
 	return c.do(
 		batch(unix.NFNL_MSG_BATCH_BEGIN),
 		nft(unix.NFT_MSG_NEWTABLE).attribute(unix.NFTA_TABLE_NAME, text(table)).attribute(unix.NFTA_TABLE_FLAGS, be32(0)),
 		chain(outChain, "nat", natPriority, accepts),
 		chain(checkChain, "filter", 0, drops),
+		rule(outChain, from(Relay[:]), accept()),
+		rule(outChain, to(clusters[:], net.CIDRMask(loopback.Range.Bits(), 32)), protocol(unix.IPPROTO_TCP), port(loopback.Port), toRelay(relayPort)),
 		rule(outChain, to([]byte{127, 0, 0, 0}, []byte{255, 0, 0, 0}), accept()),
 		rule(outChain, to(self[:], []byte{255, 255, 255, 255}), accept()),
 		rule(outChain, protocol(unix.IPPROTO_UDP), port(dnsPort), toRelay(dnsPort)),
@@ -108,6 +124,10 @@ func compare(b []byte) []byte {
 func load(header uint32, at, size uint32) []byte {
 	return expression("payload", attribute(unix.NFTA_PAYLOAD_DREG, be32(first)), attribute(unix.NFTA_PAYLOAD_BASE, be32(header)),
 		attribute(unix.NFTA_PAYLOAD_OFFSET, be32(at)), attribute(unix.NFTA_PAYLOAD_LEN, be32(size)))
+}
+
+func from(address []byte) []byte {
+	return list(load(unix.NFT_PAYLOAD_NETWORK_HEADER, sourceAt, 4), compare(address))
 }
 
 func to(network, mask []byte) []byte {

@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -85,6 +86,16 @@ var deeds = map[string]func(args []string) error{
 	"processes": processes,
 	"serve":     serve,
 	"lookup":    lookup,
+	"dial": func(args []string) error { // what an address answers, or why it does not
+		c, err := net.DialTimeout("tcp", args[0], time.Minute)
+		if err == nil {
+			_, _ = io.WriteString(c, "hello\n\n")
+			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+			_, err = io.Copy(os.Stdout, c)
+		}
+		fmt.Println(err)
+		return nil
+	},
 }
 
 // last leaves a message, and fails.

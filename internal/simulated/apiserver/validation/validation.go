@@ -210,7 +210,7 @@ func service(s *corev1.ServiceSpec, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// update checks the numbers of a rolling update, of which one lets it go on.
+// update checks the numbers of a rolling update, which must not both be 0.
 func update(unavailable, surge *intstr.IntOrString, at *field.Path) field.ErrorList {
 	errs := rolling(unavailable, surge, at)
 	none := func(n *intstr.IntOrString) bool { return n != nil && (n.String() == "0" || n.String() == "0%") }

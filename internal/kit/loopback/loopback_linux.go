@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// Range contains all addresses that are Allowed.
+var Range = netip.MustParsePrefix("127.64.0.0/10")
+
 // Candidate is the nth address of those for clusters: in 127.64.0.0/10,
 // without those that end in 0 or 255.
 func Candidate(n uint32) netip.AddrPort {
