@@ -34,13 +34,11 @@ const (
 	journalFile   = "objects.jsonl"
 	machinePrefix = "machine-"
 
-	// formatVersion is that of what is written. State of a later one is left as
-	// it is.
+	// formatVersion is the version of the files. State of a later version is not changed.
 	formatVersion = 1
 )
 
-// record is what is kept of a cluster, in addition to its objects and machines. It
-// holds private keys.
+// record is the stored state of a cluster without objects and machines; it has private keys.
 type record struct {
 	Version   int                    `json:"version,omitempty"`
 	Namespace string                 `json:"namespace"`
@@ -63,8 +61,7 @@ func (r record) key() types.NamespacedName {
 
 func (b *Backend) clusterDir(uid types.UID) string { return b.dir.Folder(string(uid)) }
 
-// readRecord reads what is kept of a cluster; nothing of one that was never
-// finished making.
+// readRecord reads the record of a cluster; nothing if its creation was not finished.
 func readRecord(dir string, want clusterSpec) (r record, err error) {
 	file := filepath.Join(dir, clusterFile)
 	err = readJSON(file, &r)
@@ -120,8 +117,7 @@ func damaged(err error) error {
 	return lost{fmt.Errorf("%w: put a copy of the file back, or delete the Cluster to give it up", err)}
 }
 
-// readJSON reads what writeJSON wrote; files of earlier versions have no
-// checksum.
+// readJSON reads a file of writeJSON; files of earlier versions have no checksum.
 func readJSON(name string, into any) error {
 	data, err := os.ReadFile(name)
 	if err != nil {

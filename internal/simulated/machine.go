@@ -92,8 +92,7 @@ const (
 	stepNode      = RegisteringNode
 )
 
-// machine is one machine, as it is kept. Its user data is dropped once it is
-// no longer needed.
+// machine is the stored state of a machine. Its user data is dropped after its use.
 type machine struct {
 	machineSpec
 	Index   int       `json:"index"`
@@ -108,8 +107,7 @@ type machine struct {
 	// Set when kubeadm's configuration has been read, and the Node created.
 	NodeName       string `json:"nodeName,omitempty"`
 	NodeProviderID string `json:"nodeProviderID,omitempty"`
-	// When the certificates expire that kubeadm created here; only of a control
-	// plane.
+	// When the certificates expire that kubeadm created; only of a control plane.
 	CertificatesEnd time.Time `json:"certificatesEnd,omitzero"`
 	// Where its API server listens, if that is not where kubeadm has it.
 	Port int32 `json:"port,omitempty"`
