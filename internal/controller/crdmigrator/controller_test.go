@@ -293,7 +293,7 @@ func TestAnObjectThatCannotBeWrittenKeepsOnlyTheDefinitionWaiting(t *testing.T) 
 	}
 	s.wrote("list", `patch status h000 {"metadata":{"resourceVersion":RV}}`, `patch status h001 {"metadata":{"resourceVersion":RV}}`, `patch status h002 {"metadata":{"resourceVersion":RV}}`)
 	_, err := s.reconcile()
-	if err == nil || !strings.Contains(err.Error(), "hosts.x.io: 1 objects are left, among them ns/h001: store Host ns/h001 anew: a webhook says no") {
+	if err == nil || !strings.Contains(err.Error(), "hosts.x.io: 1 objects are left, among them ns/h001: store Host ns/h001 again: a webhook says no") {
 		t.Errorf("error %v", err)
 	}
 	s.wrote(`patch status h001 {"metadata":{"resourceVersion":RV}}`)

@@ -174,7 +174,7 @@ func TestTheLastGoodPairIsServedWhileTheFilesAreBroken(t *testing.T) {
 			if err := os.Remove(filepath.Join(w.dir, "tls.key")); err != nil {
 				t.Fatal(err)
 			}
-		}, "look at key file"},
+		}, "check key file"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
