@@ -89,7 +89,9 @@ var deeds = map[string]func(args []string) error{
 	"dial": func(args []string) error { // what an address answers, or why it does not
 		c, err := net.DialTimeout("tcp", args[0], time.Minute)
 		if err == nil {
-			_, _ = io.WriteString(c, "hello\n\n")
+			_, err = io.WriteString(c, "hello\n\n")
+		}
+		if err == nil { // a reset is reported once, by whichever call comes first
 			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 			_, err = io.Copy(os.Stdout, c)
 		}
