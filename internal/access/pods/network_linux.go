@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
+	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -100,6 +101,12 @@ func (s *Sandbox) relay() {
 	}
 }
 
+// canBeEndpoint reports whether a simulated cluster of the host can listen at an address,
+// which Network then checks.
+func canBeEndpoint(to netip.AddrPort) bool {
+	return loopback.Range.Contains(to.Addr()) && to.Port() == loopback.Port
+}
+
 // connect passes a connection to the server for its address.
 func (s *Sandbox) connect(c *Conn) {
 	to, err := destination(c.TCPConn)
@@ -111,7 +118,7 @@ func (s *Sandbox) connect(c *Conn) {
 	switch {
 	case err != nil, s.host.options.Network == nil:
 		c.Refuse("")
-	case reserved != nil && !holder.Redirected(to):
+	case reserved != nil && !canBeEndpoint(to):
 		c.Refuse(reserved.Error())
 	case to.Port() == dnsPort:
 		s.resolveStream(c)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -111,7 +112,8 @@ func (s *Sandbox) begin(ctx context.Context) error {
 	if err := s.makeGroups(s.holder.Pid); err != nil {
 		return err
 	}
-	pod := holder.Pod{Hostname: s.spec.Hostname, Address: s.spec.Address.As4(), Program: s.host.program, PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup}
+	pod := holder.Pod{Hostname: s.spec.Hostname, Address: s.spec.Address.As4(), Program: s.host.program, PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup,
+		Endpoints: loopback.Range.Addr().As4(), EndpointsMask: [4]byte(net.CIDRMask(loopback.Range.Bits(), 32)), EndpointsPort: loopback.Port}
 	ready := make(chan answer, 1)
 	s.mu.Lock()
 	s.answers[0] = ready
@@ -161,7 +163,7 @@ func (s *Sandbox) launch(control *os.File) error {
 		_ = r.Close()             // likewise
 		s.said.end()
 	}))
-	s.startVital(s.mourn)
+	s.startVital(s.waitExit)
 	if s.host.rootless {
 		return nil
 	}
@@ -180,8 +182,8 @@ func (s *Sandbox) startVital(f func()) {
 
 func (s *Sandbox) firstID() int { return firstID + int(s.ids)*idsPerPod }
 
-// mourn waits until the holder exits; the whole Pod exits with it.
-func (s *Sandbox) mourn() {
+// waitExit waits until the holder exits; the whole Pod exits with it.
+func (s *Sandbox) waitExit() {
 	state, err := s.holder.Wait()
 	why := fmt.Sprint("the holder of the sandbox ended: ", state)
 	if err != nil {
@@ -222,7 +224,7 @@ func (s *Sandbox) listen() {
 	for {
 		n, on, flags, _, err := s.ctl.ReadMsgUnix(b, oob)
 		if err != nil {
-			return // mourn reports it
+			return // waitExit reports it
 		}
 		a := answer{}
 		a.fds, err = holder.Descriptors(oob[:on])

@@ -83,7 +83,7 @@ func (h *holder) serve() error {
 	if err := h.prepare(p); err != nil {
 		return err
 	}
-	tcp, udp, err := network(p.Address)
+	tcp, udp, err := network(p)
 	if err != nil {
 		return err
 	}

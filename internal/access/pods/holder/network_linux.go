@@ -28,7 +28,7 @@ const (
 
 // network configures a network with only lo, on which the Pod has its address and
 // all other addresses have a route. Outgoing packets are redirected to two sockets.
-func network(self [4]byte) (tcp, udp int, err error) {
+func network(p Pod) (tcp, udp int, err error) {
 	routes, err := dial(unix.NETLINK_ROUTE)
 	if err != nil {
 		return 0, 0, err
@@ -42,20 +42,20 @@ func network(self [4]byte) (tcp, udp int, err error) {
 	}
 	add := request(unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	add.raw([]byte{unix.AF_INET, 32, 0, unix.RT_SCOPE_UNIVERSE}, u32(lo))
-	add.attribute(unix.IFA_LOCAL, self[:])
-	add.attribute(unix.IFA_ADDRESS, self[:])
+	add.attribute(unix.IFA_LOCAL, p.Address[:])
+	add.attribute(unix.IFA_ADDRESS, p.Address[:])
 	if err := routes.do(add); err != nil {
-		return 0, 0, fmt.Errorf("give lo the address %v: %w", self, err)
+		return 0, 0, fmt.Errorf("give lo the address %v: %w", p.Address, err)
 	}
 	// Without a route a connection would fail before the rules apply.
 	route := request(unix.RTM_NEWROUTE, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	route.raw([]byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_STATIC, unix.RT_SCOPE_LINK, unix.RTN_UNICAST}, u32(0))
 	route.attribute(unix.RTA_OIF, u32(lo))
-	route.attribute(unix.RTA_PREFSRC, self[:])
+	route.attribute(unix.RTA_PREFSRC, p.Address[:])
 	if err := routes.do(route); err != nil {
 		return 0, 0, fmt.Errorf("route all addresses to lo: %w", err)
 	}
-	if err := redirect(self); err != nil {
+	if err := redirect(p); err != nil {
 		return 0, 0, fmt.Errorf("redirect what leaves (the kernel needs nf_tables and nft_nat): %w", err)
 	}
 	tcp, err = socket(unix.SOCK_STREAM, relayPort)

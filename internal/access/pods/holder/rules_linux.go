@@ -3,12 +3,7 @@
 package holder
 
 import (
-	"net"
-	"net/netip"
-
 	"golang.org/x/sys/unix"
-
-	"github.com/capstan-dev/capstan/internal/kit/loopback"
 )
 
 const (
@@ -29,28 +24,21 @@ const (
 	first, second = unix.NFT_REG_1, unix.NFT_REG_2
 )
 
-// Redirected reports whether a connection to an address of the loopback goes to the
-// plane's relay: it can be the endpoint of a simulated cluster.
-func Redirected(to netip.AddrPort) bool {
-	return loopback.Range.Contains(to.Addr()) && to.Port() == loopback.Port
-}
-
 // redirect creates the rules of a Pod:
 //
-//	TCP as Redirected reports  to the plane's relay, unless it comes from there
-//	to 127.0.0.0/8 or itself   stays
-//	UDP and TCP to port 53     to the plane's resolver
-//	other TCP                  to the plane's relay
-//	all else                   is dropped: sending fails with EPERM
+//	TCP to its Endpoints      to the plane's relay, unless it comes from there
+//	to 127.0.0.0/8 or itself  stays
+//	UDP and TCP to port 53    to the plane's resolver
+//	other TCP                 to the plane's relay
+//	all else                  is dropped: sending fails with EPERM
 //
 // DNS over TCP goes to the relay, too, which detects it by the port.
-func redirect(self [4]byte) error {
+func redirect(p Pod) error {
 	c, err := dial(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(c.fd) }() // everything was answered
-	clusters := loopback.Range.Addr().As4()
 	toRelay := func(port uint16) []byte {
 		return list(immediate(first, Relay[:]), immediate(second, []byte{byte(port >> 8), byte(port)}), translate())
 	}
@@ -60,13 +48,13 @@ func redirect(self [4]byte) error {
 		chain(outChain, "nat", natPriority, accepts),
 		chain(checkChain, "filter", 0, drops),
 		rule(outChain, from(Relay[:]), accept()),
-		rule(outChain, to(clusters[:], net.CIDRMask(loopback.Range.Bits(), 32)), protocol(unix.IPPROTO_TCP), port(loopback.Port), toRelay(relayPort)),
+		rule(outChain, to(p.Endpoints[:], p.EndpointsMask[:]), protocol(unix.IPPROTO_TCP), port(p.EndpointsPort), toRelay(relayPort)),
 		rule(outChain, to([]byte{127, 0, 0, 0}, []byte{255, 0, 0, 0}), accept()),
-		rule(outChain, to(self[:], []byte{255, 255, 255, 255}), accept()),
+		rule(outChain, to(p.Address[:], []byte{255, 255, 255, 255}), accept()),
 		rule(outChain, protocol(unix.IPPROTO_UDP), port(dnsPort), toRelay(dnsPort)),
 		rule(outChain, protocol(unix.IPPROTO_TCP), toRelay(relayPort)),
 		rule(checkChain, to([]byte{127, 0, 0, 0}, []byte{255, 0, 0, 0}), accept()),
-		rule(checkChain, to(self[:], []byte{255, 255, 255, 255}), accept()),
+		rule(checkChain, to(p.Address[:], []byte{255, 255, 255, 255}), accept()),
 		batch(unix.NFNL_MSG_BATCH_END),
 	)
 }

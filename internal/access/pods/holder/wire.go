@@ -24,6 +24,10 @@ const MaxMessage = 16 << 10
 type Pod struct {
 	Hostname string
 	Address  [4]byte
+	// Endpoints, a network of the loopback with its mask, and EndpointsPort are where
+	// simulated clusters of the host can listen: TCP to them goes to the plane's relay.
+	Endpoints, EndpointsMask [4]byte
+	EndpointsPort            uint16
 	// Program is the path of this program, which is mounted again read-only; if "", it
 	// is started as it is.
 	Program string
