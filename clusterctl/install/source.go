@@ -42,11 +42,7 @@ func (s *Repositories) Release(ctx context.Context, w Wanted, namespace string) 
 	if err != nil {
 		return Release{}, fmt.Errorf("%s: %w", w.Label(), err)
 	}
-	metadata, err := repository.Metadata(ctx, r, version)
-	if err != nil {
-		return Release{}, fmt.Errorf("%s: %w", w.Label(), err)
-	}
-	keeps, err := repository.Contract(metadata, version)
+	keeps, err := repository.ContractOf(ctx, r, version)
 	if err != nil {
 		return Release{}, fmt.Errorf("%s: %w", w.Label(), err)
 	}

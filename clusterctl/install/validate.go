@@ -11,6 +11,7 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/components"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
+	"github.com/capstan-dev/capstan/clusterctl/repository"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -71,8 +72,5 @@ func Fits(r Release) error {
 	if r.Provider.Type == clusterctlv1.CoreProviderType {
 		known = known[:1]
 	}
-	if !slices.Contains(known, r.Contract) {
-		return fmt.Errorf("%s keeps the contract %s, and %s is needed: choose another version", r, r.Contract, strings.Join(known, " or "))
-	}
-	return nil
+	return repository.CheckContract(r.String(), r.Contract, known)
 }

@@ -117,18 +117,22 @@ func Contract(m *clusterctlv1.Metadata, version string) (string, error) {
 	return "", fmt.Errorf("%s has no series %d.%d of version %s, but %s", MetadataFile, v.Major, v.Minor, version, seriesText(m))
 }
 
-// CheckContract fails if metadata.yaml of a release is wrong, or names a contract for
-// its version that this program does not support.
-func CheckContract(ctx context.Context, r Repository, version string) error {
+// ContractOf returns the contract of a release, according to its metadata.yaml.
+func ContractOf(ctx context.Context, r Repository, version string) (string, error) {
 	m, err := Metadata(ctx, r, version)
 	if err != nil {
-		return err
+		return "", err
 	}
-	keeps, err := Contract(m, version)
-	if err == nil && !slices.Contains(contract.Versions(), keeps) {
-		err = fmt.Errorf("release %s follows the contract %s, and %s is needed: choose another version", version, keeps, strings.Join(contract.Versions(), " or "))
+	return Contract(m, version)
+}
+
+// CheckContract returns an error if the contract of what, a release, is not among the
+// supported ones.
+func CheckContract(what, contract string, supported []string) error {
+	if slices.Contains(supported, contract) {
+		return nil
 	}
-	return err
+	return fmt.Errorf("%s keeps the contract %s, and %s is needed: choose another version", what, contract, strings.Join(supported, " or "))
 }
 
 // compatible are the older contracts that a management cluster of a contract

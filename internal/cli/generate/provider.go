@@ -16,6 +16,7 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/components"
 	"github.com/capstan-dev/capstan/clusterctl/repository"
+	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -99,7 +100,11 @@ func load(cmd *cobra.Command, env *command.Env) (in components.Input, file strin
 	if err != nil {
 		return in, "", err
 	}
-	if err := repository.CheckContract(cmd.Context(), release.Repository, release.Version); err != nil {
+	keeps, err := repository.ContractOf(cmd.Context(), release.Repository, release.Version)
+	if err == nil {
+		err = repository.CheckContract("release "+release.Version, keeps, contract.Versions())
+	}
+	if err != nil {
 		return in, "", fmt.Errorf("provider %s: %w", in.Provider.Label(), err)
 	}
 	file = release.Repository.ComponentsFile()

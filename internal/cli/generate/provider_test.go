@@ -24,7 +24,7 @@ func TestProviderIsRefusedByItsMetadata(t *testing.T) {
 		"another version":       {"apiVersion: v1\nkind: Metadata\nreleaseSeries: [{major: 1, minor: 0, contract: v1beta2}]", `apiVersion is "v1"`},
 		"without series":        {head, "releaseSeries has no series"},
 		"another series":        {head + "releaseSeries: [{major: 1, minor: 1, contract: v1beta2}]", "metadata.yaml has no series 1.0 of version v1.0.0"},
-		"an old contract":       {head + "releaseSeries: [{major: 1, minor: 0, contract: v1alpha4}]", "provider infrastructure-x: release v1.0.0 follows the contract v1alpha4, and v1beta2 or v1beta1 is needed: choose another version"},
+		"an old contract":       {head + "releaseSeries: [{major: 1, minor: 0, contract: v1alpha4}]", "provider infrastructure-x: release v1.0.0 keeps the contract v1alpha4, and v1beta2 or v1beta1 is needed: choose another version"},
 		"the contract before":   {head + "releaseSeries: [{major: 1, minor: 0, contract: v1beta1}]", ""},
 		"the contract of today": {head + "releaseSeries: [{major: 1, minor: 0, contract: v1beta2}]", ""},
 	} {
