@@ -78,7 +78,7 @@ var mistakes = map[string]struct {
 				}
 			}})
 		},
-		told: []told{{"Cluster c", clusterv1.ClusterInfrastructureReadyCondition, ": no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install"}},
+		told: []told{{"Cluster c", clusterv1.ClusterInfrastructureReadyCondition, ": no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install"}},
 		mend: func(f fleet) {
 			c := &clusterv1.Cluster{}
 			f.must(f.Client.Get(f.Context(), f.key("c"), c))
