@@ -40,9 +40,9 @@ var plainEnough = regexp.MustCompile(`(?i)no more than|encrypt(ion|ed) at rest`)
 // notYetPlain is how many uses are left where the list does not hold yet. They may only
 // become fewer. Comments have names of functions and values in them.
 var notYetPlain = map[string]int{
-	"comments":           126,
-	"names of functions": 465,
-	"strings":            914,
+	"comments":           100,
+	"names of functions": 443,
+	"strings":            902,
 }
 
 // TestPlainWords holds comments, names of functions, strings and documents to plain English.

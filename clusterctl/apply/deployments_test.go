@@ -36,10 +36,10 @@ func TestDeploymentsAreAwaited(t *testing.T) {
 		there []string
 		want  string // what is still awaited
 	}{
-		"until one is available":   {[]string{with("{conditions: [{type: Available, status: 'True', reason: Up}]}")}, ""},
-		"while one is not":         {[]string{with("{conditions: [{type: Available, status: 'False', reason: Down, message: minimum not met}]}")}, "Deployment a/m: minimum not met"},
-		"while nobody looks at it": {[]string{manager}, "Deployment a/m: no controller of Deployments has observed it"},
-		"while it is not there":    {nil, "Deployment a/m: it is not there"},
+		"until one is available": {[]string{with("{conditions: [{type: Available, status: 'True', reason: Up}]}")}, ""},
+		"while one is not":       {[]string{with("{conditions: [{type: Available, status: 'False', reason: Down, message: minimum not met}]}")}, "Deployment a/m: minimum not met"},
+		"without a controller":   {[]string{manager}, "Deployment a/m: no controller of Deployments has observed it"},
+		"while it is not there":  {nil, "Deployment a/m: it is not there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

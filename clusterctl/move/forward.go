@@ -63,7 +63,7 @@ func (m *mover) copy(ctx context.Context) error {
 	written := map[types.UID]string{} // versions at the source that this run has copied
 	noticed := m.Clock.Now().Add(noticeLasts)
 	for range maxPasses {
-		f, p, anew, err := m.lastRead(ctx)
+		f, p, read, err := m.lastRead(ctx)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (m *mover) copy(ctx context.Context) error {
 			if err := m.awaitControllers(ctx, f, working, noticed); err != nil {
 				return err
 			}
-		case n == 0 && !paused && !blocked && anew: // as it was read, everything was in steady state
+		case n == 0 && !paused && !blocked && read: // as it was read, everything was in steady state
 			return nil
 		}
 	}
@@ -97,7 +97,7 @@ func (m *mover) copy(ctx context.Context) error {
 
 // lastRead returns what was read for the plan of this run, once, and from then on reads
 // again.
-func (m *mover) lastRead(ctx context.Context) (f *found, p *plan.Plan, anew bool, err error) {
+func (m *mover) lastRead(ctx context.Context) (f *found, p *plan.Plan, read bool, err error) {
 	if f = m.found; f != nil {
 		m.found = nil
 		return f, m.here.plan, false, nil

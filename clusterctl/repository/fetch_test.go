@@ -167,8 +167,8 @@ func TestSourcesOfTemplates(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", from, got, err, want)
 		}
-		if beside := Beside(from, "template.yaml"); from != Stdin && beside != from {
-			t.Errorf("beside %s lies %s", from, beside)
+		if sibling := Sibling(from, "template.yaml"); from != Stdin && sibling != from {
+			t.Errorf("the sibling of %s is %s", from, sibling)
 		}
 	}
 	for from, want := range map[string]string{

@@ -52,9 +52,9 @@ func isURL(from string) bool {
 	return strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://")
 }
 
-// Beside is the location of a file in the same folder as a source; empty for standard
+// Sibling is the location of a file in the same folder as a source; empty for standard
 // input, which has none.
-func Beside(from, name string) string {
+func Sibling(from, name string) string {
 	switch {
 	case from == Stdin:
 		return ""

@@ -156,7 +156,7 @@ func TestPauseResumeAndRestart(t *testing.T) {
 		"pause a Cluster":                 {object: "cluster/plain", verbs: "pause", path: "spec.paused", want: true},
 		"restart":                         {object: "kcp/plain", verbs: "restart restart", path: "spec.rollout.after", want: "2026-01-02T03:04:05Z"},
 		"restart what is paused":          {object: "md/later", verbs: "restart", err: "is paused: resume it first"},
-		"restart what is to be later":     {object: "md/planned", verbs: "restart", err: "will be rolled out at 2026-01-03T00:00:00Z"},
+		"restart with a planned rollout":  {object: "md/planned", verbs: "restart", err: "will be rolled out at 2026-01-03T00:00:00Z"},
 		"one that is not there":           {object: "md/gone", verbs: "pause", err: "there is no MachineDeployment gone in namespace ns"},
 		"a failure leaves all as it was":  {object: "md/later", verbs: "resume", path: "spec.replicas", want: int64(3)},
 		"an annotation of others remains": {object: "kcp/plain", verbs: "pause", path: "spec.version", want: "v1.33.1"},

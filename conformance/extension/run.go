@@ -83,13 +83,13 @@ func (s *session) run(ctx context.Context, report func(Result)) {
 			report(s.result(ctx, c, h))
 		}
 		if len(subjects) == 0 {
-			report(Result{Check: c.Name, Outcome: Skipped, Problem: s.nobody()})
+			report(Result{Check: c.Name, Outcome: Skipped, Problem: s.noHandler()})
 		}
 	}
 }
 
-// nobody is the reason why no handler matches a check.
-func (s *session) nobody() string {
+// noHandler is the reason why no handler matches a check.
+func (s *session) noHandler() string {
 	if s.problem != "" {
 		return s.problem
 	}

@@ -202,7 +202,7 @@ func TestErrorsNameTheItem(t *testing.T) {
 			t.Object.Object["spec"] = map[string]any{"list": []any{map[string]any{"a": nil}}}
 			return nil
 		}, []mutation.Option{mutation.MergePatches()}, where + "sets /spec/list/0/a to null, which a JSON merge patch cannot"},
-		"nobody holds it": {[]hooksv1.GeneratePatchesRequestItem{{UID: "1"}}, fine, nil, "item 0 (template of unknown holder): has no object"},
+		"unknown holder": {[]hooksv1.GeneratePatchesRequestItem{{UID: "1"}}, fine, nil, "item 0 (template of unknown holder): has no object"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ type watch struct {
 // kind that is not served is not watched: reading it fails, and a reconcile follows
 // when its CRD is created or changed.
 func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Wake) error {
-	if !o.wakes(w) {
+	if !o.canTrigger(w) {
 		return nil
 	}
 	if err := o.WatchDefinitions(ctx, w); err != nil {
@@ -101,9 +101,9 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 	return o.WatchAs(ctx, kind.GroupVersionKind, w)
 }
 
-// wakes reports whether a controller runs that can be triggered, which is not so in
+// canTrigger reports whether a controller runs that can be triggered, which is not so in
 // tests.
-func (o *Objects) wakes(w Wake) bool { return o.informers != nil && w.Watcher != nil }
+func (o *Objects) canTrigger(w Wake) bool { return o.informers != nil && w.Watcher != nil }
 
 // WatchAs is Watch for a known API version.
 func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w Wake) (err error) {
@@ -111,7 +111,7 @@ func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w W
 		return &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
 	}
 	this := watch{w.Controller, kind}
-	if !o.wakes(w) || o.watches(this) {
+	if !o.canTrigger(w) || o.watches(this) {
 		return nil
 	}
 	if err := o.WatchDefinitions(ctx, w); err != nil {
@@ -142,7 +142,7 @@ func (o *Objects) WatchDefinitions(ctx context.Context, w Wake) error {
 			return controller.Listed(ctx, o.mgmt, w.List.DeepCopyObject().(client.ObjectList), client.MatchingFields{RefIndex: crd.GetName()})
 		}
 	}
-	if requests == nil || !o.wakes(w) || o.watches(this) {
+	if requests == nil || !o.canTrigger(w) || o.watches(this) {
 		return nil
 	}
 	crd := &metav1.PartialObjectMetadata{}
@@ -184,7 +184,7 @@ func (o *Objects) follow(ctx context.Context, this watch, obj client.Object, wat
 	if o.watched[this] {
 		return nil
 	}
-	src := &source.Informer{Informer: informer, Handler: handle, Predicates: []predicate.Predicate{news(), matters}}
+	src := &source.Informer{Informer: informer, Handler: handle, Predicates: []predicate.Predicate{onlyNew(), matters}}
 	if err := watcher.Watch(src); err != nil {
 		return fmt.Errorf("watch %s for controller %s: %w", this.kind, this.controller, err)
 	}
@@ -198,9 +198,9 @@ func (o *Objects) watches(this watch) bool {
 	return o.watched[this]
 }
 
-// news drops objects that existed when the watch started: they are read after that.
+// onlyNew drops objects that existed when the watch started: they are read after that.
 // Otherwise each kind would trigger another reconcile of all objects after a start.
-func news() predicate.Predicate {
+func onlyNew() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 

@@ -153,7 +153,7 @@ func (w *World) broken(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault = errors.Join(w.fault, err)
-	w.tell()
+	w.notify()
 }
 
 func (w *World) add(e watch.Event) {
@@ -166,7 +166,7 @@ func (w *World) add(e watch.Event) {
 	t := ThingOf(obj)
 	w.seen[t] = append(w.seen[t], obj)
 	w.gone[t] = e.Type == watch.Deleted
-	w.tell()
+	w.notify()
 }
 
 // Fault returns why changes are no longer observed; nil while they are.
@@ -176,8 +176,8 @@ func (w *World) Fault() error {
 	return w.fault
 }
 
-// tell notifies all callers that wait. The caller holds mu.
-func (w *World) tell() {
+// notify signals all callers that wait. The caller holds mu.
+func (w *World) notify() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }

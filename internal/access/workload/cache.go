@@ -179,7 +179,7 @@ func (c *Cache) wake(key client.ObjectKey) {
 		c.keeping.Go(recovery.Func(c.ctx, func() { k.run(c.ctx) }))
 	}
 	if k != nil {
-		k.nudge()
+		k.retryNow()
 	}
 }
 

@@ -108,13 +108,13 @@ func (c *connection) makeClients(k *keeper) error {
 	if err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
-	tell := func(obj client.Object) { k.cache.subscribers.tell(k.key, obj) }
-	o := viewOptions{answers: k.cache.answers, views: k.cache.views, tell: tell, exceeded: c.guard.exceed}
+	notify := func(obj client.Object) { k.cache.subscribers.notify(k.key, obj) }
+	o := viewOptions{answers: k.cache.answers, views: k.cache.views, notify: notify, exceeded: c.guard.exceed}
 	o.name, o.request = "nodes", requests(lister, "nodes", "", "")
 	c.nodes = newNodes(o)
 	o.name, o.request = "control plane pods", requests(lister, "pods", controlPlaneNamespace, controlPlaneLabel)
 	c.pods = newPods(o)
-	c.kinds = &kinds{lister: lister, tell: tell}
+	c.kinds = &kinds{lister: lister, notify: notify}
 	c.client = &reader{Client: direct, answers: k.cache.answers, nodes: c.nodes, pods: c.pods}
 	return nil
 }

@@ -85,8 +85,8 @@ func newKeeper(c *Cache, key client.ObjectKey) *keeper {
 	return &keeper{cache: c, key: key, woken: make(chan struct{}, 1), health: Health{Since: c.Clock.Now()}}
 }
 
-// nudge signals that an attempt is useful, or that the Secret may have changed.
-func (k *keeper) nudge() {
+// retryNow signals that an attempt is useful, or that the Secret may have changed.
+func (k *keeper) retryNow() {
 	select {
 	case k.woken <- struct{}{}:
 	default:
@@ -138,7 +138,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// sleep reports whether it was ended early by a nudge.
+// sleep reports whether it was ended early by retryNow.
 func (k *keeper) sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -286,7 +286,7 @@ func (k *keeper) probed(ctx context.Context, err error) int {
 	k.mu.Unlock()
 	if (before.Failures == 0) != (failures == 0) {
 		ctrl.LoggerFrom(ctx).V(2).Info("Probed workload cluster", "healthy", err == nil, "reason", text(err))
-		k.cache.subscribers.tell(k.key, nil)
+		k.cache.subscribers.notify(k.key, nil)
 	}
 	return failures
 }
@@ -304,7 +304,7 @@ func (k *keeper) replace(ctx context.Context, conn *connection) {
 	}
 	setUp(k.key, true)
 	ctrl.LoggerFrom(ctx).Info("Connected to workload cluster")
-	k.cache.subscribers.tell(k.key, nil)
+	k.cache.subscribers.notify(k.key, nil)
 }
 
 // drop closes the connection, if there is one, and records why there is none.
@@ -330,7 +330,7 @@ func (k *keeper) drop(ctx context.Context, err error) {
 	setUp(k.key, false)
 	if before.Connected || persists || text(before.Err) != text(err) {
 		ctrl.LoggerFrom(ctx).V(2).Info("Not connected to workload cluster", "reason", text(err))
-		k.cache.subscribers.tell(k.key, nil)
+		k.cache.subscribers.notify(k.key, nil)
 	}
 }
 
@@ -344,7 +344,7 @@ func (k *keeper) end() {
 		old.close()
 	}
 	forgetMetrics(k.key)
-	k.cache.subscribers.tell(k.key, nil)
+	k.cache.subscribers.notify(k.key, nil)
 }
 
 func text(err error) string {

@@ -24,7 +24,7 @@ const awaited = 2 * time.Minute
 // for one. It reports only that a definition was added or changed, and stores none.
 type kinds struct {
 	lister rest.Interface
-	tell   func(client.Object)
+	notify func(client.Object)
 
 	mu    sync.Mutex      // guards the fields below
 	ctx   context.Context // of the watch; nil before the connection is open, and after
@@ -125,7 +125,7 @@ func (k *kinds) watch(ctx context.Context) error {
 	for buffer := make([]byte, 16<<10); ; {
 		n, err := body.Read(buffer)
 		if n > 0 {
-			k.tell(&metav1.PartialObjectMetadata{})
+			k.notify(&metav1.PartialObjectMetadata{})
 		}
 		if err != nil {
 			return plain(err)

@@ -43,8 +43,8 @@ func (s *subscribers) add(kind reflect.Type, sub subscriber) {
 	s.byKind[kind] = append(s.byKind[kind], sub)
 }
 
-// tell triggers the subscribers to the kind of obj; nil is the connection.
-func (s *subscribers) tell(cluster client.ObjectKey, obj client.Object) {
+// notify triggers the subscribers to the kind of obj; nil is the connection.
+func (s *subscribers) notify(cluster client.ObjectKey, obj client.Object) {
 	s.mu.RLock()
 	subs := s.byKind[reflect.TypeOf(obj)] // append never changes what is already in a slice
 	s.mu.RUnlock()

@@ -61,7 +61,7 @@ type viewOptions struct {
 	request  func(o metav1.ListOptions) *rest.Request
 	answers  *budget             // for responses in progress
 	views    *budget             // for the objects in views
-	tell     func(client.Object) // an object was added, changed or deleted
+	notify   func(client.Object) // an object was added, changed or deleted
 	exceeded func(error)         // the cluster exceeds its limit
 }
 
@@ -267,12 +267,12 @@ func (v *view[T]) Replace(list []any, _ string) error {
 	}
 	for key, obj := range fresh {
 		if before, ok := old[key]; !ok || differs(before, obj) {
-			v.tell(obj)
+			v.notify(obj)
 		}
 	}
 	for key, obj := range old {
 		if _, ok := fresh[key]; !ok {
-			v.tell(obj)
+			v.notify(obj)
 		}
 	}
 	return nil
@@ -310,7 +310,7 @@ func (v *view[T]) Update(item any) error {
 	v.reindex(key, obj, true)
 	v.mu.Unlock()
 	if !known || differs(before, obj) {
-		v.tell(obj)
+		v.notify(obj)
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (v *view[T]) Delete(item any) error {
 	}
 	v.mu.Unlock()
 	if known {
-		v.tell(before)
+		v.notify(before)
 	}
 	return nil
 }

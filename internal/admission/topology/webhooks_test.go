@@ -106,9 +106,9 @@ func newCluster(t *testing.T, text string) *clusterv1.Cluster {
 	return c
 }
 
-// verdict returns the result of a write of a Cluster: first of the defaulting
+// outcome returns the result of a write of a Cluster: first of the defaulting
 // webhooks, then of the validating ones. An admitted Cluster is defaulted.
-func verdict(t *testing.T, all []webhook.Webhook, obj, old client.Object) (refused string, warnings []string) {
+func outcome(t *testing.T, all []webhook.Webhook, obj, old client.Object) (refused string, warnings []string) {
 	t.Helper()
 	for _, w := range all {
 		if _, isClass := obj.(*clusterv1.ClusterClass); isClass != (w.Kind.Kind == "ClusterClass") || len(w.Operations) > 0 {
@@ -144,7 +144,7 @@ func TestATopologyGetsTheVariablesOfItsClass(t *testing.T) {
 	t.Parallel()
 	all := newHooks(t, "", newClass(t))
 	c := newCluster(t, "spec: {topology: {version: 1.34.0, variables: [{name: image, value: {}}], controlPlane: {variables: {overrides: [{name: image, value: {}}]}}}}")
-	if refused, warnings := verdict(t, all, c, nil); refused != "" || len(warnings) > 0 {
+	if refused, warnings := outcome(t, all, c, nil); refused != "" || len(warnings) > 0 {
 		t.Fatalf("refused %q, warnings %q", refused, warnings)
 	}
 	want := builder.Parse[clusterv1.Topology](t, `{classRef: {name: x}, version: v1.34.0, variables: [{name: image, value: {"name":"base"}}, {name: size, value: 3}], controlPlane: {variables: {overrides: [{name: image, value: {"name":"base"}}]}}}`)
@@ -164,7 +164,7 @@ func TestAnUpdateKeepsTheEndpointThatItLeavesOut(t *testing.T) {
 		"spec: {controlPlaneEndpoint: {host: other, port: 6443}}": "spec.controlPlaneEndpoint: Forbidden: cannot change once it is set: it is h:6443",
 	} {
 		c := newCluster(t, text)
-		refused, _ := verdict(t, all, c, old)
+		refused, _ := outcome(t, all, c, old)
 		if want == "" && (refused != "" || c.Spec.ControlPlaneEndpoint != old.Spec.ControlPlaneEndpoint) || !strings.Contains(refused, want) {
 			t.Errorf("%s: refused %q, endpoint %s, want %q", text, refused, c.Spec.ControlPlaneEndpoint.String(), want)
 		}
@@ -219,7 +219,7 @@ func TestATopologyIsHeldAgainstItsClass(t *testing.T) {
 // expect fails unless a write is refused, or admitted with warnings, as desired.
 func expect(t *testing.T, all []webhook.Webhook, obj, old client.Object, refused string, warnings []string) {
 	t.Helper()
-	got, warned := verdict(t, all, obj, old)
+	got, warned := outcome(t, all, obj, old)
 	if refused != "" {
 		refused = `Cluster.cluster.x-k8s.io "c" is invalid: ` + refused
 	}
@@ -381,7 +381,7 @@ func TestAClassInUseKeepsWhatItsClustersUse(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := verdict(t, all, newClass(t, tc.changes...), newClass(t))
+			got, _ := outcome(t, all, newClass(t, tc.changes...), newClass(t))
 			want := tc.want
 			if want != "" {
 				want = `ClusterClass.cluster.x-k8s.io "x" is invalid: ` + want

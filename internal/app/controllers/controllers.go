@@ -166,7 +166,7 @@ func All() []Controller {
 		entryAs(topology.Name, Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
 			return &topology.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Classes: o.Classes, Schemas: o.Schemas,
-				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce.Beside(), Legacy: o.legacy(),
+				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce.Sibling(), Legacy: o.legacy(),
 			}
 		}).gated(features.ClusterTopology).finishing(),
 		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {

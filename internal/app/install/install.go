@@ -199,17 +199,17 @@ func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionIn
 			halfway = append(halfway, was)
 		}
 	}
-	if err := each(halfway, func(crd *apiextensionsv1.CustomResourceDefinition) error { return nudge(ctx, c, crd) }); err != nil {
+	if err := each(halfway, func(crd *apiextensionsv1.CustomResourceDefinition) error { return touch(ctx, c, crd) }); err != nil {
 		return nil, err
 	}
 	return waitEstablished(ctx, c, pending)
 }
 
-// nudge triggers the establishment of a definition whose names are accepted but
+// touch triggers the establishment of a definition whose names are accepted but
 // which is not established. An API server that stops in between leaves such a
 // definition: the next one establishes it only after a change, and a wait would
 // never end. The change is a date.
-func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
+func touch(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
 	live, err := c.Get(ctx, crd.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get CustomResourceDefinition %s: %w", crd.Name, err)

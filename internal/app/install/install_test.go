@@ -66,7 +66,7 @@ func TestWhoMayNotNudgeWaits(t *testing.T) {
 	} {
 		c := fake.NewSimpleClientset(crd)
 		c.PrependReactor("update", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
-		if err := nudge(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), crd); err != nil {
+		if err := touch(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), crd); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

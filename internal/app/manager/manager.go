@@ -273,7 +273,7 @@ func (m *Manager) Setup(ctx context.Context) error {
 		}
 	}
 	if m.webhooks != nil {
-		if err := m.webhooks.tell(ctx); err != nil {
+		if err := m.webhooks.announce(ctx); err != nil {
 			return err
 		}
 		if err := m.mgr.Add(m.webhooks); err != nil {

@@ -141,12 +141,12 @@ func (s *webhookServer) refresh(ctx context.Context) error {
 	if err := s.cert.refresh(ctx); err != nil {
 		return err
 	}
-	return s.tell(ctx)
+	return s.announce(ctx)
 }
 
-// tell registers the address of the providers' webhooks with the API server, and
+// announce registers the address of the providers' webhooks with the API server, and
 // the authorities to trust there, also for those that convert.
-func (s *webhookServer) tell(ctx context.Context) error {
+func (s *webhookServer) announce(ctx context.Context) error {
 	if err := s.register(ctx, s.providers); err != nil {
 		return err
 	}
@@ -367,7 +367,7 @@ func (s *webhookServer) write(ctx context.Context, provider string) error {
 			trusted[w.Name] = w.ClientConfig.CABundle
 		}
 		for i := range mutating.Webhooks {
-			mutating.Webhooks[i].ClientConfig.CABundle = whom(ours, trusted[mutating.Webhooks[i].Name])
+			mutating.Webhooks[i].ClientConfig.CABundle = trustedAuthorities(ours, trusted[mutating.Webhooks[i].Name])
 		}
 		liveMutating.Webhooks = mutating.Webhooks
 		return nil
@@ -381,7 +381,7 @@ func (s *webhookServer) write(ctx context.Context, provider string) error {
 			trusted[w.Name] = w.ClientConfig.CABundle
 		}
 		for i := range validating.Webhooks {
-			validating.Webhooks[i].ClientConfig.CABundle = whom(ours, trusted[validating.Webhooks[i].Name])
+			validating.Webhooks[i].ClientConfig.CABundle = trustedAuthorities(ours, trusted[validating.Webhooks[i].Name])
 		}
 		liveValidating.Webhooks = validating.Webhooks
 		return nil
@@ -392,9 +392,9 @@ func (s *webhookServer) write(ctx context.Context, provider string) error {
 	return nil
 }
 
-// whom returns the authorities that the API server should trust: those of the
+// trustedAuthorities returns the authorities that the API server should trust: those of the
 // manager, or else those of other clients.
-func whom(ours, theirs []byte) []byte {
+func trustedAuthorities(ours, theirs []byte) []byte {
 	if ours != nil {
 		return ours
 	}

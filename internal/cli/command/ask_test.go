@@ -48,7 +48,7 @@ func TestOneIsAskedBefore(t *testing.T) {
 		"YES at the end": {"YES", "<nil>"},
 		"no":             {"n\n", "nothing was changed"},
 		"just a line":    {"\n", "nothing was changed"},
-		"nobody":         {"", "no terminal for confirmation: use --yes"},
+		"no terminal":    {"", "no terminal for confirmation: use --yes"},
 	} {
 		env := &Env{In: strings.NewReader(tc.in), Err: &bytes.Buffer{}}
 		if err := env.Confirm(t.Context(), "It goes."); fmt.Sprint(err) != tc.want {

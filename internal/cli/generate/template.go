@@ -218,7 +218,7 @@ func (f *finder) find(ctx context.Context) (doc []byte, class func(name string) 
 		if _, err = f.management(); err == nil {
 			doc, err = repository.Read(ctx, f.from, f.env.In, f.repositories)
 		}
-		return doc, func(name string) ([]byte, error) { return f.beside(ctx, name) }, err
+		return doc, func(name string) ([]byte, error) { return f.classFile(ctx, name) }, err
 	}
 	release, err := f.release(ctx)
 	if err != nil {
@@ -331,10 +331,10 @@ func (f *finder) class(ctx context.Context, key client.ObjectKey, read func(name
 	return doc, readErr
 }
 
-// beside reads the file of a class from the folder of a template. One that a server
+// classFile reads the file of a class from the folder of a template. One that a server
 // refuses may exist anyway.
-func (f *finder) beside(ctx context.Context, name string) ([]byte, error) {
-	at := repository.Beside(f.from, template.ClassFile(name))
+func (f *finder) classFile(ctx context.Context, name string) ([]byte, error) {
+	at := repository.Sibling(f.from, template.ClassFile(name))
 	if at == "" {
 		return nil, nil
 	}

@@ -171,7 +171,7 @@ func waitForBindings(_ context.Context, s *state) (phase.Next, error) {
 func (r *Reconciler) report(s *state, failed error) {
 	now := r.Clock.Now()
 	conditions.Set(s.set, now, pause.Condition(nil, s.set))
-	if !s.tells(failed) {
+	if !s.mustWrite(failed) {
 		return
 	}
 	c := resourceset.ResourcesApplied(s.status(failed))
@@ -184,14 +184,14 @@ func (r *Reconciler) report(s *state, failed error) {
 
 // reportLegacy sets the fields for clients of v1beta1.
 func (r *Reconciler) reportLegacy(s *state, failed error) {
-	if s.tells(failed) {
+	if s.mustWrite(failed) {
 		resourceset.ReportLegacy(s.status(failed), r.Clock.Now())
 	}
 }
 
-// tells reports whether the status must be written. It need not after a conflict
+// mustWrite reports whether the status must be written. It need not after a conflict
 // with another owner of the same resource: the reconcile is retried immediately.
-func (s *state) tells(failed error) bool {
+func (s *state) mustWrite(failed error) bool {
 	return s.set.DeletionTimestamp.IsZero() && !apierrors.IsConflict(failed)
 }
 

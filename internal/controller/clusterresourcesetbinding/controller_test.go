@@ -194,9 +194,9 @@ func TestAnObjectIsSentOnceForEachContentOfItsResource(t *testing.T) {
 	}
 	version := b.ResourceVersion
 	sent, after, b = w.reconcile()
-	sends(t, "at rest", sent)
+	sends(t, "in steady state", sent)
 	if after != 0 || b.ResourceVersion != version {
-		t.Errorf("at rest: again in %s, version %s, was %s", after, b.ResourceVersion, version)
+		t.Errorf("in steady state: again in %s, version %s, was %s", after, b.ResourceVersion, version)
 	}
 	payload.Data["three"] = strings.ReplaceAll(payload.Data["one"], "one", "three")
 	w.change(payload)
@@ -217,7 +217,7 @@ func TestAHundredAddonsTakeOneWriteOfTheBinding(t *testing.T) {
 		t.Errorf("sent %d objects, wrote %d times, again in %s, %d entries", len(sent), w.writes, after, len(b.Spec.Bindings))
 	}
 	if sent, _, _ := w.reconcile(); len(sent) != 0 || w.writes != 1 {
-		t.Errorf("at rest: sent %d objects, wrote %d times", len(sent), w.writes-1)
+		t.Errorf("in steady state: sent %d objects, wrote %d times", len(sent), w.writes-1)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestAnObjectWithAGeneratedNameIsCreatedOnce(t *testing.T) {
 		t.Errorf("bindings %+v, failures (-want +got):\n%s", b.Spec.Bindings, diff)
 	}
 	sent, after, _ := w.reconcile()
-	if sends(t, "at rest", sent); after != 0 {
-		t.Errorf("at rest: again in %s", after)
+	if sends(t, "in steady state", sent); after != 0 {
+		t.Errorf("in steady state: again in %s", after)
 	}
 }

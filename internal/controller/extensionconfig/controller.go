@@ -157,7 +157,7 @@ func (r *Reconciler) rediscover(ctx context.Context, s *state) (phase.Next, erro
 		return phase.Continue(), err
 	}
 	s.asked = &asked
-	r.tell(ctx, s)
+	r.emit(ctx, s)
 	return phase.Continue(), nil
 }
 

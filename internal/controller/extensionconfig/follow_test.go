@@ -20,8 +20,8 @@ func following(t *testing.T, config *runtimev1.ExtensionConfig) *world {
 	return w
 }
 
-// tells stores the result of the other process for the current spec.
-func (w *world) tells(discovered metav1.ConditionStatus, change func(*runtimev1.ExtensionConfig)) {
+// storesResult stores the result of the other process for the current spec.
+func (w *world) storesResult(discovered metav1.ConditionStatus, change func(*runtimev1.ExtensionConfig)) {
 	w.Helper()
 	config := w.read()
 	change(config)
@@ -39,7 +39,7 @@ func TestWhoFollowsAsksAndWritesNothing(t *testing.T) {
 	if w.callable(); len(w.tried) > 0 || !slices.Equal(w.expected, []string{"ext"}) {
 		t.Errorf("expected %v, tried %v: nobody has asked the extension yet", w.expected, w.tried)
 	}
-	w.tells("True", discoveredBefore)
+	w.storesResult("True", discoveredBefore)
 	w.reconcile()
 	if w.callable("old.ext"); !slices.Equal(w.tried, []string{"ext"}) {
 		t.Errorf("tried %v", w.tried)
@@ -49,7 +49,7 @@ func TestWhoFollowsAsksAndWritesNothing(t *testing.T) {
 	if got := w.registered["ext"].Spec.ClientConfig.URL; got != ext().Spec.ClientConfig.URL {
 		t.Errorf("calls %s, of which nothing was told yet", got)
 	}
-	w.tells("True", func(*runtimev1.ExtensionConfig) {})
+	w.storesResult("True", func(*runtimev1.ExtensionConfig) {})
 	w.reconcile()
 	if got := w.registered["ext"].Spec.ClientConfig.URL; got != "https://new.example.com" {
 		t.Errorf("calls %s still", got)
@@ -67,7 +67,7 @@ func TestWhoFollowsDoesNotWaitForWhatIsPausedOrFails(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(*world){
 		"paused before it was asked": func(w *world) { w.change(annotated(pausing, "")) },
-		"without an answer":          func(w *world) { w.tells("False", func(*runtimev1.ExtensionConfig) {}) },
+		"without an answer":          func(w *world) { w.storesResult("False", func(*runtimev1.ExtensionConfig) {}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -87,8 +87,8 @@ func reportLegacy(s *state, failed error) {
 	}
 }
 
-// tell emits an event and a log line for what has changed, once.
-func (r *Reconciler) tell(ctx context.Context, s *state) {
+// emit emits an event and a log line for what has changed, once.
+func (r *Reconciler) emit(ctx context.Context, s *state) {
 	log, news := ctrl.LoggerFrom(ctx), extensions.Changed(s.before, s.config, s.failed)
 	switch {
 	case news != nil && s.failed != nil:

@@ -105,9 +105,9 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 	delete(r.told, key)
 }
 
-// tells reports whether an event of a check must still be emitted; what is "" if
+// mustEmit reports whether an event of a check must still be emitted; what is "" if
 // there is none.
-func (r *Reconciler) tells(key client.ObjectKey, what string) bool {
+func (r *Reconciler) mustEmit(key client.ObjectKey, what string) bool {
 	if what == "" {
 		r.Forget(key)
 		return false

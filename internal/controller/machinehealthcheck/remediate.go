@@ -31,7 +31,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 		errs = append(errs, r.carryOut(ctx, s, a))
 	}
 	key, news := client.ObjectKeyFromObject(s.Check), healthcheck.News(s.Facts, s.decision)
-	if r.tells(key, news.Once) {
+	if r.mustEmit(key, news.Once) {
 		r.Recorder.Eventf(s.Check, nil, news.Type, news.Reason, "Remediate", "%s", plaintext.Line(news.Message, maxNote))
 	}
 	return phase.Continue(), errors.Join(errs...)

@@ -231,7 +231,7 @@ func TestWhatIsMissingIsAwaitedByName(t *testing.T) {
 			if err := w.mgmt.Create(t.Context(), builder.Parse[corev1.Secret](t, "metadata: {namespace: ns, name: s}\ndata: {K: eA==}")); err != nil {
 				t.Fatal(err)
 			}
-			w.r.Node.named(client.ObjectKey{Namespace: "ns", Name: "p"}).poke()
+			w.r.Node.named(client.ObjectKey{Namespace: "ns", Name: "p"}).volumesChanged()
 			w.until("it to be ready", ready)
 		})
 	}

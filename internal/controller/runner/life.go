@@ -176,15 +176,15 @@ func (l *life) stopping() bool {
 	}
 }
 
-// poke reports a change of objects that the Pod names.
-func (l *life) poke() {
+// volumesChanged reports a change of objects that the Pod names.
+func (l *life) volumesChanged() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.poked)
 	l.poked = make(chan struct{})
 }
 
-// changes returns a channel that the next call of poke closes.
+// changes returns a channel that the next call of volumesChanged closes.
 func (l *life) changes() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -160,7 +160,7 @@ type refreshing struct {
 // Add implements workqueue.TypedInterface.
 func (r refreshing) Add(req reconcile.Request) {
 	if l := r.n.named(req.NamespacedName); l != nil {
-		l.poke()
+		l.volumesChanged()
 	}
 	r.TypedRateLimitingInterface.Add(req)
 }

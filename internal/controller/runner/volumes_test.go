@@ -35,18 +35,18 @@ func (m *meanwhile) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 func TestAChangeWhileVolumesAreWrittenIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, builder.Parse[corev1.Secret](t, "metadata: {namespace: ns, name: s}\ndata: {k: b25l}"), builder.Parse[corev1.ConfigMap](t, "metadata: {namespace: ns, name: m}\ndata: {k: one}"))
-	poke := func() { w.r.Node.named(client.ObjectKey{Namespace: "ns", Name: "p"}).poke() }
+	volumesChanged := func() { w.r.Node.named(client.ObjectKey{Namespace: "ns", Name: "p"}).volumesChanged() }
 	hook := &meanwhile{Reader: w.mgmt, do: func() {
 		if err := w.mgmt.Update(t.Context(), builder.Parse[corev1.Secret](t, "metadata: {namespace: ns, name: s}\ndata: {k: dHdv}")); err != nil {
 			t.Error(err)
 		}
-		poke()
+		volumesChanged()
 	}}
 	w.r.Node.Live = hook
 	w.add("spec: {containers: [{name: a, image: x}], volumes: [{name: v, projected: {sources: [{secret: {name: s, items: [{key: k, path: s}]}}, {configMap: {name: m, items: [{key: k, path: m}]}}]}}]}")
 	w.until("it to be ready", ready)
 	hook.armed.Store(true)
-	poke()
+	volumesChanged()
 	w.until("the second change", func(*corev1.Pod) bool {
 		b, err := os.ReadFile(filepath.Join(w.dir, "volumes", "ns_p_u1", "v", "s"))
 		return err == nil && string(b) == "two"

@@ -85,7 +85,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Classes == nil || r.Schemas == nil || r.Workload == nil || r.Extensions == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("topology: Mgmt, Live, Providers, Classes, Schemas, Workload, Extensions, Clock and Recorder are required")
 	}
-	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters(), begun()).
+	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters(), notJustCreated()).
 		Watches(&clusterv1.ClusterClass{}, controller.OfClass(r.Mgmt), classMatters()).
 		Watches(&clusterv1.MachineDeployment{}, ofOwned, ownedMatters()).
 		Watches(&clusterv1.MachinePool{}, ofOwned, poolMatters()).

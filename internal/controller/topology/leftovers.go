@@ -59,7 +59,7 @@ func (s *state) uses(templates ...*unstructured.Unstructured) {
 // their targets, and templates when no object refers to them. It emits events for
 // all writes.
 func (r *Reconciler) removeLeftovers(ctx context.Context, s *state) (phase.Next, error) {
-	defer r.tell(s)
+	defer r.emitWrites(s)
 	errs := []error{r.removeHealthChecks(ctx, s)}
 	for _, key := range slices.SortedFunc(maps.Keys(s.groups), byName) {
 		if s.workers(key) == nil {

@@ -36,9 +36,9 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// begun drops a Cluster that has just been created: it has no finalizer yet, and
+// notJustCreated drops a Cluster that has just been created: it has no finalizer yet, and
 // there is nothing to do before it has one.
-func begun() predicate.Predicate {
+func notJustCreated() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool {
 		return controllerutil.ContainsFinalizer(e.Object, clusterv1.ClusterFinalizer)
 	}}

@@ -51,7 +51,7 @@ func TestWhatOfAClassWakesItsClusters(t *testing.T) {
 func TestAClusterIsLookedAtOnceItHasItsFinalizer(t *testing.T) {
 	t.Parallel()
 	bare, held := &clusterv1.Cluster{}, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{clusterv1.ClusterFinalizer}}}
-	p := predicate.And(clusterMatters(), begun())
+	p := predicate.And(clusterMatters(), notJustCreated())
 	for what, got := range map[string]bool{
 		"created without":     !p.Create(event.CreateEvent{Object: bare}),
 		"there at a start":    p.Create(event.CreateEvent{Object: held}),

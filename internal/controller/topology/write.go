@@ -238,8 +238,8 @@ func (s *state) note(reason, text string, args ...any) {
 // longestNote is the maximum length of an event's note.
 const longestNote = 1024
 
-// tell emits events for all writes, as few as possible.
-func (r *Reconciler) tell(s *state) {
+// emitWrites emits events for all writes, as few as possible.
+func (r *Reconciler) emitWrites(s *state) {
 	for _, reason := range []string{"Create", "Update", "Delete"} {
 		var note string
 		for _, did := range append(s.did[reason], "") {

@@ -56,10 +56,10 @@ func NewStatusDebounce(length time.Duration, c clock.PassiveClock) *StatusDeboun
 	return &StatusDebounce{length: length, clock: c, waiting: &waiting{writers: 1, of: map[types.UID][]postponed{}}}
 }
 
-// Beside returns one of the same length, for another writer of the same objects: a
+// Sibling returns one of the same length, for another writer of the same objects: a
 // write of one of them does not restart the delay of the other, and includes only
 // what the other has Carried.
-func (d *StatusDebounce) Beside() *StatusDebounce {
+func (d *StatusDebounce) Sibling() *StatusDebounce {
 	if d == nil {
 		return nil
 	}

@@ -168,7 +168,7 @@ func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
 	c, writes := counting(t, m)
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	one := NewStatusDebounce(time.Second, clock)
-	other := one.Beside()
+	other := one.Sibling()
 	reconcile := func(d *StatusDebounce, phase string) error {
 		live := &clusterv1.Machine{}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
@@ -186,7 +186,7 @@ func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
 		t.Errorf("when they are due: error %v, %d writes; want two", err, *writes)
 	}
 	var none *StatusDebounce
-	if none.Beside() != nil {
+	if none.Sibling() != nil {
 		t.Error("who puts nothing off has another that does")
 	}
 }
@@ -198,7 +198,7 @@ func TestAnotherWriterTakesAlongWhatIsCarried(t *testing.T) {
 	c, writes := counting(t, m)
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	one := NewStatusDebounce(time.Second, clock)
-	other := one.Beside()
+	other := one.Sibling()
 	carry := func(from, to client.Object) {
 		to.(*clusterv1.Machine).Status.Phase = from.(*clusterv1.Machine).Status.Phase
 	}

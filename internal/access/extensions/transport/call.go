@@ -67,7 +67,7 @@ func (s *server) call(ctx context.Context, path string, body []byte, probe bool)
 	}
 	answer, failure := s.post(ctx, path, body)
 	if failure != nil {
-		s.gate.settle(pass, failure.verdict(), failure.Err)
+		s.gate.settle(pass, failure.evidence(), failure.Err)
 		return nil, failure
 	}
 	s.gate.settle(pass, answered, nil)

@@ -16,12 +16,12 @@ const (
 	maxBackoff   = time.Minute
 )
 
-// verdict is what the result of a call shows about the server.
-type verdict int
+// evidence is what the result of a call shows about the server.
+type evidence int
 
 const (
-	unknown  verdict = iota // the call did not reach it, or was canceled
-	answered                // even if it refused
+	unknown  evidence = iota // the call did not reach it, or was canceled
+	answered                 // even if it refused
 	inTrouble
 )
 
@@ -86,7 +86,7 @@ func (g *gate) refusal() error {
 }
 
 // settle records the result of an admitted call.
-func (g *gate) settle(p pass, v verdict, err error) {
+func (g *gate) settle(p pass, v evidence, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {

@@ -25,8 +25,8 @@ type handshakeError struct{ error }
 
 func (e *handshakeError) Unwrap() error { return e.error }
 
-// verdict returns what a failed call shows about the server.
-func (e *Error) verdict() verdict {
+// evidence returns what a failed call shows about the server.
+func (e *Error) evidence() evidence {
 	switch e.Reason {
 	case Connection, TLS, Timeout:
 		return inTrouble

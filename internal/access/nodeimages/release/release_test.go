@@ -297,7 +297,7 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 		"all goes well":                  {0, 1, "", "all", ""},
 		"the connection breaks":          {1, 1, "", "all,bytes=100-", ""},
 		"it breaks until nobody asks":    {2, 1, "", "all,bytes=100-", "unexpected EOF"},
-		"and a build goes on afterwards": {2, 2, "", "all,bytes=100-,bytes=100-", ""}, // a broken download starts again
+		"and a build continues after it": {2, 2, "", "all,bytes=100-,bytes=100-", ""}, // a broken download starts again
 		"it is another layer":            {0, 1, "evil", "all,all", "it has digest sha256:"},
 	} {
 		t.Run(name, func(t *testing.T) {
