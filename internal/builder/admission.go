@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package builder is what the tests of several packages share: objects from
-// YAML, the tables of admission, and a record of what is written to a fake API.
+// Package builder is what the tests of several packages share: objects from YAML
+// and the tables of admission.
 package builder
 
 import (

@@ -23,10 +23,10 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/controller/certificate"
 	"github.com/capstan-dev/capstan/internal/controller/localcluster"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -110,7 +110,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 			return nil, err
 		}
 	}
-	s.WithWatch = interceptor.NewClient(s.server, s.read.remember(builder.Writes(s.before)))
+	s.WithWatch = interceptor.NewClient(s.server, s.read.remember(writes.Before(s.before)))
 	return s, nil
 }
 
@@ -167,7 +167,7 @@ func (s *store) before(verb string, obj client.Object) error {
 	if err != nil {
 		return err
 	}
-	if s.refuse != nil && verb != builder.DryRun {
+	if s.refuse != nil && verb != writes.DryRun {
 		if counts := s.of == "" || s.of == s.acts; counts && s.spare == 0 {
 			s.dead = true
 		} else if counts {

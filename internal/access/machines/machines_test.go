@@ -20,7 +20,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
@@ -40,7 +40,7 @@ func newPlace(t *testing.T, objects ...client.Object) *place {
 	}
 	p := &place{T: t, fail: map[string]error{}}
 	mgmt := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, crd("hosts"), crd("boots"))...).WithReturnManagedFields().
-		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, obj client.Object) error {
 			gvk, err := apiutil.GVKForObject(obj, scheme)
 			if err != nil {
 				t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 // world has an object, a Certificate web with its Secret tls, and a Secret free.
@@ -70,7 +70,7 @@ func newWorld(t *testing.T, obj string) (*world, *metav1.PartialObjectMetadata) 
 		&certmanagerv1.Certificate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: certmanagerv1.CertificateSpec{SecretName: "tls"}},
 		secret("tls", map[string]string{certmanagerv1.CertificateNameAnnotation: "web"}),
 		secret("free", map[string]string{certmanagerv1.AllowInjectionAnnotation: "true"}),
-	).WithInterceptorFuncs(builder.Writes(func(string, client.Object) error { w.writes++; return w.refuse })).Build()
+	).WithInterceptorFuncs(writes.Before(func(string, client.Object) error { w.writes++; return w.refuse })).Build()
 	w.Reconciler = &Reconciler{Name: "x", Kind: u.GroupVersionKind(), Mgmt: w.Client, Live: w.Client, Recorder: w.events, APIServer: ca.Cert}
 	seen := Object(u.GroupVersionKind())
 	seen.SetName("it")

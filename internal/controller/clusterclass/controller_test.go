@@ -32,6 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 const (
@@ -119,7 +120,7 @@ func newWorld(t *testing.T, text string, without ...string) *world {
 	}
 	w := &world{T: t}
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(class).
-		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, obj client.Object) error {
 			w.writes = append(w.writes, verb+" "+obj.GetName())
 			return nil
 		})).Build()

@@ -21,8 +21,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 // world is a management cluster with one Cluster, and counts writes.
@@ -45,7 +45,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}}
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, cluster, config)...).
 		WithStatusSubresource(&addonsv1.ClusterResourceSet{}).
-		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, obj client.Object) error {
 			w.writes = append(w.writes, verb)
 			if obj.GetName() == "x" {
 				return w.refuse

@@ -25,7 +25,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/catalog"
-	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 // world is one ExtensionConfig "ext" with the extension that it names, the
@@ -57,7 +57,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{T: t, clock: testclock.NewFakeClock(time.Unix(1_000_000, 0)), events: events.NewFakeRecorder(20), registered: map[string]*runtimev1.ExtensionConfig{}}
 	w.answer = says(answers("a"), answers("b"))
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&runtimev1.ExtensionConfig{}).WithObjects(objects...).
-		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, _ client.Object) error {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()

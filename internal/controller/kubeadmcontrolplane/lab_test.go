@@ -35,8 +35,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
@@ -110,7 +110,7 @@ func (l *lab) management(objects ...client.Object) client.Client {
 		WithStatusSubresource(&clusterv1.Cluster{}, &clusterv1.Machine{}, &controlplanev1.KubeadmControlPlane{}).
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
 		WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of).
-		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, obj client.Object) error {
 			l.writes++
 			if m, ok := obj.(*clusterv1.Machine); ok {
 				l.wrote = append(l.wrote, verb+" "+m.Name)

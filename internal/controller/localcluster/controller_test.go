@@ -23,7 +23,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{t: t, backend: &backend{}}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.LocalCluster{}, &clusterv1.Cluster{}).
 		WithIndex(&infrav1.LocalCluster{}, Identity, OfIdentity).
-		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, _ client.Object) error {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()

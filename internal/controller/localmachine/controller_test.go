@@ -26,7 +26,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 var key = client.ObjectKey{Namespace: "ns", Name: "m0"}
@@ -79,7 +79,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{t: t, backend: &backend{answer: running, changes: make(chan types.NamespacedName)}, events: events.NewFakeRecorder(10)}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{}).
-		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, _ client.Object) error {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()

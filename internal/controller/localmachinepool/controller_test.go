@@ -28,8 +28,8 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/pure/localpool"
 )
 
@@ -70,7 +70,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).WithIndex(&clusterv1.MachinePool{}, index.ClusterName, index.Of).
 		WithIndex(&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel).WithIndex(&infrav1.LocalMachinePool{}, index.ClusterLabel, index.OfLabel).
 		WithStatusSubresource(&infrav1.LocalMachinePool{}, &infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{}).
-		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, obj client.Object) error {
 			gvk, err := apiutil.GVKForObject(obj, scheme)
 			if err != nil {
 				t.Fatal(err)

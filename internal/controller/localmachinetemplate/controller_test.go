@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 // backend offers machines of one size.
@@ -34,10 +34,10 @@ func TestATemplateTellsItsCapacityOnce(t *testing.T) {
 	}
 	made := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}
 	made.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
-	writes := 0
+	written := 0
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&infrav1.LocalMachineTemplate{}).
 		WithObjects(made).
-		WithInterceptorFuncs(builder.Writes(func(string, client.Object) error { writes++; return nil })).Build()
+		WithInterceptorFuncs(writes.Before(func(string, client.Object) error { written++; return nil })).Build()
 	r := &Reconciler{Mgmt: c, Backends: host.Backends{Simulated: backend{}}}
 	tmpl := &infrav1.LocalMachineTemplate{}
 	for range 2 {
@@ -54,8 +54,8 @@ func TestATemplateTellsItsCapacityOnce(t *testing.T) {
 	if tmpl.Status.Capacity.Cpu().Value() != 4 || tmpl.Status.NodeInfo.OperatingSystem != "linux" {
 		t.Errorf("status %+v", tmpl.Status)
 	}
-	if writes != 1 {
-		t.Errorf("%d writes, want 1", writes)
+	if written != 1 {
+		t.Errorf("%d writes, want 1", written)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestATemplateOfNoKindThatIsHereTellsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	tmpl := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(writes.Before(func(verb string, _ client.Object) error {
 		t.Errorf("it was written: %s", verb)
 		return nil
 	})).Build()

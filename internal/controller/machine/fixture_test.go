@@ -28,8 +28,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 var (
@@ -111,7 +111,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // record notes each write as "verb Kind".
 func (w *world) record() interceptor.Funcs {
-	return builder.Writes(func(verb string, obj client.Object) error {
+	return writes.Before(func(verb string, obj client.Object) error {
 		gvk, err := w.mgmt.GroupVersionKindFor(obj)
 		if err != nil {
 			w.t.Fatal(err)

@@ -25,9 +25,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	for _, kind := range index.Kinds() {
 		b = b.WithIndex(kind, index.ClusterName, index.Of)
 	}
-	w.c = b.WithInterceptorFuncs(builder.Writes(w.write)).Build()
+	w.c = b.WithInterceptorFuncs(writes.Before(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
 		Mgmt:      w.c,

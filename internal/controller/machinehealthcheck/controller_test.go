@@ -31,6 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
@@ -74,7 +75,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.mgmt = fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of).
 		WithStatusSubresource(&clusterv1.MachineHealthCheck{}, &clusterv1.Machine{}).
-		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+		WithInterceptorFuncs(writes.Before(func(verb string, obj client.Object) error {
 			gvk, err := apiutil.GVKForObject(obj, s)
 			line := verb + " " + gvk.Kind + " " + obj.GetName()
 			w.sent = append(w.sent, line)

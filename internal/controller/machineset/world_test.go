@@ -22,8 +22,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 // world is a management cluster with one reconciler, and a record of what is
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithIndex(&clusterv1.MachineSet{}, index.ClusterName, index.Of).
 		WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of).
 		WithStatusSubresource(&clusterv1.MachineSet{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
-		WithInterceptorFuncs(builder.Writes(w.write)).Build()
+		WithInterceptorFuncs(writes.Before(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
 		Mgmt:      w.c,

@@ -29,8 +29,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/controller/topology"
+	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/sim"
 )
 
@@ -118,7 +118,7 @@ func newWorld(t *testing.T, changes ...string) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, World: s, hooks: hooks{}, spare: -1}
-	w.mgmt = interceptor.NewClient(s.Mgmt, builder.Writes(func(verb string, obj client.Object) error {
+	w.mgmt = interceptor.NewClient(s.Mgmt, writes.Before(func(verb string, obj client.Object) error {
 		if w.spare == 0 {
 			return errCrash
 		}

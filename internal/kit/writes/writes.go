@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package builder
+// Package writes intercepts the writes of a client.
+package writes
 
 import (
 	"context"
@@ -12,10 +13,10 @@ import (
 // DryRun is the verb of a patch that stores nothing.
 const DryRun = "dry-run patch"
 
-// Writes calls before ahead of each write of a fake client; its error prevents
+// Before calls before ahead of each write of a client; its error prevents
 // the write. A creation that stores nothing is none. The verb of a write to a
 // subresource has its name, as in "patch status of".
-func Writes(before func(verb string, obj client.Object) error) interceptor.Funcs {
+func Before(before func(verb string, obj client.Object) error) interceptor.Funcs {
 	then := func(verb string, obj client.Object, write func() error) error {
 		if err := before(verb, obj); err != nil {
 			return err
