@@ -24,11 +24,12 @@ var layers = []layer{
 	{name: "container", dirs: []string{"internal/containermachines"}, may: []string{"api", "leaf", "pure", "access", "container"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "library", dirs: []string{"clusterctl", "conformance"}, may: []string{"api", "leaf", "pure", "access", "library"}},
-	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "app"}},
+	{name: "simulation", dirs: []string{"internal/sim", "internal/app/controllers", "internal/app/features"}, may: []string{"api", "leaf", "pure", "access", "controller", "simulation"}},
+	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "simulation", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/", "build/release"}, may: []string{"app"}},
 	{name: "build", dirs: []string{"build/image"}, may: []string{"access"}},
-	{name: "testing", dirs: []string{"bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "app", "testing"}},
+	{name: "testing", dirs: []string{"bench", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "simulation", "app", "testing"}},
 }
 
 // only lists the packages that may import something exclusively: from outside, or a
@@ -169,7 +170,7 @@ func TestLayers(t *testing.T) {
 // counterpart on which a client is tested.
 func mayImport(l *layer, s source, pkg string) bool {
 	to := layerOf(pkg)
-	return to != nil && (slices.Contains(l.may, to.name) || s.test && (pkg == s.dir || to.name == "testing" || to.name == "simulated"))
+	return to != nil && (slices.Contains(l.may, to.name) || s.test && (pkg == s.dir || l.name == "simulation" || slices.Contains([]string{"testing", "simulated", "simulation"}, to.name)))
 }
 
 func TestPurity(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // after each write, and spoils what it read.
 func TestReadersSeeWhatWasWrittenAndNotWhatOthersChanged(t *testing.T) {
 	t.Parallel()
-	s, err := newStore(NewClock(time.Now()), nil)
+	s, err := newStore(Options{Clock: NewClock(time.Now())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestWhatIsSharedMustNotBeChanged(t *testing.T) {
 	for name, write := range map[string]bool{"at the end": false, "at a write": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := newStore(NewClock(time.Now()), nil)
+			s, err := newStore(Options{Clock: NewClock(time.Now())})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,18 @@ var schemaTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	if err != nil {
 		return nil, err
 	}
+	return typesOf(crds)
+})
+
+// typesWith returns the types of kinds of other providers; nil if there are none.
+func typesWith(foreign []*apiextensionsv1.CustomResourceDefinition) (managedfields.TypeConverter, error) {
+	if len(foreign) == 0 {
+		return nil, nil
+	}
+	return typesOf(foreign)
+}
+
+func typesOf(crds []*apiextensionsv1.CustomResourceDefinition) (managedfields.TypeConverter, error) {
 	models, known := map[string]*spec.Schema{}, map[schema.GroupVersionKind]bool{}
 	for _, crd := range crds {
 		for _, v := range crd.Spec.Versions {
@@ -49,7 +62,7 @@ var schemaTypes = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	}
 	of, err := managedfields.NewTypeConverter(models, false)
 	return converter{of, managedfields.NewDeducedTypeConverter(), known}, err
-})
+}
 
 // converter uses the definition of a kind, and guesses if it has none.
 type converter struct {
@@ -87,21 +100,28 @@ func (stored) New(gvk schema.GroupVersionKind) (runtime.Object, error) { return 
 // Default implements runtime.ObjectDefaulter.
 func (stored) Default(runtime.Object) {}
 
-// fieldManagers has the field manager of each kind, for all worlds.
+// fieldManagers has the field manager of each installed kind, for all worlds.
 var fieldManagers sync.Map // of *managedfields.FieldManager by schema.GroupVersionKind
 
 func (s *apiServer) fieldManager(gvk schema.GroupVersionKind) (*managedfields.FieldManager, error) {
-	if m, has := fieldManagers.Load(gvk); has {
+	all := &fieldManagers
+	if c, is := s.types.(converter); is && c.known[gvk] {
+		all = &s.fieldManagers
+	}
+	if m, has := all.Load(gvk); has {
 		return m.(*managedfields.FieldManager), nil
 	}
 	of, err := schemaTypes()
 	if err != nil {
 		return nil, err
 	}
+	if all != &fieldManagers {
+		of = s.types
+	}
 	c := stored{s.scheme}
 	m, err := managedfields.NewDefaultFieldManager(of, c, c, c, gvk, gvk.GroupVersion(), "", nil)
 	if err == nil {
-		fieldManagers.Store(gvk, m)
+		all.Store(gvk, m)
 	}
 	return m, err
 }
@@ -129,6 +149,10 @@ func empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 // managed returns the record of an object that manager has written, with its
 // managedFields; old is nil if it is new.
 func (s *apiServer) managed(gvk schema.GroupVersionKind, old *record, next client.Object, manager string) (*record, error) {
+	if s.plain {
+		next.SetManagedFields(nil)
+		return newRecord(next, encoded(gvk, next)), nil
+	}
 	m, err := s.fieldManager(gvk)
 	if err != nil {
 		return nil, err

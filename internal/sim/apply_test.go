@@ -39,7 +39,7 @@ spec:
 // compares with managedFields before it sends anything.
 func TestAStoreAppliesAsAServerDoes(t *testing.T) {
 	t.Parallel()
-	s, err := newStore(NewClock(time.Now()), nil)
+	s, err := newStore(Options{Clock: NewClock(time.Now())})
 	if err != nil {
 		t.Fatal(err)
 	}

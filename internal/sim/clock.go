@@ -32,6 +32,9 @@ func (c *Clock) AfterFunc(d time.Duration, _ func()) clock.Timer {
 	return t
 }
 
+// Await has the time stop after d, if nothing else stops it before.
+func (c *Clock) Await(d time.Duration) { (&timer{c}).Reset(d) }
+
 // due returns the time of the next timer; zero if there is none.
 func (c *Clock) due() (first time.Time) {
 	c.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
-	"net/http/httptest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 )
 
 // askExtensions creates the client with which the controllers call extensions.
@@ -40,9 +41,15 @@ func askExtensions(o Options) (controllers.Extensions, error) {
 	if o.Extension == nil {
 		o.Extension = http.NotFoundHandler()
 	}
+	if o.Calls == nil {
+		o.Calls = called{o.Extension}
+	}
+	if o.Namespaces == nil {
+		o.Namespaces = func(context.Context, string) (map[string]string, error) { return nil, nil }
+	}
 	calls, err := extensions.New(extensions.Options{
-		Catalog: known, Registry: registry, Transport: called{o.Extension}, Clock: o.Clock, Metrics: prometheus.NewRegistry(),
-		Namespaces: func(context.Context, string) (map[string]string, error) { return nil, nil },
+		Catalog: known, Registry: registry, Transport: o.Calls, Clock: o.Clock, Metrics: prometheus.NewRegistry(),
+		Namespaces: o.Namespaces,
 	})
 	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: updates.Extensions{Hooks: calls}}, err
 }
@@ -67,12 +74,16 @@ func (c called) Post(ctx context.Context, e transport.Endpoint, path string, bod
 	if err != nil {
 		return nil, err
 	}
-	answer := httptest.NewRecorder()
-	c.ServeHTTP(answer, r)
-	if answer.Code != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %d %s", e.Host(), answer.Code, answer.Body)
+	answer, err := inprocess.Transport(c).RoundTrip(r)
+	if err != nil {
+		return nil, err
 	}
-	return answer.Body.Bytes(), nil
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answered %d %s", e.Host(), answer.StatusCode, text)
+	}
+	return text, err
 }
 
 // Probe implements extensions.Poster.

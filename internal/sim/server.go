@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +39,10 @@ type apiServer struct {
 	begin   func(metav1.Object)               // sets what a server sets in a new object
 	now     func() metav1.Time                // for deletion timestamps
 	wrote   func(schema.GroupVersionResource) // is called after each write, also of one that the server rejects
+	plain   bool                              // objects have no managedFields
+
+	types         managedfields.TypeConverter // of kinds of other providers; nil without any
+	fieldManagers sync.Map                    // of those kinds
 
 	mu    sync.RWMutex // guards kinds
 	kinds map[schema.GroupVersionKind]*table
@@ -197,6 +203,29 @@ func (s *apiServer) add(obj client.Object) error {
 	defer s.mu.Unlock()
 	s.put(gvk, newRecord(obj, encoded(gvk, obj)))
 	return nil
+}
+
+// replace stores an object that another server has in place of its predecessor.
+func (s *apiServer) replace(obj client.Object) error {
+	gvk, err := s.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	next := obj.DeepCopyObject().(client.Object)
+	next.SetResourceVersion(firstVersion)
+	s.mu.Lock()
+	t := s.table(gvk)
+	if old := t.records[client.ObjectKeyFromObject(obj)]; old != nil {
+		version, err := strconv.ParseUint(old.GetResourceVersion(), 10, 64)
+		if err != nil {
+			s.mu.Unlock()
+			return fmt.Errorf("read the resourceVersion of %s %s: %w", gvk.Kind, old.GetName(), err)
+		}
+		next.SetResourceVersion(strconv.FormatUint(version+1, 10))
+	}
+	s.mu.Unlock()
+	defer s.wrote(t.resource)
+	return s.add(next)
 }
 
 // sorted returns the records of a namespace, or of all, by namespace and name.

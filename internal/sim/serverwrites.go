@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -117,8 +118,25 @@ func (s *apiServer) patch(obj client.Object, p client.Patch, status bool, o *cli
 		return s.apply(obj, data, o.FieldManager, ptr.Deref(o.Force, false))
 	}
 	return s.write(obj, status, o.FieldManager, func(old *record) (map[string]any, error) {
+		if p.Type() == types.StrategicMergePatchType {
+			return strategicallyPatched(old, data)
+		}
 		return patched(old.bare(), p.Type(), data)
 	})
+}
+
+// strategicallyPatched returns the fields of an object of a built-in kind after a
+// strategic merge patch.
+func strategicallyPatched(old *record, data []byte) (map[string]any, error) {
+	change := strategicpatch.JSONMap{}
+	if err := utiljson.Unmarshal(data, &change); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	of, err := strategicpatch.StrategicMergeMapPatch(runtime.DeepCopyJSON(old.bare()), change, old.Object)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return of, nil
 }
 
 // patched returns the fields of an object after a patch, and leaves old as it is.

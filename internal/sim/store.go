@@ -63,18 +63,23 @@ var definitionKind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResource
 // shared: a definition with its schema is larger than all other objects of a world.
 var definitionRecords = sync.OnceValues(func() (all []*record, err error) {
 	crds, err := definitions()
+	return records(crds), err
+})
+
+func records(crds []*apiextensionsv1.CustomResourceDefinition) (all []*record) {
 	for _, crd := range crds {
 		crd = crd.DeepCopy()
 		crd.SetGroupVersionKind(schema.GroupVersionKind{})
 		crd.SetResourceVersion("999")
 		all = append(all, newRecord(crd, encoded(definitionKind, crd)))
 	}
-	return all, err
-})
+	return all
+}
 
 // newStore creates a store of the kinds that are installed, with Secrets and
 // ConfigMaps, and with objects that were in another one.
-func newStore(c *Clock, objects []client.Object) (*store, error) {
+func newStore(o Options) (*store, error) {
+	c := o.Clock
 	scheme, err := controllers.Scheme()
 	if err != nil {
 		return nil, err
@@ -91,7 +96,8 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 		begin:   s.begin, now: func() metav1.Time { return metav1.NewTime(c.Now().Truncate(time.Second)) },
 		wrote: s.wrote, kinds: map[schema.GroupVersionKind]*table{},
 	}
-	for _, crd := range crds {
+	foreign := records(o.Definitions)
+	for _, crd := range slices.Concat(crds, foreign) {
 		s.server.put(definitionKind, crd)
 	}
 	for _, kind := range definedKinds(crds) {
@@ -100,11 +106,18 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 			s.server.status[kind] = true
 		}
 	}
+	for _, kind := range definedKinds(foreign) {
+		s.kinds = append(s.kinds, kind)
+		s.server.status[kind] = true
+	}
+	if s.server.types, err = typesWith(o.Definitions); err != nil {
+		return nil, err
+	}
 	s.kinds = append(s.kinds, corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	if err := s.index(); err != nil {
 		return nil, err
 	}
-	for _, obj := range objects {
+	for _, obj := range o.Objects {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		if err := s.server.add(obj.DeepCopyObject().(client.Object)); err != nil {
 			return nil, err

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -33,11 +34,14 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
+	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/updates"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -65,12 +69,31 @@ type Options struct {
 	// Extension answers the calls of runtime extensions, for any URL in their
 	// ExtensionConfigs; by default none answers.
 	Extension http.Handler
+	// Calls replace Extension as the way to extensions, if they are given; the labels
+	// of namespaces select which are called.
+	Calls      extensions.Poster
+	Namespaces func(ctx context.Context, name string) (map[string]string, error)
 	// Updates are called in place of extensions, if they are given.
 	Updates updates.Hooks
 	// Features are those that controllers check; all of them run.
 	Features features.Gates
 	// Log receives the logs of the controllers; the zero value drops them.
 	Log logr.Logger
+
+	// Definitions are those of kinds of other providers, of which Objects may have
+	// some: unstructured, of the version that is marked as stored.
+	Definitions []*apiextensionsv1.CustomResourceDefinition
+	// Runs selects the controllers; nil selects all.
+	Runs func(controllers.Controller) bool
+	// Workload, Etcd and CertificateExpiry are what the controllers reach workload
+	// clusters by. If Workload is nil, they reach those of Backends.
+	Workload          func(mgmt client.Client) workload.Clusters
+	Etcd              etcd.Connector
+	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
+	// Act acts for what is outside, after each round of the controllers.
+	Act func(context.Context, client.Client) error
+	// AtRest is called whenever nothing changes any longer at a time.
+	AtRest func()
 }
 
 // World is a management cluster with its controllers. It is not for several
@@ -82,6 +105,8 @@ type World struct {
 
 	store       *store
 	clusters    *connections
+	act         func(context.Context, client.Client) error
+	atRest      func()
 	log         logr.Logger
 	controllers []entry
 	story       strings.Builder
@@ -96,13 +121,17 @@ type entry struct {
 
 // NewWorld creates a World in which all controllers run.
 func NewWorld(o Options) (*World, error) {
-	s, err := newStore(o.Clock, o.Objects)
+	s, err := newStore(o)
 	if err != nil {
 		return nil, fmt.Errorf("make a store in memory: %w", err)
 	}
 	w := &World{
-		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log,
+		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log, act: o.Act, atRest: o.AtRest,
 		clusters: &connections{mgmt: s, handler: handlerOf(o.Backends), clock: o.Clock, open: map[client.ObjectKey]*connection{}},
+	}
+	if o.Workload == nil {
+		o.Workload = func(client.Client) workload.Clusters { return w.clusters }
+		o.Etcd, o.CertificateExpiry = &etcd.Dialer{Clock: o.Clock}, servingcert.Expiry
 	}
 	asked, err := askExtensions(o)
 	if err != nil {
@@ -111,7 +140,7 @@ func NewWorld(o Options) (*World, error) {
 	outside := controllers.Outside{
 		Mgmt: s, Live: s, Providers: provider.New(s, nil),
 		Classes: classes.New(s), Schemas: schemas.New(s, s),
-		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
+		Workload: o.Workload(s), Etcd: o.Etcd, CertificateExpiry: o.CertificateExpiry,
 		Backends: o.Backends, Payloads: payloads.New(s, nil),
 		Extensions: asked, Features: o.Features,
 		Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
@@ -126,8 +155,8 @@ func NewWorld(o Options) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(s.kinds, kind) {
-			continue // there is nothing of it here
+		if !slices.Contains(s.kinds, kind) || o.Runs != nil && !o.Runs(c) {
+			continue // nothing of its kind exists here, or it is not selected
 		}
 		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside)})
 	}
@@ -147,6 +176,27 @@ func handlerOf(backends host.Backends) func(string) http.Handler {
 func (w *World) Objects(context.Context) ([]client.Object, error) {
 	return w.store.all(w.store.kinds...), nil
 }
+
+// Writes counts the writes so far, including those that changed nothing.
+func (w *World) Writes() int { return w.store.writes }
+
+// Stored returns the objects of a kind without copying them: they must not be
+// changed.
+func (w *World) Stored(kind schema.GroupVersionKind) []client.Object {
+	records := w.store.server.sorted(kind, "")
+	all := make([]client.Object, len(records))
+	for i, r := range records {
+		all[i] = r.Object
+	}
+	return all
+}
+
+// Kinds are those of Objects.
+func (w *World) Kinds() []schema.GroupVersionKind { return w.store.kinds }
+
+// Put stores an object as another API server stores it, with its UID and
+// managedFields, in place of the one of that name if there is one.
+func (w *World) Put(obj client.Object) error { return w.store.server.replace(obj) }
 
 // Requests counts the writes that were requested so far, by verb and kind, as in
 // "patch status of Machine".
@@ -200,10 +250,16 @@ func (w *World) rest(ctx context.Context) (failing error, next time.Time, err er
 	for range maxRounds {
 		before := w.store.writes
 		next, failing = w.round(ctx)
-		if err := w.store.collect(ctx); err != nil {
+		if w.act != nil {
+			err = w.act(ctx, w.store)
+		}
+		if err := errors.Join(err, ctx.Err(), w.store.collect(ctx)); err != nil {
 			return nil, next, err
 		}
 		if w.store.writes == before {
+			if w.atRest != nil {
+				w.atRest()
+			}
 			return failing, sooner(next, w.Clock.due()), nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -101,12 +102,15 @@ type Outside struct {
 	Live      client.Reader     // the same, past the cache
 	Providers *provider.Objects // infrastructure, bootstrap and control plane objects
 	Workload  workload.Clusters
-	Etcd      etcd.Connector  // of workload clusters; for Kubeadm
-	Backends  host.Backends   // for Local
-	Payloads  *payloads.Store // the content that is applied to workload clusters; for Core
-	Classes   *classes.Classes
-	Schemas   *schemas.Cache
-	Secrets   *secretwatch.Watches // of Secrets that objects name; nil watches none
+	Etcd      etcd.Connector // of workload clusters; for Kubeadm
+	// CertificateExpiry returns when the certificate of an API server of a workload
+	// cluster expires; for Kubeadm.
+	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
+	Backends          host.Backends   // for Local
+	Payloads          *payloads.Store // the content that is applied to workload clusters; for Core
+	Classes           *classes.Classes
+	Schemas           *schemas.Cache
+	Secrets           *secretwatch.Watches // of Secrets that objects name; nil watches none
 
 	Extensions Extensions // for Core and Kubeadm
 
@@ -178,7 +182,7 @@ func All() []Controller {
 		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
 			return &kubeadmcontrolplane.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Etcd: o.Etcd, Extensions: o.Extensions.Updates,
-				CertificateExpiry: servingcert.Expiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
+				CertificateExpiry: o.CertificateExpiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
 			}
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {

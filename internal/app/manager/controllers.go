@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
+	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -70,7 +71,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 	outside := controllers.Outside{
 		Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()),
 		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
-		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends, Secrets: secretwatch.New(secrets),
+		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, CertificateExpiry: servingcert.Expiry, Backends: backends, Secrets: secretwatch.New(secrets),
 		Clock: c, Recorder: func(name string) events.EventRecorder { return controller.Recorder(mgr, name) },
 		Features: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration,
 		Name: names.Random, Random: rand.Float64, APIServerCA: o.APIServerCA, Debounce: patch.NewStatusDebounce(statusDebounce, c),
