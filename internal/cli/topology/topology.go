@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/clusterctl/topology"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
@@ -96,7 +93,7 @@ has none before it exists.`,
 }
 
 func runRender(ctx context.Context, env *command.Env, o renderOptions) error {
-	objects, err := read(env, o.files)
+	objects, err := env.ReadObjects(o.files)
 	if err != nil {
 		return err
 	}
@@ -153,27 +150,6 @@ func notes(env *command.Env, all []string) {
 	for _, note := range all {
 		env.Say("Note: %s", note)
 	}
-}
-
-// read reads the objects in files.
-func read(env *command.Env, files []string) (all []*unstructured.Unstructured, err error) {
-	for _, name := range files {
-		var text []byte
-		if name == "-" {
-			text, err = io.ReadAll(env.In)
-		} else {
-			text, err = os.ReadFile(name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read -f: %w", err)
-		}
-		objects, err := template.Objects(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		all = append(all, objects...)
-	}
-	return all, nil
 }
 
 func set(source *topology.Source, variables []string) error {
