@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/install"
 	"github.com/capstan-dev/capstan/internal/cli/logs"
 	"github.com/capstan-dev/capstan/internal/cli/move"
+	"github.com/capstan-dev/capstan/internal/cli/plan"
 	"github.com/capstan-dev/capstan/internal/cli/plugin"
 	"github.com/capstan-dev/capstan/internal/cli/provider"
 	"github.com/capstan-dev/capstan/internal/cli/rollout"
@@ -62,6 +63,7 @@ func commands(env *Env) []*cobra.Command {
 		install.NewInit(&env.Env),
 		install.NewUpgrade(&env.Env, rollout.NewUpgradeCluster(&env.Env)),
 		move.New(&env.Env),
+		plan.New(&env.Env),
 		convert.New(&env.Env),
 		provider.New(&env.Env),
 		rollout.New(&env.Env),
@@ -76,7 +78,7 @@ func commands(env *Env) []*cobra.Command {
 var groups = []struct{ title, commands string }{
 	{"The management plane:", "up down status backup restore"},
 	{"Providers:", "init config upgrade provider"},
-	{"Clusters:", "create generate get describe scale rollout move delete convert"},
+	{"Clusters:", "create generate get describe plan scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},
 	{"When something is wrong:", "events logs topology extension chaos simulated"},
 	{"Other:", "alpha completion version help"},

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package changeplan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/pure/outcome"
+)
+
+// Write is one write of a change.
+type Write struct {
+	// Object has the fields to write. It has a namespace if its kind has one.
+	Object *unstructured.Unstructured
+	// Patch is ApplyPatchType or MergePatchType.
+	Patch types.PatchType
+}
+
+// written is a write and what the server makes of it.
+type written struct {
+	before client.Object // nil if it is created
+	after  client.Object
+	name   planv1.Object
+}
+
+// rehearse sends a write as a dry run, so that admission, defaults, validation and
+// managedFields are those of the server.
+func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) (*written, error) {
+	obj := w.Object
+	name := planv1.Object{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	of := fmt.Sprintf("%s %s", name.Kind, client.ObjectKeyFromObject(obj))
+	out := &written{name: name}
+	live := obj.DeepCopy()
+	switch err := mgmt.Get(ctx, client.ObjectKeyFromObject(obj), live); {
+	case err == nil:
+		if out.before, err = typed(mgmt.Scheme(), live); err != nil {
+			return nil, fmt.Errorf("read %s: %w", of, err)
+		}
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("read %s: %w", of, err)
+	case w.Patch != types.ApplyPatchType:
+		return nil, fmt.Errorf("change %s: it does not exist", of)
+	}
+	data, err := obj.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	opts := []client.PatchOption{client.DryRunAll, client.FieldOwner(manager)}
+	if w.Patch == types.ApplyPatchType {
+		opts = append(opts, client.ForceOwnership)
+	}
+	after := obj.DeepCopy()
+	if err := mgmt.Patch(ctx, after, client.RawPatch(w.Patch, data), opts...); err != nil {
+		return nil, fmt.Errorf("the management cluster refuses the change of %s: %w", of, err)
+	}
+	if out.after, err = typed(mgmt.Scheme(), after); err != nil {
+		return nil, fmt.Errorf("read %s: %w", of, err)
+	}
+	out.name.Action = planv1.Created
+	if out.before != nil {
+		out.name.Action, out.name.Fields = planv1.Changed, outcome.Fields(out.before, out.after)
+	}
+	return out, nil
+}
+
+// typed converts an object to the type of the scheme; it stays as it is if the scheme
+// does not have its kind.
+func typed(scheme *runtime.Scheme, u *unstructured.Unstructured) (client.Object, error) {
+	if !scheme.Recognizes(u.GroupVersionKind()) {
+		return u, nil
+	}
+	obj, err := scheme.New(u.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return obj.(client.Object), json.Unmarshal(data, obj)
+}
+
+// stored is the object as a server stores it at a time: a dry run gives a new object
+// no time of its own that the copy could use.
+func (w *written) stored(now metav1.Time) client.Object {
+	obj := w.after.DeepCopyObject().(client.Object)
+	if w.before == nil {
+		obj.SetCreationTimestamp(now)
+	}
+	return obj
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package changeplan finds out what a change does to each Machine before it is made.
+//
+// The change is sent as a dry run. Then the real controllers run on a copy of each part
+// of the management cluster that the change reaches, in virtual time, until nothing
+// changes any longer. The copy reaches nothing outside: package standin answers.
+//
+// Each part runs without the change first. If it changes then, what happens with the
+// change cannot be known, and the plan reports that.
+package changeplan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/shards"
+	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
+)
+
+// Defaults of Options.
+const (
+	DefaultHorizon  = 2 * time.Hour
+	DefaultManager  = "kubectl"
+	DefaultParallel = 2
+)
+
+// MaxWrites is the number of objects that one change writes at most.
+const MaxWrites = 5000
+
+// Options configure Make. Mgmt is required.
+type Options struct {
+	// Mgmt reads and writes the management cluster, past any cache, with the scheme of
+	// the controllers.
+	Mgmt client.Client
+	// Manager is the field manager of the change; DefaultManager if empty.
+	Manager string
+	// Horizon is the virtual time after which a plan ends; DefaultHorizon if zero.
+	Horizon time.Duration
+	// Now is the time at first; the present if zero.
+	Now time.Time
+	// Program is the version of the program.
+	Program string
+	// Workload reads a workload cluster by its kubeconfig; nil reads none. An error is
+	// reported as an assumption.
+	Workload func(ctx context.Context, kubeconfig []byte) (*standin.Snapshot, error)
+	// Extensions call those whose answers decide; nil calls none.
+	Extensions extensions.Poster
+	// Parallel is how many Clusters are planned at once; DefaultParallel if zero.
+	Parallel int
+	// Progress is called with each Cluster that is done; nil is called for none.
+	Progress func(done, all int, cluster planv1.Cluster)
+}
+
+// Make makes the plan of a change. The error is that of a change which the management
+// cluster refuses, or of a management cluster that cannot be read.
+func Make(ctx context.Context, o Options, change []Write) (*planv1.Plan, error) {
+	o.Manager, o.Horizon = cmp.Or(o.Manager, DefaultManager), cmp.Or(o.Horizon, DefaultHorizon)
+	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	if len(change) > MaxWrites {
+		return nil, fmt.Errorf("the change has %d objects, and %d are the most that a plan takes: make several plans", len(change), MaxWrites)
+	}
+	p := &planv1.Plan{
+		TypeMeta: metav1.TypeMeta{APIVersion: planv1.APIVersion, Kind: planv1.Kind},
+		Made:     metav1.NewTime(o.Now), Program: o.Program, Change: []planv1.Object{}, Clusters: []planv1.Cluster{},
+	}
+	var all []*written
+	for _, w := range change {
+		one, err := rehearse(ctx, o.Mgmt, w, o.Manager)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+		p.Change = append(p.Change, one.name)
+	}
+	m := &maker{Options: o, reader: shards.Reader{Mgmt: o.Mgmt}, change: all, assumed: map[string]bool{}}
+	reached, err := m.reached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.Clusters, err = m.each(ctx, reached); err != nil {
+		return nil, err
+	}
+	for _, c := range p.Clusters {
+		count(&p.Summary, c)
+	}
+	for text := range m.assumed {
+		p.Assumptions = append(p.Assumptions, text)
+	}
+	slices.Sort(p.Assumptions)
+	return p, nil
+}
+
+// maker makes one plan.
+type maker struct {
+	Options
+	reader shards.Reader
+	change []*written
+
+	mu      sync.Mutex // guards the rest
+	assumed map[string]bool
+	done    int
+}
+
+func (m *maker) assume(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.assumed[fmt.Sprintf(format, args...)] = true
+}
+
+// reached are the Clusters that the change reaches, by namespace and name.
+func (m *maker) reached(ctx context.Context) ([]client.ObjectKey, error) {
+	seen := map[client.ObjectKey]bool{}
+	var all []client.ObjectKey
+	for _, w := range m.change {
+		keys, err := m.reader.Reached(ctx, w.after)
+		if err != nil {
+			return nil, fmt.Errorf("find the Clusters that %s %s reaches: %w", w.name.Kind, w.name.Name, err)
+		}
+		for _, key := range keys {
+			if !seen[key] {
+				seen[key] = true
+				all = append(all, key)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) })
+	return all, nil
+}
+
+// each makes the plans of Clusters, several at once. Their order does not matter:
+// each has a copy of its own.
+func (m *maker) each(ctx context.Context, keys []client.ObjectKey) ([]planv1.Cluster, error) {
+	plans, errs := make([]planv1.Cluster, len(keys)), make([]error, len(keys))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, m.Parallel)
+	for i, key := range keys {
+		slots <- struct{}{}
+		wg.Go(recovery.Func(ctx, func() {
+			defer func() { <-slots }()
+			errs[i] = recovery.Call(ctx, func() (err error) {
+				plans[i], err = m.cluster(ctx, key)
+				return err
+			})
+			if errs[i] == nil {
+				m.report(len(keys), plans[i])
+			}
+		}))
+	}
+	wg.Wait()
+	return plans, errors.Join(append(errs, ctx.Err())...)
+}
+
+func (m *maker) report(all int, c planv1.Cluster) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done++
+	if m.Progress != nil {
+		m.Progress(m.done, all, c)
+	}
+}
+
+// count adds the Machines of a Cluster.
+func count(s *planv1.Summary, c planv1.Cluster) {
+	if c.NotPredicted != nil {
+		s.NotPredicted += max(1, len(c.Machines))
+		return
+	}
+	of := map[planv1.Action]*int{
+		planv1.Kept: &s.Kept, planv1.Changed: &s.Changed, planv1.Replaced: &s.Replaced,
+		planv1.Deleted: &s.Deleted, planv1.Created: &s.Created, planv1.Transient: &s.Transient,
+	}
+	for _, m := range c.Machines {
+		*of[m.Action]++
+	}
+}

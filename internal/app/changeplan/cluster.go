@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package changeplan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/shards"
+	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
+	"github.com/capstan-dev/capstan/internal/pure/outcome"
+	"github.com/capstan-dev/capstan/internal/sim"
+)
+
+const (
+	// settling is how long a copy runs without the change. In this time everything that
+	// a Cluster repeats has happened once, such as the probes of a health check.
+	settling = 10 * time.Minute
+	// quiet is how long nothing changes at the end of a change.
+	quiet = 15 * time.Minute
+	// step is how far the time of a copy runs before the plan looks whether it has
+	// ended.
+	step = time.Minute
+	// defaultBoot is how long a machine takes to become a Node if no Machine of the
+	// Cluster shows it.
+	defaultBoot = time.Minute
+	// maxObjects is the number of changed objects that are listed for a Cluster.
+	maxObjects = 50
+)
+
+// copied is a copy of a part of a management cluster.
+type copied struct {
+	*sim.World
+	outside  *standin.Outside
+	start    time.Time
+	observed *outcome.Observations // nil before the change
+	cluster  client.ObjectKey
+	writes   int           // so far
+	written  time.Duration // when the last was
+}
+
+var machineKind = clusterv1.GroupVersion().WithKind("Machine")
+
+// cluster makes the plan of one Cluster.
+func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Cluster, error) {
+	out := planv1.Cluster{Namespace: key.Namespace, Name: key.Name}
+	var with []client.Object
+	for _, w := range m.change {
+		with = append(with, w.after)
+	}
+	shard, err := m.reader.Read(ctx, key, with)
+	if err != nil {
+		return out, err
+	}
+	c, err := m.copy(ctx, shard)
+	if err != nil {
+		return out, fmt.Errorf("copy Cluster %s: %w", key, err)
+	}
+	if out.NotPredicted = c.settle(ctx, shard); out.NotPredicted == nil {
+		out.NotPredicted = m.carryOut(ctx, c, &out)
+	}
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	if out.NotPredicted != nil {
+		out = planv1.Cluster{Namespace: key.Namespace, Name: key.Name, NotPredicted: out.NotPredicted, Machines: existing(shard)}
+	}
+	return out, nil
+}
+
+// existing are the Machines of a shard of which nothing is known.
+func existing(s *shards.Shard) (all []planv1.Machine) {
+	for _, obj := range s.Objects {
+		if m, is := obj.(*clusterv1.Machine); is {
+			all = append(all, planv1.Machine{Name: m.Name, UID: m.UID, Owner: outcome.Owner(m)})
+		}
+	}
+	slices.SortFunc(all, func(a, b planv1.Machine) int { return strings.Compare(a.Owner+" "+a.Name, b.Owner+" "+b.Name) })
+	return all
+}
+
+// copy makes the copy of a shard.
+func (m *maker) copy(ctx context.Context, s *shards.Shard) (*copied, error) {
+	clock := sim.NewClock(m.Now)
+	outside, err := standin.New(ctx, standin.Options{
+		Clock: clock, Objects: s.Objects, Workloads: m.workload(ctx, s), Boot: m.boot(s), Extensions: m.Extensions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &copied{outside: outside, start: m.Now, cluster: s.Cluster}
+	o := sim.Options{Clock: clock, Objects: s.Objects, Definitions: s.Definitions}
+	outside.Fill(&o)
+	act := o.Act
+	o.Act = func(ctx context.Context, mgmt client.Client) error {
+		c.observe()
+		err := act(ctx, mgmt)
+		c.wrote()
+		return err
+	}
+	c.World, err = sim.NewWorld(o)
+	return c, err
+}
+
+// workload reads the workload cluster of a shard, if that is possible.
+func (m *maker) workload(ctx context.Context, s *shards.Shard) map[client.ObjectKey]*standin.Snapshot {
+	secret := s.Kubeconfig()
+	if m.Workload == nil || secret == nil {
+		return nil
+	}
+	from, err := m.Workload(ctx, secret.Data["value"])
+	if err != nil {
+		m.assume("The workload cluster of Cluster %s could not be read: its Nodes are assumed to be as their Machines report, and no Pod to delay a drain: %v", s.Cluster, err)
+		return nil
+	}
+	return map[client.ObjectKey]*standin.Snapshot{s.Cluster: from}
+}
+
+// boot is the median of the times in which the Machines of a shard were provisioned.
+func (m *maker) boot(s *shards.Shard) time.Duration {
+	var all []time.Duration
+	for _, obj := range s.Objects {
+		one, is := obj.(*clusterv1.Machine)
+		if !is {
+			continue
+		}
+		if c := conditions.Get(one, clusterv1.MachineInfrastructureReadyCondition); c != nil && c.Status == metav1.ConditionTrue {
+			if took := c.LastTransitionTime.Sub(one.CreationTimestamp.Time); took >= 0 && took < time.Hour {
+				all = append(all, max(took, time.Second))
+			}
+		}
+	}
+	if len(all) == 0 {
+		m.assume("Machines of Cluster %s are assumed to become Nodes after %s: none shows how long it takes", s.Cluster, defaultBoot)
+		return defaultBoot
+	}
+	slices.Sort(all)
+	boot := all[len(all)/2].Round(time.Second)
+	m.assume("Machines of Cluster %s are assumed to become Nodes after %s, the median of its Machines", s.Cluster, boot)
+	return boot
+}
+
+// wrote records when the last write was.
+func (c *copied) wrote() {
+	if n := c.Writes(); n != c.writes {
+		c.writes, c.written = n, c.Clock.Now().Sub(c.start)
+	}
+}
+
+// observe records what the Machines are now.
+func (c *copied) observe() {
+	if c.observed == nil {
+		return
+	}
+	var machines []*clusterv1.Machine
+	for _, obj := range c.Stored(machineKind) {
+		if m := obj.(*clusterv1.Machine); m.Namespace == c.cluster.Namespace && m.Spec.ClusterName == c.cluster.Name {
+			machines = append(machines, m)
+		}
+	}
+	c.observed.Add(c.Clock.Now().Sub(c.start), machines)
+}
+
+// settle runs the copy without the change. It returns why the Cluster cannot be
+// predicted, or nil.
+func (c *copied) settle(ctx context.Context, s *shards.Shard) *planv1.NotPredicted {
+	if err := c.RunFor(ctx, settling); err != nil {
+		return &planv1.NotPredicted{Reason: planv1.Failed, Message: fmt.Sprintf("Without the change: %v", err)}
+	}
+	if why := c.notAsked(); why != nil {
+		return why
+	}
+	if c.Writes() == 0 {
+		return nil
+	}
+	moved := c.differences(s.Objects)
+	if len(moved) == 0 {
+		return nil // what was written changed nothing
+	}
+	return &planv1.NotPredicted{
+		Reason:  planv1.NotAtRest,
+		Message: "The Cluster changes without the change: it is not yet in a steady state, or waits for what cannot be seen from here. Make the plan again when it has ended.",
+		Objects: moved,
+	}
+}
+
+func (c *copied) notAsked() *planv1.NotPredicted {
+	if what := c.outside.NotAsked(); what != "" {
+		return &planv1.NotPredicted{Reason: planv1.HookNotAsked, Message: "The answer of a runtime extension decides, and it could not be called: " + what}
+	}
+	return nil
+}
+
+// differences are the objects that differ from what they were, status included.
+func (c *copied) differences(before []client.Object) (all []planv1.Object) {
+	was := map[types.UID]client.Object{}
+	for _, obj := range before {
+		was[obj.GetUID()] = obj
+	}
+	for _, kind := range c.Kinds() {
+		for _, obj := range c.Stored(kind) {
+			old := was[obj.GetUID()]
+			delete(was, obj.GetUID())
+			if d, differs := difference(kind, old, obj, true); differs {
+				all = append(all, d)
+			}
+		}
+	}
+	return all[:min(len(all), maxObjects)]
+}
+
+// difference describes how an object differs from what it was.
+func difference(kind schema.GroupVersionKind, old, obj client.Object, status bool) (planv1.Object, bool) {
+	d := planv1.Object{Kind: kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Action: planv1.Changed}
+	if old == nil {
+		d.Action = planv1.Created
+		return d, true
+	}
+	d.Fields = outcome.Fields(old, obj)
+	if status {
+		d.Fields = append(d.Fields, outcome.StatusFields(old, obj)...)
+	}
+	if old.GetDeletionTimestamp().IsZero() != obj.GetDeletionTimestamp().IsZero() {
+		d.Action = planv1.Deleted
+	}
+	return d, len(d.Fields) > 0 || d.Action == planv1.Deleted
+}
+
+// carryOut makes the change in the copy, and runs it to its end.
+func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *planv1.NotPredicted {
+	if why := m.foreign(c); why != nil {
+		return why
+	}
+	before := map[types.UID]client.Object{}
+	for _, kind := range c.Kinds() {
+		for _, obj := range c.Stored(kind) {
+			before[obj.GetUID()] = obj
+		}
+	}
+	calls := len(c.outside.Hooks())
+	c.start, c.written, c.observed = c.Clock.Now(), 0, &outcome.Observations{}
+	c.observe()
+	for _, w := range m.change {
+		if err := c.Put(w.stored(metav1.NewTime(c.Clock.Now()))); err != nil {
+			return &planv1.NotPredicted{Reason: planv1.Failed, Message: err.Error()}
+		}
+	}
+	if err := m.run(ctx, c, out); err != nil {
+		return &planv1.NotPredicted{Reason: planv1.Failed, Message: fmt.Sprintf("With the change: %v", err)}
+	}
+	if why := c.notAsked(); why != nil {
+		return why
+	}
+	out.Machines, out.Groups, out.Unending = c.observed.Machines(), c.observed.Groups(), c.observed.Unending()
+	for _, call := range c.outside.Hooks()[calls:] {
+		call.After.Duration -= settling
+		out.Hooks = append(out.Hooks, call)
+	}
+	out.Objects = m.objects(c, before)
+	if !c.observed.Settled() {
+		out.Blocked = c.blocked()
+	}
+	return nil
+}
+
+// run lets time pass until nothing has changed for a while, or until the horizon.
+func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster) error {
+	for {
+		now := c.Clock.Now().Sub(c.start)
+		if now-c.written >= quiet || now >= m.Horizon {
+			out.Takes.Duration = c.written
+			return nil
+		}
+		if err := c.RunFor(ctx, step); err != nil && ctx.Err() != nil {
+			return err
+		} else if err != nil && now+step >= m.Horizon {
+			return err
+		}
+	}
+}
+
+// objects are those other than Machines that the change has written.
+func (m *maker) objects(c *copied, before map[types.UID]client.Object) (all []planv1.Object) {
+	changed := map[string]bool{}
+	for _, w := range m.change {
+		changed[w.name.Kind+" "+w.name.Namespace+"/"+w.name.Name] = true
+	}
+	for _, kind := range c.Kinds() {
+		exist := map[types.UID]bool{}
+		for _, obj := range c.Stored(kind) {
+			exist[obj.GetUID()] = true
+			if kind == machineKind || changed[kind.Kind+" "+obj.GetNamespace()+"/"+obj.GetName()] {
+				continue
+			}
+			if d, differs := difference(kind, before[obj.GetUID()], obj, false); differs {
+				all = append(all, d)
+			}
+		}
+		for uid, obj := range before {
+			if of, err := apiutil.GVKForObject(obj, c.Mgmt.Scheme()); err == nil && of == kind && !exist[uid] && kind != machineKind {
+				all = append(all, planv1.Object{Kind: kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Action: planv1.Deleted})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b planv1.Object) int { return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name) })
+	return all[:min(len(all), maxObjects)]
+}
+
+// foreign returns why a change of what only another provider's controller decides
+// cannot be predicted; nil if there is none.
+func (m *maker) foreign(c *copied) *planv1.NotPredicted {
+	for _, w := range m.change {
+		gvk, err := apiutil.GVKForObject(w.after, c.Mgmt.Scheme())
+		if err != nil || c.Mgmt.Scheme().Recognizes(gvk) || strings.HasSuffix(gvk.Kind, "Template") {
+			continue
+		}
+		return &planv1.NotPredicted{
+			Reason:  planv1.ForeignControlPlane,
+			Message: fmt.Sprintf("%s %s is of another provider: what its controller does with the change is not known", gvk.Kind, w.name.Name),
+		}
+	}
+	return nil
+}
+
+// blocked are the conditions of Machines and of their owners that the change waits
+// for.
+func (c *copied) blocked() (all []planv1.Blocked) {
+	for _, kind := range c.Kinds() {
+		if kind.Group == bootstrapv1.GroupVersion().Group {
+			continue
+		}
+		for _, obj := range c.Stored(kind) {
+			o, is := obj.(conditions.Getter)
+			if !is {
+				continue
+			}
+			for _, waits := range []string{clusterv1.RollingOutCondition, clusterv1.DeletingCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition} {
+				if at := conditions.Get(o, waits); at != nil && at.Status == metav1.ConditionTrue {
+					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: at.Message})
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package standin
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/sim"
+)
+
+// Options configure an Outside.
+type Options struct {
+	Clock *sim.Clock
+	// Objects are those of the management cluster.
+	Objects []client.Object
+	// Workloads are what was read from workload clusters. The Nodes of others are those
+	// that their Machines report.
+	Workloads map[client.ObjectKey]*Snapshot
+	// Boot is how long a machine takes to become a Node.
+	Boot time.Duration
+	// Extensions call those whose answers decide; nil calls none.
+	Extensions extensions.Poster
+}
+
+// Outside is everything outside a management cluster.
+type Outside struct {
+	workloads *workloads
+	infra     *infrastructure
+	hooks     *hooks
+}
+
+// New creates an Outside.
+func New(ctx context.Context, o Options) (*Outside, error) {
+	w := newWorkloads(o.Clock)
+	out := &Outside{
+		workloads: w,
+		infra:     &infrastructure{workloads: w, boot: o.Boot, due: map[types.UID]time.Time{}},
+		hooks:     &hooks{clock: o.Clock, start: o.Clock.Now(), real: o.Extensions},
+	}
+	for key, from := range o.Workloads {
+		if err := w.get(key).load(ctx, *from); err != nil {
+			return nil, err
+		}
+	}
+	for _, obj := range o.Objects {
+		m, is := obj.(*clusterv1.Machine)
+		if !is || !m.Status.NodeRef.IsDefined() {
+			continue
+		}
+		key := client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}
+		if err := w.get(key).represent(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Fill has the controllers of a world reach this instead of anything real.
+func (out *Outside) Fill(o *sim.Options) {
+	o.Workload = func(client.Client) workload.Clusters { return out.workloads }
+	o.Etcd, o.CertificateExpiry = out.workloads, out.workloads.certificateExpiry
+	o.Act = out.infra.act
+	o.Calls = out.hooks
+	o.Namespaces = func(_ context.Context, name string) (map[string]string, error) {
+		for _, obj := range o.Objects {
+			if ns, is := obj.(*corev1.Namespace); is && ns.Name == name {
+				return ns.Labels, nil
+			}
+		}
+		return nil, nil
+	}
+	o.Runs = func(c controllers.Controller) bool {
+		return c.Provider == controllers.Core && !notRun[c.Name] || c.Provider == controllers.Kubeadm && !notRun[c.Name]
+	}
+}
+
+// notRun are controllers that decide nothing about Machines: definitions and extensions
+// stay as they are, and nothing is applied to workload clusters.
+var notRun = map[string]bool{
+	"crdmigrator-core": true, "crdmigrator-kubeadm": true, "extensionconfig": true,
+	"clusterresourceset": true, "clusterresourcesetbinding": true,
+}
+
+// Hooks are the calls of lifecycle hooks so far.
+func (out *Outside) Hooks() []planv1.Hook { return out.hooks.calls }
+
+// NotAsked names the first hook whose answer decides and that could not be called; ""
+// if there is none.
+func (out *Outside) NotAsked() string { return out.hooks.failed }

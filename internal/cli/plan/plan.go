@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan holds the command that shows what a change does before it is made.
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/app/changeplan"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
+)
+
+type options struct {
+	mgmt      command.MgmtFlags
+	namespace string
+	files     []string
+	set       string
+	manager   string
+	horizon   time.Duration
+	output    string
+	details   bool
+}
+
+// Exit statuses.
+const (
+	machinesGo   = 2
+	notPredicted = 3
+)
+
+// New returns the command.
+func New(env *command.Env) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "plan (-f FILE | --set KIND/NAME FIELD=VALUE...)",
+		Short: "Show what a change does to each machine, before it is made",
+		Long: `Show what a change does to each machine, before it is made.
+
+The change is sent to the management cluster as a dry run. Then the controllers run
+on a copy of the clusters that it reaches, in virtual time, until nothing changes any
+longer. Nothing is written: not in the management cluster, not in a workload cluster,
+and not by a provider. Runtime extensions are not called from here.
+
+A cluster that changes without the change, or whose outcome depends on an answer that
+cannot be known, is reported as not predicted: no machine of it is guessed.
+
+Exit status: 0 if no machine goes, 2 if machines are deleted or replaced, 3 if a
+cluster is not predicted, 1 if there is no plan.`,
+		Example: `  capstan plan -f change.yaml
+  capstan plan --set cluster/demo spec.topology.version=v1.37.0
+  kubectl kustomize overlays/prod | capstan plan -f -`,
+		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), env, o, args) },
+	}
+	o.mgmt.Add(cmd, env)
+	f := cmd.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (default: that of the kubeconfig)")
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects to apply; several can be given, - is stdin")
+	f.StringVar(&o.set, "set", "", "object to change, as KIND/NAME; its fields follow as FIELD=VALUE")
+	f.StringVar(&o.manager, "field-manager", changeplan.DefaultManager, "field manager that the change will be applied with")
+	f.DurationVar(&o.horizon, "for", changeplan.DefaultHorizon, "virtual time after which a change is no longer followed")
+	f.BoolVar(&o.details, "details", false, "also show the machines that stay as they are, and the other objects that are written")
+	command.OutputFlag(cmd, &o.output, "text", "json", "yaml")
+	_ = cmd.MarkFlagFilename("filename")
+	return cmd
+}
+
+func run(ctx context.Context, env *command.Env, o options, args []string) error {
+	switch {
+	case len(o.files) == 0 && o.set == "":
+		return misuse("name the change: -f FILE, or --set KIND/NAME FIELD=VALUE")
+	case len(o.files) > 0 && o.set != "":
+		return misuse("-f and --set are two changes: make one plan for each")
+	case o.set == "" && len(args) > 0:
+		return misuse("%q is not expected: objects are in files (-f), and fields need --set", args[0])
+	case o.horizon <= 0:
+		return misuse("--for %s: a plan needs some time", o.horizon)
+	}
+	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
+		return failed(err)
+	}
+	mgmt, err := o.mgmt.Load(env)
+	if err != nil {
+		return failed(err)
+	}
+	if o.namespace == "" {
+		o.namespace = mgmt.Namespace
+	}
+	c, err := connect(mgmt)
+	if err != nil {
+		return err
+	}
+	change, err := o.change(ctx, env, c, args)
+	if err != nil {
+		return failed(err)
+	}
+	tell := env.Tell()
+	p, err := changeplan.Make(ctx, changeplan.Options{
+		Mgmt: c, Manager: o.manager, Horizon: o.horizon, Program: buildinfo.Read().Version, Workload: changeplan.ReadWorkload,
+		Progress: func(done, all int, one planv1.Cluster) {
+			if all > 1 {
+				tell(fmt.Sprintf("%d of %d: Cluster %s/%s", done, all, one.Namespace, one.Name))
+			}
+		},
+	}, change)
+	if err != nil {
+		return err
+	}
+	if o.output != "" {
+		err = env.PrintObject(p, o.output)
+	} else {
+		err = show(env, p, o.details)
+	}
+	if err != nil {
+		return err
+	}
+	return status(p)
+}
+
+// failed makes misuse an ordinary failure: status 2 says that machines go.
+func failed(err error) error {
+	if errors.As(err, new(command.UsageError)) {
+		return command.StatusError{Status: 1, Cause: errors.New(err.Error())}
+	}
+	return err
+}
+
+func misuse(format string, args ...any) error {
+	return failed(command.Misuse(fmt.Errorf(format, args...)))
+}
+
+// status is the exit status of a plan.
+func status(p *planv1.Plan) error {
+	switch {
+	case p.Summary.NotPredicted > 0:
+		return command.StatusError{Status: notPredicted, Cause: fmt.Errorf("%d machines cannot be predicted", p.Summary.NotPredicted)}
+	case p.Summary.Go() > 0:
+		return command.StatusError{Status: machinesGo, Cause: fmt.Errorf("the change deletes %d machines, and creates %d in their place", p.Summary.Go(), p.Summary.Replaced)}
+	}
+	return nil
+}
+
+func connect(mgmt command.Mgmt) (client.Client, error) {
+	scheme, err := controllers.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	mgmt.Config.QPS = -1
+	c, err := client.New(mgmt.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	}
+	return c, nil
+}
+
+// change returns the writes that the command line names.
+func (o *options) change(ctx context.Context, env *command.Env, c client.Client, args []string) ([]changeplan.Write, error) {
+	if o.set != "" {
+		return o.fields(c, args)
+	}
+	objects, err := env.ReadObjects(o.files)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("%s: there is no object", strings.Join(o.files, ", "))
+	}
+	var all []changeplan.Write
+	for _, obj := range objects {
+		if obj.GetName() == "" {
+			return nil, fmt.Errorf("%s without metadata.name: a plan needs the name of each object", obj.GetKind())
+		}
+		if err := o.place(c, obj); err != nil {
+			return nil, err
+		}
+		all = append(all, changeplan.Write{Object: obj, Patch: types.ApplyPatchType})
+	}
+	return all, ctx.Err()
+}
+
+// place gives an object its namespace.
+func (o *options) place(c client.Client, obj *unstructured.Unstructured) error {
+	namespaced, err := c.IsObjectNamespaced(obj)
+	if err != nil {
+		return fmt.Errorf("%s %s: the management cluster does not serve this kind: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	if namespaced && obj.GetNamespace() == "" {
+		obj.SetNamespace(o.namespace)
+	}
+	return nil
+}
+
+// kinds are those that --set changes, by name.
+var kinds = map[string]string{
+	"cluster": "cluster.x-k8s.io/v1beta2 Cluster", "clusterclass": "cluster.x-k8s.io/v1beta2 ClusterClass",
+	"machine": "cluster.x-k8s.io/v1beta2 Machine", "machineset": "cluster.x-k8s.io/v1beta2 MachineSet", "machinedeployment": "cluster.x-k8s.io/v1beta2 MachineDeployment",
+	"machinepool": "cluster.x-k8s.io/v1beta2 MachinePool", "machinehealthcheck": "cluster.x-k8s.io/v1beta2 MachineHealthCheck",
+	"kubeadmcontrolplane": "controlplane.cluster.x-k8s.io/v1beta2 KubeadmControlPlane",
+}
+
+// fields is the write of --set.
+func (o *options) fields(c client.Client, args []string) ([]changeplan.Write, error) {
+	kind, name, ok := strings.Cut(o.set, "/")
+	gvk := strings.Fields(kinds[strings.ToLower(kind)])
+	if !ok || name == "" || len(gvk) == 0 {
+		return nil, fmt.Errorf("--set %s: want KIND/NAME, as cluster/demo", o.set)
+	}
+	if len(args) == 0 {
+		return nil, fmt.Errorf("--set %s: name what to set, as spec.topology.version=v1.37.0", o.set)
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": gvk[0], "kind": gvk[1]}}
+	obj.SetName(name)
+	if err := o.place(c, obj); err != nil {
+		return nil, err
+	}
+	for _, arg := range args {
+		path, text, ok := strings.Cut(arg, "=")
+		if !ok || path == "" {
+			return nil, fmt.Errorf("%s: want FIELD=VALUE", arg)
+		}
+		var value any
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			value = text // a string needs no quotes
+		}
+		if n, is := value.(float64); is && n == float64(int64(n)) {
+			value = int64(n)
+		}
+		if err := unstructured.SetNestedField(obj.Object, value, strings.Split(path, ".")...); err != nil {
+			return nil, fmt.Errorf("%s: %w", arg, err)
+		}
+	}
+	return []changeplan.Write{{Object: obj, Patch: types.MergePatchType}}, nil
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// signs begin the line of a Machine.
+var signs = map[planv1.Action]string{
+	planv1.Kept: " ", planv1.Changed: "~", planv1.Replaced: "±", planv1.Deleted: "-", planv1.Created: "+", planv1.Transient: "±", "": "?",
+}
+
+// show prints a plan for people.
+func show(env *command.Env, p *planv1.Plan, verbose bool) error {
+	for _, c := range p.Clusters {
+		cluster(env, c, verbose)
+	}
+	for _, text := range p.Assumptions {
+		env.Print("Note: %s", text)
+	}
+	s := p.Summary
+	if len(p.Clusters) == 0 {
+		env.Print("The change reaches no Cluster.")
+		return nil
+	}
+	text := fmt.Sprintf("Machines: %d kept, %d changed in place, %d replaced, %d deleted, %d created", s.Kept, s.Changed, s.Replaced, s.Deleted, s.Created)
+	if s.Transient > 0 {
+		text += fmt.Sprintf(", %d created and deleted again", s.Transient)
+	}
+	if s.NotPredicted > 0 {
+		text += fmt.Sprintf(", %d not predicted", s.NotPredicted)
+	}
+	env.Print("%s", text)
+	return nil
+}
+
+func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
+	env.Print("Cluster %s/%s", c.Namespace, c.Name)
+	if why := c.NotPredicted; why != nil {
+		env.Print("  not predicted (%s): %s", why.Reason, why.Message)
+		objects(env, "  moves: ", why.Objects)
+		return
+	}
+	for _, g := range c.Groups {
+		group(env, c, g, verbose)
+	}
+	for _, h := range c.Hooks {
+		env.Print("  hook after %s: %s %s", short(h.After.Duration), h.Hook, h.Handler)
+	}
+	for _, b := range c.Blocked {
+		env.Print("  blocked: %s %s, %s: %s", b.Kind, b.Name, b.Type, oneLine(b.Message))
+	}
+	if u := c.Unending; u != nil {
+		env.Print("  never ends: about %d machines are replaced every %s", u.Machines, short(u.Period.Duration))
+	}
+	if verbose {
+		objects(env, "  writes: ", c.Objects)
+	}
+	if c.Takes.Duration > 0 {
+		env.Print("  takes %s", short(c.Takes.Duration))
+	}
+}
+
+// group prints an owner of Machines, if there is something to say about it.
+func group(env *command.Env, c planv1.Cluster, g planv1.Group, verbose bool) {
+	var lines []string
+	goes := false
+	for _, m := range c.Machines {
+		if m.Owner != g.Owner || m.Action == planv1.Kept && !verbose {
+			continue
+		}
+		goes = goes || m.Wave > 0
+		lines = append(lines, machine(m))
+	}
+	if len(lines) == 0 && !verbose {
+		return
+	}
+	count := fmt.Sprintf("%d machines", g.Before)
+	if g.Then != g.Before {
+		count = fmt.Sprintf("%d machines, then %d", g.Before, g.Then)
+	}
+	if goes {
+		count += fmt.Sprintf("; at least %d of %d available, at most %d deleted at once", g.FewestAvailable, g.AvailableBefore, g.MostDeleting)
+	}
+	env.Print("  %s: %s", g.Owner, count)
+	for _, line := range lines {
+		env.Print("  %s", line)
+	}
+}
+
+// machine is the line of a Machine, and further ones for its fields.
+func machine(m planv1.Machine) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "  %s %s", signs[m.Action], m.Name)
+	switch m.Action {
+	case planv1.Kept:
+		text.WriteString(" is kept")
+	case planv1.Changed:
+		text.WriteString(" is changed in place")
+	case planv1.Replaced:
+		fmt.Fprintf(&text, " is replaced by %s, wave %d after %s", m.By, m.Wave, short(m.After.Duration))
+	case planv1.Deleted:
+		fmt.Fprintf(&text, " is deleted, wave %d after %s", m.Wave, short(m.After.Duration))
+	case planv1.Created:
+		fmt.Fprintf(&text, " is created after %s", short(m.After.Duration))
+	case planv1.Transient:
+		text.WriteString(" is created and deleted again")
+	}
+	if m.Cause != "" {
+		text.WriteString(": " + oneLine(m.Cause))
+	}
+	for _, f := range m.Fields {
+		text.WriteString("\n        " + field(f))
+	}
+	return text.String()
+}
+
+func field(f planv1.Field) string {
+	switch {
+	case f.From == "" && f.To == "":
+		return f.Path
+	case f.From == "":
+		return f.Path + ": " + f.To
+	case f.To == "":
+		return f.Path + ": " + f.From + " is removed"
+	}
+	return f.Path + ": " + f.From + " → " + f.To
+}
+
+func objects(env *command.Env, prefix string, all []planv1.Object) {
+	for _, o := range all {
+		env.Print("%s%s %s %s", prefix, o.Kind, o.Name, strings.ToLower(string(o.Action)))
+		for _, f := range o.Fields {
+			env.Print("      %s", field(f))
+		}
+	}
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// short is a duration without zero parts.
+func short(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

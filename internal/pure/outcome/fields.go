@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+)
+
+const (
+	// maxValue is the number of bytes of a value in a Field.
+	maxValue = 120
+	// maxFields is the number of fields of an object.
+	maxFields = 40
+)
+
+// administrative are the fields of metadata that every write changes.
+var administrative = []string{"resourceVersion", "generation", "managedFields", "creationTimestamp", "uid", "selfLink"}
+
+// Fields are the fields in which an object differs, except its status and what every
+// write changes. Secret values are never among them.
+func Fields(from, to runtime.Object) []planv1.Field {
+	a, errA := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+	b, errB := runtime.DefaultUnstructuredConverter.ToUnstructured(to)
+	if errA != nil || errB != nil {
+		return nil
+	}
+	return Differences(a, b)
+}
+
+// StatusFields are the fields of the status in which an object differs.
+func StatusFields(from, to runtime.Object) []planv1.Field {
+	a, errA := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+	b, errB := runtime.DefaultUnstructuredConverter.ToUnstructured(to)
+	if errA != nil || errB != nil {
+		return nil
+	}
+	var d differ
+	d.compare("status", a["status"], b["status"])
+	return d.fields
+}
+
+// Differences are Fields of objects as JSON fields.
+func Differences(from, to map[string]any) []planv1.Field {
+	secret := from["kind"] == "Secret" || to["kind"] == "Secret"
+	var d differ
+	for _, part := range slices.Sorted(maps.Keys(merged(from, to))) {
+		switch {
+		case part == "status" || part == "kind" || part == "apiVersion":
+		case secret && part != "metadata":
+			if !reflect.DeepEqual(from[part], to[part]) {
+				d.fields = append(d.fields, planv1.Field{Path: part})
+			}
+		default:
+			d.compare(part, from[part], to[part])
+		}
+	}
+	return d.fields
+}
+
+type differ struct{ fields []planv1.Field }
+
+func (d *differ) compare(path string, from, to any) {
+	a, isA := from.(map[string]any)
+	b, isB := to.(map[string]any)
+	switch {
+	case len(d.fields) >= maxFields || reflect.DeepEqual(from, to):
+	case isA && isB, isA && to == nil, isB && from == nil:
+		for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
+			if path == "metadata" && slices.Contains(administrative, name) {
+				continue
+			}
+			d.compare(path+field(name), a[name], b[name])
+		}
+	default:
+		d.fields = append(d.fields, planv1.Field{Path: path, From: text(from), To: text(to)})
+	}
+}
+
+// field is how a path names a field.
+func field(name string) string {
+	if strings.ContainsAny(name, "./[]") {
+		return "[" + name + "]"
+	}
+	return "." + name
+}
+
+// text is a value in one line.
+func text(value any) string {
+	if value == nil {
+		return ""
+	}
+	s := strings.ReplaceAll(fmt.Sprint(value), "\n", " ")
+	if len(s) <= maxValue {
+		return s
+	}
+	end := maxValue
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+func merged(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, b)
+	return all
+}
