@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/access/shards"
+	"github.com/capstan-dev/capstan/internal/app/changeplan"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/pure/outcome"
+)
+
+// unchangedFor is how long no object of a Cluster changes before the test assumes that
+// a change has ended.
+const unchangedFor = 2 * time.Second
+
+// planned is a cluster whose changes are planned and then made.
+type planned struct {
+	fleet
+	name  string
+	mgmt  client.WithWatch
+	rand  *rand.Rand
+	count int // for values that no change had before
+}
+
+// TestPlansComeTrue makes random changes to live clusters. Before each, a plan says
+// what happens to each Machine, and afterwards all of it has happened: which Machines
+// are kept, changed, replaced and deleted, in which order, and how many each owner
+// creates. CAPSTAN_PLAN_CLUSTERS, CAPSTAN_PLAN_CHANGES and CAPSTAN_PLAN_SEED choose how
+// many.
+func TestPlansComeTrue(t *testing.T) {
+	t.Parallel()
+	number := func(name string, otherwise int) int {
+		n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(otherwise)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	clusters, changes, seed := number("CAPSTAN_PLAN_CLUSTERS", 2), number("CAPSTAN_PLAN_CHANGES", 4), number("CAPSTAN_PLAN_SEED", 1)
+	for i := range clusters {
+		t.Run(fmt.Sprintf("cluster %d", i), func(t *testing.T) {
+			t.Parallel()
+			p := &planned{fleet: newFleet(t), name: "c", rand: rand.New(rand.NewPCG(uint64(seed), uint64(i)))}
+			p.start(i%2 == 0)
+			for n := range changes {
+				what, change := p.next(i%2 == 0)
+				if !p.comesTrue(fmt.Sprintf("seed %d, cluster %d, change %d: %s", seed, i, n, what), change) {
+					return
+				}
+			}
+		})
+	}
+}
+
+func (p *planned) start(topology bool) {
+	p.Helper()
+	scheme, err := controllers.Scheme()
+	if err != nil {
+		p.Fatal(err)
+	}
+	if p.mgmt, err = client.NewWithWatch(p.Config, client.Options{Scheme: scheme}); err != nil {
+		p.Fatal(err)
+	}
+	if topology {
+		p.apply(simulatedClass)
+		cluster := strings.NewReplacer("controlPlane: {replicas: 1}", "controlPlane: {replicas: 3}", "name: a, replicas: 1", "name: a, replicas: 3").Replace(ofTheClass)
+		p.apply(cluster)
+	} else {
+		p.create(p.name, shape{controlPlane: 3, workers: 3, version: "v1.35.2"})
+	}
+	p.steady(true)
+}
+
+// steady waits until nothing of the cluster changes, and until it is as its objects
+// require unless something blocks it.
+func (p *planned) steady(settled bool) {
+	p.Helper()
+	var before map[types.UID]string
+	since := time.Now()
+	p.eventually(func() error {
+		now := p.versions()
+		var err error
+		if settled {
+			err = p.settled(p.name)
+		}
+		if err != nil || !maps.Equal(before, now) {
+			before, since = now, time.Now()
+			return fmt.Errorf("the cluster changes: %v", err)
+		}
+		if quiet := time.Since(since); quiet < unchangedFor {
+			return fmt.Errorf("nothing has changed for %s", quiet)
+		}
+		return nil
+	})
+}
+
+// versions are the resourceVersions of all objects of the cluster.
+func (p *planned) versions() map[types.UID]string {
+	p.Helper()
+	shard, err := shards.Reader{Mgmt: p.mgmt}.Read(p.Context(), p.key(p.name), nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	all := map[types.UID]string{}
+	for _, obj := range shard.Objects {
+		all[obj.GetUID()] = obj.GetResourceVersion()
+	}
+	return all
+}
+
+// object returns an object of a kind to be patched.
+func (p *planned) object(apiVersion, kind, name string, fields map[string]any) *unstructured.Unstructured {
+	fields["apiVersion"], fields["kind"] = apiVersion, kind
+	fields["metadata"] = map[string]any{"namespace": p.Namespace, "name": name}
+	return &unstructured.Unstructured{Object: fields}
+}
+
+const (
+	coreVersion    = "cluster.x-k8s.io/v1beta2"
+	kubeadmVersion = "controlplane.cluster.x-k8s.io/v1beta2"
+)
+
+// version returns the next version; upgrades of a topology go by minor versions too.
+func (p *planned) version() string {
+	p.count++
+	return fmt.Sprintf("v1.35.%d", 2+p.count)
+}
+
+// next returns a random change.
+func (p *planned) next(topology bool) (string, []changeplan.Write) {
+	merge := func(obj *unstructured.Unstructured) []changeplan.Write {
+		return []changeplan.Write{{Object: obj, Patch: types.MergePatchType}}
+	}
+	nest := func(value any, fields ...string) map[string]any {
+		of := map[string]any{}
+		if err := unstructured.SetNestedField(of, value, fields...); err != nil {
+			p.Fatal(err)
+		}
+		return of
+	}
+	if topology {
+		cluster := func(value any, fields ...string) []changeplan.Write {
+			return merge(p.object(coreVersion, "Cluster", p.name, nest(value, append([]string{"spec", "topology"}, fields...)...)))
+		}
+		workers := func(n int, delay int, label string) []changeplan.Write {
+			md := map[string]any{"class": "plain", "name": "a", "replicas": int64(n), "metadata": map[string]any{"labels": map[string]any{"say": label}}}
+			md["variables"] = map[string]any{"overrides": []any{map[string]any{"name": "delay", "value": int64(delay)}}}
+			return cluster([]any{md}, "workers", "machineDeployments")
+		}
+		p.count++
+		switch p.rand.IntN(5) {
+		case 0:
+			return "version of the topology", cluster(p.version(), "version")
+		case 1:
+			n := []int{1, 3, 5}[p.rand.IntN(3)]
+			return fmt.Sprintf("%d control plane machines", n), cluster(int64(n), "controlPlane", "replicas")
+		case 2:
+			n := 1 + p.rand.IntN(5)
+			return fmt.Sprintf("%d workers", n), workers(n, 0, "same")
+		case 3:
+			return "another variable", workers(3, p.count, "same")
+		default:
+			return "labels of workers", workers(3, 0, fmt.Sprint("l", p.count))
+		}
+	}
+	md := func(value any, fields ...string) []changeplan.Write {
+		return merge(p.object(coreVersion, "MachineDeployment", p.name+"-workers", nest(value, append([]string{"spec"}, fields...)...)))
+	}
+	kcp := func(value any, fields ...string) []changeplan.Write {
+		return merge(p.object(kubeadmVersion, "KubeadmControlPlane", p.name+"-control-plane", nest(value, append([]string{"spec"}, fields...)...)))
+	}
+	p.count++
+	switch p.rand.IntN(9) {
+	case 0:
+		return "version of the control plane", kcp(p.version(), "version")
+	case 1:
+		return "version of the workers", md(p.version(), "template", "spec", "version")
+	case 2:
+		n := []int{1, 3, 5}[p.rand.IntN(3)]
+		return fmt.Sprintf("%d control plane machines", n), kcp(int64(n), "replicas")
+	case 3:
+		n := p.rand.IntN(6)
+		return fmt.Sprintf("%d workers", n), md(int64(n), "replicas")
+	case 4:
+		return "labels of the workers", md(fmt.Sprint("l", p.count), "template", "metadata", "labels", "say")
+	case 5:
+		return "timeouts of the workers", md(int64(600+p.count), "template", "spec", "deletion", "nodeDrainTimeoutSeconds")
+	case 6:
+		return "annotations of control plane machines", kcp(fmt.Sprint("a", p.count), "machineTemplate", "metadata", "annotations", "say")
+	case 7:
+		return "an argument of the API server", kcp([]any{map[string]any{"name": "v", "value": fmt.Sprint(p.count)}}, "kubeadmConfigSpec", "clusterConfiguration", "apiServer", "extraArgs")
+	default:
+		surge := int64(p.rand.IntN(3))
+		change := p.object(coreVersion, "MachineDeployment", p.name+"-workers", nest(p.version(), "spec", "template", "spec", "version"))
+		_ = unstructured.SetNestedMap(change.Object, map[string]any{"maxSurge": surge, "maxUnavailable": max(1-surge, int64(p.rand.IntN(3)))}, "spec", "rollout", "strategy", "rollingUpdate")
+		_ = unstructured.SetNestedField(change.Object, "RollingUpdate", "spec", "rollout", "strategy", "type")
+		return fmt.Sprintf("version of the workers with a surge of %d", surge), merge(change)
+	}
+}
+
+// comesTrue plans a change, makes it, and compares.
+func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
+	p.Helper()
+	before, err := p.machines(p.name)
+	if err != nil {
+		p.Fatal(err)
+	}
+	plan, err := changeplan.Make(p.Context(), changeplan.Options{Mgmt: p.mgmt, Workload: changeplan.ReadWorkload}, change)
+	if err != nil {
+		p.Errorf("%s: %v", what, err)
+		return false
+	}
+	text, _ := json.MarshalIndent(plan, "", " ")
+	if len(plan.Clusters) != 1 || plan.Clusters[0].NotPredicted != nil {
+		p.Errorf("%s: no plan of a cluster at rest:\n%s", what, text)
+		return false
+	}
+	followed := p.follow()
+	for _, w := range change {
+		data, err := w.Object.MarshalJSON()
+		if err != nil {
+			p.Fatal(err)
+		}
+		if err := p.mgmt.Patch(p.Context(), w.Object.DeepCopy(), client.RawPatch(w.Patch, data), client.FieldOwner(changeplan.DefaultManager)); err != nil {
+			p.Errorf("%s: %v", what, err)
+			return false
+		}
+	}
+	p.steady(len(plan.Clusters[0].Blocked) == 0)
+	after, err := p.machines(p.name)
+	if err != nil {
+		p.Fatal(err)
+	}
+	want, got := predicted(plan.Clusters[0]), happened(before, after, followed())
+	if diff := gocmp.Diff(want, got); diff != "" {
+		p.Errorf("%s (-predicted +happened):\n%s\nthe plan:\n%s", what, diff, text)
+		return false
+	}
+	p.Logf("%s: %+v", what, plan.Summary)
+	return true
+}
+
+// result is what happens to Machines.
+type result struct {
+	Fates   map[string]string // of the Machines that existed, by name
+	Created map[string]int    // that stay, by owner
+	Order   []string          // of the deletions of Machines that existed
+}
+
+func predicted(c planv1.Cluster) result {
+	r := result{Fates: map[string]string{}, Created: map[string]int{}}
+	waves := map[int][]string{}
+	for _, m := range c.Machines {
+		switch m.Action {
+		case planv1.Created:
+			r.Created[m.Owner]++
+			continue
+		case planv1.Transient:
+			continue
+		case planv1.Replaced:
+			r.Created[m.Owner]++
+			r.Fates[m.Name] = "gone"
+		case planv1.Deleted:
+			r.Fates[m.Name] = "gone"
+		case planv1.Changed:
+			r.Fates[m.Name] = "changed"
+		case planv1.Kept:
+			r.Fates[m.Name] = "kept"
+		}
+		if m.Wave > 0 {
+			waves[m.Wave] = append(waves[m.Wave], m.Name)
+		}
+	}
+	for _, wave := range slices.Sorted(maps.Keys(waves)) {
+		slices.Sort(waves[wave])
+		r.Order = append(r.Order, waves[wave]...)
+	}
+	return r
+}
+
+func happened(before, after []clusterv1.Machine, deleted []string) result {
+	r := result{Fates: map[string]string{}, Created: map[string]int{}}
+	is, was := map[types.UID]*clusterv1.Machine{}, map[types.UID]bool{}
+	for i := range after {
+		is[after[i].UID] = &after[i]
+	}
+	existed := map[string]bool{}
+	for i := range before {
+		m := &before[i]
+		was[m.UID], existed[m.Name] = true, true
+		switch now := is[m.UID]; {
+		case now == nil:
+			r.Fates[m.Name] = "gone"
+		case len(outcome.Fields(m, now)) > 0:
+			r.Fates[m.Name] = "changed"
+		default:
+			r.Fates[m.Name] = "kept"
+		}
+	}
+	for uid, m := range is {
+		if !was[uid] {
+			r.Created[outcome.Owner(m)]++
+		}
+	}
+	for _, name := range deleted {
+		if existed[name] {
+			r.Order = append(r.Order, name)
+		}
+	}
+	return r
+}
+
+// follow records the order in which the deletion of Machines begins. The function
+// that it returns ends that, and returns their names.
+func (p *planned) follow() func() []string {
+	p.Helper()
+	events, err := p.mgmt.Watch(p.Context(), &clusterv1.MachineList{}, client.InNamespace(p.Namespace))
+	if err != nil {
+		p.Fatal(err)
+	}
+	var mu sync.Mutex
+	var deleted []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range events.ResultChan() {
+			m, is := e.Object.(*clusterv1.Machine)
+			if !is || e.Type != watch.Deleted && m.DeletionTimestamp.IsZero() {
+				continue
+			}
+			mu.Lock()
+			if !slices.Contains(deleted, m.Name) {
+				deleted = append(deleted, m.Name)
+			}
+			mu.Unlock()
+		}
+	}()
+	return func() []string {
+		events.Stop()
+		<-done
+		mu.Lock()
+		defer mu.Unlock()
+		return deleted
+	}
+}
