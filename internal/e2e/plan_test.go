@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
@@ -139,6 +139,7 @@ func (p *planned) object(apiVersion, kind, name string, fields map[string]any) *
 const (
 	coreVersion    = "cluster.x-k8s.io/v1beta2"
 	kubeadmVersion = "controlplane.cluster.x-k8s.io/v1beta2"
+	localVersion   = "infrastructure.capstan.dev/v1beta2"
 )
 
 // version returns the next version; upgrades of a topology go by minor versions too.
@@ -169,7 +170,7 @@ func (p *planned) next(topology bool) (string, []changeplan.Write) {
 			return cluster([]any{md}, "workers", "machineDeployments")
 		}
 		p.count++
-		switch p.rand.IntN(5) {
+		switch p.rand.IntN(6) {
 		case 0:
 			return "version of the topology", cluster(p.version(), "version")
 		case 1:
@@ -180,6 +181,12 @@ func (p *planned) next(topology bool) (string, []changeplan.Write) {
 			return fmt.Sprintf("%d workers", n), workers(n, 0, "same")
 		case 3:
 			return "another variable", workers(3, p.count, "same")
+		case 4:
+			class := p.object(coreVersion, "ClusterClass", "simulated", nest([]any{map[string]any{"name": "delay", "definitions": []any{map[string]any{
+				"selector":    map[string]any{"apiVersion": localVersion, "kind": "LocalMachineTemplate", "matchResources": map[string]any{"machineDeploymentClass": map[string]any{"names": []any{"plain"}}}},
+				"jsonPatches": []any{map[string]any{"op": "add", "path": "/spec/template/metadata", "valueFrom": map[string]any{"template": fmt.Sprintf("labels: {delay: '{{ .delay }}', say: l%d}", p.count)}}},
+			}}}}, "spec", "patches"))
+			return "another patch of the class", merge(class)
 		default:
 			return "labels of workers", workers(3, 0, fmt.Sprint("l", p.count))
 		}
@@ -191,7 +198,7 @@ func (p *planned) next(topology bool) (string, []changeplan.Write) {
 		return merge(p.object(kubeadmVersion, "KubeadmControlPlane", p.name+"-control-plane", nest(value, append([]string{"spec"}, fields...)...)))
 	}
 	p.count++
-	switch p.rand.IntN(9) {
+	switch p.rand.IntN(13) {
 	case 0:
 		return "version of the control plane", kcp(p.version(), "version")
 	case 1:
@@ -210,6 +217,24 @@ func (p *planned) next(topology bool) (string, []changeplan.Write) {
 		return "annotations of control plane machines", kcp(fmt.Sprint("a", p.count), "machineTemplate", "metadata", "annotations", "say")
 	case 7:
 		return "an argument of the API server", kcp([]any{map[string]any{"name": "v", "value": fmt.Sprint(p.count)}}, "kubeadmConfigSpec", "clusterConfiguration", "apiServer", "extraArgs")
+	case 8:
+		check := p.object(coreVersion, "MachineHealthCheck", "check", map[string]any{"spec": map[string]any{
+			"clusterName": p.name, "selector": map[string]any{"matchLabels": map[string]any{clusterv1.ClusterNameLabel: p.name}},
+			"checks": map[string]any{"nodeStartupTimeoutSeconds": int64(600 + p.count), "unhealthyNodeConditions": []any{map[string]any{"type": "Ready", "status": "Unknown", "timeoutSeconds": int64(300)}}},
+		}})
+		return "a health check", []changeplan.Write{{Object: check, Patch: types.ApplyPatchType}}
+	case 9:
+		taint := map[string]any{"key": "example.com/taint", "value": fmt.Sprint("t", p.count), "effect": "PreferNoSchedule", "propagation": "Always"}
+		return "taints of the workers", md([]any{taint}, "template", "spec", "taints")
+	case 10:
+		n := 1 + p.rand.IntN(4)
+		change := p.object(coreVersion, "MachineDeployment", p.name+"-workers", nest(p.version(), "spec", "template", "spec", "version"))
+		_ = unstructured.SetNestedField(change.Object, int64(n), "spec", "replicas")
+		return fmt.Sprintf("version of the workers, and %d of them", n), merge(change)
+	case 11:
+		name := fmt.Sprint("t", p.count)
+		template := p.object(localVersion, "LocalMachineTemplate", name, nest(map[string]any{"simulated": map[string]any{}}, "spec", "template", "spec"))
+		return "another template of the workers", append([]changeplan.Write{{Object: template, Patch: types.ApplyPatchType}}, md(name, "template", "spec", "infrastructureRef", "name")...)
 	default:
 		surge := int64(p.rand.IntN(3))
 		change := p.object(coreVersion, "MachineDeployment", p.name+"-workers", nest(p.version(), "spec", "template", "spec", "version"))
@@ -236,7 +261,7 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 		p.Errorf("%s: no plan of a cluster at rest:\n%s", what, text)
 		return false
 	}
-	followed := p.follow()
+	followed := p.follow(before)
 	for _, w := range change {
 		data, err := w.Object.MarshalJSON()
 		if err != nil {
@@ -252,7 +277,8 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 	if err != nil {
 		p.Fatal(err)
 	}
-	want, got := predicted(plan.Clusters[0]), happened(before, after, followed())
+	deleted, fewest := followed()
+	want, got := predicted(plan.Clusters[0]), happened(before, after, deleted, fewest)
 	if diff := gocmp.Diff(want, got); diff != "" {
 		p.Errorf("%s (-predicted +happened):\n%s\nthe plan:\n%s", what, diff, text)
 		return false
@@ -266,10 +292,14 @@ type result struct {
 	Fates   map[string]string // of the Machines that existed, by name
 	Created map[string]int    // that stay, by owner
 	Order   []string          // of the deletions of Machines that existed
+	Fewest  map[string]int    // available Machines at any time, by owner
 }
 
 func predicted(c planv1.Cluster) result {
-	r := result{Fates: map[string]string{}, Created: map[string]int{}}
+	r := result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: map[string]int{}}
+	for _, g := range c.Groups {
+		r.Fewest[g.Owner] = g.FewestAvailable
+	}
 	waves := map[int][]string{}
 	for _, m := range c.Machines {
 		switch m.Action {
@@ -299,8 +329,8 @@ func predicted(c planv1.Cluster) result {
 	return r
 }
 
-func happened(before, after []clusterv1.Machine, deleted []string) result {
-	r := result{Fates: map[string]string{}, Created: map[string]int{}}
+func happened(before, after []clusterv1.Machine, deleted []string, fewest map[string]int) result {
+	r := result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: fewest}
 	is, was := map[types.UID]*clusterv1.Machine{}, map[types.UID]bool{}
 	for i := range after {
 		is[after[i].UID] = &after[i]
@@ -331,36 +361,54 @@ func happened(before, after []clusterv1.Machine, deleted []string) result {
 	return r
 }
 
-// follow records the order in which the deletion of Machines begins. The function
-// that it returns ends that, and returns their names.
-func (p *planned) follow() func() []string {
+// follow records the order in which the deletion of Machines begins, and the fewest
+// available ones of each owner. The function that it returns ends that.
+func (p *planned) follow(before []clusterv1.Machine) func() ([]string, map[string]int) {
 	p.Helper()
 	events, err := p.mgmt.Watch(p.Context(), &clusterv1.MachineList{}, client.InNamespace(p.Namespace))
 	if err != nil {
 		p.Fatal(err)
 	}
-	var mu sync.Mutex
 	var deleted []string
+	fewest, owners, available := map[string]int{}, map[string]string{}, map[string]bool{}
+	count := func() {
+		now := map[string]int{}
+		for name, owner := range owners {
+			if now[owner] += 0; available[name] {
+				now[owner]++
+			}
+		}
+		for owner, n := range now {
+			if least, known := fewest[owner]; !known || n < least {
+				fewest[owner] = n
+			}
+		}
+	}
+	see := func(m *clusterv1.Machine, gone bool) {
+		deleting := gone || !m.DeletionTimestamp.IsZero()
+		owners[m.Name] = outcome.Owner(m)
+		available[m.Name] = !deleting && conditions.IsTrue(m, clusterv1.MachineAvailableCondition)
+		if deleting && !slices.Contains(deleted, m.Name) {
+			deleted = append(deleted, m.Name)
+		}
+	}
+	for i := range before {
+		see(&before[i], false)
+	}
+	count()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for e := range events.ResultChan() {
-			m, is := e.Object.(*clusterv1.Machine)
-			if !is || e.Type != watch.Deleted && m.DeletionTimestamp.IsZero() {
-				continue
+			if m, is := e.Object.(*clusterv1.Machine); is {
+				see(m, e.Type == watch.Deleted)
+				count()
 			}
-			mu.Lock()
-			if !slices.Contains(deleted, m.Name) {
-				deleted = append(deleted, m.Name)
-			}
-			mu.Unlock()
 		}
 	}()
-	return func() []string {
+	return func() ([]string, map[string]int) {
 		events.Stop()
 		<-done
-		mu.Lock()
-		defer mu.Unlock()
-		return deleted
+		return deleted, fewest
 	}
 }

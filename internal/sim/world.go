@@ -212,21 +212,24 @@ func (w *World) Run(ctx context.Context) error {
 // RunFor lets so much time pass. What fails meanwhile is retried; what fails at the
 // end is an error.
 func (w *World) RunFor(ctx context.Context, d time.Duration) error {
-	_, err := w.pass(ctx, d, func() bool { return false })
+	_, err := w.Pass(ctx, d, func() bool { return false })
 	return err
 }
 
 // Until lets time pass until is returns true; it is called whenever steady state is
 // reached. It returns an error if that does not happen within the limit.
 func (w *World) Until(ctx context.Context, limit time.Duration, is func() bool) error {
-	reached, err := w.pass(ctx, limit, is)
+	reached, err := w.Pass(ctx, limit, is)
 	if err == nil && !reached {
 		err = fmt.Errorf("what is waited for has not come about in %s", limit)
 	}
 	return err
 }
 
-func (w *World) pass(ctx context.Context, d time.Duration, enough func() bool) (bool, error) {
+// Pass lets time pass until enough returns true, which is called whenever steady state
+// is reached, but no longer than d. It reports which it was; the error is what fails
+// at the end.
+func (w *World) Pass(ctx context.Context, d time.Duration, enough func() bool) (bool, error) {
 	end := w.Clock.Now().Add(d)
 	for {
 		failing, next, err := w.rest(ctx)

@@ -126,7 +126,7 @@ const (
 	// ForeignControlPlane is a control plane of another provider that the change
 	// reaches: only its own controller knows what it does.
 	ForeignControlPlane = "ForeignControlPlane"
-	// MachinePools are pools of another provider that the change reaches.
+	// MachinePools are pools that the change reaches: their provider decides.
 	MachinePools = "MachinePools"
 	// Failed is an error of a controller.
 	Failed = "Failed"
@@ -146,7 +146,7 @@ type Machine struct {
 	Fields []Field `json:"fields,omitempty"`
 	// By names the Machine that is created in its place.
 	By string `json:"by,omitempty"`
-	// Wave counts the times at which Machines of the Cluster are deleted, from 1.
+	// Wave numbers the deletions of the Cluster, from 1. Those of one wave begin at once.
 	Wave int `json:"wave,omitempty"`
 	// After is when its deletion begins, or when it is created.
 	After *metav1.Duration `json:"after,omitempty"`

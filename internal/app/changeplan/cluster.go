@@ -31,9 +31,9 @@ const (
 	settling = 10 * time.Minute
 	// quiet is how long nothing changes at the end of a change.
 	quiet = 15 * time.Minute
-	// step is how far the time of a copy runs before the plan looks whether it has
-	// ended.
-	step = time.Minute
+	// step is how long the time of a copy runs at most before what has failed is tried
+	// again.
+	step = 5 * time.Minute
 	// defaultBoot is how long a machine takes to become a Node if no Machine of the
 	// Cluster shows it.
 	defaultBoot = time.Minute
@@ -264,6 +264,9 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 	if why := c.notAsked(); why != nil {
 		return why
 	}
+	if why := c.poolsChanged(before); why != nil {
+		return why
+	}
 	out.Machines, out.Groups, out.Unending = c.observed.Machines(), c.observed.Groups(), c.observed.Unending()
 	for _, call := range c.outside.Hooks()[calls:] {
 		call.After.Duration -= settling
@@ -278,18 +281,33 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 
 // run lets time pass until nothing has changed for a while, or until the horizon.
 func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster) error {
-	for {
-		now := c.Clock.Now().Sub(c.start)
-		if now-c.written >= quiet || now >= m.Horizon {
+	ended := func() bool { return c.Clock.Now().Sub(c.start)-c.written >= quiet }
+	for left := m.Horizon; ; left -= step {
+		reached, err := c.Pass(ctx, min(step, left), ended)
+		switch {
+		case ctx.Err() != nil, err != nil && left <= step:
+			return err
+		case err == nil && (reached || ended()), left <= step:
 			out.Takes.Duration = c.written
 			return nil
 		}
-		if err := c.RunFor(ctx, step); err != nil && ctx.Err() != nil {
-			return err
-		} else if err != nil && now+step >= m.Horizon {
-			return err
+	}
+}
+
+// poolsChanged reports whether the change has changed a MachinePool. What becomes of
+// its machines is only known to the controller of its infrastructure, which does not
+// run in a copy.
+func (c *copied) poolsChanged(before map[types.UID]client.Object) *planv1.NotPredicted {
+	kind := clusterv1.GroupVersion().WithKind("MachinePool")
+	for _, obj := range c.Stored(kind) {
+		if d, differs := difference(kind, before[obj.GetUID()], obj, false); differs {
+			return &planv1.NotPredicted{
+				Reason: planv1.MachinePools, Objects: []planv1.Object{d},
+				Message: "The change reaches a MachinePool, whose machines only its infrastructure provider creates and deletes.",
+			}
 		}
 	}
+	return nil
 }
 
 // objects are those other than Machines that the change has written.

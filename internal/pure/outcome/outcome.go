@@ -32,7 +32,7 @@ type Observations struct {
 	machines map[types.UID]*seen
 	order    []*seen // in the order of their creation
 	groups   map[string]*planv1.Group
-	now      time.Duration
+	added    int // calls of Add
 }
 
 // seen is what is known about a Machine.
@@ -42,6 +42,7 @@ type seen struct {
 	existed     bool          // from the start
 	created     time.Duration // never if it existed
 	deleted     time.Duration // when its deletion began
+	wave        int           // the call of Add that showed it
 	gone        bool
 	cause       string
 }
@@ -53,7 +54,7 @@ func (o *Observations) Add(after time.Duration, machines []*clusterv1.Machine) {
 	if first {
 		o.machines, o.groups = map[types.UID]*seen{}, map[string]*planv1.Group{}
 	}
-	o.now = after
+	o.added++
 	exists := map[types.UID]bool{}
 	available, deleting, all := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, m := range machines {
@@ -65,7 +66,7 @@ func (o *Observations) Add(after time.Duration, machines []*clusterv1.Machine) {
 			o.order = append(o.order, s)
 		}
 		s.last = m
-		s.observe(after)
+		s.observe(after, o.added)
 		all[s.owner]++
 		switch {
 		case !m.DeletionTimestamp.IsZero():
@@ -77,7 +78,7 @@ func (o *Observations) Add(after time.Duration, machines []*clusterv1.Machine) {
 	}
 	for id, s := range o.machines {
 		if s.gone = !exists[id]; s.gone && s.deleted == never {
-			s.deleted = after
+			s.deleted, s.wave = after, o.added
 		}
 	}
 	for owner, g := range o.groups {
@@ -98,7 +99,7 @@ func (o *Observations) group(s *seen) {
 }
 
 // observe records when and why the deletion of a Machine begins.
-func (s *seen) observe(after time.Duration) {
+func (s *seen) observe(after time.Duration, wave int) {
 	m := s.last
 	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineUpToDateCondition} {
 		if c := conditions.Get(m, kind); c != nil && c.Status == metav1.ConditionFalse {
@@ -106,7 +107,7 @@ func (s *seen) observe(after time.Duration) {
 		}
 	}
 	if !m.DeletionTimestamp.IsZero() && s.deleted == never {
-		s.deleted = after
+		s.deleted, s.wave = after, wave
 	}
 }
 
@@ -160,10 +161,10 @@ func (o *Observations) Machines() []planv1.Machine {
 				created = append(created, s)
 			}
 		}
-		slices.SortStableFunc(deleted, func(a, b *seen) int { return cmp.Compare(a.deleted, b.deleted) })
+		slices.SortStableFunc(deleted, func(a, b *seen) int { return cmp.Compare(a.wave, b.wave) })
 		for i, s := range deleted {
 			m := s.machine(planv1.Deleted)
-			m.Wave, m.After = 1+slices.Index(waves, s.deleted), &metav1.Duration{Duration: s.deleted}
+			m.Wave, m.After = 1+slices.Index(waves, s.wave), &metav1.Duration{Duration: s.deleted}
 			if m.Cause == "" && g.Then < g.Before {
 				m.Cause = fmt.Sprintf("%s scales down from %d to %d", g.Owner, g.Before, g.Then)
 			}
@@ -210,11 +211,12 @@ func (s *seen) remaining() planv1.Machine {
 	return s.machine(planv1.Kept)
 }
 
-// waves are the times at which deletions begin.
-func (o *Observations) waves() (all []time.Duration) {
+// waves are the calls of Add that showed deletions: those of one call begin at once,
+// and those of several at one time follow each other.
+func (o *Observations) waves() (all []int) {
 	for _, s := range o.order {
-		if s.deleted != never && !slices.Contains(all, s.deleted) {
-			all = append(all, s.deleted)
+		if s.deleted != never && !slices.Contains(all, s.wave) {
+			all = append(all, s.wave)
 		}
 	}
 	slices.Sort(all)
