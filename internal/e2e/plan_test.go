@@ -292,13 +292,18 @@ type result struct {
 	Fates   map[string]string // of the Machines that existed, by name
 	Created map[string]int    // that stay, by owner
 	Order   []string          // of the deletions of Machines that existed
-	Fewest  map[string]int    // available Machines at any time, by owner
+	// Fewest are the available Machines at any time, by MachineDeployment. A control
+	// plane deletes a machine when it has seen that the new one is healthy, and the
+	// condition Available of that follows a moment later.
+	Fewest map[string]int
 }
 
 func predicted(c planv1.Cluster) result {
 	r := result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: map[string]int{}}
 	for _, g := range c.Groups {
-		r.Fewest[g.Owner] = g.FewestAvailable
+		if !g.ControlPlane {
+			r.Fewest[g.Owner] = g.FewestAvailable
+		}
 	}
 	waves := map[int][]string{}
 	for _, m := range c.Machines {
@@ -374,6 +379,9 @@ func (p *planned) follow(before []clusterv1.Machine) func() ([]string, map[strin
 	count := func() {
 		now := map[string]int{}
 		for name, owner := range owners {
+			if strings.HasPrefix(owner, "KubeadmControlPlane ") {
+				continue
+			}
 			if now[owner] += 0; available[name] {
 				now[owner]++
 			}

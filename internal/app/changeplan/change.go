@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
@@ -22,12 +23,31 @@ import (
 type Write struct {
 	// Object has the fields to write. It has a namespace if its kind has one.
 	Object *unstructured.Unstructured
-	// Patch is ApplyPatchType or MergePatchType.
+	// Patch is ApplyPatchType or MergePatchType; empty replaces the object.
 	Patch types.PatchType
+	// Waits is true for a write that follows when the ones before have been carried out.
+	Waits bool
+}
+
+// Record returns a client that records updates instead of sending them, and what it
+// has recorded. Dry runs are sent.
+func Record(c client.WithWatch) (client.WithWatch, *[]Write) {
+	var all []Write
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			u, is := obj.(*unstructured.Unstructured)
+			if len((&client.UpdateOptions{}).ApplyOptions(opts).DryRun) > 0 || !is {
+				return c.Update(ctx, obj, append(opts, client.DryRunAll)...)
+			}
+			all = append(all, Write{Object: u.DeepCopy()})
+			return nil
+		},
+	}), &all
 }
 
 // written is a write and what the server makes of it.
 type written struct {
+	waits  bool
 	before client.Object // nil if it is created
 	after  client.Object
 	name   planv1.Object
@@ -39,7 +59,7 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	obj := w.Object
 	name := planv1.Object{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	of := fmt.Sprintf("%s %s", name.Kind, client.ObjectKeyFromObject(obj))
-	out := &written{name: name}
+	out := &written{name: name, waits: w.Waits}
 	live := obj.DeepCopy()
 	switch err := mgmt.Get(ctx, client.ObjectKeyFromObject(obj), live); {
 	case err == nil:
@@ -51,16 +71,8 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	case w.Patch != types.ApplyPatchType:
 		return nil, fmt.Errorf("change %s: it does not exist", of)
 	}
-	data, err := obj.MarshalJSON()
+	after, err := send(ctx, mgmt, w, manager)
 	if err != nil {
-		return nil, err
-	}
-	opts := []client.PatchOption{client.DryRunAll, client.FieldOwner(manager)}
-	if w.Patch == types.ApplyPatchType {
-		opts = append(opts, client.ForceOwnership)
-	}
-	after := obj.DeepCopy()
-	if err := mgmt.Patch(ctx, after, client.RawPatch(w.Patch, data), opts...); err != nil {
 		return nil, fmt.Errorf("the management cluster refuses the change of %s: %w", of, err)
 	}
 	if out.after, err = typed(mgmt.Scheme(), after); err != nil {
@@ -71,6 +83,23 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 		out.name.Action, out.name.Fields = planv1.Changed, outcome.Fields(out.before, out.after)
 	}
 	return out, nil
+}
+
+// send sends a dry run.
+func send(ctx context.Context, mgmt client.Client, w Write, manager string) (*unstructured.Unstructured, error) {
+	after := w.Object.DeepCopy()
+	if w.Patch == "" {
+		return after, mgmt.Update(ctx, after, client.DryRunAll)
+	}
+	data, err := after.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	opts := []client.PatchOption{client.DryRunAll, client.FieldOwner(manager)}
+	if w.Patch == types.ApplyPatchType {
+		opts = append(opts, client.ForceOwnership)
+	}
+	return after, mgmt.Patch(ctx, after, client.RawPatch(w.Patch, data), opts...)
 }
 
 // typed converts an object to the type of the scheme; it stays as it is if the scheme
@@ -88,6 +117,25 @@ func typed(scheme *runtime.Scheme, u *unstructured.Unstructured) (client.Object,
 		return nil, err
 	}
 	return obj.(client.Object), json.Unmarshal(data, obj)
+}
+
+// follow makes the change in a copy whose object has changed since: only the fields
+// that the change changes are written.
+func (w *written) follow(ctx context.Context, mgmt client.Client) error {
+	if w.before == nil {
+		return mgmt.Create(ctx, w.stored(metav1.Time{}))
+	}
+	was, is := w.before.DeepCopyObject().(client.Object), w.after.DeepCopyObject().(client.Object)
+	for _, obj := range []client.Object{was, is} {
+		obj.SetManagedFields(nil)
+		obj.SetResourceVersion("")
+		obj.SetGeneration(0)
+	}
+	data, err := client.MergeFrom(was).Data(is)
+	if err != nil {
+		return err
+	}
+	return mgmt.Patch(ctx, is, client.RawPatch(types.MergePatchType, data))
 }
 
 // stored is the object as a server stores it at a time: a dry run gives a new object

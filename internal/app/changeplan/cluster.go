@@ -34,6 +34,8 @@ const (
 	// step is how long the time of a copy runs at most before what has failed is tried
 	// again.
 	step = 5 * time.Minute
+	// between is how long nothing changes before a write that waits for the ones before.
+	between = 10 * time.Second
 	// defaultBoot is how long a machine takes to become a Node if no Machine of the
 	// Cluster shows it.
 	defaultBoot = time.Minute
@@ -253,12 +255,7 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 	calls := len(c.outside.Hooks())
 	c.start, c.written, c.observed = c.Clock.Now(), 0, &outcome.Observations{}
 	c.observe()
-	for _, w := range m.change {
-		if err := c.Put(w.stored(metav1.NewTime(c.Clock.Now()))); err != nil {
-			return &planv1.NotPredicted{Reason: planv1.Failed, Message: err.Error()}
-		}
-	}
-	if err := m.run(ctx, c, out); err != nil {
+	if err := m.write(ctx, c, out); err != nil {
 		return &planv1.NotPredicted{Reason: planv1.Failed, Message: fmt.Sprintf("With the change: %v", err)}
 	}
 	if why := c.notAsked(); why != nil {
@@ -279,10 +276,34 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 	return nil
 }
 
-// run lets time pass until nothing has changed for a while, or until the horizon.
-func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster) error {
+// write makes the change, and runs the copy to the end of it.
+func (m *maker) write(ctx context.Context, c *copied, out *planv1.Cluster) error {
+	waited := false
+	for i, w := range m.change {
+		if w.waits && i > 0 {
+			if err := m.run(ctx, c, out, between, between); err != nil {
+				return err
+			}
+			waited = true
+		}
+		err := error(nil)
+		if waited {
+			err = w.follow(ctx, c.Mgmt)
+		} else {
+			err = c.Put(w.stored(metav1.NewTime(c.Clock.Now())))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return m.run(ctx, c, out, quiet, step)
+}
+
+// run lets time pass until nothing has changed for a while, or until the horizon. What
+// has failed is tried again after each step.
+func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, quiet, step time.Duration) error {
 	ended := func() bool { return c.Clock.Now().Sub(c.start)-c.written >= quiet }
-	for left := m.Horizon; ; left -= step {
+	for left := m.Horizon - c.Clock.Now().Sub(c.start); ; left -= step {
 		reached, err := c.Pass(ctx, min(step, left), ended)
 		switch {
 		case ctx.Err() != nil, err != nil && left <= step:

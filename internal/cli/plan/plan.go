@@ -105,6 +105,21 @@ func run(ctx context.Context, env *command.Env, o options, args []string) error 
 	if err != nil {
 		return failed(err)
 	}
+	return o.print(ctx, env, c, change)
+}
+
+// Show prints the plan of the writes of another command. Its error carries the exit
+// status.
+func Show(ctx context.Context, env *command.Env, mgmt command.Mgmt, change []changeplan.Write) error {
+	c, err := connect(mgmt)
+	if err != nil {
+		return err
+	}
+	o := options{horizon: changeplan.DefaultHorizon}
+	return o.print(ctx, env, c, change)
+}
+
+func (o *options) print(ctx context.Context, env *command.Env, c client.Client, change []changeplan.Write) error {
 	tell := env.Tell()
 	p, err := changeplan.Make(ctx, changeplan.Options{
 		Mgmt: c, Manager: o.manager, Horizon: o.horizon, Program: buildinfo.Read().Version, Workload: changeplan.ReadWorkload,
@@ -146,7 +161,7 @@ func status(p *planv1.Plan) error {
 	case p.Summary.NotPredicted > 0:
 		return command.StatusError{Status: notPredicted, Cause: fmt.Errorf("%d machines cannot be predicted", p.Summary.NotPredicted)}
 	case p.Summary.Go() > 0:
-		return command.StatusError{Status: machinesGo, Cause: fmt.Errorf("the change deletes %d machines, and creates %d in their place", p.Summary.Go(), p.Summary.Replaced)}
+		return command.StatusError{Status: machinesGo, Cause: fmt.Errorf("%d machines are replaced, and %d are deleted", p.Summary.Replaced, p.Summary.Deleted)}
 	}
 	return nil
 }

@@ -15,13 +15,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl/rollout"
+	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/cli/plan"
 )
 
 // target is the management cluster and the namespace that a command works on.
 type target struct {
 	mgmt      command.MgmtFlags
 	namespace string
+	// plan is true if the command shows what it would do to each machine; writes are
+	// those that it would send to cluster.
+	plan    bool
+	writes  *[]changeplan.Write
+	cluster command.Mgmt
+}
+
+// addPlan adds --plan.
+func (t *target) addPlan(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.plan, "plan", false, "show what happens to each machine, and change nothing; exit status 2 means that machines go, see plan")
+}
+
+// show prints the plan of what the command would write.
+func (t *target) show(ctx context.Context, env *command.Env) error {
+	return plan.Show(ctx, env, t.cluster, *t.writes)
 }
 
 func (t *target) add(cmd *cobra.Command, env *command.Env) {
@@ -39,12 +56,16 @@ func (t *target) open(env *command.Env, changes bool) (*rollout.Client, error) {
 	if t.namespace == "" {
 		t.namespace = m.Namespace
 	}
-	if changes {
+	if changes && !t.plan {
 		env.Say("Management cluster: %s", m)
 	}
 	c, err := client.NewWithWatch(m.Config, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	}
+	if t.plan {
+		t.cluster = m
+		c, t.writes = changeplan.Record(c)
 	}
 	return rollout.New(c), nil
 }
@@ -129,12 +150,20 @@ func newVerb(env *command.Env, v verb) *cobra.Command {
 					errs = append(errs, err)
 					continue
 				}
-				env.Print(v.done, o)
+				if !t.plan {
+					env.Print(v.done, o)
+				}
+			}
+			if t.plan && len(errs) == 0 {
+				return t.show(cmd.Context(), env)
 			}
 			return errors.Join(errs...)
 		},
 	}
 	t.add(cmd, env)
+	if v.use == "restart" {
+		t.addPlan(cmd)
+	}
 	cmd.ValidArgsFunction = t.complete(env, math.MaxInt, v.kinds)
 	return cmd
 }

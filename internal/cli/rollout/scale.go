@@ -66,6 +66,9 @@ changed. A control plane with etcd on its machines has an odd number.`,
 				return err
 			}
 			text, err := c.Scale(cmd.Context(), objects[0], o)
+			if t.plan && err == nil {
+				return t.show(cmd.Context(), env)
+			}
 			if err != nil || o.DryRun {
 				if err == nil {
 					env.Print("%s (dry run: nothing is changed)", text)
@@ -81,6 +84,7 @@ changed. A control plane with etcd on its machines has an odd number.`,
 	t.add(cmd, env)
 	cmd.ValidArgsFunction = t.complete(env, 1, scalable)
 	w.add(cmd, false)
+	t.addPlan(cmd)
 	cmd.Flags().Int32Var(&o.Replicas, "replicas", 0, "number of machines")
 	cmd.Flags().Int32Var(&current, "current-replicas", 0, "change nothing unless so many are asked for now")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "ask whether it could be done, and change nothing")

@@ -44,6 +44,7 @@ is downgraded.`,
 	o.target.add(cmd, env)
 	cmd.ValidArgsFunction = o.mgmt.CompleteClusters(env, 1)
 	o.waiting.add(cmd, true)
+	o.addPlan(cmd)
 	cmd.Flags().StringVar(&o.version, "kubernetes-version", "", "Kubernetes version of the machines")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show the plan, ask whether it could be done, and change nothing")
 	return cmd
@@ -68,7 +69,10 @@ func (o *upgradeOptions) run(ctx context.Context, env *command.Env, cluster stri
 		}
 		env.Print("%d. %s", i+1, s.Text)
 	}
-	if o.dryRun {
+	switch {
+	case o.plan:
+		return o.preview(ctx, env, c, steps)
+	case o.dryRun:
 		return o.rehearse(ctx, env, c, steps)
 	}
 	for _, s := range steps {
@@ -94,6 +98,20 @@ func (o *upgradeOptions) run(ctx context.Context, env *command.Env, cluster stri
 		env.Say("Cluster %s has version %s", key, o.version)
 	}
 	return nil
+}
+
+// preview shows what the steps do to each machine.
+func (o *upgradeOptions) preview(ctx context.Context, env *command.Env, c *rollout.Client, steps []rollout.Step) error {
+	for _, s := range steps {
+		before := len(*o.writes)
+		if err := c.Apply(ctx, s, false); err != nil {
+			return err
+		}
+		for i := before; i < len(*o.writes); i++ {
+			(*o.writes)[i].Waits = s.After != ""
+		}
+	}
+	return o.show(ctx, env)
 }
 
 func (o *upgradeOptions) goesOn(env *command.Env, err error) error {
