@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
+	"github.com/capstan-dev/capstan/internal/access/services"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -51,7 +54,9 @@ func New(env *command.Env) *cobra.Command {
 The change is sent to the management cluster as a dry run. Then the controllers run
 on a copy of the clusters that it reaches, in virtual time, until nothing changes any
 longer. Nothing is written: not in the management cluster, not in a workload cluster,
-and not by a provider. Runtime extensions are not called from here.
+and not by a provider. Of runtime extensions, only those are called whose answers
+decide, such as patches of a class. Lifecycle hooks are listed, and assumed to allow
+what they are asked.
 
 A cluster that changes without the change, or whose outcome depends on an answer that
 cannot be known, is reported as not predicted: no machine of it is guessed.
@@ -120,9 +125,15 @@ func Show(ctx context.Context, env *command.Env, mgmt command.Mgmt, change []cha
 }
 
 func (o *options) print(ctx context.Context, env *command.Env, c client.Client, change []changeplan.Write) error {
+	// Services of extensions are resolved as in the management cluster.
+	pool, err := transport.New(transport.Options{Services: &services.Resolver{Live: c, Choose: rand.IntN}})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
 	tell := env.Tell()
 	p, err := changeplan.Make(ctx, changeplan.Options{
-		Mgmt: c, Manager: o.manager, Horizon: o.horizon, Program: buildinfo.Read().Version, Workload: changeplan.ReadWorkload,
+		Mgmt: c, Manager: o.manager, Horizon: o.horizon, Program: buildinfo.Read().Version, Workload: changeplan.ReadWorkload, Extensions: pool,
 		Progress: func(done, all int, one planv1.Cluster) {
 			if all > 1 {
 				tell(fmt.Sprintf("%d of %d: Cluster %s/%s", done, all, one.Namespace, one.Name))
