@@ -211,7 +211,7 @@ func (s *apiServer) write(obj client.Object, status bool, manager string, change
 	if err := sameObject(t.resource, old, next); err != nil {
 		return err
 	}
-	r, err := s.store(gvk, old, next, manager)
+	r, err := s.store(gvk, old, next, manager, status)
 	if err != nil {
 		return err
 	}
@@ -263,13 +263,20 @@ func (s *apiServer) replaces(gvk schema.GroupVersionKind, old *record, next clie
 }
 
 // store stores what follows old, with its generation and managedFields, or deletes
-// it if it has lost its last finalizer. It needs the lock.
-func (s *apiServer) store(gvk schema.GroupVersionKind, old *record, next client.Object, manager string) (*record, error) {
+// it if it has lost its last finalizer. It needs the lock. Who manages the fields of a
+// status is not recorded: no controller reads that, and it is the most frequent write.
+func (s *apiServer) store(gvk schema.GroupVersionKind, old *record, next client.Object, manager string, status bool) (*record, error) {
 	if !next.GetDeletionTimestamp().IsZero() && len(next.GetFinalizers()) == 0 {
 		delete(s.table(gvk).records, client.ObjectKeyFromObject(old))
 		return newRecord(next, encoded(gvk, next)), nil
 	}
 	next.SetGeneration(old.GetGeneration())
+	if status {
+		next.SetManagedFields(old.GetManagedFields())
+		r := newRecord(next, encoded(gvk, next))
+		s.put(gvk, r)
+		return r, nil
+	}
 	r, err := s.managed(gvk, old, next, manager)
 	if err != nil {
 		return nil, err
@@ -330,7 +337,7 @@ func (s *apiServer) Delete(_ context.Context, obj client.Object, opts ...client.
 	}
 	defer s.wrote(t.resource)
 	next.SetDeletionTimestamp(ptr.To(s.now()))
-	_, err = s.store(gvk, old, next, "")
+	_, err = s.store(gvk, old, next, "", false)
 	return err
 }
 

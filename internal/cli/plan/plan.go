@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ type options struct {
 	output    string
 	details   bool
 }
+
+// heapLimit is the size in bytes from which the heap is collected more often.
+const heapLimit = 350 << 20
 
 // Exit statuses.
 const (
@@ -125,6 +129,8 @@ func Show(ctx context.Context, env *command.Env, mgmt command.Mgmt, change []cha
 }
 
 func (o *options) print(ctx context.Context, env *command.Env, c client.Client, change []changeplan.Write) error {
+	// Copies are garbage quickly. A large fleet must not make the heap large.
+	debug.SetMemoryLimit(heapLimit)
 	// Services of extensions are resolved as in the management cluster.
 	pool, err := transport.New(transport.Options{Services: &services.Resolver{Live: c, Choose: rand.IntN}})
 	if err != nil {
