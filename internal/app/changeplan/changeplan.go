@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +88,7 @@ func Make(ctx context.Context, o Options, change []Write) (*planv1.Plan, error) 
 		all = append(all, one)
 		p.Change = append(p.Change, one.name)
 	}
-	m := &maker{Options: o, reader: shards.Reader{Mgmt: o.Mgmt}, change: all, assumed: map[string]bool{}}
+	m := &maker{Options: o, reader: shards.Reader{Mgmt: o.Mgmt}, change: all, assumed: map[string][]string{}}
 	reached, err := m.reached(ctx)
 	if err != nil {
 		return nil, err
@@ -98,10 +99,7 @@ func Make(ctx context.Context, o Options, change []Write) (*planv1.Plan, error) 
 	for _, c := range p.Clusters {
 		count(&p.Summary, c)
 	}
-	for text := range m.assumed {
-		p.Assumptions = append(p.Assumptions, text)
-	}
-	slices.Sort(p.Assumptions)
+	p.Assumptions = m.assumptions()
 	return p, nil
 }
 
@@ -112,14 +110,31 @@ type maker struct {
 	change []*written
 
 	mu      sync.Mutex // guards the rest
-	assumed map[string]bool
+	assumed map[string][]string // Clusters by what is assumed about them
 	done    int
 }
 
-func (m *maker) assume(format string, args ...any) {
+func (m *maker) assume(cluster client.ObjectKey, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.assumed[fmt.Sprintf(format, args...)] = true
+	m.assumed[text] = append(m.assumed[text], cluster.String())
+}
+
+// maxNamed is the number of Clusters that one assumption names.
+const maxNamed = 5
+
+// assumptions are sentences, each with the Clusters that it is about.
+func (m *maker) assumptions() (all []string) {
+	for text, clusters := range m.assumed {
+		slices.Sort(clusters)
+		of := strings.Join(clusters[:min(len(clusters), maxNamed)], ", ")
+		if more := len(clusters) - maxNamed; more > 0 {
+			of += fmt.Sprintf(" and %d more", more)
+		}
+		all = append(all, text+" ("+of+")")
+	}
+	slices.Sort(all)
+	return all
 }
 
 // reached are the Clusters that the change reaches, by namespace and name.

@@ -125,7 +125,7 @@ func (m *maker) workload(ctx context.Context, s *shards.Shard) map[client.Object
 	}
 	from, err := m.Workload(ctx, secret.Data["value"])
 	if err != nil {
-		m.assume("The workload cluster of Cluster %s could not be read: its Nodes are assumed to be as their Machines report, and no Pod to delay a drain: %v", s.Cluster, err)
+		m.assume(s.Cluster, fmt.Sprintf("The workload cluster could not be read: its Nodes are assumed to be as their Machines report, and no Pod to delay a drain: %v", err))
 		return nil
 	}
 	return map[client.ObjectKey]*standin.Snapshot{s.Cluster: from}
@@ -146,12 +146,12 @@ func (m *maker) boot(s *shards.Shard) time.Duration {
 		}
 	}
 	if len(all) == 0 {
-		m.assume("Machines of Cluster %s are assumed to become Nodes after %s: none shows how long it takes", s.Cluster, defaultBoot)
+		m.assume(s.Cluster, fmt.Sprintf("Machines are assumed to become Nodes after %s: none shows how long it takes", defaultBoot))
 		return defaultBoot
 	}
 	slices.Sort(all)
 	boot := all[len(all)/2].Round(time.Second)
-	m.assume("Machines of Cluster %s are assumed to become Nodes after %s, the median of its Machines", s.Cluster, boot)
+	m.assume(s.Cluster, fmt.Sprintf("Machines are assumed to become Nodes after %s, the median of those of the Cluster", boot))
 	return boot
 }
 
@@ -302,7 +302,7 @@ func (m *maker) write(ctx context.Context, c *copied, out *planv1.Cluster) error
 // run lets time pass until nothing has changed for a while, or until the horizon. What
 // has failed is tried again after each step.
 func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, quiet, step time.Duration) error {
-	ended := func() bool { return c.Clock.Now().Sub(c.start)-c.written >= quiet }
+	ended := func() bool { return c.Clock.Now().Sub(c.start)-c.written >= quiet || c.observed.Repeats() }
 	for left := m.Horizon - c.Clock.Now().Sub(c.start); ; left -= step {
 		reached, err := c.Pass(ctx, min(step, left), ended)
 		switch {

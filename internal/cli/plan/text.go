@@ -70,10 +70,15 @@ func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
 // group prints an owner of Machines, if there is something to say about it.
 func group(env *command.Env, c planv1.Cluster, g planv1.Group, verbose bool) {
 	var lines []string
-	goes := false
+	goes, again := false, 0
 	for _, m := range c.Machines {
 		if m.Owner != g.Owner || m.Action == planv1.Kept && !verbose {
 			continue
+		}
+		if m.Action == planv1.Transient {
+			if again++; again > 1 && !verbose {
+				continue
+			}
 		}
 		goes = goes || m.Wave > 0
 		lines = append(lines, machine(m))
@@ -91,6 +96,9 @@ func group(env *command.Env, c planv1.Cluster, g planv1.Group, verbose bool) {
 	env.Print("  %s: %s", g.Owner, count)
 	for _, line := range lines {
 		env.Print("  %s", line)
+	}
+	if again > 1 && !verbose {
+		env.Print("    %s and %d more", signs[planv1.Transient], again-1)
 	}
 }
 

@@ -223,11 +223,20 @@ func (o *Observations) waves() (all []int) {
 	return all
 }
 
-// Unending returns the period and the cost of a change that still replaces Machines
-// that it has created; nil if it does not.
-func (o *Observations) Unending() *planv1.Unending {
-	var waves []time.Duration
-	machines := 0
+// repeats is the number of waves in which Machines that the change has created are
+// deleted, from which the change is known never to end.
+const repeats = 4
+
+// Repeats reports whether so many Machines were created and deleted again that the
+// change is known never to end.
+func (o *Observations) Repeats() bool {
+	waves, _ := o.transient()
+	return len(waves) >= repeats
+}
+
+// transient returns when Machines that the change has created were deleted, and how
+// many they are.
+func (o *Observations) transient() (waves []time.Duration, machines int) {
 	for _, s := range o.order {
 		if s.existed || s.deleted == never {
 			continue
@@ -237,10 +246,17 @@ func (o *Observations) Unending() *planv1.Unending {
 			waves = append(waves, s.deleted)
 		}
 	}
+	slices.Sort(waves)
+	return waves, machines
+}
+
+// Unending returns the period and the cost of a change that still replaces Machines
+// that it has created; nil if it does not.
+func (o *Observations) Unending() *planv1.Unending {
+	waves, machines := o.transient()
 	if len(waves) < 2 {
 		return nil
 	}
-	slices.Sort(waves)
 	period := (waves[len(waves)-1] - waves[0]) / time.Duration(len(waves)-1)
 	return &planv1.Unending{Period: metav1.Duration{Duration: period}, Machines: (machines + len(waves) - 1) / len(waves)}
 }
