@@ -109,7 +109,7 @@ type maker struct {
 	reader shards.Reader
 	change []*written
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex          // guards the rest
 	assumed map[string][]string // Clusters by what is assumed about them
 	done    int
 }

@@ -39,7 +39,7 @@ type options struct {
 }
 
 // heapLimit is the size in bytes from which the heap is collected more often.
-const heapLimit = 350 << 20
+const heapLimit = 160 << 20
 
 // Exit statuses.
 const (
