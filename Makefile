@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench failover gobench differ kills moves hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench failover gobench differ plans kills moves hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -106,6 +106,9 @@ gobench: ; go test -run '^$$' -bench . ./internal/... ./bench
 
 # What a server-side apply would change, held against servers, for as long as you like.
 differ: test-programs ; DIFFER_STEPS=$${STEPS:-20000} DIFFER_SEED=$${SEED:-$$RANDOM} V=1 TIMEOUT=0 RUN=Foretold build/test-pass.sh shared internal/builder/differ
+
+# 200 random changes to 20 clusters, each planned and then made, not eight.
+plans: test-programs ; CAPSTAN_PLAN_CLUSTERS=$${CLUSTERS:-20} CAPSTAN_PLAN_CHANGES=$${CHANGES:-10} CAPSTAN_PLAN_SEED=$${SEED:-$$RANDOM} V=1 TIMEOUT=0 RUN=TestPlansComeTrue build/test-pass.sh shared internal/e2e
 
 # 20 clusters move from plane to plane and back, not two.
 moves: test-programs ; CAPSTAN_MOVES=20 V=1 TIMEOUT=0 RUN=TestClustersMoveBetweenThePlanesOfAHost build/test-pass.sh own internal/e2e
