@@ -112,6 +112,9 @@ var passing = map[string]bool{
 	"resourceversion": true, "generation": true, "observedgeneration": true, "managedfields": true,
 }
 
+// AnyTime replaces times in the result of Lasting.
+const AnyTime = "time"
+
 // Lasting returns the JSON of a value without what changes although the decision stays
 // the same: times, delays and versions.
 func Lasting(text json.RawMessage) json.RawMessage {
@@ -142,7 +145,7 @@ func lasting(v any) any {
 		}
 	case string:
 		if _, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			return "time"
+			return AnyTime
 		}
 	}
 	return v
