@@ -54,6 +54,8 @@ func commands(env *Env) []*cobra.Command {
 		events.New(&env.Env),
 		get.New(&env.Env),
 		history.New(&env.Env),
+		history.NewReplay(&env.Env),
+		history.NewReport(&env.Env),
 		logs.New(&env.Env),
 		chaos.New(&env.Env),
 		config.New(&env.Env),
@@ -80,7 +82,7 @@ var groups = []struct{ title, commands string }{
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},
-	{"When something is wrong:", "events logs history topology extension chaos simulated"},
+	{"When something is wrong:", "events logs history report replay topology extension chaos simulated"},
 	{"Other:", "alpha completion version help"},
 }
 

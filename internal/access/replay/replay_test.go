@@ -178,3 +178,15 @@ func TestEveryRecordedPlannerIsReplayed(t *testing.T) {
 		t.Errorf("two planners have one name: %v", names)
 	}
 }
+
+func FuzzAgain(f *testing.F) {
+	for i := range planners() {
+		f.Add(i, `{"Want":3,"Machines":[null,{"metadata":{"name":"a"}}],"Sets":[{}],"machine":{},"Deployment":{"spec":{"replicas":2}},"Check":{}}`, `[{"question":{},"answer":{}}]`)
+		f.Add(i, `{}`, ``)
+	}
+	f.Fuzz(func(t *testing.T, i int, facts, answers string) {
+		all := planners()
+		d := decisions.Decision{Planner: all[uint(i)%uint(len(all))].name, Facts: json.RawMessage(facts), Answers: json.RawMessage(answers)}
+		Again(t.Context(), d) // it must return for any facts
+	})
+}
