@@ -108,7 +108,7 @@ func fields(v reflect.Value, out map[string]any) {
 // passing are the names of fields, in lower case, whose values change without a change
 // of the decision: when to requeue, and versions of objects.
 var passing = map[string]bool{
-	"after": true, "again": true, "look": true, "lookat": true, "lookagain": true, "retryafter": true, "wake": true, "due": true,
+	"after": true, "again": true, "look": true, "lookat": true, "lookagain": true, "retryafter": true, "due": true,
 	"resourceversion": true, "generation": true, "observedgeneration": true, "managedfields": true,
 }
 

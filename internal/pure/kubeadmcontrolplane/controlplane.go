@@ -49,8 +49,8 @@ type Certificates struct {
 type Workload struct {
 	Connected bool // it is reachable
 	Inspected bool // Nodes and Pods are complete; it is not inspected before kubeadm init has finished
-	// Nodes and Pods, those of the control plane components, are input of Assess and
-	// Judge only: a record has the results, in Machines.
+	// Nodes and Pods, those of the control plane components, are evaluated before a
+	// plan: a record has the results, in Machines.
 	Nodes map[string]*corev1.Node `json:"-"`
 	Pods  map[string]*corev1.Pod  `json:"-"`
 
