@@ -73,7 +73,8 @@ type Decision struct {
 // Recorder stores decisions. A nil Recorder stores nothing. It is for several
 // goroutines.
 type Recorder struct {
-	key []byte // of the hashes that replace the values of secrets
+	key   []byte // of the hashes that replace the values of secrets
+	total int    // the limit of bytes
 
 	mu      sync.Mutex // guards the fields below
 	objects map[Object]*history
@@ -100,7 +101,7 @@ type last struct {
 func New() *Recorder {
 	key := make([]byte, 32) // the size of the hash
 	_, _ = rand.Read(key)   // it never returns an error
-	return &Recorder{key: key, objects: map[Object]*history{}, byAge: list.New()}
+	return &Recorder{key: key, total: maxTotal, objects: map[Object]*history{}, byAge: list.New()}
 }
 
 // unchanged reports whether the last decision of a planner has this encoding. To decide
@@ -154,7 +155,7 @@ func (r *Recorder) insert(d Decision, entry []byte, now last) {
 	if len(h.entries) > maxPerObject {
 		r.dropOldest(h)
 	}
-	for r.bytes > maxTotal {
+	for r.bytes > r.total {
 		r.dropOldest(r.byAge.Front().Value.(*history))
 	}
 }
@@ -194,12 +195,17 @@ func (r *Recorder) All() []json.RawMessage {
 	return r.list(func(Object) bool { return true })
 }
 
-func (r *Recorder) list(is func(Object) bool) (out []json.RawMessage) {
+func (r *Recorder) list(is func(Object) bool) []json.RawMessage {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.find(is)
+}
+
+// find is list for a caller that holds mu.
+func (r *Recorder) find(is func(Object) bool) (out []json.RawMessage) {
 	for e := r.byAge.Front(); e != nil; e = e.Next() {
 		if h := e.Value.(*history); is(h.object) {
 			for _, entry := range h.entries {

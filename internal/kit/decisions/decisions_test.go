@@ -162,11 +162,12 @@ func TestRecorderIsBounded(t *testing.T) {
 		large[fmt.Sprint(i)] = strings.Repeat("a", maxText-50)
 	}
 	of := creating("x")
-	for i := range maxTotal / maxInputs * 2 {
+	r.total = 16 * maxInputs
+	for i := range 2 * r.total / maxInputs {
 		Add(reconcile(t, r, fmt.Sprint(i), 0), node2{Labels: large}, of)
 	}
-	if n, size := r.Size(); size > maxTotal || n < maxTotal/maxInputs {
-		t.Errorf("%d decisions with %d bytes, the limit is %d", n, size, maxTotal)
+	if n, size := r.Size(); size > r.total || n < r.total/maxInputs {
+		t.Errorf("%d decisions with %d bytes, the limit is %d", n, size, r.total)
 	}
 	if got := r.List("node", "ns", "often"); got != nil {
 		t.Errorf("the object without recent decisions has still %d", len(got))

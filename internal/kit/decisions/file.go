@@ -86,7 +86,7 @@ func (r *Recorder) load(path string) (ignored int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	lines := bufio.NewReaderSize(io.LimitReader(f, maxFile+maxTotal), maxLine)
 	first, err := lines.ReadSlice('\n')
 	var h header
@@ -136,8 +136,12 @@ func (r *Recorder) rewrite(f *file) error {
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	entries := r.find(func(Object) bool { return true })
+	f.take() // they are among the entries
+	r.mu.Unlock()
 	content := append(first, '\n')
-	for _, entry := range r.All() {
+	for _, entry := range entries {
 		content = append(append(content, entry...), '\n')
 	}
 	f.written = len(content)

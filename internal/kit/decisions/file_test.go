@@ -148,3 +148,20 @@ func TestWritesFailOnlyOnceInLog(t *testing.T) {
 		t.Errorf("%d decisions, logged %q", n, *lines)
 	}
 }
+
+func TestReplacedFileHasDecisionsOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "decisions")
+	r := New()
+	r.Keep(path, discard)
+	Add(reconcile(t, r, "a", 0), facts{}, creating("1"))
+	if err := r.file.rewrite(); err != nil { // before the decision was appended
+		t.Fatal(err)
+	}
+	r.Close()
+	after := New()
+	after.Keep(path, discard)
+	if n, _ := after.Size(); n != 1 {
+		t.Errorf("%d decisions after a restart: %s", n, after.All())
+	}
+}
