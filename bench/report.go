@@ -37,20 +37,21 @@ type Result struct {
 	MachinesCreated    int     `json:"machinesCreated"`
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
-	Plain      Plain           `json:"plain"`
-	ClassEdit  Edit            `json:"classEdit"`
-	Extensions Warmth          `json:"extensions"`
-	Addons     Addons          `json:"addons"`
-	Install    Install         `json:"install"`
-	Idle       Window          `json:"idle"`
-	Containers Containers      `json:"containers"`
-	Providers  *providers.Cost `json:"providers,omitempty"`
-	Health     Health          `json:"health"`
-	InPlace    InPlace         `json:"inPlace"`
-	Restart    Restart         `json:"restart"`
-	Deletion   Deletion        `json:"deletion"`
-	Move       Move            `json:"move"`
-	Looks      []Look          `json:"looks"`
+	Plain      Plain              `json:"plain"`
+	ClassEdit  Edit               `json:"classEdit"`
+	Extensions Warmth             `json:"extensions"`
+	Addons     Addons             `json:"addons"`
+	Install    Install            `json:"install"`
+	Idle       Window             `json:"idle"`
+	Decisions  counters.Decisions `json:"decisions"`
+	Containers Containers         `json:"containers"`
+	Providers  *providers.Cost    `json:"providers,omitempty"`
+	Health     Health             `json:"health"`
+	InPlace    InPlace            `json:"inPlace"`
+	Restart    Restart            `json:"restart"`
+	Deletion   Deletion           `json:"deletion"`
+	Move       Move               `json:"move"`
+	Looks      []Look             `json:"looks"`
 
 	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
 }
@@ -150,6 +151,8 @@ type Window struct {
 	MiB      int64            `json:"mib"`
 	Requests float64          `json:"requests"`
 	Writes   []counters.Count `json:"writes"`
+	// Decisions is how many decisions of controllers were recorded.
+	Decisions int `json:"decisions"`
 }
 
 // Restart is the cost of a second start on the same data.
@@ -225,6 +228,9 @@ func (r *Result) check(l Limits) error {
 	over("cores when idle", r.Idle.Cores, l.IdleCores)
 	if l.NoIdleWrites && len(r.Idle.Writes) > 0 {
 		errs = append(errs, fmt.Errorf("writes when idle: %v, want none", r.Idle.Writes))
+	}
+	if l.NoIdleWrites && r.Idle.Decisions > 0 {
+		errs = append(errs, fmt.Errorf("decisions recorded when idle: %d, want none", r.Idle.Decisions))
 	}
 	over("seconds to install a provider", r.Install.Seconds, l.InstallSeconds)
 	over("seconds from a deadline to the result", r.Health.LateSeconds, l.LateSeconds)
@@ -323,6 +329,7 @@ func (r *Result) table(out io.Writer) error {
 	if i := r.Idle; i.Seconds > 0 {
 		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
 		lines(i.Writes)
+		row("decisions", "%d recorded, %d KiB, %d of them when idle", r.Decisions.Count, r.Decisions.KiB, i.Decisions)
 	}
 	if s.Containers {
 		r.Containers.table(row)

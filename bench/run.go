@@ -181,6 +181,10 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 		return nil
 	}
 	w, d := &r.Idle, seconds(b.scenario.IdleSeconds)
+	recorded, err := counters.Recorded(ctx, b.raw)
+	if err != nil {
+		return err
+	}
 	before, err := b.snap(ctx)
 	if err != nil {
 		return err
@@ -192,6 +196,11 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
+	now, err := counters.Recorded(ctx, b.raw)
+	if err != nil {
+		return err
+	}
+	w.Decisions, r.Decisions = now.Count-recorded.Count, now
 	q := after.requests.Since(before.requests)
 	w.Seconds, w.Cores = d.Seconds(), round((after.cpu-before.cpu)/d.Seconds())
 	w.Requests, w.Writes = q.Sum(counters.Counted), q.Counts(counters.IsWrite)

@@ -46,6 +46,17 @@ func TestAProviderThatCostsTooMuchFailsTheRun(t *testing.T) {
 	}
 }
 
+func TestDecisionsWhenIdleFailRun(t *testing.T) {
+	t.Parallel()
+	r := &Result{Idle: Window{Decisions: 1}}
+	if err := r.check(Limits{}); err != nil {
+		t.Error(err)
+	}
+	if err := r.check(Limits{NoIdleWrites: true}); err == nil || err.Error() != "decisions recorded when idle: 1, want none" {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestPlainClustersStayAsMany(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ plain, want int }{{200, 60}, {5, 5}, {0, 0}} {

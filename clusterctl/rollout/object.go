@@ -21,8 +21,10 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/changes"
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
@@ -53,6 +55,10 @@ var kinds = []struct {
 	{clusterv1.GroupVersion(), "MachineSet", "ms"},
 	{clusterv1.GroupVersion(), "MachinePool", "mp"},
 	{controlplanev1.GroupVersion(), "KubeadmControlPlane", "kcp"},
+	{clusterv1.GroupVersion(), "Machine", "ma"},
+	{clusterv1.GroupVersion(), "MachineHealthCheck", "mhc"},
+	{bootstrapv1.GroupVersion(), "KubeadmConfig", ""},
+	{infrav1.GroupVersion(), "LocalMachinePool", ""},
 }
 
 // Parse parses KIND/NAME from a command line; only the allowed kinds are accepted.

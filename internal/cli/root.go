@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/extension"
 	"github.com/capstan-dev/capstan/internal/cli/generate"
 	"github.com/capstan-dev/capstan/internal/cli/get"
+	"github.com/capstan-dev/capstan/internal/cli/history"
 	"github.com/capstan-dev/capstan/internal/cli/image"
 	"github.com/capstan-dev/capstan/internal/cli/install"
 	"github.com/capstan-dev/capstan/internal/cli/logs"
@@ -53,6 +54,9 @@ func commands(env *Env) []*cobra.Command {
 		install.NewDelete(&env.Env, newDeleteCluster(env)),
 		events.New(&env.Env),
 		get.New(&env.Env),
+		history.New(&env.Env),
+		history.NewReplay(&env.Env),
+		history.NewReport(&env.Env),
 		logs.New(&env.Env),
 		chaos.New(&env.Env),
 		config.New(&env.Env),
@@ -80,7 +84,7 @@ var groups = []struct{ title, commands string }{
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe plan scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},
-	{"When something is wrong:", "events logs topology extension chaos simulated"},
+	{"When something is wrong:", "events logs history report replay topology extension chaos simulated"},
 	{"Other:", "alpha completion version help"},
 }
 

@@ -131,7 +131,11 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 	}
 	server.GenericAPIServer.ShutdownTimeout = connectionsTimeout
 	for path, handler := range c.Handlers {
-		server.GenericAPIServer.Handler.NonGoRestfulMux.Handle(path, handler)
+		if strings.HasSuffix(path, "/") {
+			server.GenericAPIServer.Handler.NonGoRestfulMux.HandlePrefix(path, handler)
+		} else {
+			server.GenericAPIServer.Handler.NonGoRestfulMux.Handle(path, handler)
+		}
 	}
 	c.serveOthers(p, server.GenericAPIServer.Handler.NonGoRestfulMux)
 	prepared, err := server.PrepareRun()

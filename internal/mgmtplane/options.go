@@ -54,8 +54,8 @@ type Options struct {
 	// start: a garbage collector that has all kinds from its start need not request
 	// the owners it has not seen from the API server. Nil installs nothing.
 	Install func(context.Context, *rest.Config) error
-	// Handlers are served by the API server, each at its path, for clients that are
-	// allowed to use that path as a nonResourceURL.
+	// Handlers are served by the API server, each at its path, and below it if that ends
+	// in a slash, for clients that are allowed to use the path as a nonResourceURL.
 	Handlers map[string]http.Handler
 	// Dial connects the API server to addresses in the cluster. Nil dials from the
 	// host, which cannot reach the addresses of Services and Pods.

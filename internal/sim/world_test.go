@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
@@ -30,8 +32,9 @@ func TestMain(m *testing.M) {
 // story is a world whose story a test compares.
 type story struct {
 	*World
-	t        testing.TB
-	machines host.Backends
+	t         testing.TB
+	machines  host.Backends
+	decisions *decisions.Recorder
 }
 
 // New creates a World in which all of Capstan's controllers run on simulated
@@ -74,7 +77,7 @@ func begin(t testing.TB, o Options) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{w, t, o.Backends}
+	s := &story{w, t, o.Backends, decisions.New()}
 	t.Cleanup(s.leave)
 	return s
 }
@@ -85,6 +88,7 @@ func (s *story) leave() {
 	if s.store == nil {
 		return
 	}
+	s.checkDecisions()
 	for _, what := range s.store.read.spoiled() {
 		s.t.Errorf("what is shared with the cache was changed: %s", what)
 	}
@@ -99,10 +103,13 @@ func (s *story) must(err error) {
 	}
 }
 
+// context has the decisions of the controllers recorded.
+func (s *story) context() context.Context { return decisions.Into(s.t.Context(), s.decisions) }
+
 // Run lets the simulation reach steady state.
 func (s *story) Run() {
 	s.t.Helper()
-	s.must(s.World.Run(s.t.Context()))
+	s.must(s.World.Run(s.context()))
 }
 
 // decode reads an object from JSON.
@@ -115,7 +122,7 @@ func (s *story) decode(text []byte, into any) {
 func (s *story) RunFor(d time.Duration) {
 	s.t.Helper()
 	s.Tell("# %s pass", d)
-	s.must(s.World.RunFor(s.t.Context(), d))
+	s.must(s.World.RunFor(s.context(), d))
 }
 
 // Golden compares the story with testdata/NAME.

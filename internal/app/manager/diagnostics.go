@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -45,6 +46,7 @@ func (o Options) diagnostics(address string) (server.Options, error) {
 	served.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
 		c.MinVersion, c.NextProtos, c.GetCertificate = tls.VersionTLS12, []string{"http/1.1"}, cert.get
 	}}
+	maps.Copy(served.ExtraHandlers, DecisionPages(o.Decisions))
 	served.ExtraHandlers[profilesPath] = http.HandlerFunc(pprof.Index)
 	for name, handler := range map[string]http.HandlerFunc{"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
 		served.ExtraHandlers[profilesPath+name] = handler

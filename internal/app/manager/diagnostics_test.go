@@ -50,6 +50,10 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, profiles := served.ExtraHandlers[profilesPath]
+			_, recorded := served.ExtraHandlers[DecisionsPath]
+			if recorded != tc.want {
+				t.Errorf("decisions %v, want %v", recorded, tc.want)
+			}
 			if served.SecureServing != tc.want || (served.FilterProvider != nil) != tc.want || profiles != tc.want {
 				t.Errorf("secure %v, filter %v, profiles %v: want %v", served.SecureServing, served.FilterProvider != nil, profiles, tc.want)
 			}
@@ -104,7 +108,7 @@ func TestProfilesOnLoopbackAskForToken(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.added[0].Start(ctx) }()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/metrics"} {
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/metrics", DecisionsPath, DecisionsPath + "machine/ns/a"} {
 		for _, token := range []string{"", "wrong"} {
 			testenv.Eventually(t, func() error {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, nil)

@@ -38,6 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
@@ -117,6 +118,8 @@ type Options struct {
 	// ExtensionPages describe runtime extensions; nil serves them on
 	// MetricsAddress only.
 	ExtensionPages *ExtensionPages
+	// Decisions records the decisions of the controllers; nil records them in memory.
+	Decisions *decisions.Recorder
 	// TracingEndpoint receives spans of calls to runtime extensions by OTLP
 	// over gRPC: host:port, or a URL; "" means not at all.
 	TracingEndpoint string
@@ -149,6 +152,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.ExtensionPages == nil {
 		o.ExtensionPages = &ExtensionPages{}
+	}
+	if o.Decisions == nil {
+		o.Decisions = decisions.New()
 	}
 	for _, address := range []*string{&o.MetricsAddress, &o.HealthAddress, &o.PprofAddress} {
 		if *address == "" {
@@ -359,6 +365,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 	owned := cache.ByObject{Label: labels.NewSelector().Add(*ofClusters)}
 	opts := ctrlmanager.Options{
 		Scheme:                        scheme,
+		BaseContext:                   func() context.Context { return decisions.Into(context.Background(), o.Decisions) },
 		Logger:                        o.Log,
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              o.lease(),

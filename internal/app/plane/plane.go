@@ -9,8 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -36,6 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/podrunner"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/heap"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
@@ -133,6 +134,8 @@ type Plane struct {
 	pods    *podrunner.Plane
 	guard   *dialguard.Guard // of the connections of Pods
 	pages   manager.ExtensionPages
+	// decisions has the decisions of the controllers, also those of earlier processes.
+	decisions *decisions.Recorder
 	// definitions is read when an object is converted to an old version.
 	definitions *definitions.Watch
 	// leads is closed when the controllers may act; nil unless planes share a
@@ -182,7 +185,7 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.Providers == nil {
 		o.Providers = controllers.PlaneProviders()
 	}
-	p := &Plane{errs: make(chan error, 1), definitions: definitions.New()}
+	p := &Plane{errs: make(chan error, 1), definitions: definitions.New(), decisions: decisions.New()}
 	if err := p.start(ctx, o); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
 		defer cancel()
@@ -197,9 +200,9 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 			return fmt.Errorf("provider %q is not known: choose among %v", name, controllers.PlaneProviders())
 		}
 	}
-	var handlers map[string]http.Handler
+	handlers := manager.DecisionPages(p.decisions)
 	if slices.Contains(o.Providers, controllers.Core) {
-		handlers = p.pages.Handlers()
+		maps.Copy(handlers, p.pages.Handlers())
 	}
 	converter, err := conversions.New(p.definitions.Version)
 	if err != nil {
@@ -341,11 +344,12 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	if err != nil {
 		return fmt.Errorf("read the authority of the API server: %w", err)
 	}
+	p.decisions.Keep(datadir.Dir(o.Dir).Decisions(), o.Log) // the data directory is locked now
 	m, err := manager.New(ctx, cfg, manager.Options{
 		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, Guard: p.guard, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
-		ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
+		Decisions: p.decisions, ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
 	})
 	if err != nil {
 		return fmt.Errorf("set up controllers: %w", err)
@@ -369,6 +373,7 @@ func (p *Plane) startControllers(ctx context.Context) error {
 		cancel()
 		return fmt.Errorf("set up controllers: %w", err)
 	}
+	p.stack.Push("recorded decisions", func(context.Context) error { p.decisions.Close(); return nil })
 	ended := make(chan error, 1)
 	go recovery.Func(run, func() {
 		err := recovery.Call(run, func() error { return p.manager.Start(run) }) // a panic stops the plane in order

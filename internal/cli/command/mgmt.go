@@ -57,6 +57,8 @@ type Mgmt struct {
 	Config *rest.Config
 	// Namespace is that of the kubeconfig's context.
 	Namespace string
+	// Dir is the data directory of the plane if that was chosen; else empty.
+	Dir string
 	// chosen is the name for people, and what to do when it does not answer.
 	chosen, remedy string
 }
@@ -140,7 +142,9 @@ func (f *MgmtFlags) plane() (Mgmt, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Mgmt{}, fmt.Errorf("no management cluster: start one with %s, or name one with --kubeconfig (no plane was ever started in %s)", up, f.DataDir)
 	}
-	return f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, from, "does its plane run? "+up+" starts it")
+	m, err := f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, from, "does its plane run? "+up+" starts it")
+	m.Dir = f.DataDir
+	return m, err
 }
 
 // both is for a user who names two: they must be the same management cluster, or a

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/clusterctl"
 )
@@ -65,4 +68,11 @@ func ExactlyOneName(cmd *cobra.Command, args []string) error {
 		return Misuse(fmt.Errorf("the name of one cluster is needed: %s", cmd.UseLine()))
 	}
 	return nil
+}
+
+// RawClient creates a client for paths of an API server that are not objects.
+func RawClient(cfg *rest.Config, scheme *runtime.Scheme) (rest.Interface, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.UnversionedRESTClientFor(cfg)
 }

@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,18 +73,11 @@ func connect(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
-	raw, err := rawClient(m.Config, scheme)
+	raw, err := command.RawClient(m.Config, scheme)
 	if err != nil {
 		return nil, err
 	}
 	return &mgmt{chosen: m, client: c, raw: raw}, nil
-}
-
-// rawClient creates a client for paths of an API server that are not objects.
-func rawClient(cfg *rest.Config, scheme *runtime.Scheme) (rest.Interface, error) {
-	cfg = rest.CopyConfig(cfg)
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	return rest.UnversionedRESTClientFor(cfg)
 }
 
 // config reads one ExtensionConfig.

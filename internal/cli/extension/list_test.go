@@ -139,7 +139,7 @@ func TestAnAPIServerMayNotKnowHowCallsWent(t *testing.T) {
 				_, _ = w.Write([]byte(tc.body))
 			}))
 			t.Cleanup(server.Close)
-			raw, err := rawClient(&rest.Config{Host: server.URL}, runtime.NewScheme())
+			raw, err := command.RawClient(&rest.Config{Host: server.URL}, runtime.NewScheme())
 			if err != nil {
 				t.Fatal(err)
 			}

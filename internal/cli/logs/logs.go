@@ -72,7 +72,7 @@ name of a cluster, only what the controllers logged about that is shown.`,
 }
 
 func run(ctx context.Context, env *command.Env, o options, cluster string) error {
-	path, err := logOf(o.dir)
+	path, err := FileOf(o.dir)
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func run(ctx context.Context, env *command.Env, o options, cluster string) error
 	return nil
 }
 
-// logOf is where the plane of a data directory logs to, or did last.
-func logOf(dir string) (string, error) {
+// FileOf is where the plane of a data directory logs to, or did last.
+func FileOf(dir string) (string, error) {
 	if dir == "" {
 		return "", command.Misuse(errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME is set"))
 	}

@@ -13,6 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
@@ -24,7 +25,7 @@ import (
 // deletion, and deletes what the plan requests. Watches trigger the next reconcile.
 func (r *Reconciler) delete(ctx context.Context, s *state) (phase.Next, error) {
 	_, let := s.cluster.Annotations[runtimev1.OkToDeleteAnnotation]
-	made, err := clusterdeletion.Planner.Make(
+	made, err := decisions.Make(ctx, clusterdeletion.Planner,
 		clusterdeletion.Facts{
 			Infrastructure: s.infra.Known(), ControlPlane: s.controlPlane.Known(), Members: s.members,
 			Hooked: s.cluster.Spec.Topology.IsDefined() && !let,

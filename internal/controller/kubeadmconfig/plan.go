@@ -11,6 +11,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/secrets"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
@@ -53,7 +54,7 @@ func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
 
 // carryOut computes the plan, and answers its questions.
 func (r *Reconciler) carryOut(ctx context.Context, s *state) (phase.Next, error) {
-	record, err := bootstrapdata.Planner.Make(r.facts(s), func(q bootstrapdata.Question) (bootstrapdata.Answer, error) { return r.answer(ctx, s, q) })
+	record, err := decisions.Make(ctx, bootstrapdata.Planner, r.facts(s), func(q bootstrapdata.Question) (bootstrapdata.Answer, error) { return r.answer(ctx, s, q) })
 	p := record.Plan
 	s.waiting = p.Waiting
 	switch {

@@ -15,6 +15,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/healthchecks"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
@@ -34,6 +35,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 		return phase.Continue(), err
 	}
 	s.Remediation = kubeadmcontrolplane.Remediate(s.Facts)
+	decisions.Add(ctx, s.Facts, s.Remediation)
 	if s.Remediation == nil || s.Remediation.Reason != "" {
 		return phase.Continue(), nil
 	}

@@ -15,6 +15,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/machines"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
@@ -25,7 +26,7 @@ import (
 // determined, the reason is in the plan, and returned as an error, so that the
 // question is retried with a backoff.
 func (r *Reconciler) plan(ctx context.Context, s *state) error {
-	made, err := kubeadmcontrolplane.Planner.Make(s.Facts, func(q kubeadmcontrolplane.Question) (kubeadmcontrolplane.Reply, error) {
+	made, err := decisions.Make(ctx, kubeadmcontrolplane.Planner, s.Facts, func(q kubeadmcontrolplane.Question) (kubeadmcontrolplane.Reply, error) {
 		return r.canUpdate(ctx, s, q)
 	})
 	s.Action, s.Blocked = made.Plan.Action, made.Plan.Blocked

@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -64,7 +65,9 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		s.facts.Names = append(s.facts.Names, r.Name(s.Local.Name))
 	}
 	var errs []error
-	for _, a := range localpool.Plan(s.facts) {
+	plan := localpool.Plan(s.facts)
+	decisions.Add(ctx, s.facts, plan)
+	for _, a := range plan {
 		ctrl.LoggerFrom(ctx).Info("Scaling LocalMachinePool", "action", a.String())
 		var err error
 		switch a := a.(type) {

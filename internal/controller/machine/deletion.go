@@ -11,6 +11,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
@@ -57,7 +58,7 @@ func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, erro
 // takeDown plans the deletion, answers the questions of the plan, and copies its
 // result to the state.
 func (r *Reconciler) takeDown(ctx context.Context, s *state) (phase.Next, error) {
-	made, err := machinedeletion.Planner.Make(deletionFacts(s), func(q machinedeletion.Question) (machinedeletion.Answer, error) { return r.answer(ctx, s, q) })
+	made, err := decisions.Make(ctx, machinedeletion.Planner, deletionFacts(s), func(q machinedeletion.Question) (machinedeletion.Answer, error) { return r.answer(ctx, s, q) })
 	p := made.Plan
 	s.deletion.plan, s.machine.Status.Deletion = p, p.Began
 	for _, what := range p.Skipped {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
@@ -29,7 +30,7 @@ func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 	if s.set != nil {
 		facts.Blocked = scaling.UpdateBlocked(s.set)
 	}
-	made, err := inplace.Planner.Make(facts, func(q inplace.Question) (inplace.Reply, error) { return r.haveUpdated(ctx, s, q) })
+	made, err := decisions.Make(ctx, inplace.Planner, facts, func(q inplace.Question) (inplace.Reply, error) { return r.haveUpdated(ctx, s, q) })
 	s.update = made.Plan
 	if err != nil {
 		return phase.Continue(), err

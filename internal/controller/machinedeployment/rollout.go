@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
@@ -111,7 +112,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 	if facts.Lacking() {
 		facts.Name = r.Name(s.deployment.Name)
 	}
-	made, err := rollout.Planner.Make(facts, func(q rollout.Question) (rollout.Answer, error) { return r.canUpdate(ctx, s, facts, q) })
+	made, err := decisions.Make(ctx, rollout.Planner, facts, func(q rollout.Question) (rollout.Answer, error) { return r.canUpdate(ctx, s, facts, q) })
 	plan, errs := made.Plan, []error{err}
 	for _, a := range made.Answers {
 		if a.Answer.Failure != nil {

@@ -12,6 +12,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -26,6 +27,7 @@ const maxNote = 1024
 // remediate evaluates the targets and executes the resulting actions.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
 	s.decision, s.decided = healthcheck.Decide(s.Facts), true
+	decisions.Add(ctx, s.Facts, s.decision)
 	errs := []error{s.templateErr}
 	for _, a := range s.decision.Actions {
 		errs = append(errs, r.carryOut(ctx, s, a))

@@ -15,6 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/healthchecks"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
@@ -33,14 +34,17 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if err != nil {
 		return phase.Continue(), err
 	}
-	var errs []error
-	for _, v := range scaling.Remediation(scaling.Unhealthy{
+	facts := scaling.Unhealthy{
 		Machines:    s.machines,
 		Held:        held,
 		Outdated:    outdated,
 		MaxInFlight: scaling.MaxInFlight(s.deployment, s.want()),
 		Blocked:     s.blocked,
-	}) {
+	}
+	plan := scaling.Remediation(facts)
+	decisions.Add(ctx, facts, plan)
+	var errs []error
+	for _, v := range plan {
 		errs = append(errs, r.carryOut(ctx, s, v))
 	}
 	return phase.Continue(), errors.Join(errs...)

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -44,6 +45,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		facts.Names = append(facts.Names, name)
 	}
 	acts := scaling.Plan(facts)
+	decisions.Add(ctx, facts, acts)
 	if len(acts) == 0 {
 		if len(s.blocked) > 0 {
 			ctrl.LoggerFrom(ctx).V(2).Info("Waiting to create Machines", "reason", strings.Join(s.blocked, "; "))

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workers"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
@@ -38,7 +39,7 @@ func (r *Reconciler) readVersions(ctx context.Context, s *state) (_ phase.Next, 
 // incomplete plan starts nothing that has to wait, so that the remaining phases can
 // use it.
 func (r *Reconciler) planVersions(ctx context.Context, s *state) (phase.Next, error) {
-	made, err := upgrade.Planner.Make(s.facts.Upgrade, func(q upgrade.Question) (upgrade.Answer, error) { return r.ask(ctx, s, q) })
+	made, err := decisions.Make(ctx, upgrade.Planner, s.facts.Upgrade, func(q upgrade.Question) (upgrade.Answer, error) { return r.ask(ctx, s, q) })
 	s.facts.Plan = &made.Plan
 	if err != nil {
 		s.problems = append(s.problems, err)

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
@@ -235,7 +236,7 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		ctx = ctrl.LoggerInto(ctx, log)
 	}
 	w.pace.begin(req, w.pending.clock.Now())
-	ctx = w.pending.recording(ctx, req)
+	ctx = decisions.Of(w.pending.recording(ctx, req), w.name, obj, w.pending.clock.Now())
 	res, err := w.inner.Reconcile(ctx, obj)
 	if refused, ok := errors.AsType[*patch.RefusedError](err); ok && w.recorder != nil {
 		w.recorder.Eventf(refused.Object, nil, corev1.EventTypeWarning, "WriteRefused", "Write", "the API does not accept a change: %v", refused)

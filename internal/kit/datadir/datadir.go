@@ -44,6 +44,9 @@ func (d Dir) Registries() string { return filepath.Join(string(d), "registries.y
 // Log is the file that receives the log of a plane.
 func (d Dir) Log() string { return filepath.Join(string(d), "capstan.log") }
 
+// Decisions is the file of the controllers' recorded decisions.
+func (d Dir) Decisions() string { return filepath.Join(string(d), "decisions.jsonl") }
+
 // Member is the name that the plane has among those that share its store.
 func (d Dir) Member() string { return filepath.Join(string(d), "member") }
 

@@ -49,8 +49,10 @@ type Certificates struct {
 type Workload struct {
 	Connected bool // it is reachable
 	Inspected bool // Nodes and Pods are complete; it is not inspected before kubeadm init has finished
-	Nodes     map[string]*corev1.Node
-	Pods      map[string]*corev1.Pod // of the control plane components
+	// Nodes and Pods, those of the control plane components, are evaluated before a
+	// plan: a record has the results, in Machines.
+	Nodes map[string]*corev1.Node `json:"-"`
+	Pods  map[string]*corev1.Pod  `json:"-"`
 
 	// While it is not reachable:
 	LastProbe time.Time // last success; zero if none since this process started
