@@ -5,6 +5,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -195,7 +196,7 @@ func (s *shardReader) follow(ctx context.Context, obj client.Object) error {
 	}
 	for _, ref := range refs {
 		if ref.Namespace == "" {
-			ref.Namespace = s.Cluster.Namespace
+			ref.Namespace = cmp.Or(obj.GetNamespace(), s.Cluster.Namespace)
 		}
 		if err := s.reference(ctx, ref); err != nil {
 			return err
