@@ -258,7 +258,7 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 	}
 	text, _ := json.MarshalIndent(plan, "", " ")
 	if len(plan.Clusters) != 1 || plan.Clusters[0].NotPredicted != nil {
-		p.Errorf("%s: no plan of a cluster at rest:\n%s", what, text)
+		p.Errorf("%s: no plan of a cluster in steady state:\n%s", what, text)
 		return false
 	}
 	followed := p.follow(before)

@@ -5,6 +5,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -195,7 +196,7 @@ func (s *shardReader) follow(ctx context.Context, obj client.Object) error {
 	}
 	for _, ref := range refs {
 		if ref.Namespace == "" {
-			ref.Namespace = s.Cluster.Namespace
+			ref.Namespace = cmp.Or(obj.GetNamespace(), s.Cluster.Namespace)
 		}
 		if err := s.reference(ctx, ref); err != nil {
 			return err
@@ -339,7 +340,7 @@ func (s *shardReader) newList(gvk schema.GroupVersionKind) (client.ObjectList, e
 // Reached returns the Clusters that objects decide about: those that they are or belong
 // to, those of a class, and those that refer to a template.
 func (r Reader) Reached(ctx context.Context, obj client.Object) ([]client.ObjectKey, error) {
-	if name := clusterOf(obj); name != "" {
+	if name := ClusterOf(obj); name != "" {
 		return []client.ObjectKey{{Namespace: obj.GetNamespace(), Name: name}}, nil
 	}
 	gvk, err := apiutil.GVKForObject(obj, r.Mgmt.Scheme())
@@ -349,8 +350,8 @@ func (r Reader) Reached(ctx context.Context, obj client.Object) ([]client.Object
 	return r.referring(ctx, gvk.GroupKind(), client.ObjectKeyFromObject(obj))
 }
 
-// clusterOf names the Cluster that an object is or belongs to; "" for what is shared.
-func clusterOf(obj client.Object) string {
+// ClusterOf names the Cluster that an object is or belongs to; "" for what is shared.
+func ClusterOf(obj client.Object) string {
 	if c, is := obj.(*clusterv1.Cluster); is {
 		return c.Name
 	}
@@ -405,7 +406,7 @@ func (r Reader) referring(ctx context.Context, kind schema.GroupKind, key client
 				if ref.GroupKind != kind || ref.Namespace != key.Namespace || ref.Name != key.Name {
 					continue
 				}
-				if name := clusterOf(obj); name != "" {
+				if name := ClusterOf(obj); name != "" {
 					add(client.ObjectKey{Namespace: obj.GetNamespace(), Name: name})
 				} else if _, is := obj.(*clusterv1.ClusterClass); is {
 					of, err := r.referring(ctx, class, client.ObjectKeyFromObject(obj))

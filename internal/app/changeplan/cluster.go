@@ -50,6 +50,7 @@ type copied struct {
 	start    time.Time
 	observed *outcome.Observations // nil before the change
 	cluster  client.ObjectKey
+	change   []*written
 	writes   int           // so far
 	written  time.Duration // when the last was
 }
@@ -59,8 +60,9 @@ var machineKind = clusterv1.GroupVersion().WithKind("Machine")
 // cluster makes the plan of one Cluster.
 func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Cluster, error) {
 	out := planv1.Cluster{Namespace: key.Namespace, Name: key.Name}
+	change := m.of(key)
 	var with []client.Object
-	for _, w := range m.change {
+	for _, w := range change {
 		with = append(with, w.after)
 	}
 	shard, err := m.reader.Read(ctx, key, with)
@@ -71,6 +73,7 @@ func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Clust
 	if err != nil {
 		return out, fmt.Errorf("copy Cluster %s: %w", key, err)
 	}
+	c.change = change
 	if out.NotPredicted = c.settle(ctx, shard); out.NotPredicted == nil {
 		out.NotPredicted = m.carryOut(ctx, c, &out)
 	}
@@ -81,6 +84,16 @@ func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Clust
 		out = planv1.Cluster{Namespace: key.Namespace, Name: key.Name, NotPredicted: out.NotPredicted, Machines: existing(shard)}
 	}
 	return out, nil
+}
+
+// of returns the writes of the change, without those of other Clusters' objects.
+func (m *maker) of(key client.ObjectKey) (all []*written) {
+	for _, w := range m.change {
+		if name := shards.ClusterOf(w.after); name == "" || name == key.Name && w.after.GetNamespace() == key.Namespace {
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // existing are the Machines of a shard of which nothing is known.
@@ -243,7 +256,7 @@ func difference(kind schema.GroupVersionKind, old, obj client.Object, status boo
 
 // carryOut makes the change in the copy, and runs it to its end.
 func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *planv1.NotPredicted {
-	if why := m.foreign(c); why != nil {
+	if why := c.foreign(); why != nil {
 		return why
 	}
 	before := map[types.UID]client.Object{}
@@ -269,7 +282,7 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 		call.After.Duration -= settling
 		out.Hooks = append(out.Hooks, call)
 	}
-	out.Objects = m.objects(c, before)
+	out.Objects = c.objects(before)
 	if !c.observed.Settled() {
 		out.Blocked = c.blocked()
 	}
@@ -279,7 +292,7 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 // write makes the change, and runs the copy to the end of it.
 func (m *maker) write(ctx context.Context, c *copied, out *planv1.Cluster) error {
 	waited := false
-	for i, w := range m.change {
+	for i, w := range c.change {
 		if w.waits && i > 0 {
 			if err := m.run(ctx, c, out, between, between); err != nil {
 				return err
@@ -332,9 +345,9 @@ func (c *copied) poolsChanged(before map[types.UID]client.Object) *planv1.NotPre
 }
 
 // objects are those other than Machines that the change has written.
-func (m *maker) objects(c *copied, before map[types.UID]client.Object) (all []planv1.Object) {
+func (c *copied) objects(before map[types.UID]client.Object) (all []planv1.Object) {
 	changed := map[string]bool{}
-	for _, w := range m.change {
+	for _, w := range c.change {
 		changed[w.name.Kind+" "+w.name.Namespace+"/"+w.name.Name] = true
 	}
 	for _, kind := range c.Kinds() {
@@ -360,8 +373,8 @@ func (m *maker) objects(c *copied, before map[types.UID]client.Object) (all []pl
 
 // foreign returns why a change of what only another provider's controller decides
 // cannot be predicted; nil if there is none.
-func (m *maker) foreign(c *copied) *planv1.NotPredicted {
-	for _, w := range m.change {
+func (c *copied) foreign() *planv1.NotPredicted {
+	for _, w := range c.change {
 		gvk, err := apiutil.GVKForObject(w.after, c.Mgmt.Scheme())
 		if err != nil || c.Mgmt.Scheme().Recognizes(gvk) || strings.HasSuffix(gvk.Kind, "Template") {
 			continue

@@ -82,6 +82,7 @@ cluster is not predicted, 1 if there is no plan.`,
 	f.BoolVar(&o.details, "details", false, "also show the machines that stay as they are, and the other objects that are written")
 	command.OutputFlag(cmd, &o.output, "text", "json", "yaml")
 	_ = cmd.MarkFlagFilename("filename")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
 	return cmd
 }
 

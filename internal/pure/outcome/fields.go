@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
@@ -33,7 +34,13 @@ func Fields(from, to runtime.Object) []planv1.Field {
 	if errA != nil || errB != nil {
 		return nil
 	}
-	return Differences(a, b)
+	return differences(a, b, isSecret(from) || isSecret(to))
+}
+
+// isSecret reports whether an object is a Secret, even if it does not name its kind.
+func isSecret(obj runtime.Object) bool {
+	_, is := obj.(*corev1.Secret)
+	return is || obj.GetObjectKind().GroupVersionKind().Kind == "Secret"
 }
 
 // StatusFields are the fields of the status in which an object differs.
@@ -50,8 +57,11 @@ func StatusFields(from, to runtime.Object) []planv1.Field {
 
 // Differences are Fields of objects as JSON fields.
 func Differences(from, to map[string]any) []planv1.Field {
-	secret := from["kind"] == "Secret" || to["kind"] == "Secret"
-	var d differ
+	return differences(from, to, from["kind"] == "Secret" || to["kind"] == "Secret")
+}
+
+func differences(from, to map[string]any, secret bool) []planv1.Field {
+	d := differ{secret: secret}
 	for _, part := range slices.Sorted(maps.Keys(merged(from, to))) {
 		switch {
 		case part == "status" || part == "kind" || part == "apiVersion":
@@ -66,7 +76,12 @@ func Differences(from, to map[string]any) []planv1.Field {
 	return d.fields
 }
 
-type differ struct{ fields []planv1.Field }
+// differ collects fields; those of a Secret without values, because an annotation can
+// have a copy of its data.
+type differ struct {
+	fields []planv1.Field
+	secret bool
+}
 
 func (d *differ) compare(path string, from, to any) {
 	a, isA := from.(map[string]any)
@@ -80,6 +95,8 @@ func (d *differ) compare(path string, from, to any) {
 			}
 			d.compare(path+field(name), a[name], b[name])
 		}
+	case d.secret:
+		d.fields = append(d.fields, planv1.Field{Path: path})
 	default:
 		d.fields = append(d.fields, planv1.Field{Path: path, From: text(from), To: text(to)})
 	}
