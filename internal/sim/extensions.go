@@ -78,7 +78,7 @@ func (c called) Post(ctx context.Context, e transport.Endpoint, path string, bod
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s answered %d %s", e.Host(), answer.StatusCode, text)

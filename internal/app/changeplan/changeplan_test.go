@@ -93,13 +93,13 @@ var objects = sync.OnceValues(func() ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	clock := sim.NewClock(now.Add(-time.Hour))
 	backend, err := simulated.New(simulated.Options{Dir: dir, Clock: clock, Stepped: true, Unsynced: true, Random: func() float64 { return 0 }})
 	if err != nil {
 		return nil, err
 	}
-	defer backend.Close()
+	defer func() { _ = backend.Close() }()
 	w, err := sim.NewWorld(sim.Options{Clock: clock, Backends: host.Backends{Simulated: backend}})
 	if err != nil {
 		return nil, err
@@ -264,10 +264,10 @@ func counted(t *testing.T) (address *net.TCPAddr, connections *atomic.Int32) {
 				return
 			}
 			connections.Add(1)
-			c.Close()
+			_ = c.Close()
 		}
 	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	t.Cleanup(func() { _ = l.Close(); <-done })
 	return l.Addr().(*net.TCPAddr), connections
 }
 
@@ -442,8 +442,7 @@ func TestPlanStopsWhenCanceled(t *testing.T) {
 	}
 }
 
-// TestPlanIsGolden compares the JSON of a plan with an upgrade, hooks, a deletion and
-// a Cluster that is not predicted.
+// TestPlanIsGolden compares the JSON of a plan with an upgrade, hooks and a deletion.
 func TestPlanIsGolden(t *testing.T) {
 	t.Parallel()
 	m := serve(t)

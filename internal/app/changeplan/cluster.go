@@ -388,7 +388,7 @@ func (c *copied) foreign() *planv1.NotPredicted {
 }
 
 // blocked are the conditions of Machines and of their owners that the change waits
-// for.
+// for, without those that repeat the message of another.
 func (c *copied) blocked() (all []planv1.Blocked) {
 	for _, kind := range c.Kinds() {
 		if kind.Group == bootstrapv1.GroupVersion().Group {
@@ -401,10 +401,16 @@ func (c *copied) blocked() (all []planv1.Blocked) {
 			}
 			for _, waits := range []string{clusterv1.RollingOutCondition, clusterv1.DeletingCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition} {
 				if at := conditions.Get(o, waits); at != nil && at.Status == metav1.ConditionTrue {
-					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: at.Message})
+					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: oneLine(at.Message)})
 				}
 			}
 		}
 	}
-	return all
+	return slices.DeleteFunc(slices.Clone(all), func(b planv1.Blocked) bool {
+		return slices.ContainsFunc(all, func(other planv1.Blocked) bool {
+			return len(other.Message) < len(b.Message) && other.Message != "" && strings.Contains(b.Message, other.Message)
+		})
+	})
 }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

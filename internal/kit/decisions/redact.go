@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+
+	"github.com/capstan-dev/capstan/internal/kit/secretfield"
 )
 
 const (
@@ -24,18 +26,6 @@ const (
 	// hold copies of objects.
 	maxAnnotation = 256
 )
-
-// secretFields are the names of fields, in lower case, whose content is hashed.
-var secretFields = map[string]bool{
-	"content": true, "passwd": true, "password": true, "token": true, "secret": true,
-	"data": true, "stringdata": true, "binarydata": true,
-	"bootcommands": true, "prekubeadmcommands": true, "postkubeadmcommands": true, "additionalconfig": true,
-	"sshauthorizedkeys": true, "userdata": true, "kubeconfig": true, "args": true, "command": true, "settings": true, "authprovider": true,
-}
-
-// secretParts are parts of such names in objects of providers, unless they name or
-// refer to another object.
-var secretParts = []string{"password", "passwd", "token", "secret", "credential", "privatekey", "apikey", "userdata", "kubeconfig"}
 
 // publicBytes is the field of a kubeconfig whose bytes are no secret: facts with other
 // bytes there could not be decoded again.
@@ -83,7 +73,7 @@ func (r *Recorder) field(of map[string]any, name string, value any) any {
 		return nil
 	case lower == "annotations":
 		return r.annotations(value)
-	case isSecret(lower):
+	case secretfield.Is(name):
 		return r.hash(value, false)
 	}
 	if items, is := value.([]any); is && valueLists[lower] {
@@ -94,24 +84,6 @@ func (r *Recorder) field(of map[string]any, name string, value any) any {
 		}
 	}
 	return r.redact(value)
-}
-
-// isSecret reports whether a field holds a secret, by its name in lower case.
-func isSecret(name string) bool {
-	if secretFields[name] {
-		return true
-	}
-	for _, end := range []string{"name", "names", "ref", "refs", "created"} {
-		if strings.HasSuffix(name, end) {
-			return false
-		}
-	}
-	for _, part := range secretParts {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
 }
 
 // annotations redacts long values: they hold whole objects.

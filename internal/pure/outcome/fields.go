@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/kit/secretfield"
 )
 
 const (
@@ -55,11 +56,7 @@ func StatusFields(from, to runtime.Object) []planv1.Field {
 	return d.fields
 }
 
-// Differences are Fields of objects as JSON fields.
-func Differences(from, to map[string]any) []planv1.Field {
-	return differences(from, to, from["kind"] == "Secret" || to["kind"] == "Secret")
-}
-
+// differences are Fields of objects as JSON fields.
 func differences(from, to map[string]any, secret bool) []planv1.Field {
 	d := differ{secret: secret}
 	for _, part := range slices.Sorted(maps.Keys(merged(from, to))) {
@@ -93,13 +90,60 @@ func (d *differ) compare(path string, from, to any) {
 			if path == "metadata" && slices.Contains(administrative, name) {
 				continue
 			}
-			d.compare(path+field(name), a[name], b[name])
+			within := differ{secret: d.secret || secretfield.Is(name)}
+			within.compare(path+field(name), a[name], b[name])
+			d.add(within.fields)
 		}
+	case isList(from) && isList(to), isList(from) && to == nil, isList(to) && from == nil:
+		d.lists(path, from, to)
 	case d.secret:
 		d.fields = append(d.fields, planv1.Field{Path: path})
 	default:
 		d.fields = append(d.fields, planv1.Field{Path: path, From: text(from), To: text(to)})
 	}
+}
+
+func (d *differ) add(fields []planv1.Field) {
+	d.fields = append(d.fields, fields...)
+	d.fields = d.fields[:min(len(d.fields), maxFields)]
+}
+
+func isList(value any) bool {
+	_, is := value.([]any)
+	return is
+}
+
+// lists compares lists item by item: by their keys, or by their places if they have
+// none.
+func (d *differ) lists(path string, from, to any) {
+	a, b := items(from), items(to)
+	for _, key := range slices.Sorted(maps.Keys(merged(a, b))) {
+		d.compare(path+"["+key+"]", a[key], b[key])
+	}
+}
+
+// items are the items of a list by type or name if each has one of its own, else by
+// place.
+func items(list any) map[string]any {
+	all, _ := list.([]any)
+	for _, key := range []string{"type", "name", "path", "key"} {
+		by := map[string]any{}
+		for _, item := range all {
+			if of, is := item.(map[string]any); is {
+				if name, is := of[key].(string); is {
+					by[name] = item
+				}
+			}
+		}
+		if len(by) == len(all) {
+			return by
+		}
+	}
+	by := map[string]any{}
+	for i, item := range all {
+		by[fmt.Sprint(i)] = item
+	}
+	return by
 }
 
 // field is how a path names a field.

@@ -45,9 +45,9 @@ func TestDifferencesNameChangedFields(t *testing.T) {
 			from: "{metadata: {labels: {cluster.x-k8s.io/a: x}}}", to: "{metadata: {labels: {cluster.x-k8s.io/a: v, b: z}}}",
 			want: []planv1.Field{{Path: "metadata.labels.b", To: "z"}, {Path: "metadata.labels[cluster.x-k8s.io/a]", From: "x", To: "v"}},
 		},
-		"lists as one value": {
+		"lists by place": {
 			from: "{spec: {list: [1, 2]}}", to: "{spec: {list: [1, 3]}}",
-			want: []planv1.Field{{Path: "spec.list", From: "[1 2]", To: "[1 3]"}},
+			want: []planv1.Field{{Path: "spec.list[1]", From: "2", To: "3"}},
 		},
 		"another type": {
 			from: "{spec: {a: {b: 1}}}", to: "{spec: {a: text}}",
@@ -64,7 +64,7 @@ func TestDifferencesNameChangedFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, Differences(parse(t, tc.from), parse(t, tc.to))); diff != "" {
+			if diff := cmp.Diff(tc.want, compareJSON(parse(t, tc.from), parse(t, tc.to))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -98,9 +98,9 @@ immutable: VALUE
 	}
 	var unset map[string]any
 	for name, got := range map[string][]planv1.Field{
-		"changed": Differences(of(before), of(after)),
-		"created": Differences(unset, of(after)),
-		"deleted": Differences(of(before), unset),
+		"changed": compareJSON(of(before), of(after)),
+		"created": compareJSON(unset, of(after)),
+		"deleted": compareJSON(of(before), unset),
 	} {
 		if text := fmt.Sprint(got); strings.Contains(text, before) || strings.Contains(text, after) {
 			t.Errorf("%s: %s", name, text)
@@ -127,7 +127,7 @@ func TestFieldsOfASecretWithoutKind(t *testing.T) {
 func TestDifferencesCutLongValues(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{strings.Repeat("a", maxValue), strings.Repeat("a", maxValue+1), strings.Repeat("ä", maxValue), "a" + strings.Repeat("ä", maxValue), strings.Repeat("界", maxValue), "ab" + strings.Repeat("🙂", maxValue)} {
-		got := Differences(map[string]any{}, map[string]any{"spec": map[string]any{"a": value}})[0].To
+		got := compareJSON(map[string]any{}, map[string]any{"spec": map[string]any{"a": value}})[0].To
 		kept, cut := strings.CutSuffix(got, "…")
 		if cut != (len(value) > maxValue) || len(kept) > maxValue || len(kept) < min(len(value), maxValue-utf8.UTFMax) || !utf8.ValidString(got) || !strings.HasPrefix(value, kept) {
 			t.Errorf("%q of %d bytes: got %q", value[:10], len(value), got)
@@ -141,7 +141,7 @@ func TestDifferencesAreBounded(t *testing.T) {
 	for i := range 10 * maxFields {
 		spec[fmt.Sprintf("f%04d", i)] = int64(i)
 	}
-	got := Differences(map[string]any{}, map[string]any{"metadata": map[string]any{"labels": spec}, "spec": spec})
+	got := compareJSON(map[string]any{}, map[string]any{"metadata": map[string]any{"labels": spec}, "spec": spec})
 	if len(got) != maxFields || got[0].Path != "metadata.labels.f0000" {
 		t.Errorf("got %d fields, the first is %v", len(got), got[0])
 	}
@@ -160,5 +160,47 @@ func TestFieldsAreWithoutStatus(t *testing.T) {
 	}
 	if got := StatusFields(&clusterv1.Machine{}, &clusterv1.Machine{}); got != nil {
 		t.Errorf("no difference: %v", got)
+	}
+}
+
+// compareJSON is differences of objects that have their kind among their fields.
+func compareJSON(from, to map[string]any) []planv1.Field {
+	return differences(from, to, from["kind"] == "Secret" || to["kind"] == "Secret")
+}
+
+// TestFieldsShowNoSecretsOfUsers: bootstrap tokens and files are in objects that are no
+// Secrets.
+func TestFieldsShowNoSecretsOfUsers(t *testing.T) {
+	t.Parallel()
+	of := func(secret string) map[string]any {
+		return parse(t, fmt.Sprintf(`{"kind": "KubeadmConfig", "spec": {
+			"files": [{"path": "/etc/key", "content": %[1]q}],
+			"users": [{"name": "root", "passwd": %[1]q}],
+			"joinConfiguration": {"discovery": {"bootstrapToken": {"token": %[1]q}}},
+			"preKubeadmCommands": [%[1]q]}}`, secret))
+	}
+	want := []planv1.Field{
+		{Path: "spec.files[/etc/key].content"},
+		{Path: "spec.joinConfiguration.discovery.bootstrapToken.token"},
+		{Path: "spec.preKubeadmCommands[0]"},
+		{Path: "spec.users[root].passwd"},
+	}
+	if diff := cmp.Diff(want, compareJSON(of("swordfish"), of("password1"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestListsAreComparedByTheirKeys: a condition that changes among others is named.
+func TestListsAreComparedByTheirKeys(t *testing.T) {
+	t.Parallel()
+	from := parse(t, `{"spec": {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "True"}], "plain": ["x", "y"]}}`)
+	to := parse(t, `{"spec": {"conditions": [{"type": "B", "status": "False"}, {"type": "A", "status": "True"}], "plain": ["x", "z", "w"]}}`)
+	want := []planv1.Field{
+		{Path: "spec.conditions[B].status", From: "True", To: "False"},
+		{Path: "spec.plain[1]", From: "y", To: "z"},
+		{Path: "spec.plain[2]", To: "w"},
+	}
+	if diff := cmp.Diff(want, compareJSON(from, to)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

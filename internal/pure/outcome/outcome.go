@@ -101,10 +101,14 @@ func (o *Observations) group(s *seen) {
 // observe records when and why the deletion of a Machine begins.
 func (s *seen) observe(after time.Duration, wave int) {
 	m := s.last
+	cause := ""
 	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineUpToDateCondition} {
 		if c := conditions.Get(m, kind); c != nil && c.Status == metav1.ConditionFalse {
-			s.cause = strings.ReplaceAll(strings.TrimPrefix(c.Message, "* "), "\n* ", "; ")
+			cause = strings.ReplaceAll(strings.TrimPrefix(c.Message, "* "), "\n* ", "; ")
 		}
+	}
+	if cause != "" || m.DeletionTimestamp.IsZero() {
+		s.cause = cause
 	}
 	if !m.DeletionTimestamp.IsZero() && s.deleted == never {
 		s.deleted, s.wave = after, wave

@@ -239,7 +239,7 @@ func TestConfigCannotDial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	if c, err := cfg.Dial(t.Context(), "tcp", l.Addr().String()); c != nil || err == nil {
 		t.Errorf("connection %v, error %v", c, err)
 	}
