@@ -65,7 +65,12 @@ func (c *Client) readTree(ctx context.Context, key client.ObjectKey, o tree.Opti
 	wanted = append(wanted, reference{key.Namespace, cluster.Spec.ControlPlaneRef})
 	r.input(func(at reference) *tree.Object { wanted = append(wanted, at); return nil })
 	found, err := c.find(ctx, key, wanted[1:])
-	return r.input(func(at reference) *tree.Object { return found[at] }), wanted, err
+	return r.input(func(at reference) *tree.Object {
+		if obj := found[at]; obj != nil {
+			return new(seen(obj))
+		}
+		return nil
+	}), wanted, err
 }
 
 // together runs what does not wait for each other at the same time.

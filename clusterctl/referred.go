@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
 // reference is the location of an object that another refers to.
@@ -28,8 +27,8 @@ type reference struct {
 const few = 4
 
 // find reads the objects behind references, with a number of requests that depends only
-// on their kinds. Objects that do not exist are left out.
-func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []reference) (map[reference]*tree.Object, error) {
+// on their kinds. An object that does not exist is nil, one that cannot be read is left out.
+func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []reference) (map[reference]*unstructured.Unstructured, error) {
 	kinds := map[reference]map[string]bool{} // by a reference without a name
 	for _, ref := range refs {
 		kind := ref
@@ -38,20 +37,27 @@ func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []refe
 		}
 		kinds[kind][ref.Name] = ref.Name != ""
 	}
-	found := map[reference]*tree.Object{}
+	found := map[reference]*unstructured.Unstructured{}
 	var mu sync.Mutex // guards found
 	var reads []func(context.Context) error
 	for kind, names := range kinds {
 		reads = append(reads, func(ctx context.Context) error {
+			all := maps.Clone(names)
 			objects, err := c.findKind(ctx, cluster, kind, names)
+			if err != nil {
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			for i := range objects {
-				at := kind
-				at.Name = objects[i].GetName()
-				found[at] = new(seen(&objects[i]))
+			at := kind
+			for at.Name = range all {
+				found[at] = nil
 			}
-			return err
+			for i := range objects {
+				at.Name = objects[i].GetName()
+				found[at] = &objects[i]
+			}
+			return nil
 		})
 	}
 	return found, together(ctx, reads...)

@@ -34,6 +34,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/rollout"
 	"github.com/capstan-dev/capstan/internal/cli/simulated"
 	"github.com/capstan-dev/capstan/internal/cli/topology"
+	"github.com/capstan-dev/capstan/internal/cli/why"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
@@ -69,6 +70,7 @@ func commands(env *Env) []*cobra.Command {
 		rollout.NewScale(&env.Env),
 		simulated.New(&env.Env),
 		topology.New(&env.Env),
+		why.New(&env.Env),
 	}
 }
 
@@ -78,7 +80,7 @@ var groups = []struct{ title, commands string }{
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},
-	{"When something is wrong:", "events logs topology extension chaos simulated"},
+	{"When something is wrong:", "why events logs topology extension chaos simulated"},
 	{"Other:", "alpha completion version help"},
 }
 
