@@ -19,7 +19,7 @@ import (
 // shortNames are those of kinds of Cluster API.
 var shortNames = map[string]string{
 	"cl": "clusters", "cc": "clusterclasses", "md": "machinedeployments", "ms": "machinesets", "mp": "machinepools",
-	"ma": "machines", "mhc": "machinehealthchecks", "kcp": "kubeadmcontrolplanes", "ext": "extensionconfigs",
+	"ma": "machines", "mhc": "machinehealthchecks", "kcp": "kubeadmcontrolplanes", "ext": "extensionconfigs", "crs": "clusterresourcesets",
 }
 
 // ParseObject parses KIND/NAME from a command line. KIND is a kind or resource that a CRD

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 // Key identifies an object. A kind that is not namespaced has no Namespace.
@@ -155,6 +157,11 @@ func Find(objects []Object, start Key) Result {
 	return r
 }
 
+// repair reports whether a finding is about the repair of a Machine.
+func repair(n *node) bool {
+	return n.object.Kind == kindCheck || n.Type == clusterv1.MachineOwnerRemediatedCondition || n.Type == clusterv1.MachineExternallyRemediatedCondition
+}
+
 // likeness is equal for causes that differ only in the name of their object.
 func (n *node) likeness() string {
 	message := n.Message
@@ -169,10 +176,16 @@ func (n *node) likeness() string {
 	return strings.Join([]string{n.object.Kind, n.Type, n.Reason, message}, "\x00")
 }
 
-// first sorts by time, unknown times last, then the one that is furthest from the start.
+// first sorts causes before what only keeps them from being repaired, then by time,
+// unknown times last, then the one that is furthest from the start.
 func first(a, b *node) int {
-	x, y := a.LastTransitionTime, b.LastTransitionTime
+	x, y := a.since(), b.since()
 	switch {
+	case repair(a) != repair(b):
+		if repair(a) {
+			return 1
+		}
+		return -1
 	case x.IsZero() != y.IsZero():
 		if x.IsZero() {
 			return 1

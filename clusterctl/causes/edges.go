@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -17,24 +18,24 @@ import (
 // edge states that a condition depends on findings of other objects, or on others of its
 // own object.
 type edge struct {
-	from     string                           // role or kind; "" is any
-	when     []string                         // types of the condition; none is any
-	says     []string                         // parts of the reason or message, one of which it has; none is any
-	to       func(w *walk, n *node) []*Object // the objects that it depends on
-	types    []string                         // their findings; none is any
-	reported bool                             // only findings that are not Unknown
+	from  string                           // role or kind; "" is any
+	when  []string                         // types of the condition; none is any
+	says  []string                         // parts of the reason or message, one of which it has; none is any
+	to    func(w *walk, n *node) []*Object // the objects that it depends on
+	types []string                         // their findings; none is any
+	seen  bool                             // not findings that are Unknown because a connection is down
 }
 
 func (e *edge) matches(role string, n *node) bool {
 	return (e.from == "" || e.from == role) && (len(e.when) == 0 || slices.Contains(e.when, n.Type)) &&
-		(len(e.says) == 0 || says(n, e.says...))
+		(len(e.says) == 0 || says(n.finding, e.says...))
 }
 
 // leads reports whether a finding of an object at the other end may explain n. An Event
 // explains it only if it is not older.
 func (e *edge) leads(n *node, f *finding) bool {
 	switch {
-	case f == n.finding, e.reported && f.Status == metav1.ConditionUnknown:
+	case f == n.finding, e.seen && f.Status == metav1.ConditionUnknown && says(f, unconnected...):
 		return false
 	case f.Type == typeWarning && f.LastTransitionTime.Before(&n.LastTransitionTime):
 		return false
@@ -43,8 +44,8 @@ func (e *edge) leads(n *node, f *finding) bool {
 }
 
 // says reports whether the reason or the message of a finding contains one of the parts.
-func says(n *node, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(n.Reason, part) || strings.Contains(n.Message, part) })
+func says(f *finding, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(f.Reason, part) || strings.Contains(f.Message, part) })
 }
 
 const (
@@ -72,7 +73,7 @@ var (
 		clusterv1.MachineUpToDateCondition, clusterv1.MachinesUpToDateCondition,
 		clusterv1.ClusterControlPlaneMachinesUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition,
 	}
-	unconnected = []string{clusterv1.ConnectionDownReason, "connection to the workload cluster", "workload cluster does not answer", clusterv1.InspectionFailedReason}
+	unconnected = []string{clusterv1.ConnectionDownReason, "Last successful probe at", "connection to the workload cluster", "workload cluster does not answer", clusterv1.InspectionFailedReason}
 )
 
 // edges is what each condition depends on. All lines that match apply.
@@ -94,7 +95,7 @@ var edges = []edge{
 	{from: kindCluster, when: append([]string{clusterv1.DeletingCondition}, changing...), to: referred(fieldControlPlane), types: negative},
 	{from: kindCluster, when: []string{clusterv1.ClusterRemoteConnectionProbeCondition, clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterControlPlaneAvailableCondition},
 		says: []string{"not established", "NotInitialized", "not yet initialized"}, to: self, types: []string{clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneInitializedCondition}},
-	{from: kindCluster, when: []string{clusterv1.ClusterRemoteConnectionProbeCondition}, to: referred(fieldControlPlane), reported: true},
+	{from: kindCluster, when: []string{clusterv1.ClusterRemoteConnectionProbeCondition}, to: referred(fieldControlPlane), seen: true},
 	{from: kindCluster, when: []string{clusterv1.ClusterWorkersAvailableCondition, clusterv1.ClusterWorkerMachinesReadyCondition}, to: owned(kindDeployment, kindPool, kindSet, kindMachine)},
 	{from: kindCluster, when: changing, to: owned(kindDeployment, kindPool, kindSet)},
 	{from: kindCluster, when: []string{clusterv1.RemediatingCondition}, to: owned(kindCheck)},
@@ -116,20 +117,25 @@ var edges = []edge{
 	{from: kindPool, to: both(referred(fieldTemplateInfrastructure), referred(fieldTemplateBootstrap))},
 	{from: kindPool, when: []string{clusterv1.MachinesReadyCondition, clusterv1.DeletingCondition, clusterv1.RemediatingCondition}, to: owned(kindMachine)},
 
-	{from: roleControlPlane, to: owned(kindMachine), reported: true},
+	{from: roleControlPlane, to: owned(kindMachine), seen: true},
 	{from: roleControlPlane, when: growing, to: absent},
 	{from: roleControlPlane, when: []string{clusterv1.AvailableCondition, clusterv1.ReadyCondition, controlplanev1.KubeadmControlPlaneInitializedCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition},
 		to: self, types: []string{controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition}},
 	{from: roleControlPlane, when: []string{controlplanev1.KubeadmControlPlaneInitializedCondition, clusterv1.AvailableCondition, clusterv1.ReadyCondition}, says: []string{"nitialized"},
 		to: cluster, types: []string{clusterv1.InfrastructureReadyCondition}},
+	{from: roleControlPlane, says: []string{"infrastructure to be provisioned"}, to: cluster, types: []string{clusterv1.InfrastructureReadyCondition}},
 	// Creation of machines and of what they consist of.
 	{when: growing, to: quotas},
 	{when: growing, to: self, types: []string{typeWarning}},
+	{when: []string{typeWarning}, says: []string{"exceeded quota"}, to: named(kindQuota)},
 
 	{from: kindMachine, when: []string{clusterv1.InfrastructureReadyCondition}, to: referred(fieldInfrastructure)},
 	{from: kindMachine, when: []string{clusterv1.BootstrapConfigReadyCondition}, to: referred(fieldBootstrap)},
 	{from: kindMachine, when: []string{clusterv1.MachineNodeHealthyCondition}, says: []string{"spec.providerID", clusterv1.InspectionFailedReason, clusterv1.MachineNodeDoesNotExistReason},
 		to: self, types: []string{clusterv1.InfrastructureReadyCondition, clusterv1.BootstrapConfigReadyCondition}},
+	// Deletion of the infrastructure ends the Node.
+	{from: kindMachine, when: []string{clusterv1.MachineNodeHealthyCondition}, to: leaving, types: []string{typeDeleting}},
+	{from: roleInfrastructure, says: []string{clusterv1.DeletingReason}, to: self, types: []string{typeDeleting}},
 	{from: kindMachine, when: []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition},
 		to: self, types: []string{clusterv1.MachineNodeHealthyCondition, clusterv1.InfrastructureReadyCondition, clusterv1.BootstrapConfigReadyCondition}},
 	{from: kindMachine, when: []string{clusterv1.MachineHealthCheckSucceededCondition}, to: ofKind(kindCheck), types: []string{clusterv1.MachineHealthCheckRemediationAllowedCondition}},
@@ -143,6 +149,7 @@ var edges = []edge{
 		controlplanev1.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
 	}, to: self, types: []string{controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition, controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}},
 	{from: kindMachine, when: []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, to: self, types: []string{controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition}},
+	{from: kindMachine, when: []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, says: []string{"Secret ", "secret "}, to: controlPlane, types: []string{controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition}},
 	{from: kindMachine, when: []string{clusterv1.MachineUpdatingCondition}, to: named(kindExtension)},
 	{from: kindMachine, when: []string{clusterv1.DeletingCondition}, says: []string{clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason}, to: referred(fieldInfrastructure), types: []string{typeDeleting, typePaused}},
 	{from: kindMachine, when: []string{clusterv1.DeletingCondition}, says: []string{clusterv1.MachineDeletingWaitingForBootstrapDeletionReason}, to: referred(fieldBootstrap), types: []string{typeDeleting, typePaused}},
@@ -169,12 +176,13 @@ var terminal = []struct {
 	types []string
 	says  []string
 }{
-	{kind: kindCluster, types: []string{clusterv1.ClusterRemoteConnectionProbeCondition}, says: []string{"probe failed", "ProbeFailed"}},
+	{kind: kindCluster, types: []string{clusterv1.ClusterRemoteConnectionProbeCondition}, says: []string{"probe failed"}},
 	{kind: kindCluster, types: []string{clusterv1.ClusterTopologyReconciledCondition}, says: []string{"ReconcileFailed", "ClusterClassNotReconciled", "ClassNotReconciled"}},
 	{kind: kindCluster, types: []string{clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition}, says: []string{"is held by", "kind "}},
 	{kind: kindCluster, types: []string{clusterv1.DeletingCondition}, says: []string{"Hook"}},
 	{kind: kindClass, types: []string{clusterv1.ClusterClassVariablesReadyCondition, clusterv1.ClusterClassRefVersionsUpToDateCondition}},
 	{kind: kindExtension, types: []string{runtimev1.ExtensionConfigDiscoveredCondition}},
+	{kind: "ClusterResourceSet", types: []string{addonsv1.ClusterResourceSetResourcesAppliedCondition}},
 	{kind: kindCheck, types: []string{clusterv1.MachineHealthCheckRemediationAllowedCondition, clusterv1.MachineHealthCheckSoundCondition}},
 	{kind: kindMachine, types: []string{clusterv1.MachineNodeHealthyCondition}, says: []string{"Node."}},
 	{kind: kindMachine, types: []string{clusterv1.MachineNodeHealthyCondition}, says: []string{clusterv1.MachineNodeDeletedReason}},
@@ -201,12 +209,13 @@ func (w *walk) certain(n *node) bool {
 	}
 	switch w.role(n.object) {
 	case roleControlPlane:
-		return n.Type == controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition || n.Status == metav1.ConditionFalse && n.object.Kind != "KubeadmControlPlane"
+		own := n.Type == controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition || n.Status == metav1.ConditionFalse && n.object.Kind != "KubeadmControlPlane"
+		return own && !strings.HasPrefix(n.Message, "Waiting for")
 	case roleInfrastructure, roleBootstrap:
-		return n.Status != metav1.ConditionUnknown && !says(n, "WaitingFor")
+		return n.Status != metav1.ConditionUnknown && !says(n.finding, "WaitingFor")
 	}
 	for _, t := range terminal {
-		if t.kind == n.object.Kind && slices.Contains(t.types, n.Type) && (len(t.says) == 0 || says(n, t.says...)) {
+		if t.kind == n.object.Kind && slices.Contains(t.types, n.Type) && (len(t.says) == 0 || says(n.finding, t.says...)) {
 			return true
 		}
 	}
@@ -224,11 +233,11 @@ func inProgress(n *node) bool {
 	case slices.Contains(outdated, n.Type), slices.Contains(changing, n.Type):
 		return true
 	case n.Type == clusterv1.MachineUpdatingCondition:
-		return !says(n, clusterv1.MachineInPlaceUpdateFailedReason)
+		return !says(n.finding, clusterv1.MachineInPlaceUpdateFailedReason)
 	case n.Type == clusterv1.AvailableCondition:
-		return says(n, clusterv1.MachineWaitingForMinReadySecondsReason)
+		return says(n.finding, clusterv1.MachineWaitingForMinReadySecondsReason)
 	case n.Type == typeDeleting:
-		return n.object.Kind != kindMachine && n.Reason != "DeletionRequested" && !says(n, "Hook")
+		return n.object.Kind != kindMachine && n.Reason != "DeletionRequested" && !says(n.finding, "Hook")
 	}
 	return false
 }

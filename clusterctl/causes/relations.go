@@ -5,6 +5,8 @@ package causes
 import (
 	"slices"
 	"strings"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 // self is the object of the condition.
@@ -50,6 +52,16 @@ func owned(kinds ...string) func(*walk, *node) []*Object {
 		}
 		return all
 	}
+}
+
+// leaving is the object itself if its infrastructure is being deleted.
+func leaving(_ *walk, n *node) []*Object {
+	for i := range n.object.Conditions {
+		if c := &n.object.Conditions[i]; c.Type == typeDeleting && says(c, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, clusterv1.MachineDeletingDeletingNodeReason) {
+			return []*Object{n.object}
+		}
+	}
+	return nil
 }
 
 // ofKind are all objects of a kind.

@@ -135,6 +135,28 @@ func (w *walk) from(start *Object) {
 	for i := 0; i < len(w.nodes); i++ {
 		w.expand(w.nodes[i])
 	}
+	if start == w.cluster && start.Paused == "" {
+		w.reachPaused()
+	}
+}
+
+// reachPaused adds further objects that are paused: their conditions do not report what
+// they would do otherwise.
+func (w *walk) reachPaused() {
+	for _, o := range w.byKey {
+		if o.Paused != "" {
+			w.reach(nil, o, find(w.of(o), typePaused))
+		}
+	}
+}
+
+// since is when a finding started; that of a fact without a time is when a condition that
+// depends on it did.
+func (n *node) since() metav1.Time {
+	for n.LastTransitionTime.IsZero() && n.parent != nil {
+		n = n.parent
+	}
+	return n.LastTransitionTime
 }
 
 func (w *walk) reach(parent *node, o *Object, f *finding) {

@@ -105,7 +105,7 @@ func write(w io.Writer, r causes.Result, now time.Time) error {
 			writeLink(&b, "  ", l, now)
 		}
 	case !r.Certain:
-		fmt.Fprintf(&b, "No object reports a cause for the state of %s. The first condition that changed:\n", r.Object)
+		fmt.Fprintf(&b, "No object reports a cause for the state of %s. The first condition that changed:\n%s\n", r.Object, plaintext.Escape(r.Causes[0].Sentence()))
 		writeCause(&b, r.Causes[0], now)
 	default:
 		for i, c := range r.Causes {
