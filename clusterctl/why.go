@@ -17,15 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/causes"
-	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
 // Why explains an object with the objects that ReadCauses returns.
@@ -43,8 +40,7 @@ func (c *Client) Why(ctx context.Context, key causes.Key) (causes.Result, error)
 //
 // The number of requests does not grow with that of machines.
 func (c *Client) ReadCauses(ctx context.Context, key causes.Key) ([]causes.Object, error) {
-	at := reference{key.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: key.Group, Kind: key.Kind, Name: key.Name}}
-	start, err := c.get(ctx, at)
+	start, err := c.get(ctx, referenceTo(key))
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +57,11 @@ func (c *Client) ReadCauses(ctx context.Context, key causes.Key) ([]causes.Objec
 	if err != nil {
 		return nil, err
 	}
+	for _, o := range r.warned {
+		if of := r.objects[o.Key]; of != nil {
+			of.Warn(o.Warnings[0])
+		}
+	}
 	var all []causes.Object
 	for _, k := range slices.SortedFunc(maps.Keys(r.objects), func(a, b causes.Key) int { return cmp.Compare(a.String(), b.String()) }) {
 		all = append(all, *r.objects[k])
@@ -73,7 +74,7 @@ func (c *Client) otherNamespaces(ctx context.Context, key causes.Key) string {
 	if key.Namespace == "" {
 		return ""
 	}
-	gvk, err := c.mapped(reference{key.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: key.Group, Kind: key.Kind}})
+	gvk, err := c.mapped(referenceTo(key))
 	if err != nil {
 		return ""
 	}
@@ -106,12 +107,13 @@ type evidence struct {
 	mu      sync.Mutex // guards the fields below
 	objects map[causes.Key]*causes.Object
 	wanted  []reference
+
+	warned []causes.Object // with one Event each; written by readWarnings alone
 }
 
 // readCluster reads the Cluster and what belongs to it.
 func (r *evidence) readCluster(ctx context.Context, key client.ObjectKey) error {
-	ref := reference{key.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind, Name: key.Name}}
-	cluster, err := r.get(ctx, ref)
+	cluster, err := r.get(ctx, referenceTo(causes.Key{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind, Namespace: key.Namespace, Name: key.Name}))
 	if err != nil {
 		return err
 	}
@@ -142,8 +144,7 @@ func (r *evidence) readReferred(ctx context.Context) error {
 			r.add(obj)
 			continue
 		}
-		key := keyOf(at)
-		r.objects[key] = &causes.Object{Key: key, Missing: true}
+		r.put(causes.Object{Key: keyOf(at), Missing: true})
 	}
 	return nil
 }
@@ -169,34 +170,23 @@ func (r *evidence) readControlPlane(ctx context.Context, cluster *unstructured.U
 	return unreadable(err)
 }
 
+// readClass reads the class of a Cluster, which may be in another namespace.
 func (r *evidence) readClass(ctx context.Context, cluster *unstructured.Unstructured) error {
-	of, class := &clusterv1.Cluster{}, &clusterv1.ClusterClass{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(cluster.Object, of); err != nil {
-		return fmt.Errorf("read Cluster %s: %w", cluster.GetName(), err)
-	}
-	key := of.GetClassKey()
-	if key.Name == "" {
-		return nil
-	}
-	at := classReference(key)
-	obj, err := r.get(ctx, at)
-	if obj == nil {
-		if err == nil {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.objects[keyOf(at)] = &causes.Object{Key: keyOf(at), Missing: true}
+	for _, ref := range causes.Read(cluster).Refs {
+		if ref.To.Kind != clusterv1.ClusterClassKind {
+			continue
 		}
-		return unreadable(err)
+		obj, err := r.get(ctx, referenceTo(ref.To))
+		switch {
+		case err != nil:
+			return unreadable(err)
+		case obj == nil:
+			r.put(causes.Object{Key: ref.To, Missing: true})
+		default:
+			r.add(obj)
+		}
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, class); err != nil {
-		return fmt.Errorf("read ClusterClass %s: %w", key, err)
-	}
-	r.add(obj)
 	return nil
-}
-
-func classReference(key client.ObjectKey) reference {
-	return reference{key.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterClassKind, Name: key.Name}}
 }
 
 // readQuotas adds the limits that are used up.
@@ -205,19 +195,8 @@ func (r *evidence) readQuotas(ctx context.Context) error {
 	if err := unreadable(r.mgmt.List(ctx, &list, client.InNamespace(r.start.GetNamespace()))); err != nil {
 		return fmt.Errorf("list ResourceQuotas: %w", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, quota := range list.Items {
-		o := &causes.Object{Key: causes.Key{Kind: "ResourceQuota", Namespace: quota.Namespace, Name: quota.Name}, Created: quota.CreationTimestamp}
-		for resource, hard := range quota.Status.Hard {
-			if used, ok := quota.Status.Used[resource]; ok && used.Cmp(hard) >= 0 {
-				o.Exhausted = append(o.Exhausted, string(resource))
-			}
-		}
-		slices.Sort(o.Exhausted)
-		if len(o.Exhausted) > 0 {
-			r.objects[o.Key] = o
-		}
+	for i := range list.Items {
+		r.put(causes.ReadQuota(&list.Items[i]))
 	}
 	return nil
 }
@@ -232,98 +211,37 @@ func (r *evidence) readWarnings(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list Events: %w", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for i := range list.Items {
 		e := &list.Items[i]
 		about := e.InvolvedObject
-		key := causes.Key{Group: about.GroupVersionKind().Group, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name}
-		o := r.objects[key]
-		if o == nil {
-			o = &causes.Object{Key: key}
-			r.objects[key] = o
-		}
-		w := causes.Warning{Reason: e.Reason, Message: e.Message, Last: metav1.NewTime(EventTime(e))}
-		at := slices.IndexFunc(o.Warnings, func(w causes.Warning) bool { return w.Reason == e.Reason })
-		switch {
-		case at < 0:
-			o.Warnings = append(o.Warnings, w)
-		case o.Warnings[at].Last.Before(&w.Last):
-			o.Warnings[at] = w
-		}
+		o := causes.Object{Key: causes.Key{Group: about.GroupVersionKind().Group, Kind: about.Kind, Namespace: about.Namespace, Name: about.Name}}
+		o.Warn(causes.Warning{Reason: e.Reason, Message: e.Message, Last: metav1.NewTime(EventTime(e))})
+		r.warned = append(r.warned, o)
 	}
 	return nil
 }
 
 // add adds an object, and notes what it refers to.
 func (r *evidence) add(obj *unstructured.Unstructured) {
-	o, refs := r.reduced(obj)
+	o := causes.Read(obj)
+	r.put(o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if other := r.objects[o.Key]; other != nil {
-		o.Warnings = other.Warnings
+	for _, ref := range o.Refs {
+		if o.Wanted(ref) || ref.Field != "spec.topology.classRef" && obj.GetUID() == r.start.GetUID() {
+			r.wanted = append(r.wanted, referenceTo(ref.To))
+		}
 	}
-	r.objects[o.Key] = &o
-	r.wanted = append(r.wanted, refs...)
 }
 
-// reduced is what an explanation needs of an object, and the objects to read that it
-// refers to. Those of a Machine that is ready and stays have nothing to report.
-func (r *evidence) reduced(obj *unstructured.Unstructured) (o causes.Object, refs []reference) {
-	gvk, shown := obj.GroupVersionKind(), seen(obj)
-	o = causes.Object{
-		Key: causes.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()},
-		UID: shown.UID, Created: shown.Created, Deleted: shown.Deleted, Finalizers: obj.GetFinalizers(), Conditions: shown.Conditions,
-	}
-	for _, owner := range shown.Owners {
-		o.Owners = append(o.Owners, string(owner.UID))
-	}
-	if paused, _, _ := unstructured.NestedBool(obj.Object, "spec", "paused"); paused {
-		o.Paused = "spec.paused"
-	}
-	for _, name := range slices.Sorted(maps.Keys(obj.GetAnnotations())) {
-		switch {
-		case name == clusterv1.PausedAnnotation:
-			o.Paused = cmp.Or(o.Paused, "annotation "+name)
-		case strings.Contains(name, ".hook."):
-			o.Hooks = append(o.Hooks, name)
-		}
-	}
-	refer := func(field string, at reference, wanted bool) {
-		if at.Name == "" {
-			return
-		}
-		o.Refs = append(o.Refs, causes.Ref{Field: field, To: keyOf(at)})
-		if wanted {
-			refs = append(refs, at)
-		}
-	}
-	ns, l := obj.GetNamespace(), read(obj)
-	unready := func(condition string) bool {
-		return gvk.Kind != "Machine" || o.Deleted != nil || obj.GetUID() == r.start.GetUID() || !conditions.IsTrue(conditions.List(o.Conditions), condition)
-	}
-	refer("spec.infrastructureRef", reference{ns, l.Spec.InfrastructureRef}, unready(clusterv1.InfrastructureReadyCondition))
-	refer("spec.bootstrap.configRef", reference{ns, l.Spec.Bootstrap.ConfigRef}, unready(clusterv1.BootstrapConfigReadyCondition))
-	refer("spec.controlPlaneRef", reference{ns, l.Spec.ControlPlaneRef}, true)
-	refer("spec.template.spec.infrastructureRef", reference{ns, l.Spec.Template.Spec.InfrastructureRef}, true)
-	refer("spec.template.spec.bootstrap.configRef", reference{ns, l.Spec.Template.Spec.Bootstrap.ConfigRef}, true)
-	refer("spec.machineTemplate.spec.infrastructureRef", reference{ns, l.Spec.MachineTemplate.Spec.InfrastructureRef}, true)
-	switch gvk.Kind {
-	case clusterv1.ClusterKind:
-		cluster := &clusterv1.Cluster{}
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, cluster) == nil {
-			refer("spec.topology.classRef", classReference(cluster.GetClassKey()), false)
-		}
-	case clusterv1.ClusterClassKind:
-		class := &clusterv1.ClusterClass{}
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, class) == nil {
-			for _, t := range classrefs.Distinct(class) {
-				ref := t.Ref.GroupVersionKind()
-				refer(t.Field, reference{class.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: ref.Group, Kind: ref.Kind, Name: t.Ref.Name}}, true)
-			}
-		}
-	}
-	return o, refs
+func (r *evidence) put(o causes.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.objects[o.Key] = &o
+}
+
+func referenceTo(k causes.Key) reference {
+	return reference{k.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: k.Group, Kind: k.Kind, Name: k.Name}}
 }
 
 func keyOf(at reference) causes.Key {
@@ -345,4 +263,42 @@ func unreadable(err error) error {
 		return nil
 	}
 	return err
+}
+
+// aboutReplacement are reasons of Events that state why a Machine is deleted or remediated.
+var aboutReplacement = []string{"SuccessfulDelete", "MachineMarkedUnhealthy", "Remediated", "RemediationStarted"}
+
+// WhyReplaced explains why a Machine is or was replaced. A deleted Machine is explained by
+// the Events that exist of it.
+func (c *Client) WhyReplaced(ctx context.Context, key causes.Key) (none causes.Replacement, err error) {
+	if key.Kind != "Machine" {
+		return none, fmt.Errorf("%s is not a Machine: only Machines are replaced", key)
+	}
+	obj, err := c.get(ctx, referenceTo(key))
+	if err != nil {
+		return none, err
+	}
+	var machine *causes.Object
+	if obj != nil {
+		machine = new(causes.Read(obj))
+	}
+	var list corev1.EventList
+	if err := c.mgmt.List(ctx, &list, client.InNamespace(key.Namespace)); err != nil {
+		return none, fmt.Errorf("list Events: %w", err)
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return EventTime(&a).Compare(EventTime(&b)) })
+	var events []causes.Statement
+	for i := range list.Items {
+		e := &list.Items[i]
+		about := e.InvolvedObject.Name == key.Name || e.Related != nil && e.Related.Name == key.Name || causes.Names(e.Message, key.Name)
+		if about && slices.ContainsFunc(aboutReplacement, func(reason string) bool { return strings.HasPrefix(e.Reason, reason) }) {
+			events = append(events, causes.Statement{
+				Source: fmt.Sprintf("Event %s of %s %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name), Text: e.Message, At: new(metav1.NewTime(EventTime(e))),
+			})
+		}
+	}
+	if machine == nil && len(events) == 0 {
+		return none, fmt.Errorf("%s not found, and no Event is about it: the API server deletes Events after some time", key)
+	}
+	return causes.Replaced(machine, key, events), nil
 }

@@ -103,6 +103,7 @@ const (
 	fieldBootstrap              = "spec.bootstrap.configRef"
 	fieldTemplateInfrastructure = "spec.template.spec.infrastructureRef"
 	fieldTemplateBootstrap      = "spec.template.spec.bootstrap.configRef"
+	fieldMachineTemplate        = "spec.machineTemplate.spec.infrastructureRef"
 	fieldClass                  = "spec.topology.classRef"
 )
 
