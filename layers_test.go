@@ -18,7 +18,7 @@ const module = "github.com/capstan-dev/capstan/"
 var layers = []layer{
 	{name: "api", dirs: []string{"api/"}, may: []string{"api"}},
 	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "charts", "internal/kit/"}, may: []string{"api", "leaf"}},
-	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/tree", "clusterctl/move/plan"}, may: []string{"api", "leaf", "pure"}, pure: true},
+	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/causes", "clusterctl/tree", "clusterctl/move/plan"}, may: []string{"api", "leaf", "pure"}, pure: true},
 	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "simulated", dirs: []string{"internal/simulated", "simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
 	{name: "container", dirs: []string{"internal/containermachines"}, may: []string{"api", "leaf", "pure", "access", "container"}},

@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/tree"
+	"github.com/capstan-dev/capstan/clusterctl/causes"
+	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
 
 // reference is the location of an object that another refers to.
@@ -28,8 +32,8 @@ type reference struct {
 const few = 4
 
 // find reads the objects behind references, with a number of requests that depends only
-// on their kinds. Objects that do not exist are left out.
-func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []reference) (map[reference]*tree.Object, error) {
+// on their kinds. An object that does not exist is nil, one that cannot be read is left out.
+func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []reference) (map[reference]*unstructured.Unstructured, error) {
 	kinds := map[reference]map[string]bool{} // by a reference without a name
 	for _, ref := range refs {
 		kind := ref
@@ -38,20 +42,27 @@ func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []refe
 		}
 		kinds[kind][ref.Name] = ref.Name != ""
 	}
-	found := map[reference]*tree.Object{}
+	found := map[reference]*unstructured.Unstructured{}
 	var mu sync.Mutex // guards found
 	var reads []func(context.Context) error
 	for kind, names := range kinds {
 		reads = append(reads, func(ctx context.Context) error {
+			all := maps.Clone(names)
 			objects, err := c.findKind(ctx, cluster, kind, names)
+			if err != nil {
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			for i := range objects {
-				at := kind
-				at.Name = objects[i].GetName()
-				found[at] = new(seen(&objects[i]))
+			at := kind
+			for at.Name = range all {
+				found[at] = nil
 			}
-			return err
+			for i := range objects {
+				at.Name = objects[i].GetName()
+				found[at] = &objects[i]
+			}
+			return nil
 		})
 	}
 	return found, together(ctx, reads...)
@@ -142,4 +153,71 @@ func (c *Client) mapped(at reference) (schema.GroupVersionKind, error) {
 		return schema.GroupVersionKind{}, explain(err, at.Kind+"."+at.APIGroup)
 	}
 	return mapping.GroupVersionKind, nil
+}
+
+// shortNames are those of kinds of Cluster API.
+var shortNames = map[string]string{
+	"cl": "clusters", "cc": "clusterclasses", "md": "machinedeployments", "ms": "machinesets", "mp": "machinepools",
+	"ma": "machines", "mhc": "machinehealthchecks", "kcp": "kubeadmcontrolplanes", "ext": "extensionconfigs", "crs": "clusterresourcesets",
+}
+
+// ParseObject parses KIND/NAME from a command line. KIND is a kind or resource that a CRD
+// defines, in any case, with its group if several groups have it.
+func (c *Client) ParseObject(ctx context.Context, text, namespace string) (none causes.Key, err error) {
+	kind, name, ok := strings.Cut(text, "/")
+	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
+		return none, fmt.Errorf("%q is not KIND/NAME, such as cluster/demo", text)
+	}
+	resource, err := c.resource(ctx, strings.ToLower(kind))
+	if err != nil {
+		return none, err
+	}
+	gvk, err := c.mgmt.RESTMapper().KindFor(resource.WithVersion(""))
+	if err != nil {
+		return none, explain(err, kind)
+	}
+	mapping, err := c.mgmt.RESTMapper().RESTMapping(gvk.GroupKind())
+	if err != nil {
+		return none, explain(err, kind)
+	}
+	key := causes.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		key.Namespace = ""
+	}
+	return key, nil
+}
+
+// resource finds the resource of a kind among the CRDs, whose names are RESOURCE.GROUP.
+func (c *Client) resource(ctx context.Context, kind string) (none schema.GroupResource, err error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	if err := c.mgmt.List(ctx, &list); err != nil {
+		return none, fmt.Errorf("list CRDs: %w", err)
+	}
+	typed, group, _ := strings.Cut(kind, ".")
+	if long := shortNames[typed]; long != "" {
+		typed = long
+	}
+	var found []schema.GroupResource
+	var known []string
+	for _, crd := range list.Items {
+		r := schema.ParseGroupResource(crd.Name)
+		known = append(known, strings.TrimSuffix(r.Resource, "s"))
+		if (group == "" || group == r.Group) && slices.Contains([]string{typed, typed + "s", typed + "es"}, r.Resource) {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return none, fmt.Errorf("no CRD defines kind %q%s", kind, nearest.Hint(typed, known))
+	case 1:
+		return found[0], nil
+	}
+	// Cluster API's own kinds go before those of the same name.
+	for _, r := range found {
+		if r.Group == "cluster.x-k8s.io" {
+			return r, nil
+		}
+	}
+	return none, fmt.Errorf("several groups have kind %q: use one of %s, %s", kind, found[0], found[1])
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/rollout"
 	"github.com/capstan-dev/capstan/internal/cli/simulated"
 	"github.com/capstan-dev/capstan/internal/cli/topology"
+	"github.com/capstan-dev/capstan/internal/cli/why"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
@@ -75,6 +76,7 @@ func commands(env *Env) []*cobra.Command {
 		rollout.NewScale(&env.Env),
 		simulated.New(&env.Env),
 		topology.New(&env.Env),
+		why.New(&env.Env),
 	}
 }
 
@@ -84,7 +86,7 @@ var groups = []struct{ title, commands string }{
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe plan scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},
-	{"When something is wrong:", "events logs history report replay topology extension chaos simulated"},
+	{"When something is wrong:", "why events logs history report replay topology extension chaos simulated"},
 	{"Other:", "alpha completion version help"},
 }
 

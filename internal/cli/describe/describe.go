@@ -13,9 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/clusterctl/causes"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 type options struct {
@@ -41,6 +44,8 @@ func newCluster(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster NAME",
 		Short: "Show a cluster as a tree with its conditions",
+		Long: `Show a cluster as a tree with its conditions, and, if something blocks it, the
+first cause that "capstan why" finds.`,
 		Example: `  capstan describe cluster demo
   capstan describe cluster demo --show-conditions all+     # only what needs attention
   capstan describe cluster demo --grouping=false --echo    # every object
@@ -99,7 +104,7 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 		if err != nil {
 			return err
 		}
-		return show(env, o, filter, in)
+		return show(env, o, filter, in, blockedBy(ctx, c, o, key))
 	}
 	shown := 0
 	err = c.FollowTree(ctx, key, o.tree, func(in tree.Input) error {
@@ -111,7 +116,7 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 		if shown > 1 && o.output != "json" && !env.Terminal {
 			env.Print("%s", map[string]string{"yaml": "---"}[o.output])
 		}
-		return show(env, o, filter, in)
+		return show(env, o, filter, in, blockedBy(ctx, c, o, key))
 	})
 	if gone, ok := errors.AsType[*clusterctl.NoClusterError](err); ok && shown > 0 {
 		env.Say("Cluster %s is gone", gone.Key)
@@ -120,9 +125,26 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 	return err
 }
 
-// show prints a tree: while it is watched on a terminal, in the place of the one
-// before.
-func show(env *command.Env, o options, f filter, in tree.Input) error {
+// blockedBy is what describe reports of the explanation of a Cluster: the first cause. It is
+// empty if nothing blocks the Cluster or no object reports a cause.
+func blockedBy(ctx context.Context, c *clusterctl.Client, o options, key client.ObjectKey) string {
+	if o.output != "" {
+		return ""
+	}
+	r, err := c.Why(ctx, causes.Key{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind, Namespace: key.Namespace, Name: key.Name})
+	if err != nil || !r.Certain {
+		return ""
+	}
+	more := ""
+	if n := len(r.Causes) - 1; n > 0 {
+		more = fmt.Sprintf(" (%d more)", n)
+	}
+	return fmt.Sprintf("Blocked by %s%s", r.Causes[0].Sentence(), more)
+}
+
+// show prints a tree and what blocks the Cluster: while it is watched on a terminal, in the
+// place of the one before.
+func show(env *command.Env, o options, f filter, in tree.Input, blocked string) error {
 	root := tree.Build(in, o.tree)
 	if o.output != "" {
 		return env.PrintObject(root, o.output)
@@ -137,6 +159,9 @@ func show(env *command.Env, o options, f filter, in tree.Input) error {
 		return err
 	}
 	text := table.String()
+	if blocked != "" {
+		text += strings.Join(wrap(plaintext.Escape(strings.ReplaceAll(blocked, "\n", " ")), s.within), "\n") + "\n"
+	}
 	if o.watch && env.Terminal {
 		text = redrawn(text, lines)
 	}

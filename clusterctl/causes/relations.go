@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package causes
+
+import (
+	"slices"
+	"strings"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// self is the object of the condition.
+func self(_ *walk, n *node) []*Object { return []*Object{n.object} }
+
+// cluster is the Cluster of the object.
+func cluster(w *walk, _ *node) []*Object {
+	if w.cluster == nil {
+		return nil
+	}
+	return []*Object{w.cluster}
+}
+
+// referred are the objects that a field refers to.
+func referred(field string) func(*walk, *node) []*Object {
+	return func(w *walk, n *node) []*Object { return w.referred(n.object, field) }
+}
+
+func (w *walk) referred(o *Object, field string) (all []*Object) {
+	for _, ref := range o.Refs {
+		if to := w.byKey[ref.To]; ref.Field == field && to != nil {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// controlPlane is the control plane of the Cluster.
+func controlPlane(w *walk, _ *node) []*Object {
+	if w.cluster == nil {
+		return nil
+	}
+	return w.referred(w.cluster, fieldControlPlane)
+}
+
+// owned are the objects of these kinds that the object owns.
+func owned(kinds ...string) func(*walk, *node) []*Object {
+	return func(w *walk, n *node) (all []*Object) {
+		for _, o := range w.owned[n.object.UID] {
+			if slices.Contains(kinds, o.Kind) {
+				all = append(all, o)
+			}
+		}
+		return all
+	}
+}
+
+// leaving is the object itself if its infrastructure is being deleted.
+func leaving(_ *walk, n *node) []*Object {
+	for i := range n.object.Conditions {
+		if c := &n.object.Conditions[i]; c.Type == typeDeleting && says(c, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, clusterv1.MachineDeletingDeletingNodeReason) {
+			return []*Object{n.object}
+		}
+	}
+	return nil
+}
+
+// ofKind are all objects of a kind.
+func ofKind(kind string) func(*walk, *node) []*Object {
+	return func(w *walk, _ *node) []*Object { return w.kinds[kind] }
+}
+
+// users are the objects that refer to the object.
+func users(w *walk, n *node) []*Object { return w.users[n.object.Key] }
+
+// named are the objects of a kind that the message names.
+func named(kind string) func(*walk, *node) []*Object {
+	return func(w *walk, n *node) (all []*Object) {
+		for _, o := range w.kinds[kind] {
+			if Names(n.Message, o.Name) {
+				all = append(all, o)
+			}
+		}
+		return all
+	}
+}
+
+// Names reports whether a text has a name that is not a part of another name.
+func Names(text, name string) bool {
+	part := func(r byte) bool {
+		return r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	for at := 0; name != ""; {
+		i := strings.Index(text[at:], name)
+		if i < 0 {
+			return false
+		}
+		start, end := at+i, at+i+len(name)
+		if (start == 0 || !part(text[start-1])) && (end == len(text) || !part(text[end])) {
+			return true
+		}
+		at = end
+	}
+	return false
+}
+
+// absent are the objects that the object refers to and that do not exist.
+func absent(w *walk, n *node) (all []*Object) {
+	for _, ref := range n.object.Refs {
+		if to := w.byKey[ref.To]; to != nil && to.Missing {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// quotas are the ResourceQuotas that allow no further Machine, or no further object of the
+// kinds that the object creates for its machines.
+func quotas(w *walk, n *node) (all []*Object) {
+	limits := []string{"count/machines.cluster.x-k8s.io"}
+	for _, ref := range n.object.Refs {
+		if kind, ok := strings.CutSuffix(ref.To.Kind, "Template"); ok {
+			limits = append(limits, "count/"+strings.ToLower(kind)+"s."+ref.To.Group)
+		}
+	}
+	if n.object.Kind == kindCluster {
+		return nil // what it consists of is scaled, not the Cluster
+	}
+	for _, quota := range w.kinds[kindQuota] {
+		if slices.ContainsFunc(quota.Exhausted, func(limit string) bool { return slices.Contains(limits, limit) }) {
+			all = append(all, quota)
+		}
+	}
+	return all
+}
+
+// both are the objects of two relations.
+func both(a, b func(*walk, *node) []*Object) func(*walk, *node) []*Object {
+	return func(w *walk, n *node) []*Object { return append(a(w, n), b(w, n)...) }
+}
