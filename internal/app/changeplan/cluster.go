@@ -328,7 +328,7 @@ func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, quiet, 
 	}
 }
 
-// poolsChanged reports whether the change has changed a MachinePool. What becomes of
+// poolsChanged reports whether the change has changed a MachinePool. What happens to
 // its machines is only known to the controller of its infrastructure, which does not
 // run in a copy.
 func (c *copied) poolsChanged(before map[types.UID]client.Object) *planv1.NotPredicted {
