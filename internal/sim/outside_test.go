@@ -163,7 +163,7 @@ func TestWorldRunsSelectedControllers(t *testing.T) {
 	}
 }
 
-// TestWorldReportsSteadyStates checks when Act and AtRest are called.
+// TestWorldReportsSteadyStates checks when Act and the function given to Pass are called.
 func TestWorldReportsSteadyStates(t *testing.T) {
 	t.Parallel()
 	clock := NewClock(time.Unix(0, 0))
@@ -180,15 +180,19 @@ func TestWorldReportsSteadyStates(t *testing.T) {
 			}
 			return mgmt.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m"}})
 		},
-		AtRest: func() { states = append(states, clock.Now().Sub(time.Unix(0, 0))) },
 	})
-	if err := w.World.Run(t.Context()); !apierrors.IsAlreadyExists(err) {
+	steady := func() bool {
+		states = append(states, clock.Now().Sub(time.Unix(0, 0)))
+		return false
+	}
+	if _, err := w.Pass(t.Context(), 0, steady); !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("error %v, want that of the second act", err)
 	}
 	if len(states) != 0 {
 		t.Errorf("steady after %v, although an act failed", states)
 	}
-	w.must(w.World.RunFor(t.Context(), 2*time.Minute))
+	_, err := w.Pass(t.Context(), 2*time.Minute, steady)
+	w.must(err)
 	if want := []time.Duration{0, time.Minute}; !slices.Equal(want, states) {
 		t.Errorf("steady after %v, want %v", states, want)
 	}

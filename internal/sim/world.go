@@ -92,8 +92,6 @@ type Options struct {
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
 	// Act acts for what is outside, after each round of the controllers.
 	Act func(context.Context, client.Client) error
-	// AtRest is called whenever nothing changes any longer at a time.
-	AtRest func()
 }
 
 // World is a management cluster with its controllers. It is not for several
@@ -106,7 +104,6 @@ type World struct {
 	store       *store
 	clusters    *connections
 	act         func(context.Context, client.Client) error
-	atRest      func()
 	log         logr.Logger
 	controllers []entry
 	story       strings.Builder
@@ -126,7 +123,7 @@ func NewWorld(o Options) (*World, error) {
 		return nil, fmt.Errorf("make a store in memory: %w", err)
 	}
 	w := &World{
-		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log, act: o.Act, atRest: o.AtRest,
+		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log, act: o.Act,
 		clusters: &connections{mgmt: s, handler: handlerOf(o.Backends), clock: o.Clock, open: map[client.ObjectKey]*connection{}},
 	}
 	if o.Workload == nil {
@@ -260,9 +257,6 @@ func (w *World) rest(ctx context.Context) (failing error, next time.Time, err er
 			return nil, next, err
 		}
 		if w.store.writes == before {
-			if w.atRest != nil {
-				w.atRest()
-			}
 			return failing, sooner(next, w.Clock.due()), nil
 		}
 	}
