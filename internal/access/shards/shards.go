@@ -30,8 +30,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
-// pageSize is the number of objects that one request lists.
-const pageSize = 500
+// PageSize is the number of objects that one request lists.
+const PageSize = 500
 
 // Reader reads a management cluster, past any cache. Its scheme has the kinds of
 // Cluster API, of the local provider and of core/v1.
@@ -137,17 +137,24 @@ func ignoreNotServed(err error) error {
 
 // list adds the objects of a kind.
 func (s *shardReader) list(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	opts = append(opts, client.InNamespace(s.Cluster.Namespace), client.Limit(pageSize))
-	for next := ""; ; {
-		if err := s.Mgmt.List(ctx, list, append(opts, client.Continue(next))...); err != nil {
-			return ignoreNotServed(err)
-		}
+	return ignoreNotServed(EachPage(ctx, s.Mgmt, list, func() error {
 		items, err := meta.ExtractList(list)
-		if err != nil {
-			return err
-		}
 		for _, item := range items {
 			s.add(item.(client.Object))
+		}
+		return err
+	}, append(opts, client.InNamespace(s.Cluster.Namespace))...))
+}
+
+// EachPage lists objects page by page, and calls add with each page in list.
+func EachPage(ctx context.Context, c client.Reader, list client.ObjectList, add func() error, opts ...client.ListOption) error {
+	opts = append(opts, client.Limit(PageSize))
+	for next := ""; ; {
+		if err := c.List(ctx, list, append(opts, client.Continue(next))...); err != nil {
+			return err
+		}
+		if err := add(); err != nil {
+			return err
 		}
 		if next = list.GetContinue(); next == "" {
 			return nil

@@ -310,8 +310,8 @@ func TestReadOfAllPages(t *testing.T) {
 	if want := []string{"MachineSet ns/m0", "MachineSet ns/m1", "MachineSet ns/m2", "MachineSet ns/m3", "MachineSet ns/m4", "MachineSet ns/m5", "MachineSet ns/m6", "MachineSet ns/set-c"}; !slices.Equal(want, got) {
 		t.Errorf("got %v", got)
 	}
-	if !limits[pageSize] {
-		t.Errorf("limits %v, want %d", limits, pageSize)
+	if !limits[PageSize] {
+		t.Errorf("limits %v, want %d", limits, PageSize)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
+	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
 	"github.com/capstan-dev/capstan/internal/sim"
 )
@@ -136,7 +137,7 @@ func (m *maker) workload(ctx context.Context, s *shards.Shard) map[client.Object
 	if m.Workload == nil || secret == nil {
 		return nil
 	}
-	from, err := m.Workload(ctx, secret.Data["value"])
+	from, err := m.Workload(ctx, secret.Data[kubeconfig.DataKey])
 	if err != nil {
 		m.assume(s.Cluster, fmt.Sprintf("The workload cluster could not be read: its Nodes are assumed to be as their Machines report, and no Pod to delay a drain: %v", err))
 		return nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
@@ -24,7 +25,6 @@ const (
 	readTimeout = 10 * time.Second
 	// maxListed is the number of objects of a kind that are read.
 	maxListed = 20000
-	pageSize  = 500
 )
 
 var errTooMany = errors.New("it has too many objects to read")
@@ -63,16 +63,16 @@ func read() meta.RESTMapper {
 func readWorkload(ctx context.Context, c client.Reader) (*standin.Snapshot, error) {
 	s := &standin.Snapshot{}
 	var nodes corev1.NodeList
-	err := eachPage(ctx, c, &nodes, func() { s.Nodes = append(s.Nodes, nodes.Items...) })
+	err := each(ctx, c, &nodes, func() { s.Nodes = append(s.Nodes, nodes.Items...) })
 	if err != nil {
 		return nil, err
 	}
 	var pods corev1.PodList
-	if err := eachPage(ctx, c, &pods, func() { s.Pods = append(s.Pods, pods.Items...) }); err != nil {
+	if err := each(ctx, c, &pods, func() { s.Pods = append(s.Pods, pods.Items...) }); err != nil {
 		return nil, err
 	}
 	var budgets policyv1.PodDisruptionBudgetList
-	err = eachPage(ctx, c, &budgets, func() {
+	err = each(ctx, c, &budgets, func() {
 		for i := range budgets.Items {
 			s.Others = append(s.Others, budgets.Items[i].DeepCopy())
 		}
@@ -83,18 +83,14 @@ func readWorkload(ctx context.Context, c client.Reader) (*standin.Snapshot, erro
 	return s, err
 }
 
-// eachPage lists objects page by page.
-func eachPage(ctx context.Context, c client.Reader, list client.ObjectList, add func()) error {
-	for read, next := 0, ""; ; {
-		if err := c.List(ctx, list, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return err
-		}
+// each lists objects page by page, but not more than are read of a kind.
+func each(ctx context.Context, c client.Reader, list client.ObjectList, add func()) error {
+	read := 0
+	return shards.EachPage(ctx, c, list, func() error {
 		add()
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-		if read += pageSize; read >= maxListed {
+		if read += shards.PageSize; read >= maxListed && list.GetContinue() != "" {
 			return errTooMany
 		}
-	}
+		return nil
+	})
 }
