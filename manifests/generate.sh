@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 go tool -modfile=go.tools.mod controller-gen object paths='./api/...'
 rm -f manifests/crd/*.yaml
 go tool -modfile=go.tools.mod controller-gen crd:crdVersions=v1 \
-	paths='./api/core/...;./api/bootstrap/...;./api/controlplane/...;./api/infrastructure/...;./api/addons/...;./api/ipam/...;./api/runtime/...;./api/clusterctl/...' \
+	paths='./api/core/...;./api/bootstrap/...;./api/controlplane/...;./api/infrastructure/...;./api/addons/...;./api/ipam/...;./api/runtime/...;./api/clusterctl/...;./api/plan/...' \
 	output:crd:dir=manifests/crd
 # Those of cert-manager's group are for planes alone.
 rm -f manifests/certificates/*.yaml

@@ -17,6 +17,7 @@ import (
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 )
 
 //go:generate ./generate.sh
@@ -70,6 +71,7 @@ var providers = map[string]string{
 	"addons.cluster.x-k8s.io":       "cluster-api",
 	"ipam.cluster.x-k8s.io":         "cluster-api",
 	"runtime.cluster.x-k8s.io":      "cluster-api",
+	"plan.capstan.dev":              "cluster-api",
 	"bootstrap.cluster.x-k8s.io":    "bootstrap-kubeadm",
 	"controlplane.cluster.x-k8s.io": "control-plane-kubeadm",
 	"infrastructure.capstan.dev":    "infrastructure-local",
@@ -120,6 +122,11 @@ func Certificates() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 func label(crd *apiextensionsv1.CustomResourceDefinition) error {
 	if crd.Labels == nil {
 		crd.Labels = map[string]string{}
+	}
+	if crd.Spec.Group == planv1.GroupVersion().Group {
+		// No contract has its kinds, and they are about Machines of this management cluster.
+		crd.Labels[providerLabel] = providers[crd.Spec.Group]
+		return nil
 	}
 	crd.Labels[clusterctlv1.ClusterctlLabel] = ""
 	if crd.Spec.Group == clusterctlv1.GroupVersion().Group {

@@ -69,6 +69,7 @@ func commands(env *Env) []*cobra.Command {
 		install.NewUpgrade(&env.Env, rollout.NewUpgradeCluster(&env.Env)),
 		move.New(&env.Env),
 		plan.New(&env.Env),
+		plan.NewApply(&env.Env),
 		convert.New(&env.Env),
 		provider.New(&env.Env),
 		rollout.New(&env.Env),

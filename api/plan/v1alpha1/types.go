@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 has the output of `capstan plan`: what a change does to each
-// Machine of the Clusters that it reaches.
 package v1alpha1
 
 import (

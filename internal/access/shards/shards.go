@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
@@ -85,6 +86,10 @@ func (s *shardReader) read(ctx context.Context, with []client.Object) error {
 		return err
 	}
 	if err := s.get(ctx, &clusterv1.Cluster{}, s.Cluster); err != nil {
+		return err
+	}
+	// A copy that lacks the guard of a Cluster that requires plans would create it.
+	if err := s.get(ctx, &planv1.PlanGuard{}, s.Cluster); err != nil {
 		return err
 	}
 	for _, list := range owned() {

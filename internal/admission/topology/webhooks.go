@@ -209,8 +209,8 @@ func (a *admission) validateClass(ctx context.Context, r webhook.Review[clusterv
 }
 
 // deleteClass refuses to delete a class while Clusters use it.
-func (a *admission) deleteClass(ctx context.Context, class *clusterv1.ClusterClass) (v webhook.Verdict, err error) {
-	clusters, err := a.clustersOf(ctx, class)
+func (a *admission) deleteClass(ctx context.Context, r webhook.Review[clusterv1.ClusterClass]) (v webhook.Verdict, err error) {
+	clusters, err := a.clustersOf(ctx, r.Old)
 	if err == nil && len(clusters) > 0 {
 		v.Forbidden = inUse(clusters)
 	}

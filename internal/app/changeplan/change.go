@@ -71,7 +71,7 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	case w.Patch != types.ApplyPatchType:
 		return nil, fmt.Errorf("change %s: it does not exist", of)
 	}
-	after, err := send(ctx, mgmt, w, manager)
+	after, err := Send(ctx, mgmt, w, manager, true)
 	if err != nil {
 		return nil, fmt.Errorf("the management cluster refuses the change of %s: %w", of, err)
 	}
@@ -85,17 +85,21 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	return out, nil
 }
 
-// send sends a dry run.
-func send(ctx context.Context, mgmt client.Client, w Write, manager string) (*unstructured.Unstructured, error) {
+// Send sends a write, and returns what the server makes of it. A dry run stores nothing.
+func Send(ctx context.Context, mgmt client.Client, w Write, manager string, dryRun bool) (*unstructured.Unstructured, error) {
 	after := w.Object.DeepCopy()
+	var update []client.UpdateOption
+	opts := []client.PatchOption{client.FieldOwner(manager)}
+	if dryRun {
+		update, opts = append(update, client.DryRunAll), append(opts, client.DryRunAll)
+	}
 	if w.Patch == "" {
-		return after, mgmt.Update(ctx, after, client.DryRunAll)
+		return after, mgmt.Update(ctx, after, update...)
 	}
 	data, err := after.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	opts := []client.PatchOption{client.DryRunAll, client.FieldOwner(manager)}
 	if w.Patch == types.ApplyPatchType {
 		opts = append(opts, client.ForceOwnership)
 	}

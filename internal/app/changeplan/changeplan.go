@@ -67,6 +67,15 @@ type Options struct {
 // Make makes the plan of a change. The error is that of a change which the management
 // cluster refuses, or of a management cluster that cannot be read.
 func Make(ctx context.Context, o Options, change []Write) (*planv1.Plan, error) {
+	m, err := newMaker(ctx, o, change)
+	if err != nil {
+		return nil, err
+	}
+	return m.make(ctx)
+}
+
+// newMaker sends the change as a dry run.
+func newMaker(ctx context.Context, o Options, change []Write) (*maker, error) {
 	o.Manager, o.Horizon = cmp.Or(o.Manager, DefaultManager), cmp.Or(o.Horizon, DefaultHorizon)
 	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
 	if o.Now.IsZero() {
@@ -75,20 +84,25 @@ func Make(ctx context.Context, o Options, change []Write) (*planv1.Plan, error) 
 	if len(change) > MaxWrites {
 		return nil, fmt.Errorf("the change has %d objects, and %d are the most that a plan takes: make several plans", len(change), MaxWrites)
 	}
-	p := &planv1.Plan{
-		TypeMeta: metav1.TypeMeta{APIVersion: planv1.APIVersion, Kind: planv1.Kind},
-		Made:     metav1.NewTime(o.Now), Program: o.Program, Change: []planv1.Object{}, Clusters: []planv1.Cluster{},
-	}
-	var all []*written
+	m := &maker{Options: o, reader: shards.Reader{Mgmt: o.Mgmt}, assumed: map[string][]string{}}
 	for _, w := range change {
 		one, err := rehearse(ctx, o.Mgmt, w, o.Manager)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, one)
-		p.Change = append(p.Change, one.name)
+		m.change = append(m.change, one)
 	}
-	m := &maker{Options: o, reader: shards.Reader{Mgmt: o.Mgmt}, change: all, assumed: map[string][]string{}}
+	return m, nil
+}
+
+func (m *maker) make(ctx context.Context) (*planv1.Plan, error) {
+	p := &planv1.Plan{
+		TypeMeta: metav1.TypeMeta{APIVersion: planv1.APIVersion, Kind: planv1.Kind},
+		Made:     metav1.NewTime(m.Now), Program: m.Program, Change: []planv1.Object{}, Clusters: []planv1.Cluster{},
+	}
+	for _, w := range m.change {
+		p.Change = append(p.Change, w.name)
+	}
 	reached, err := m.reached(ctx)
 	if err != nil {
 		return nil, err
@@ -96,9 +110,7 @@ func Make(ctx context.Context, o Options, change []Write) (*planv1.Plan, error) 
 	if p.Clusters, err = m.each(ctx, reached); err != nil {
 		return nil, err
 	}
-	for _, c := range p.Clusters {
-		count(&p.Summary, c)
-	}
+	Summarize(p)
 	p.Assumptions = m.assumptions()
 	return p, nil
 }
@@ -109,9 +121,22 @@ type maker struct {
 	reader shards.Reader
 	change []*written
 
-	mu      sync.Mutex          // guards the rest
-	assumed map[string][]string // Clusters by what is assumed about them
+	mu      sync.Mutex                   // guards the rest
+	assumed map[string][]string          // Clusters by what is assumed about them
+	digests map[string]map[string]string // of what the plan is made from, by Cluster; nil if they are not needed
 	done    int
+}
+
+// digest keeps the digests of what the plan of a Cluster is made from.
+func (m *maker) digest(s *shards.Shard) error {
+	if m.digests == nil {
+		return nil
+	}
+	all, err := digest(m.Mgmt.Scheme(), s.Objects)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.digests[s.Cluster.String()] = all
+	return err
 }
 
 func (m *maker) assume(cluster client.ObjectKey, text string) {
@@ -186,6 +211,14 @@ func (m *maker) report(all int, c planv1.Cluster) {
 	m.done++
 	if m.Progress != nil {
 		m.Progress(m.done, all, c)
+	}
+}
+
+// Summarize counts the Machines of a plan by action.
+func Summarize(p *planv1.Plan) {
+	p.Summary = planv1.Summary{}
+	for _, c := range p.Clusters {
+		count(&p.Summary, c)
 	}
 }
 

@@ -62,12 +62,11 @@ var machineKind = clusterv1.GroupVersion().WithKind("Machine")
 func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Cluster, error) {
 	out := planv1.Cluster{Namespace: key.Namespace, Name: key.Name}
 	change := m.of(key)
-	var with []client.Object
-	for _, w := range change {
-		with = append(with, w.after)
-	}
-	shard, err := m.reader.Read(ctx, key, with)
+	shard, err := m.reader.Read(ctx, key, m.with(key))
 	if err != nil {
+		return out, err
+	}
+	if err := m.digest(shard); err != nil {
 		return out, err
 	}
 	c, err := m.copy(ctx, shard)
@@ -93,6 +92,14 @@ func (m *maker) of(key client.ObjectKey) (all []*written) {
 		if name := shards.ClusterOf(w.after); name == "" || name == key.Name && w.after.GetNamespace() == key.Namespace {
 			all = append(all, w)
 		}
+	}
+	return all
+}
+
+// with are the objects that the change writes for a Cluster.
+func (m *maker) with(key client.ObjectKey) (all []client.Object) {
+	for _, w := range m.of(key) {
+		all = append(all, w.after)
 	}
 	return all
 }

@@ -32,6 +32,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/classes"
@@ -324,6 +325,7 @@ func Scheme() (*runtime.Scheme, error) {
 		controlplanev1.AddToScheme(scheme),
 		infrav1.AddToScheme(scheme),
 		addonsv1.AddToScheme(scheme),
+		planv1.AddToScheme(scheme),
 		ipamv1.AddToScheme(scheme), // a webhook reads claims
 		runtimev1.AddToScheme(scheme),
 		discoveryv1.AddToScheme(scheme),

@@ -22,6 +22,7 @@ var definitions = map[string][]struct{ name, gate string }{
 		{"clusterresourcesets.addons.cluster.x-k8s.io", ""},
 		{"ipaddressclaims.ipam.cluster.x-k8s.io", ""},
 		{"ipaddresses.ipam.cluster.x-k8s.io", ""},
+		{"planguards.plan.capstan.dev", ""},
 		{"extensionconfigs.runtime.cluster.x-k8s.io", features.RuntimeSDK},
 	},
 	Kubeadm: {

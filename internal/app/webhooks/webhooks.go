@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/admission/ipam"
 	"github.com/capstan-dev/capstan/internal/admission/kubeadm"
 	"github.com/capstan-dev/capstan/internal/admission/local"
+	"github.com/capstan-dev/capstan/internal/admission/plans"
 	"github.com/capstan-dev/capstan/internal/admission/topology"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -38,7 +39,7 @@ func Of(clients Clients, backends host.Backends, gates features.Gates, providers
 	c := clients.Live
 	if slices.Contains(providers, "core") {
 		class := topology.Reads{Cache: clients.Cache, Providers: provider.New(c, nil), Workload: clients.Workload}
-		all = slices.Concat(all, core.Webhooks(), topology.Webhooks(class), addons.Webhooks(), ipam.Webhooks(c), extensions.Webhooks(catalog.Default()))
+		all = slices.Concat(all, core.Webhooks(), topology.Webhooks(class), addons.Webhooks(), ipam.Webhooks(c), plans.Webhooks(c), extensions.Webhooks(catalog.Default()))
 	}
 	if slices.Contains(providers, "kubeadm") {
 		all = slices.Concat(all, kubeadm.Webhooks(c))

@@ -36,6 +36,7 @@ type options struct {
 	horizon   time.Duration
 	output    string
 	details   bool
+	saveTo    string
 }
 
 // heapLimit is the size in bytes from which the heap is collected more often.
@@ -69,7 +70,8 @@ Exit status: 0 if no machine goes, 2 if machines are deleted or replaced, 3 if a
 cluster is not predicted, 1 if there is no plan.`,
 		Example: `  capstan plan -f change.yaml
   capstan plan --set cluster/demo spec.topology.version=v1.37.0
-  kubectl kustomize overlays/prod | capstan plan -f -`,
+  kubectl kustomize overlays/prod | capstan plan -f -
+  capstan plan -f change.yaml --save change.plan && capstan apply change.plan`,
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), env, o, args) },
 	}
 	o.mgmt.Add(cmd, env)
@@ -81,7 +83,10 @@ cluster is not predicted, 1 if there is no plan.`,
 	f.DurationVar(&o.horizon, "for", changeplan.DefaultHorizon, "virtual time after which a change is no longer followed")
 	f.BoolVar(&o.details, "details", false, "also show the machines that stay as they are, and the other objects that are written")
 	command.OutputFlag(cmd, &o.output, "text", "json", "yaml")
+	f.StringVar(&o.saveTo, "save", "", "file to save the plan to, for \"capstan apply\"; it has the objects of the change, Secrets included")
 	_ = cmd.MarkFlagFilename("filename")
+	_ = cmd.MarkFlagFilename("save")
+	cmd.AddCommand(newList(env), newShow(env), newDiff(env))
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
 	return cmd
 }
@@ -130,6 +135,50 @@ func Show(ctx context.Context, env *command.Env, mgmt command.Mgmt, change []cha
 }
 
 func (o *options) print(ctx context.Context, env *command.Env, c client.Client, change []changeplan.Write) error {
+	var p *planv1.Plan
+	if o.saveTo == "" {
+		err := o.making(env, c, func(with changeplan.Options) (err error) {
+			p, err = changeplan.Make(ctx, with, change)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	} else {
+		s, err := o.save(ctx, env, c, change)
+		if err != nil {
+			return err
+		}
+		if err := changeplan.WriteSaved(o.saveTo, s); err != nil {
+			return fmt.Errorf("save the plan: %w", err)
+		}
+		p = &s.Plan
+		env.Say("Plan %s is saved: carry it out with `capstan apply %s`", s.ID(), o.saveTo)
+	}
+	if err := o.shown(env, p); err != nil {
+		return err
+	}
+	return status(p)
+}
+
+func (o *options) shown(env *command.Env, p *planv1.Plan) error {
+	if o.output != "" {
+		return env.PrintObject(p, o.output)
+	}
+	return show(env, p, o.details)
+}
+
+// save makes a plan with what is needed to carry it out.
+func (o *options) save(ctx context.Context, env *command.Env, c client.Client, change []changeplan.Write) (s *planv1.SavedPlan, err error) {
+	err = o.making(env, c, func(with changeplan.Options) (err error) {
+		s, err = changeplan.Save(ctx, with, change)
+		return err
+	})
+	return s, err
+}
+
+// making calls make with the options for a plan.
+func (o *options) making(env *command.Env, c client.Client, make func(changeplan.Options) error) error {
 	// Copies are garbage quickly. A large fleet must not make the heap large.
 	debug.SetMemoryLimit(heapLimit)
 	// Services of extensions are resolved as in the management cluster.
@@ -139,26 +188,14 @@ func (o *options) print(ctx context.Context, env *command.Env, c client.Client, 
 	}
 	defer pool.Close()
 	tell := env.Tell()
-	p, err := changeplan.Make(ctx, changeplan.Options{
+	return make(changeplan.Options{
 		Mgmt: c, Manager: o.manager, Horizon: o.horizon, Program: buildinfo.Read().Version, Workload: changeplan.ReadWorkload, Extensions: pool,
 		Progress: func(done, all int, one planv1.Cluster) {
 			if all > 1 {
 				tell(fmt.Sprintf("%d of %d: Cluster %s/%s", done, all, one.Namespace, one.Name))
 			}
 		},
-	}, change)
-	if err != nil {
-		return err
-	}
-	if o.output != "" {
-		err = env.PrintObject(p, o.output)
-	} else {
-		err = show(env, p, o.details)
-	}
-	if err != nil {
-		return err
-	}
-	return status(p)
+	})
 }
 
 // failed makes misuse an ordinary failure: status 2 says that machines go.
@@ -184,13 +221,13 @@ func status(p *planv1.Plan) error {
 	return nil
 }
 
-func connect(mgmt command.Mgmt) (client.Client, error) {
+func connect(mgmt command.Mgmt) (client.WithWatch, error) {
 	scheme, err := controllers.Scheme()
 	if err != nil {
 		return nil, err
 	}
 	mgmt.Config.QPS = -1
-	c, err := client.New(mgmt.Config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(mgmt.Config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -22,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
+	"github.com/capstan-dev/capstan/internal/pure/planguard"
 )
 
 const name = "cluster"
@@ -57,6 +59,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.MachineSet{}, ofDescendant).
 		Watches(&clusterv1.MachinePool{}, ofDescendant).
 		Watches(&clusterv1.Machine{}, ofDescendant).
+		Watches(&planv1.PlanGuard{}, ofGuard).
 		Watches(&clusterv1.ClusterClass{}, controller.OfClass(r.Mgmt), classMatters()).
 		WatchesSource(r.Workload.Source(nil, ofConnection)).
 		Concurrency(50).
@@ -76,13 +79,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		Finalizer: clusterv1.ClusterFinalizer,
 		Cluster:   func(*state) *clusterv1.Cluster { return cluster },
 		Live: phase.All(
+			phase.Do("plan guard", r.planGuard),
 			phase.Do("infrastructure", r.infrastructure),
 			phase.Do("control plane", r.controlPlane),
 			phase.Do("kubeconfig", r.kubeconfig)),
-		End:      phase.InOrder(phase.Do("delete", r.delete)),
-		Report:   func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
-		Legacy:   reconciler.If(r.Legacy, func(s *state, failed error) { clusterstatus.ReportLegacy(s.facts(failed)) }),
-		Deadline: func(s *state) time.Time { return clusterstatus.Deadline(s.facts(nil)) },
+		End:    phase.InOrder(phase.Do("delete", r.delete)),
+		Report: func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
+		Legacy: reconciler.If(r.Legacy, func(s *state, failed error) { clusterstatus.ReportLegacy(s.facts(failed)) }),
+		Deadline: func(s *state) time.Time {
+			return earliest(clusterstatus.Deadline(s.facts(nil)), planguard.Deadline(s.guard, s.now))
+		},
 	}.Reconcile(ctx, cluster)
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
@@ -33,6 +34,7 @@ type state struct {
 	replicas            contract.Replicas         // of the control plane object
 	versions            []clusterv1.StatusVersion // of the control plane object
 
+	guard    *planv1.PlanGuard                   // nil if there is none
 	gates    []clusterv1.ClusterAvailabilityGate // of the class
 	members  clusterstatus.Members
 	deletion clusterstatus.Stage
@@ -58,6 +60,9 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 		}
 	}
 	s.members = clusterstatus.Sort(deployments.Items, sets.Items, pools.Items, machines.Items)
+	if err := r.readGuard(ctx, s); err != nil {
+		return nil, err
+	}
 	return s, r.readClass(ctx, s)
 }
 
@@ -93,6 +98,11 @@ func ofDescendant(_ context.Context, obj client.Object) []reconcile.Request {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: cluster}})
 	}
 	return out
+}
+
+// ofGuard returns a request for the Cluster of a PlanGuard.
+func ofGuard(_ context.Context, obj client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
 }
 
 // classMatters passes changes of the fields of a class that a Cluster reads.

@@ -15,7 +15,7 @@ func (s *state) facts(failed error) clusterstatus.Facts {
 	return clusterstatus.Facts{
 		Cluster: c, Generation: patch.Generation(c, s.specBefore, c.Spec), Now: s.now, Failed: failed != nil,
 		Infrastructure: s.infra.Known(), ControlPlane: s.controlPlane.Known(), Replicas: s.replicas, Versions: s.versions,
-		Members: s.members, Deletion: s.deletion, ClassGates: s.gates,
+		Members: s.members, Deletion: s.deletion, ClassGates: s.gates, Guard: s.guard,
 		Connection: clusterstatus.Connection{
 			Failing: !h.Connected || h.Failures > 0, LastProbe: h.LastProbeSuccess, Why: h.Why(),
 			GraceStarts: h.GraceStarts(ptr.Deref(c.Status.Initialization.ControlPlaneInitialized, false)),

@@ -45,6 +45,10 @@ func (w Webhook) configuration(client admissionregistrationv1.WebhookClientConfi
 	for _, name := range slices.Sorted(maps.Keys(w.When)) {
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: name, Expression: w.When[name]})
 	}
+	effects := admissionregistrationv1.SideEffectClassNone
+	if w.Writes {
+		effects = admissionregistrationv1.SideEffectClassNoneOnDryRun
+	}
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:         w.Name(),
 		ClientConfig: client,
@@ -52,7 +56,7 @@ func (w Webhook) configuration(client admissionregistrationv1.WebhookClientConfi
 			Operations: w.operations(),
 			Rule: admissionregistrationv1.Rule{
 				APIGroups:   []string{w.Kind.Group},
-				APIVersions: []string{w.Kind.Version},
+				APIVersions: []string{w.version()},
 				Resources:   []string{w.Resource},
 				Scope:       new(cmp.Or(w.Scope, admissionregistrationv1.NamespacedScope)),
 			},
@@ -61,9 +65,17 @@ func (w Webhook) configuration(client admissionregistrationv1.WebhookClientConfi
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		NamespaceSelector:       &metav1.LabelSelector{},
 		ObjectSelector:          &metav1.LabelSelector{},
-		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+		SideEffects:             new(effects),
 		TimeoutSeconds:          new(timeoutSeconds),
 		AdmissionReviewVersions: []string{"v1"},
 		MatchConditions:         conditions,
 	}
+}
+
+// version is that of its rule.
+func (w Webhook) version() string {
+	if w.Resource == AnyResource {
+		return "*"
+	}
+	return w.Kind.Version
 }

@@ -40,8 +40,15 @@ type Webhook struct {
 type Target struct {
 	// Kind is the kind, at the only version for which it is called.
 	Kind schema.GroupVersionKind
-	// Resource is the plural, and the subresource after a slash, if any.
+	// Resource is the plural, and the subresource after a slash, if any. AnyResource
+	// means all kinds of the group at all versions; Kind.Kind then only names the
+	// webhook.
 	Resource string
+	// Purpose distinguishes a webhook from another of the same kind in names and paths;
+	// "" is the one that defaults or validates the kind.
+	Purpose string
+	// Writes is whether it writes other objects, unless the request is a dry run.
+	Writes bool
 	// Operations are CREATE, UPDATE or both; none means both. Guard sets DELETE.
 	Operations []admissionregistrationv1.OperationType
 	// Scope is NamespacedScope by default.
@@ -52,18 +59,23 @@ type Target struct {
 	When map[string]string
 }
 
+// AnyResource is the Resource of a webhook for all kinds of a group.
+const AnyResource = "*"
+
 // SpecChanged is true for creations and for updates that change spec: not for
 // finalizers, owners, labels and annotations.
 const SpecChanged = "oldObject == null || object.?spec != oldObject.?spec"
 
 // Review is what a webhook decides on.
 type Review[T any] struct {
-	// Object is the object that will be stored.
+	// Object is the object that will be stored; nil for a deletion.
 	Object *T
 	// Old is what is stored; nil on creation.
 	Old *T
 	// DryRun is whether nothing will be stored.
 	DryRun bool
+	// User is the name of the user who sent the request.
+	User string
 	// Namespace and Name are those of the request: the object of a subresource may
 	// lack them.
 	Namespace, Name string
@@ -123,17 +135,11 @@ func Validate[T any](target Target, check func(context.Context, Review[T]) (Verd
 	}}
 }
 
-// Guard creates a webhook that admits the deletion of an object or returns why not.
-func Guard[T any](target Target, check func(context.Context, *T) (Verdict, error)) Webhook {
+// Guard creates a webhook that admits the deletion of an object or returns why not. The
+// object is the Old one of the review, which has no other.
+func Guard[T any](target Target, check func(context.Context, Review[T]) (Verdict, error)) Webhook {
 	target.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
-	return Webhook{Target: target, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		obj := new(T)
-		if err := unmarshal(req.OldObject.Raw, obj); err != nil {
-			return refuse(apierrors.NewBadRequest(fmt.Sprintf("decode old object: %v", err)))
-		}
-		verdict, err := check(ctx, obj)
-		return target.answer(req, verdict, err)
-	}}
+	return Validate(target, check)
 }
 
 // answer converts a Verdict to the response for the API server.
@@ -179,6 +185,9 @@ func (w Webhook) Name() string {
 	case w.guards():
 		verb = "deletion."
 	}
+	if w.Purpose != "" {
+		verb = w.Purpose + "-" + verb
+	}
 	return verb + strings.ToLower(strings.ReplaceAll(w.plural(), "/", "-")) + "." + w.Kind.Group
 }
 
@@ -192,6 +201,9 @@ func (w Webhook) Path() string {
 		verb = "mutate"
 	case w.guards():
 		verb = "guard"
+	}
+	if w.Purpose != "" {
+		verb = w.Purpose + "-" + verb
 	}
 	parts := []string{verb, strings.ReplaceAll(w.Kind.Group, ".", "-"), w.Kind.Version, strings.ReplaceAll(w.plural(), "/", "-")}
 	return "/" + strings.ToLower(strings.Join(parts, "-"))
@@ -289,6 +301,8 @@ func (w Webhook) malformed(req *admissionv1.AdmissionRequest) *admissionv1.Admis
 		why = "of an update has no oldObject"
 	case operation == created && had:
 		why = "of a creation has an oldObject"
+	case w.Resource == AnyResource && (req.Resource.Resource == "" || req.Resource.Group == w.Kind.Group) && req.SubResource == "":
+		return nil
 	case req.Resource.Resource != "" && (req.Resource.Group != w.Kind.Group || req.Resource.Resource != resource || req.SubResource != sub):
 		why = fmt.Sprintf("is about %s.%s", strings.TrimSuffix(req.Resource.Resource+"/"+req.SubResource, "/"), req.Resource.Group)
 	case sub == "" && req.Kind.Kind != "" && req.Kind.Kind != w.Kind.Kind:
@@ -310,9 +324,12 @@ func refuse(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
 }
 
 func decode[T any](req *admissionv1.AdmissionRequest) (Review[T], error) {
-	review := Review[T]{Object: new(T), DryRun: req.DryRun != nil && *req.DryRun, Namespace: req.Namespace, Name: req.Name}
-	if err := unmarshal(req.Object.Raw, review.Object); err != nil {
-		return review, fmt.Errorf("decode object: %w", err)
+	review := Review[T]{DryRun: req.DryRun != nil && *req.DryRun, Namespace: req.Namespace, Name: req.Name, User: req.UserInfo.Username}
+	if present(req.Object.Raw) {
+		review.Object = new(T)
+		if err := unmarshal(req.Object.Raw, review.Object); err != nil {
+			return review, fmt.Errorf("decode object: %w", err)
+		}
 	}
 	if present(req.OldObject.Raw) {
 		review.Old = new(T)

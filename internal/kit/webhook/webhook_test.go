@@ -162,8 +162,8 @@ func defaulted() admissionregistrationv1.ValidatingWebhook {
 func TestGuardsAreAskedAboutDeletions(t *testing.T) {
 	t.Parallel()
 	target := Target{Kind: schema.GroupVersionKind{Group: "g.io", Version: "v1", Kind: "Thing"}, Resource: "things"}
-	w := Guard(target, func(_ context.Context, thing *metav1.PartialObjectMetadata) (Verdict, error) {
-		if thing.Labels["used"] != "" {
+	w := Guard(target, func(_ context.Context, r Review[metav1.PartialObjectMetadata]) (Verdict, error) {
+		if r.Old.Labels["used"] != "" {
 			return Verdict{Forbidden: errors.New("it is used")}, nil
 		}
 		return Verdict{}, nil

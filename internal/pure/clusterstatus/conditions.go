@@ -208,7 +208,7 @@ func reasons(issue, unknown, info string) conditions.Reasons {
 func remediating(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterRemediatingCondition
 	var replaced, unhealthy []string
-	for _, m := range append(append([]*clusterv1.Machine{}, f.ControlPlaneMachines...), f.Workers...) {
+	for _, m := range f.Machines() {
 		if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
 			continue
 		}

@@ -3,6 +3,8 @@
 package clusterstatus
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -16,6 +18,11 @@ type Members struct {
 	Pools                []*clusterv1.MachinePool
 	ControlPlaneMachines []*clusterv1.Machine
 	Workers              []*clusterv1.Machine // the other Machines
+}
+
+// Machines are all Machines of the Cluster.
+func (m Members) Machines() []*clusterv1.Machine {
+	return slices.Concat(m.ControlPlaneMachines, m.Workers)
 }
 
 // Sort sorts the objects of a Cluster by role.

@@ -24,10 +24,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/counting"
+	"github.com/capstan-dev/capstan/internal/pure/planguard"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
@@ -51,6 +53,8 @@ type Facts struct {
 	Deletion   Stage
 	// ClassGates are the availability gates of the Cluster's class.
 	ClassGates []clusterv1.ClusterAvailabilityGate
+	// Guard is the PlanGuard of the Cluster; nil if there is none.
+	Guard *planv1.PlanGuard
 }
 
 // Stage is the progress of a deletion.
@@ -90,6 +94,11 @@ func Report(f Facts) {
 	set(deleting(f))
 	set(available(f)) // last: it summarizes the others
 	set(pause.Condition(c, c))
+	if held, ok := planguard.Condition(f.Guard, f.Machines, f.Now); ok {
+		set(held)
+	} else {
+		conditions.Delete(c, planv1.PlanHeldCondition)
+	}
 	c.Status.Phase = string(phaseOf(f))
 	if !f.Failed {
 		c.Status.ObservedGeneration = f.Generation

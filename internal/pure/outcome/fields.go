@@ -20,8 +20,8 @@ import (
 const (
 	// maxValue is the number of bytes of a value in a Field.
 	maxValue = 120
-	// maxFields is the number of fields of an object.
-	maxFields = 40
+	// MaxFields is the number of fields of an object that are listed.
+	MaxFields = 40
 )
 
 // administrative are the fields of metadata that every write changes.
@@ -84,7 +84,7 @@ func (d *differ) compare(path string, from, to any) {
 	a, isA := from.(map[string]any)
 	b, isB := to.(map[string]any)
 	switch {
-	case len(d.fields) >= maxFields || reflect.DeepEqual(from, to):
+	case len(d.fields) >= MaxFields || reflect.DeepEqual(from, to):
 	case isA && isB, isA && to == nil, isB && from == nil:
 		for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
 			if path == "metadata" && slices.Contains(administrative, name) {
@@ -105,7 +105,7 @@ func (d *differ) compare(path string, from, to any) {
 
 func (d *differ) add(fields []planv1.Field) {
 	d.fields = append(d.fields, fields...)
-	d.fields = d.fields[:min(len(d.fields), maxFields)]
+	d.fields = d.fields[:min(len(d.fields), MaxFields)]
 }
 
 func isList(value any) bool {

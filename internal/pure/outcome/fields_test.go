@@ -138,11 +138,11 @@ func TestDifferencesCutLongValues(t *testing.T) {
 func TestDifferencesAreBounded(t *testing.T) {
 	t.Parallel()
 	spec := map[string]any{}
-	for i := range 10 * maxFields {
+	for i := range 10 * MaxFields {
 		spec[fmt.Sprintf("f%04d", i)] = int64(i)
 	}
 	got := compareJSON(map[string]any{}, map[string]any{"metadata": map[string]any{"labels": spec}, "spec": spec})
-	if len(got) != maxFields || got[0].Path != "metadata.labels.f0000" {
+	if len(got) != MaxFields || got[0].Path != "metadata.labels.f0000" {
 		t.Errorf("got %d fields, the first is %v", len(got), got[0])
 	}
 }

@@ -101,18 +101,23 @@ func (o *Observations) group(s *seen) {
 // observe records when and why the deletion of a Machine begins.
 func (s *seen) observe(after time.Duration, wave int) {
 	m := s.last
-	cause := ""
-	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineUpToDateCondition} {
-		if c := conditions.Get(m, kind); c != nil && c.Status == metav1.ConditionFalse {
-			cause = strings.ReplaceAll(strings.TrimPrefix(c.Message, "* "), "\n* ", "; ")
-		}
-	}
-	if cause != "" || m.DeletionTimestamp.IsZero() {
+	if cause := Cause(m); cause != "" || m.DeletionTimestamp.IsZero() {
 		s.cause = cause
 	}
 	if !m.DeletionTimestamp.IsZero() && s.deleted == never {
 		s.deleted, s.wave = after, wave
 	}
+}
+
+// Cause is why a Machine is replaced or deleted, by its conditions; empty if they give
+// no reason.
+func Cause(m *clusterv1.Machine) (cause string) {
+	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineUpToDateCondition} {
+		if c := conditions.Get(m, kind); c != nil && c.Status == metav1.ConditionFalse {
+			cause = strings.ReplaceAll(strings.TrimPrefix(c.Message, "* "), "\n* ", "; ")
+		}
+	}
+	return cause
 }
 
 // Owner names what creates and deletes a Machine, as "MachineDeployment demo-md-0".

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package carryout carries out saved plans: it sends the change while a PlanGuard keeps
+// the Machines of each Cluster that the plan does not delete, follows what happens, and
+// compares that with the plan.
+package carryout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/app/changeplan"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/planguard"
+)
+
+// Limits of the time that a plan gets if the user gives none.
+const (
+	// leastDeadline is enough for a change that takes no time in the plan.
+	leastDeadline = time.Hour
+	// patience is how much longer than in the plan a change can take: real machines
+	// start more slowly when many do.
+	patience = 4
+)
+
+// Options configure Run. Mgmt is required.
+type Options struct {
+	// Mgmt reads and writes the management cluster, past any cache.
+	Mgmt client.WithWatch
+	// Deadline is how long the guards hold; several times what the plan takes if zero.
+	Deadline time.Duration
+	// Unguarded sends the change without guards, for a management cluster whose
+	// controllers are not Capstan's.
+	Unguarded bool
+	// Now is the time; time.Now if nil.
+	Now func() time.Time
+	// Tell is called with what happens.
+	Tell func(text string)
+}
+
+// run carries out one plan.
+type run struct {
+	Options
+	saved    *planv1.SavedPlan
+	change   []changeplan.Write
+	guarded  []*planv1.PlanGuard
+	deadline metav1.Time
+}
+
+// Refused returns why a plan cannot be carried out under a guard; nil if it can.
+func Refused(s *planv1.SavedPlan) error {
+	for _, c := range s.Plan.Clusters {
+		of := c.Namespace + "/" + c.Name
+		switch {
+		case c.NotPredicted != nil:
+			return fmt.Errorf("what the change does to Cluster %s was not predicted (%s): %s", of, c.NotPredicted.Reason, c.NotPredicted.Message)
+		case c.Unending != nil:
+			return fmt.Errorf("the change of Cluster %s never ends: it would replace machines again and again", of)
+		}
+	}
+	return nil
+}
+
+// Run sends the change of a saved plan, and returns what became of each Cluster. An
+// error means that the plan was not carried out; if the change was not sent, no guard is
+// left.
+func Run(ctx context.Context, o Options, s *planv1.SavedPlan) ([]Outcome, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	r := &run{Options: o, saved: s}
+	var err error
+	if r.change, err = changeplan.Writes(s); err != nil {
+		return nil, err
+	}
+	if err := Refused(s); err != nil {
+		return nil, err
+	}
+	if !o.Unguarded {
+		if err := r.guard(ctx); err != nil {
+			return nil, errors.Join(err, r.takeBack(ctx))
+		}
+	}
+	f, err := r.follow(ctx)
+	if err != nil {
+		return nil, errors.Join(err, r.takeBack(ctx))
+	}
+	defer f.stop()
+	for i, w := range r.change {
+		of := fmt.Sprintf("%s %s", w.Object.GetKind(), client.ObjectKeyFromObject(w.Object))
+		if _, err := changeplan.Send(ctx, o.Mgmt, w, s.Manager, false); err != nil {
+			if i == 0 {
+				return nil, errors.Join(fmt.Errorf("nothing was changed: %s: %w", of, err), r.takeBack(ctx))
+			}
+			return nil, fmt.Errorf("%d of %d objects were written, and %s was refused: %w; the guard stays until %s: repair that and carry the plan out again with --replan, or end it with --release",
+				i, len(r.change), of, err, r.deadline.UTC().Format(time.RFC3339))
+		}
+		o.Tell(of + " is written")
+	}
+	if err := r.sent(ctx); err != nil {
+		return nil, err
+	}
+	return f.wait(ctx)
+}
+
+// takes is the longest time that a Cluster takes in the plan.
+func (r *run) takes() (most time.Duration) {
+	for _, c := range r.saved.Plan.Clusters {
+		most = max(most, c.Takes.Duration)
+	}
+	return most
+}
+
+// guard stores a guard for each Cluster that exists, and finds out whether they hold.
+func (r *run) guard(ctx context.Context) error {
+	if r.Deadline == 0 {
+		r.Deadline = max(leastDeadline, patience*r.takes())
+	}
+	r.deadline = metav1.NewTime(r.Now().Add(r.Deadline))
+	for i := range r.saved.Plan.Clusters {
+		of := &r.saved.Plan.Clusters[i]
+		cluster := &clusterv1.Cluster{}
+		switch err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, cluster); {
+		case apierrors.IsNotFound(err):
+			continue // the change creates it
+		case err != nil:
+			return fmt.Errorf("read Cluster %s/%s: %w", of.Namespace, of.Name, err)
+		}
+		g, err := r.store(ctx, cluster, of)
+		if err != nil {
+			return err
+		}
+		r.guarded = append(r.guarded, g)
+		if err := r.holds(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store creates the guard of a Cluster, or gives the plan to that of a Cluster which
+// requires plans.
+func (r *run) store(ctx context.Context, cluster *clusterv1.Cluster, of *planv1.Cluster) (*planv1.PlanGuard, error) {
+	spec := planv1.PlanGuardSpec{
+		Plan: r.saved.ID(), Deadline: r.deadline, Change: r.saved.Plan.Change, Cluster: of,
+		Required: cluster.Annotations[planv1.RequirePlanAnnotation] == "true",
+	}
+	mine, err := owner.Reference(cluster, r.Mgmt)
+	if err != nil {
+		return nil, err
+	}
+	g := &planv1.PlanGuard{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, OwnerReferences: []metav1.OwnerReference{mine}, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name}},
+		Spec:       spec,
+	}
+	switch err := r.Mgmt.Create(ctx, g); {
+	case err == nil:
+		return g, nil
+	case meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("the management cluster has no PlanGuards: its controllers are not Capstan's, or older; --unguarded sends the change without a guard")
+	case !apierrors.IsAlreadyExists(err):
+		return nil, fmt.Errorf("guard Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	now := &planv1.PlanGuard{}
+	if err := r.Mgmt.Get(ctx, client.ObjectKeyFromObject(g), now); err != nil {
+		return nil, fmt.Errorf("guard Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if now.Spec.Plan != "" {
+		return nil, fmt.Errorf("plan %s of Cluster %s/%s is being carried out until %s: wait for it, or end it with `capstan apply --release cluster/%s -n %s`",
+			now.Spec.Plan, now.Namespace, now.Name, now.Spec.Deadline.UTC().Format(time.RFC3339), now.Name, now.Namespace)
+	}
+	now.Spec = spec
+	if err := r.Mgmt.Update(ctx, now); err != nil {
+		return nil, fmt.Errorf("guard Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if len(now.Status.Held) > 0 {
+		before := now.DeepCopy()
+		now.Status.Held = nil
+		if err := r.Mgmt.Status().Patch(ctx, now, client.MergeFrom(before)); err != nil {
+			return now, fmt.Errorf("guard Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+		}
+	}
+	return now, nil
+}
+
+// holds tries, in a dry run, to delete a Machine that the plan does not delete.
+func (r *run) holds(ctx context.Context, g *planv1.PlanGuard) error {
+	var machines clusterv1.MachineList
+	if err := r.Mgmt.List(ctx, &machines, client.InNamespace(g.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: g.Name}); err != nil {
+		return fmt.Errorf("list the Machines of Cluster %s/%s: %w", g.Namespace, g.Name, err)
+	}
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		if !m.DeletionTimestamp.IsZero() || planguard.Deletes(g, m, r.Now()) {
+			continue
+		}
+		switch err := r.Mgmt.Delete(ctx, m, client.DryRunAll); {
+		case err == nil:
+			return fmt.Errorf("the guard of Cluster %s/%s does not hold: the webhooks of the management cluster are not those of this version; --unguarded sends the change without a guard", g.Namespace, g.Name)
+		case apierrors.IsNotFound(err):
+			continue
+		case strings.Contains(err.Error(), g.Spec.Plan):
+			return nil
+		case apierrors.IsForbidden(err):
+			r.Tell("You may not delete Machines, so this could not be tried: whether the guard holds is known to the administrator")
+			return nil
+		default:
+			return fmt.Errorf("try the guard of Cluster %s/%s: %w", g.Namespace, g.Name, err)
+		}
+	}
+	return nil
+}
+
+// sent notes in the guards that the change was sent: from then on they can end.
+func (r *run) sent(ctx context.Context) error {
+	for _, g := range r.guarded {
+		before := g.DeepCopy()
+		g.Status.Sent = metav1.NewTime(r.Now())
+		if err := r.Mgmt.Status().Patch(ctx, g, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("the change was sent, and the guard of Cluster %s/%s stays until its deadline: %w", g.Namespace, g.Name, err)
+		}
+	}
+	return nil
+}
+
+// takeBack ends the guards of a plan that was not sent.
+func (r *run) takeBack(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for _, g := range r.guarded {
+		if err := end(ctx, r.Mgmt, g); err != nil {
+			errs = append(errs, fmt.Errorf("the guard of Cluster %s/%s stays until its deadline: %w", g.Namespace, g.Name, err))
+		}
+	}
+	r.guarded = nil
+	return errors.Join(errs...)
+}
+
+// end takes the plan from a guard. The Cluster controller deletes a guard without a plan
+// unless the Cluster requires plans.
+func end(ctx context.Context, mgmt client.Client, g *planv1.PlanGuard) error {
+	before := g.DeepCopy()
+	g.Spec = planv1.PlanGuardSpec{Required: g.Spec.Required}
+	return client.IgnoreNotFound(mgmt.Patch(ctx, g, client.MergeFrom(before)))
+}
+
+// Release ends the plan of a Cluster, and returns its guard.
+func Release(ctx context.Context, mgmt client.Client, cluster client.ObjectKey) (*planv1.PlanGuard, error) {
+	g := &planv1.PlanGuard{}
+	switch err := mgmt.Get(ctx, cluster, g); {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("no plan of Cluster %s is being carried out", cluster)
+	case err != nil:
+		return nil, err
+	case g.Spec.Plan == "":
+		return nil, fmt.Errorf("no plan of Cluster %s is being carried out; it requires plans, which ends with `kubectl annotate cluster %s -n %s %s-`", cluster, cluster.Name, cluster.Namespace, planv1.RequirePlanAnnotation)
+	}
+	return g, mgmt.Delete(ctx, g, client.Preconditions{UID: &g.UID})
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package carryout
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/pure/outcome"
+	"github.com/capstan-dev/capstan/internal/pure/planguard"
+)
+
+// Ends of a plan.
+const (
+	CarriedOut = "carried out"
+	Expired    = "not carried out before its deadline"
+	Released   = "ended by a user"
+	HeldBack   = "carried out; other objects were held back"
+)
+
+// Outcome is what became of a plan for one Cluster.
+type Outcome struct {
+	Cluster client.ObjectKey
+	// End is one of the ends of a plan.
+	End string
+	// Held are what the guard has refused.
+	Held []planv1.Held
+	// Differences say how what happened differs from the plan, the first one first.
+	Differences []string
+}
+
+// followed is what is known about a Cluster while its plan is carried out.
+type followed struct {
+	guard    *planv1.PlanGuard
+	machines map[types.UID]*clusterv1.Machine
+	observed outcome.Observations
+	held     int // that were told
+	end      string
+}
+
+// follower follows the Clusters of a plan.
+type follower struct {
+	*run
+	started  time.Time
+	clusters map[client.ObjectKey]*followed
+	events   chan watch.Event
+	stop     context.CancelFunc
+}
+
+// between is how long a watch that has ended waits before it starts again.
+const between = time.Second
+
+// follow starts to follow the Clusters that are guarded, before anything is sent.
+func (r *run) follow(ctx context.Context) (*follower, error) {
+	ctx, stop := context.WithCancel(ctx)
+	f := &follower{run: r, started: r.Now(), clusters: map[client.ObjectKey]*followed{}, events: make(chan watch.Event), stop: stop}
+	namespaces := map[string]bool{}
+	for _, g := range r.guarded {
+		c := &followed{guard: g, machines: map[types.UID]*clusterv1.Machine{}}
+		f.clusters[client.ObjectKeyFromObject(g)] = c
+		if err := f.list(ctx, c); err != nil {
+			stop()
+			return nil, err
+		}
+		namespaces[g.Namespace] = true
+	}
+	var running sync.WaitGroup
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		for _, list := range []func() client.ObjectList{
+			func() client.ObjectList { return &clusterv1.MachineList{} }, func() client.ObjectList { return &planv1.PlanGuardList{} },
+		} {
+			running.Go(recovery.Func(ctx, func() { f.watch(ctx, namespace, list) }))
+		}
+	}
+	return f, nil
+}
+
+// list reads the Machines of a Cluster.
+func (f *follower) list(ctx context.Context, c *followed) error {
+	var all clusterv1.MachineList
+	if err := f.Mgmt.List(ctx, &all, client.InNamespace(c.guard.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: c.guard.Name}); err != nil {
+		return fmt.Errorf("list the Machines of Cluster %s/%s: %w", c.guard.Namespace, c.guard.Name, err)
+	}
+	clear(c.machines)
+	for i := range all.Items {
+		c.machines[all.Items[i].UID] = &all.Items[i]
+	}
+	f.observe(c)
+	return nil
+}
+
+func (f *follower) observe(c *followed) {
+	c.observed.Add(f.Now().Sub(f.started), slices.SortedFunc(maps.Values(c.machines), func(a, b *clusterv1.Machine) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	}))
+}
+
+// watch sends the events of the objects of a kind in a namespace. A Bookmark tells that
+// events may be missing.
+func (f *follower) watch(ctx context.Context, namespace string, list func() client.ObjectList) {
+	send := func(e watch.Event) bool {
+		select {
+		case f.events <- e:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for ctx.Err() == nil {
+		w, err := f.Mgmt.Watch(ctx, list(), client.InNamespace(namespace))
+		if err == nil && send(watch.Event{Type: watch.Bookmark}) {
+			for e := range w.ResultChan() {
+				if e.Type != watch.Error && !send(e) {
+					break
+				}
+			}
+			w.Stop()
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// wait follows the Clusters until the plan has ended for all of them.
+func (f *follower) wait(ctx context.Context) ([]Outcome, error) {
+	if f.Unguarded {
+		return nil, nil
+	}
+	deadline := time.NewTimer(f.deadline.Sub(f.Now()) + between)
+	defer deadline.Stop()
+	settled := time.NewTimer(time.Until(f.settled()) + between)
+	defer settled.Stop()
+	for !f.ended() {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the plan is still being carried out, and its guard holds until %s: see `capstan plan list`: %w", f.deadline.UTC().Format(time.RFC3339), context.Cause(ctx))
+		case <-deadline.C:
+			for _, c := range f.clusters {
+				if c.end == "" {
+					c.end = Expired
+				}
+			}
+		case <-settled.C:
+			f.heldBack()
+		case e := <-f.events:
+			if err := f.event(ctx, e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f.outcomes(ctx)
+}
+
+func (f *follower) ended() bool {
+	for _, c := range f.clusters {
+		if c.end == "" {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *follower) event(ctx context.Context, e watch.Event) error {
+	switch obj := e.Object.(type) {
+	case *clusterv1.Machine:
+		if c := f.clusters[client.ObjectKey{Namespace: obj.Namespace, Name: obj.Spec.ClusterName}]; c != nil {
+			f.machine(c, obj, e.Type)
+		}
+	case *planv1.PlanGuard:
+		if c := f.clusters[client.ObjectKeyFromObject(obj)]; c != nil {
+			f.guardChanged(c, obj, e.Type == watch.Deleted)
+		}
+	default: // a watch has started: what was before it may have been missed
+		for key, c := range f.clusters {
+			if err := f.list(ctx, c); err != nil {
+				return err
+			}
+			g := &planv1.PlanGuard{}
+			err := f.Mgmt.Get(ctx, key, g)
+			if client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			f.guardChanged(c, g, err != nil)
+		}
+	}
+	f.heldBack()
+	return nil
+}
+
+// heldBack ends to follow a Cluster whose plan has been carried out, and whose guard
+// holds something back until its deadline.
+func (f *follower) heldBack() {
+	for _, c := range f.clusters {
+		if c.end == "" && len(c.guard.Status.Held) > 0 && f.done(c) {
+			c.end = HeldBack
+		}
+	}
+}
+
+func (f *follower) done(c *followed) bool {
+	return planguard.Done(c.guard, slices.Collect(maps.Values(c.machines)), f.Now())
+}
+
+// settled is when the first guard can end.
+func (f *follower) settled() (at time.Time) {
+	for _, c := range f.clusters {
+		at = planguard.Settled(c.guard)
+	}
+	return at
+}
+
+func (f *follower) machine(c *followed, m *clusterv1.Machine, event watch.EventType) {
+	was := c.machines[m.UID]
+	switch {
+	case event == watch.Deleted:
+		delete(c.machines, m.UID)
+		f.Tell(fmt.Sprintf("Machine %s/%s is deleted", m.Namespace, m.Name))
+	case was == nil:
+		c.machines[m.UID] = m
+		f.Tell(fmt.Sprintf("Machine %s/%s is created", m.Namespace, m.Name))
+	default:
+		c.machines[m.UID] = m
+		if was.DeletionTimestamp.IsZero() && !m.DeletionTimestamp.IsZero() {
+			f.Tell(fmt.Sprintf("Machine %s/%s is being deleted", m.Namespace, m.Name))
+		}
+	}
+	f.observe(c)
+}
+
+func (f *follower) guardChanged(c *followed, g *planv1.PlanGuard, gone bool) {
+	switch {
+	case c.end != "":
+	case !gone && g.Spec.Plan == f.saved.ID():
+		c.guard = g
+		for ; c.held < len(g.Status.Held); c.held++ {
+			f.Tell(planguard.Sentence(g, g.Status.Held[c.held]))
+		}
+	case !f.Now().Before(f.deadline.Time):
+		c.end = Expired
+	case f.done(c):
+		c.end = CarriedOut
+	default:
+		c.end = Released
+	}
+}
+
+// outcomes compare what happened with the plan.
+func (f *follower) outcomes(ctx context.Context) (all []Outcome, _ error) {
+	for _, key := range slices.SortedFunc(maps.Keys(f.clusters), func(a, b client.ObjectKey) int {
+		if a.String() < b.String() {
+			return -1
+		}
+		return 1
+	}) {
+		c := f.clusters[key]
+		if err := f.list(ctx, c); err != nil {
+			return nil, err
+		}
+		if c.end == Released && f.done(c) {
+			c.end = CarriedOut // the events of the last Machines came after that of the guard
+		}
+		happened := planv1.Cluster{Machines: c.observed.Machines(), Groups: c.observed.Groups()}
+		all = append(all, Outcome{
+			Cluster: key, End: c.end, Held: c.guard.Status.Held,
+			Differences: outcome.Differences(outcome.ResultOf(*c.guard.Spec.Cluster), outcome.ResultOf(happened)),
+		})
+	}
+	return all, nil
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/planguard"
+)
+
+// readGuard reads the PlanGuard of a Cluster, if there is one.
+func (r *Reconciler) readGuard(ctx context.Context, s *state) error {
+	g := &planv1.PlanGuard{}
+	err := r.Mgmt.Get(ctx, client.ObjectKeyFromObject(s.cluster), g)
+	if err == nil {
+		s.guard = g
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// planGuard creates the guard of a Cluster that requires plans, and ends a plan that has
+// been carried out or whose deadline has passed. Admission refuses without it.
+func (r *Reconciler) planGuard(ctx context.Context, s *state) (phase.Next, error) {
+	c, required := s.cluster, s.cluster.Annotations[planv1.RequirePlanAnnotation] == "true"
+	next := planguard.Decide(s.guard, required, s.members.Machines, s.now)
+	if next.Ended != "" {
+		r.event(s, next.Ended, "CarryOut", "%s", next.Message)
+	}
+	switch {
+	case next.Delete:
+		if err := r.Mgmt.Delete(ctx, s.guard, client.Preconditions{ResourceVersion: &s.guard.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+			return phase.Continue(), fmt.Errorf("delete PlanGuard %s: %w", s.guard.Name, err)
+		}
+		s.guard = nil
+	case next.Spec != nil && s.guard == nil:
+		mine, err := owner.Reference(c, r.Mgmt)
+		if err != nil {
+			return phase.Continue(), err
+		}
+		s.guard = &planv1.PlanGuard{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, OwnerReferences: []metav1.OwnerReference{mine}, Labels: map[string]string{clusterv1.ClusterNameLabel: c.Name}},
+			Spec:       *next.Spec,
+		}
+		if err := r.Mgmt.Create(ctx, s.guard); err != nil {
+			return phase.Continue(), fmt.Errorf("create the PlanGuard of a Cluster that requires plans: %w", err)
+		}
+	case next.Spec != nil:
+		before := s.guard.DeepCopy()
+		s.guard.Spec = *next.Spec
+		if err := r.Mgmt.Patch(ctx, s.guard, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return phase.Continue(), fmt.Errorf("update PlanGuard %s: %w", s.guard.Name, err)
+		}
+	}
+	return phase.Continue(), nil
+}
+
+// earliest is the first of the times that are not zero.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+)
+
+// Result is what happens to the Machines of a Cluster, in a form that can be compared:
+// names of new Machines and times are not in it.
+type Result struct {
+	Fates   map[string]string // of the Machines that existed, by name: kept, changed or gone
+	Created map[string]int    // that stay, by owner
+	Order   []string          // of the deletions of Machines that existed; those of one wave by name
+	// Fewest are the available Machines at any time, by MachineDeployment. A control
+	// plane deletes a machine when it has seen that the new one is healthy, and the
+	// condition Available of that follows a moment later.
+	Fewest map[string]int
+}
+
+// ResultOf is what a plan or an observation says.
+func ResultOf(c planv1.Cluster) Result {
+	r := Result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: map[string]int{}}
+	for _, g := range c.Groups {
+		if !g.ControlPlane {
+			r.Fewest[g.Owner] = g.FewestAvailable
+		}
+	}
+	var deleted []planv1.Machine
+	for _, m := range c.Machines {
+		switch m.Action {
+		case planv1.Created:
+			r.Created[m.Owner]++
+		case planv1.Replaced, planv1.Deleted:
+			if m.Action == planv1.Replaced {
+				r.Created[m.Owner]++
+			}
+			r.Fates[m.Name] = "gone"
+			deleted = append(deleted, m)
+		case planv1.Changed, planv1.Kept:
+			r.Fates[m.Name] = strings.ToLower(string(m.Action))
+		}
+	}
+	slices.SortFunc(deleted, func(a, b planv1.Machine) int {
+		return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Name, b.Name))
+	})
+	for _, m := range deleted {
+		r.Order = append(r.Order, m.Name)
+	}
+	return r
+}
+
+// Differences are sentences about how what happened differs from what was predicted, the
+// most important ones first. The fewest available Machines count only if there were
+// fewer.
+func Differences(predicted, happened Result) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(merge(predicted.Fates, happened.Fates))) {
+		want, got := cmp.Or(predicted.Fates[name], "unknown"), cmp.Or(happened.Fates[name], "unknown")
+		if want != got {
+			all = append(all, fmt.Sprintf("Machine %s: %s in the plan, and %s", name, want, got))
+		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(merge(predicted.Created, happened.Created))) {
+		if want, got := predicted.Created[owner], happened.Created[owner]; want != got {
+			all = append(all, fmt.Sprintf("%s: %d new Machines in the plan, and %d", owner, want, got))
+		}
+	}
+	if len(all) == 0 && !slices.Equal(predicted.Order, happened.Order) {
+		i := 0
+		for predicted.Order[i] == happened.Order[i] {
+			i++
+		}
+		all = append(all, fmt.Sprintf("Machine %s: next to be deleted in the plan, and it was %s", predicted.Order[i], happened.Order[i]))
+	}
+	for _, owner := range slices.Sorted(maps.Keys(predicted.Fewest)) {
+		if got, known := happened.Fewest[owner]; known && got < predicted.Fewest[owner] {
+			all = append(all, fmt.Sprintf("%s: at least %d Machines available in the plan, and %d", owner, predicted.Fewest[owner], got))
+		}
+	}
+	return all
+}
+
+func merge[V any](a, b map[string]V) map[string]V {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
