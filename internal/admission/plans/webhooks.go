@@ -30,7 +30,7 @@ const (
 	shrinks      = `object.?spec.?replicas.orValue(0) < oldObject.?spec.?replicas.orValue(0)`
 	fixed        = `!('` + clusterv1.ReplicasManagedByAnnotation + `' in object.metadata.?annotations.orValue({}))`
 	users        = `!('` + clusterv1.ClusterTopologyOwnedLabel + `' in object.metadata.?labels.orValue({}))`
-	required     = `object.metadata.?annotations[?'` + planv1.RequirePlanAnnotation + `'].orValue('') == 'true'`
+	requires     = `object.metadata.?annotations[?'` + planv1.RequirePlanAnnotation + `'].orValue('') == 'true'`
 	updateBegins = `'` + clusterv1.UpdateInProgressAnnotation + `' in object.metadata.?annotations.orValue({}) && !('` + clusterv1.UpdateInProgressAnnotation + `' in oldObject.metadata.?annotations.orValue({}))`
 )
 
@@ -76,7 +76,7 @@ func Webhooks(live client.Client) []webhook.Webhook {
 		}
 		who := map[string]string{"spec-changed": webhook.SpecChanged, "users": users}
 		if of.kind.Kind == "Cluster" {
-			who = map[string]string{"spec-changed": webhook.SpecChanged, "required": required}
+			who = map[string]string{"spec-changed": webhook.SpecChanged, "required": requires}
 		}
 		target := on(of.kind, of.resource, who)
 		target.Purpose = "required-plan"

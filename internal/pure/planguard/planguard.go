@@ -181,7 +181,7 @@ func Hold(s *planv1.PlanGuardStatus, h planv1.Held) bool {
 	}) {
 		return false
 	}
-	h.Why = h.Why[:min(len(h.Why), maxWhy)]
+	h.Why = strings.ToValidUTF8(h.Why[:min(len(h.Why), maxWhy)], "")
 	s.Held = append(s.Held, h)
 	s.Held = s.Held[max(0, len(s.Held)-maxHeld):]
 	return true

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// TestClusterThatRequiresPlansHasAGuard reconciles a Cluster with and without the
+// annotation, and with guards in several states.
+func TestClusterThatRequiresPlansHasAGuard(t *testing.T) {
+	t.Parallel()
+	requires := func(c *clusterv1.Cluster) { c.Annotations = map[string]string{planv1.RequirePlanAnnotation: "true"} }
+	guard := func(spec planv1.PlanGuardSpec, held ...planv1.Held) *planv1.PlanGuard {
+		return &planv1.PlanGuard{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: spec, Status: planv1.PlanGuardStatus{Held: held, Sent: metav1.NewTime(now.Add(-time.Hour))}}
+	}
+	plan := func(deadline time.Duration) planv1.PlanGuardSpec {
+		return planv1.PlanGuardSpec{Plan: "p1", Deadline: metav1.NewTime(now.Add(deadline)), Cluster: &planv1.Cluster{Groups: []planv1.Group{{Owner: "MachineDeployment md", Then: 1}}}}
+	}
+	done := plan(time.Hour)
+	done.Cluster.Groups = nil
+	held := planv1.Held{Kind: "LocalMachine", Name: "m1", What: "deleted", User: "eve", At: metav1.NewTime(now)}
+	tests := map[string]struct {
+		cluster   func(*clusterv1.Cluster)
+		guard     *planv1.PlanGuard
+		want      *planv1.PlanGuardSpec // nil for no guard
+		condition metav1.ConditionStatus
+	}{
+		"no plan is required":      {nil, nil, nil, ""},
+		"a plan is required":       {requires, nil, &planv1.PlanGuardSpec{Required: true}, ""},
+		"no plan is required now":  {nil, guard(planv1.PlanGuardSpec{Required: true}), nil, ""},
+		"being carried out":        {nil, guard(plan(time.Hour)), new(plan(time.Hour)), metav1.ConditionTrue},
+		"something is held back":   {nil, guard(done, held), &done, metav1.ConditionFalse},
+		"carried out":              {nil, guard(done), &planv1.PlanGuardSpec{}, ""},
+		"carried out and required": {requires, guard(done), &planv1.PlanGuardSpec{Required: true}, ""},
+		"expired":                  {nil, guard(plan(-time.Second)), &planv1.PlanGuardSpec{}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := newCluster()
+			if tc.cluster != nil {
+				tc.cluster(cluster)
+			}
+			objects := []client.Object{cluster, network(), brain()}
+			if tc.guard != nil {
+				objects = append(objects, tc.guard)
+			}
+			got, c, err := run(t, interceptor.Funcs{}, objects...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := &planv1.PlanGuard{}
+			err = c.Get(t.Context(), key, g)
+			switch {
+			case tc.want == nil:
+				if !apierrors.IsNotFound(err) {
+					t.Errorf("guard %+v, error %v, want none", g.Spec, err)
+				}
+			case err != nil:
+				t.Error(err)
+			case g.Spec.Plan != tc.want.Plan || g.Spec.Required != tc.want.Required:
+				t.Errorf("guard %+v, want %+v", g.Spec, tc.want)
+			case tc.guard == nil && (len(g.OwnerReferences) != 1 || g.OwnerReferences[0].Name != key.Name):
+				t.Errorf("owners %+v: the guard outlives its Cluster", g.OwnerReferences)
+			}
+			status := metav1.ConditionStatus("")
+			if held := conditions.Get(got, planv1.PlanHeldCondition); held != nil {
+				status = held.Status
+			}
+			if status != tc.condition {
+				t.Errorf("PlanHeld is %q, want %q", status, tc.condition)
+			}
+		})
+	}
+}
