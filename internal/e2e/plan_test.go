@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
@@ -75,13 +74,7 @@ func TestPlansComeTrue(t *testing.T) {
 
 func (p *planned) start(topology bool) {
 	p.Helper()
-	scheme, err := controllers.Scheme()
-	if err != nil {
-		p.Fatal(err)
-	}
-	if p.mgmt, err = client.NewWithWatch(p.Config, client.Options{Scheme: scheme}); err != nil {
-		p.Fatal(err)
-	}
+	p.connect()
 	if topology {
 		p.apply(simulatedClass)
 		cluster := strings.NewReplacer("controlPlane: {replicas: 1}", "controlPlane: {replicas: 3}", "name: a, replicas: 1", "name: a, replicas: 3").Replace(ofTheClass)
@@ -90,6 +83,17 @@ func (p *planned) start(topology bool) {
 		p.create(p.name, shape{controlPlane: 3, workers: 3, version: "v1.35.2"})
 	}
 	p.steady(true)
+}
+
+func (p *planned) connect() {
+	p.Helper()
+	scheme, err := controllers.Scheme()
+	if err != nil {
+		p.Fatal(err)
+	}
+	if p.mgmt, err = client.NewWithWatch(p.Config, client.Options{Scheme: scheme}); err != nil {
+		p.Fatal(err)
+	}
 }
 
 // steady waits until nothing of the cluster changes, and until it is as its objects
@@ -278,7 +282,7 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 		p.Fatal(err)
 	}
 	deleted, fewest := followed()
-	want, got := predicted(plan.Clusters[0]), happened(before, after, deleted, fewest)
+	want, got := outcome.ResultOf(plan.Clusters[0]), happened(before, after, deleted, fewest)
 	if diff := gocmp.Diff(want, got); diff != "" {
 		p.Errorf("%s (-predicted +happened):\n%s\nthe plan:\n%s", what, diff, text)
 		return false
@@ -287,55 +291,8 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 	return true
 }
 
-// result is what happens to Machines.
-type result struct {
-	Fates   map[string]string // of the Machines that existed, by name
-	Created map[string]int    // that stay, by owner
-	Order   []string          // of the deletions of Machines that existed
-	// Fewest are the available Machines at any time, by MachineDeployment. A control
-	// plane deletes a machine when it has seen that the new one is healthy, and the
-	// condition Available of that follows a moment later.
-	Fewest map[string]int
-}
-
-func predicted(c planv1.Cluster) result {
-	r := result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: map[string]int{}}
-	for _, g := range c.Groups {
-		if !g.ControlPlane {
-			r.Fewest[g.Owner] = g.FewestAvailable
-		}
-	}
-	waves := map[int][]string{}
-	for _, m := range c.Machines {
-		switch m.Action {
-		case planv1.Created:
-			r.Created[m.Owner]++
-			continue
-		case planv1.Transient:
-			continue
-		case planv1.Replaced:
-			r.Created[m.Owner]++
-			r.Fates[m.Name] = "gone"
-		case planv1.Deleted:
-			r.Fates[m.Name] = "gone"
-		case planv1.Changed:
-			r.Fates[m.Name] = "changed"
-		case planv1.Kept:
-			r.Fates[m.Name] = "kept"
-		}
-		if m.Wave > 0 {
-			waves[m.Wave] = append(waves[m.Wave], m.Name)
-		}
-	}
-	for _, wave := range slices.Sorted(maps.Keys(waves)) {
-		slices.Sort(waves[wave])
-		r.Order = append(r.Order, waves[wave]...)
-	}
-	return r
-}
-
-func happened(before, after []clusterv1.Machine, deleted []string, fewest map[string]int) result {
-	r := result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: fewest}
+func happened(before, after []clusterv1.Machine, deleted []string, fewest map[string]int) outcome.Result {
+	r := outcome.Result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: fewest}
 	is, was := map[types.UID]*clusterv1.Machine{}, map[types.UID]bool{}
 	for i := range after {
 		is[after[i].UID] = &after[i]

@@ -47,6 +47,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/process"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -189,7 +190,7 @@ func Connect(kubeconfig string) (*Env, error) {
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s),
-		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s), addonsv1.AddToScheme(s), certmanagerv1.AddToScheme(s))
+		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s), addonsv1.AddToScheme(s), planv1.AddToScheme(s), certmanagerv1.AddToScheme(s))
 }
 
 // FreeAddress returns an address of this machine that no process listened on just now.

@@ -105,6 +105,9 @@ func (o *applyOptions) run(ctx context.Context, env *command.Env, args []string)
 	if err != nil {
 		return err
 	}
+	if o.unguarded {
+		env.Say("The change is sent, without a guard")
+	}
 	return report(env, outcomes)
 }
 

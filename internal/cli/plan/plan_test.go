@@ -58,15 +58,21 @@ func exit(err error) int {
 	return 1
 }
 
-// execute runs the command without a management cluster.
+// execute runs the command plan without a management cluster.
 func execute(t *testing.T, args ...string) error {
+	t.Helper()
+	return executeAll(t, append([]string{"plan"}, args...)...)
+}
+
+// executeAll runs a command without a management cluster.
+func executeAll(t *testing.T, args ...string) error {
 	t.Helper()
 	var out bytes.Buffer
 	env := &command.Env{In: strings.NewReader(""), Out: &out, Err: io.Discard, Now: time.Now, LookupEnv: func(string) (string, bool) { return "", false }}
 	cmd := &cobra.Command{Use: "capstan"}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Misuse(err) }) // as the program does
-	cmd.AddCommand(New(env))
-	cmd.SetArgs(append(append([]string{"plan"}, args...), "--kubeconfig", filepath.Join(t.TempDir(), "none")))
+	cmd.AddCommand(New(env), NewApply(env))
+	cmd.SetArgs(append(args, "--kubeconfig", filepath.Join(t.TempDir(), "none")))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(&out)
 	return cmd.ExecuteContext(t.Context())
