@@ -20,8 +20,12 @@ const PlanHeldCondition = "PlanHeld"
 const (
 	// CarryingOutReason is a plan that is being carried out.
 	CarryingOutReason = "CarryingOut"
-	// NotInPlanReason is a deletion or change that the guard has refused.
+	// NotInPlanReason is a deletion or change that was refused while a plan is carried
+	// out.
 	NotInPlanReason = "NotInPlan"
+	// PlanRequiredReason is a deletion or change that was refused because the Cluster
+	// requires plans.
+	PlanRequiredReason = "PlanRequired"
 )
 
 // PlanGuardSpec is what a guard admits.

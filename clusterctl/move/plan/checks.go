@@ -14,6 +14,7 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
@@ -41,6 +42,8 @@ func (p *Plan) Ready(objects []*unstructured.Unstructured) error {
 
 func unready(i Item, obj *unstructured.Unstructured) error {
 	switch {
+	case i.Of(Clusters()) && underPlan(obj):
+		return fmt.Errorf("%s is under a plan that is being carried out (condition PlanHeld): the guard does not move; wait for the plan, or end it with capstan apply --release", i)
 	case i.Of(Clusters()) && !isTrue(obj, "status", "initialization", "infrastructureProvisioned") && !isTrue(obj, "status", "infrastructureReady"):
 		return fmt.Errorf("%s has no infrastructure yet (status.initialization.infrastructureProvisioned): wait until it is provisioned", i)
 	case i.Of(Clusters()) && !isTrue(obj, "status", "initialization", "controlPlaneInitialized") && !hasCondition(obj, clusterv1.ClusterControlPlaneInitializedCondition):
@@ -61,6 +64,13 @@ func isTrue(obj *unstructured.Unstructured, fields ...string) bool {
 func hasCondition(obj *unstructured.Unstructured, condition string) bool {
 	all, _ := conditions.FromUnstructured(obj) // conditions that cannot be read are ignored
 	return conditions.IsTrue(all, condition)
+}
+
+// underPlan reports whether a plan of a Cluster is being carried out.
+func underPlan(obj *unstructured.Unstructured) bool {
+	all, _ := conditions.FromUnstructured(obj) // conditions that cannot be read are ignored
+	held := conditions.Get(all, planv1.PlanHeldCondition)
+	return held != nil && held.Reason != planv1.PlanRequiredReason
 }
 
 // Pausable reports whether an object of the kind is paused while it moves.

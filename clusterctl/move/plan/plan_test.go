@@ -171,6 +171,8 @@ func TestWhatIsNotReadyDoesNotMove(t *testing.T) {
 		"paused":                 {"Cluster ns/c", provisioned + ", spec: {paused: true}}", "Cluster ns/c is paused: end its pause first, or it would not run after the move either"},
 		"a class paused":         {"ClusterClass ns/c", "metadata: {annotations: {cluster.x-k8s.io/paused: ''}}", "ClusterClass ns/c is paused: end its pause first, or it would not run after the move either"},
 		"being deleted":          {"Machine ns/m", "{metadata: {deletionTimestamp: '2026-08-01T12:00:00Z'}, status: {nodeRef: {name: node}}}", "Machine ns/m is being deleted: wait until it is gone"},
+		"under a plan":           {"Cluster ns/c", "status: {initialization: {infrastructureProvisioned: true, controlPlaneInitialized: true}, conditions: [{type: PlanHeld, status: 'True', reason: CarryingOut}]}", "Cluster ns/c is under a plan that is being carried out (condition PlanHeld): the guard does not move; wait for the plan, or end it with capstan apply --release"},
+		"that requires plans":    {"Cluster ns/c", "status: {initialization: {infrastructureProvisioned: true, controlPlaneInitialized: true}, conditions: [{type: PlanHeld, status: 'False', reason: PlanRequired}]}", ""},
 		"machine without a Node": {"Machine ns/m", "{}", "Machine ns/m has no Node yet (status.nodeRef): wait until it has joined, or delete it"},
 	}
 	for name, tc := range tests {

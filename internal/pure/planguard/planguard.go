@@ -201,8 +201,10 @@ func Condition(g *planv1.PlanGuard, machines func() []*clusterv1.Machine, now ti
 		}
 	}
 	switch {
-	case len(lines) > 0:
+	case len(lines) > 0 && carriesOut(g, now):
 		return conditions.New(planv1.PlanHeldCondition, metav1.ConditionFalse, planv1.NotInPlanReason, strings.Join(lines, "\n")), true
+	case len(lines) > 0:
+		return conditions.New(planv1.PlanHeldCondition, metav1.ConditionFalse, planv1.PlanRequiredReason, strings.Join(lines, "\n")), true
 	case carriesOut(g, now):
 		return conditions.New(planv1.PlanHeldCondition, metav1.ConditionTrue, planv1.CarryingOutReason,
 			fmt.Sprintf("Plan %s is being carried out until %s: no other Machine is deleted", g.Spec.Plan, g.Spec.Deadline.UTC().Format(time.RFC3339))), true

@@ -224,6 +224,9 @@ func TestConditionNamesWhatIsHeld(t *testing.T) {
 	if !ok || c.Status != metav1.ConditionFalse || c.Reason != planv1.NotInPlanReason || c.Message != want {
 		t.Errorf("%v %+v\nwant %s", ok, c, want)
 	}
+	if c, ok := Condition(newGuard(standing, func(s *planv1.PlanGuard) { s.Status = g.Status }), machines, now); !ok || c.Reason != planv1.PlanRequiredReason || !strings.Contains(c.Message, "Cluster demo requires a plan") {
+		t.Errorf("a Cluster that requires plans has %+v", c)
+	}
 	if c, ok := Condition(newGuard(standing), machines, now); ok {
 		t.Errorf("a Cluster that only requires plans has %+v", c)
 	}
