@@ -109,7 +109,7 @@ func TestApplyDeletesNothingElse(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event tells who has released the Cluster")
+		return fmt.Errorf("no event names the user who has released the Cluster")
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
@@ -54,11 +55,11 @@ func (a *admission) hold(ctx context.Context, g *planv1.PlanGuard, h planv1.Held
 			if err := a.live.Get(ctx, client.ObjectKeyFromObject(g), now); err != nil {
 				return err
 			}
-			before := now.DeepCopy()
+			commit := patch.Remember(a.live, now, patch.Locked)
 			if !planguard.Hold(&now.Status, h) {
 				return nil
 			}
-			return a.live.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			return commit(ctx)
 		})
 		if client.IgnoreNotFound(err) != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "The refusal could not be recorded", "planguard", client.ObjectKeyFromObject(g), "kind", h.Kind, "name", h.Name)
@@ -122,7 +123,7 @@ func (a *admission) deleteInfrastructure(ctx context.Context, r webhook.Review[m
 }
 
 // deleteOwner admits the deletion of a Cluster or another owner of Machines if the plan
-// deletes all of them: a deletion that has begun cannot be taken back.
+// deletes all of them: a deletion that has started cannot be undone.
 func (a *admission) deleteOwner(kind string) func(context.Context, webhook.Review[metav1.PartialObjectMetadata]) (webhook.Verdict, error) {
 	return func(ctx context.Context, r webhook.Review[metav1.PartialObjectMetadata]) (webhook.Verdict, error) {
 		obj := r.Old

@@ -28,9 +28,9 @@ import (
 const (
 	// leastDeadline is enough for a change that takes no time in the plan.
 	leastDeadline = time.Hour
-	// patience is how much longer than in the plan a change can take: real machines
-	// start more slowly when many do.
-	patience = 4
+	// slower is how much longer than in the plan a change can take: real machines start
+	// more slowly when many do.
+	slower = 4
 )
 
 // Options configure Run. Mgmt is required.
@@ -44,8 +44,8 @@ type Options struct {
 	Unguarded bool
 	// Now is the time; time.Now if nil.
 	Now func() time.Time
-	// Tell is called with what happens.
-	Tell func(text string)
+	// Progress is called with what happens.
+	Progress func(text string)
 }
 
 // run carries out one plan.
@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options, s *planv1.SavedPlan) ([]Outcome, error)
 			return nil, fmt.Errorf("%d of %d objects were written, and %s was refused: %w; the guard stays until %s: repair that and carry the plan out again with --replan, or end it with --release",
 				i, len(r.change), of, err, r.deadline.UTC().Format(time.RFC3339))
 		}
-		o.Tell(of + " is written")
+		o.Progress(of + " is written")
 	}
 	if err := r.sent(ctx); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (r *run) takes() (most time.Duration) {
 // guard stores a guard for each Cluster that exists, and finds out whether they hold.
 func (r *run) guard(ctx context.Context) error {
 	if r.Deadline == 0 {
-		r.Deadline = max(leastDeadline, patience*r.takes())
+		r.Deadline = max(leastDeadline, slower*r.takes())
 	}
 	r.deadline = metav1.NewTime(r.Now().Add(r.Deadline))
 	for i := range r.saved.Plan.Clusters {
@@ -212,7 +212,7 @@ func (r *run) holds(ctx context.Context, g *planv1.PlanGuard) error {
 		case strings.Contains(err.Error(), g.Spec.Plan):
 			return nil
 		case apierrors.IsForbidden(err):
-			r.Tell("You may not delete Machines, so this could not be tried: whether the guard holds is known to the administrator")
+			r.Progress("You may not delete Machines, so this could not be tried: whether the guard holds is known to the administrator")
 			return nil
 		default:
 			return fmt.Errorf("try the guard of Cluster %s/%s: %w", g.Namespace, g.Name, err)

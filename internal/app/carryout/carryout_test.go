@@ -61,9 +61,9 @@ type world struct {
 	client.WithWatch
 	guards bool // hold
 
-	mu   sync.Mutex
-	now  time.Time
-	told []string
+	mu       sync.Mutex
+	now      time.Time
+	reported []string
 }
 
 func newWorld(t *testing.T, clusters ...string) *world {
@@ -105,10 +105,10 @@ func (w *world) create(obj client.Object) {
 	}
 }
 
-func (w *world) tell(text string) {
+func (w *world) progress(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, text)
+	w.reported = append(w.reported, text)
 }
 
 func (w *world) clock() time.Time {
@@ -166,7 +166,7 @@ func (w *world) guardsLeft() (left []string) {
 }
 
 func (w *world) run(c client.WithWatch, s *planv1.SavedPlan) ([]Outcome, error) {
-	return Run(w.Context(), Options{Mgmt: c, Now: w.clock, Tell: w.tell}, s)
+	return Run(w.Context(), Options{Mgmt: c, Now: w.clock, Progress: w.progress}, s)
 }
 
 func TestPlanIsCarriedOutUnderGuards(t *testing.T) {
@@ -198,7 +198,7 @@ func TestPlanIsCarriedOutUnderGuards(t *testing.T) {
 	}
 }
 
-func TestEndsOfAPlanAreTold(t *testing.T) {
+func TestEndsOfAPlanAreReported(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		sent       func(w *world, g *planv1.PlanGuard)
@@ -249,7 +249,7 @@ func TestInterruptLeavesTheGuard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "one")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Run(ctx, Options{Mgmt: w.whenSent(func(*planv1.PlanGuard) { cancel() }), Now: w.clock, Tell: w.tell}, saved(t, "one"))
+	_, err := Run(ctx, Options{Mgmt: w.whenSent(func(*planv1.PlanGuard) { cancel() }), Now: w.clock, Progress: w.progress}, saved(t, "one"))
 	if err == nil || !strings.Contains(err.Error(), "its guard holds until 2026-08-01T14:00:00Z") {
 		t.Errorf("error %v", err)
 	}
@@ -376,8 +376,8 @@ func TestReleaseEndsAPlan(t *testing.T) {
 func TestUnguardedChangeIsSentAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "one")
-	got, err := Run(t.Context(), Options{Mgmt: w, Now: w.clock, Tell: w.tell, Unguarded: true}, saved(t, "one"))
-	if err != nil || len(got) > 0 || len(w.guardsLeft()) > 0 || len(w.told) != 1 {
-		t.Errorf("%+v, %v, %v", got, err, w.told)
+	got, err := Run(t.Context(), Options{Mgmt: w, Now: w.clock, Progress: w.progress, Unguarded: true}, saved(t, "one"))
+	if err != nil || len(got) > 0 || len(w.guardsLeft()) > 0 || len(w.reported) != 1 {
+		t.Errorf("%+v, %v, %v", got, err, w.reported)
 	}
 }

@@ -45,7 +45,8 @@ type followed struct {
 	guard    *planv1.PlanGuard
 	machines map[types.UID]*clusterv1.Machine
 	observed outcome.Observations
-	held     int // that were told
+	listed   bool
+	held     int // that were reported
 	end      string
 }
 
@@ -92,10 +93,21 @@ func (f *follower) list(ctx context.Context, c *followed) error {
 	if err := f.Mgmt.List(ctx, &all, client.InNamespace(c.guard.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: c.guard.Name}); err != nil {
 		return fmt.Errorf("list the Machines of Cluster %s/%s: %w", c.guard.Namespace, c.guard.Name, err)
 	}
-	clear(c.machines)
+	exist := map[types.UID]bool{}
 	for i := range all.Items {
-		c.machines[all.Items[i].UID] = &all.Items[i]
+		m := &all.Items[i]
+		exist[m.UID] = true
+		if c.listed {
+			f.changed(c, m, watch.Modified)
+		}
+		c.machines[m.UID] = m
 	}
+	for uid, m := range c.machines {
+		if !exist[uid] {
+			f.changed(c, m, watch.Deleted)
+		}
+	}
+	c.listed = true
 	f.observe(c)
 	return nil
 }
@@ -106,7 +118,7 @@ func (f *follower) observe(c *followed) {
 	}))
 }
 
-// watch sends the events of the objects of a kind in a namespace. A Bookmark tells that
+// watch sends the events of the objects of a kind in a namespace. A Bookmark means that
 // events may be missing.
 func (f *follower) watch(ctx context.Context, namespace string, list func() client.ObjectList) {
 	send := func(e watch.Event) bool {
@@ -177,7 +189,8 @@ func (f *follower) event(ctx context.Context, e watch.Event) error {
 	switch obj := e.Object.(type) {
 	case *clusterv1.Machine:
 		if c := f.clusters[client.ObjectKey{Namespace: obj.Namespace, Name: obj.Spec.ClusterName}]; c != nil {
-			f.machine(c, obj, e.Type)
+			f.changed(c, obj, e.Type)
+			f.observe(c)
 		}
 	case *planv1.PlanGuard:
 		if c := f.clusters[client.ObjectKeyFromObject(obj)]; c != nil {
@@ -222,22 +235,22 @@ func (f *follower) settled() (at time.Time) {
 	return at
 }
 
-func (f *follower) machine(c *followed, m *clusterv1.Machine, event watch.EventType) {
+// changed reports what has changed about a Machine.
+func (f *follower) changed(c *followed, m *clusterv1.Machine, event watch.EventType) {
 	was := c.machines[m.UID]
 	switch {
 	case event == watch.Deleted:
 		delete(c.machines, m.UID)
-		f.Tell(fmt.Sprintf("Machine %s/%s is deleted", m.Namespace, m.Name))
+		f.Progress(fmt.Sprintf("Machine %s/%s is deleted", m.Namespace, m.Name))
 	case was == nil:
 		c.machines[m.UID] = m
-		f.Tell(fmt.Sprintf("Machine %s/%s is created", m.Namespace, m.Name))
+		f.Progress(fmt.Sprintf("Machine %s/%s is created", m.Namespace, m.Name))
 	default:
 		c.machines[m.UID] = m
 		if was.DeletionTimestamp.IsZero() && !m.DeletionTimestamp.IsZero() {
-			f.Tell(fmt.Sprintf("Machine %s/%s is being deleted", m.Namespace, m.Name))
+			f.Progress(fmt.Sprintf("Machine %s/%s is being deleted", m.Namespace, m.Name))
 		}
 	}
-	f.observe(c)
 }
 
 func (f *follower) guardChanged(c *followed, g *planv1.PlanGuard, gone bool) {
@@ -246,7 +259,7 @@ func (f *follower) guardChanged(c *followed, g *planv1.PlanGuard, gone bool) {
 	case !gone && g.Spec.Plan == f.saved.ID():
 		c.guard = g
 		for ; c.held < len(g.Status.Held); c.held++ {
-			f.Tell(planguard.Sentence(g, g.Status.Held[c.held]))
+			f.Progress(planguard.Sentence(g, g.Status.Held[c.held]))
 		}
 	case !f.Now().Before(f.deadline.Time):
 		c.end = Expired

@@ -101,7 +101,7 @@ func (o *applyOptions) run(ctx context.Context, env *command.Env, args []string)
 	}
 	n := s.Plan.Summary
 	env.Say("Plan %s: %d machines kept, %d changed in place, %d replaced, %d deleted, %d created", s.ID(), n.Kept, n.Changed, n.Replaced, n.Deleted, n.Created)
-	outcomes, err := carryout.Run(ctx, carryout.Options{Mgmt: c, Deadline: o.deadline, Unguarded: o.unguarded, Now: env.Now, Tell: env.Tell()}, s)
+	outcomes, err := carryout.Run(ctx, carryout.Options{Mgmt: c, Deadline: o.deadline, Unguarded: o.unguarded, Now: env.Now, Progress: env.Tell()}, s)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (o *applyOptions) again(ctx context.Context, env *command.Env, c client.Cli
 	for _, text := range differences {
 		env.Say("  %s", text)
 	}
-	return fmt.Errorf("%s: the plan is another one now: look at it, and save it, with `capstan plan --save`", file)
+	return fmt.Errorf("%s: the plan is another one now: make and save it again with `capstan plan --save`", file)
 }
 
 // planDifferences are how a plan differs from an earlier one, by Cluster.

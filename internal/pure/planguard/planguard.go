@@ -125,13 +125,13 @@ func Done(g *planv1.PlanGuard, machines []*clusterv1.Machine, now time.Time) boo
 type Next struct {
 	// Delete deletes it.
 	Delete bool
-	// Spec is to be stored, in a new guard if there is none; nil for none.
+	// Spec must be stored, in a new guard if there is none; nil for none.
 	Spec *planv1.PlanGuardSpec
 	// Ended is the reason of an event about a plan that ends, and Message its text.
 	Ended, Message string
 }
 
-// Decide decides what becomes of the guard of a Cluster, which is nil if there is none.
+// Decide decides about the guard of a Cluster, which is nil if there is none.
 func Decide(g *planv1.PlanGuard, required bool, machines func() []*clusterv1.Machine, now time.Time) (n Next) {
 	if g == nil {
 		if required {
@@ -232,7 +232,7 @@ func Missing(g *planv1.PlanGuard) string {
 }
 
 // harmless are the fields whose change neither deletes nor replaces a Machine: they are
-// changed in place, or say how and when Machines are replaced that others condemn.
+// changed in place, or say how Machines are replaced for another reason.
 var harmless = regexp.MustCompile(`^spec\.((template|machineTemplate)\.metadata|((template|machineTemplate)\.spec\.)?(deletion|readinessGates|taints|minReadySeconds)|paused|remediation|machineNaming` +
 	`|topology\.(controlPlane|workers\.(machineDeployments|machinePools)\[[^\]]*\])\.(metadata|deletion|readinessGates|taints|minReadySeconds))($|[.\[])`)
 
