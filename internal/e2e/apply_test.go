@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -176,6 +177,42 @@ func TestClusterRequiresPlans(t *testing.T) {
 	f.eventually(func() error {
 		if err := f.Client.Get(t.Context(), f.key("demo"), guard); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the guard stays: %v", err)
+		}
+		return nil
+	})
+}
+
+// TestGuardSurvivesAKill kills a plane while a plan is carried out.
+func TestGuardSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	testenv.OwnPlanes(t, 1)
+	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
+	f := p.start()
+	f.create("demo", shape{controlPlane: 1, workers: 1})
+	f.becomes("demo")
+	worker := workerMachine(f)
+	guard := &planv1.PlanGuard{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: "demo"},
+		Spec: planv1.PlanGuardSpec{
+			Plan: "p1", Deadline: metav1.NewTime(time.Now().Add(24 * time.Hour)), Cluster: &planv1.Cluster{Namespace: f.Namespace, Name: "demo"},
+		},
+	}
+	f.must(f.Client.Create(t.Context(), guard))
+	if err := f.Client.Delete(t.Context(), worker); !apierrors.IsForbidden(err) {
+		t.Errorf("before: %v", err)
+	}
+	f.must(p.crash())
+	f = p.start()
+	if err := f.Client.Delete(t.Context(), worker); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "plan p1, which is being carried out, does not have that") {
+		t.Errorf("after the kill: %v", err)
+	}
+	f.eventually(func() error {
+		cluster := &clusterv1.Cluster{}
+		if err := f.Client.Get(t.Context(), f.key("demo"), cluster); err != nil {
+			return err
+		}
+		if c := conditions.Get(cluster, planv1.PlanHeldCondition); c == nil || c.Status != metav1.ConditionFalse {
+			return fmt.Errorf("PlanHeld is %+v", c)
 		}
 		return nil
 	})
