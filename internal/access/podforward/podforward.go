@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podforward connects to a port of a static Pod in kube-system of a
-// workload cluster through the cluster's API server.
+// Package podforward connects to a port of a Pod through the API server of its cluster.
 package podforward
 
 import (
@@ -19,6 +18,7 @@ import (
 
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	pfconst "k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -35,11 +35,16 @@ type link interface {
 	Close() error
 }
 
-// Open opens one stream to a port of a Pod in kube-system: SPDY inside a websocket,
-// or plain SPDY if the API server or a proxy before it does not support that. The
-// context bounds only the opening.
+// Open is OpenPod for a static Pod in kube-system of a workload cluster.
 func Open(ctx context.Context, config *rest.Config, pod string, port int) (net.Conn, error) {
-	u, err := podURL(config, pod)
+	return OpenPod(ctx, config, metav1.NamespaceSystem, pod, port)
+}
+
+// OpenPod opens one stream to a port of a Pod: SPDY inside a websocket, or plain SPDY if
+// the API server or a proxy before it does not support that. The context bounds only the
+// opening.
+func OpenPod(ctx context.Context, config *rest.Config, namespace, pod string, port int) (net.Conn, error) {
+	u, err := podURL(config, namespace, pod)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +68,7 @@ func Open(ctx context.Context, config *rest.Config, pod string, port int) (net.C
 	return conn, nil
 }
 
-func podURL(config *rest.Config, pod string) (*url.URL, error) {
+func podURL(config *rest.Config, namespace, pod string) (*url.URL, error) {
 	if config == nil {
 		return nil, errors.New("no configuration for the API server")
 	}
@@ -71,7 +76,7 @@ func podURL(config *rest.Config, pod string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's address: %w", err)
 	}
-	return base.JoinPath("api", "v1", "namespaces", "kube-system", "pods", pod, "portforward"), nil
+	return base.JoinPath("api", "v1", "namespaces", namespace, "pods", pod, "portforward"), nil
 }
 
 func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (link, error) {

@@ -113,7 +113,7 @@ func (o *applyOptions) run(ctx context.Context, env *command.Env, args []string)
 
 // check refuses a plan of another management cluster, of another program, and one that
 // was made from what has changed since.
-func (o *applyOptions) check(ctx context.Context, env *command.Env, c client.Client, s *planv1.SavedPlan, file string) error {
+func (o *applyOptions) check(ctx context.Context, env *command.Env, c connection, s *planv1.SavedPlan, file string) error {
 	if err := carryout.Refused(s); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (o *applyOptions) check(ctx context.Context, env *command.Env, c client.Cli
 const maxStale = 10
 
 // again makes a plan again, and refuses the saved one if a Machine has another fate now.
-func (o *applyOptions) again(ctx context.Context, env *command.Env, c client.Client, s *planv1.SavedPlan, file string) error {
+func (o *applyOptions) again(ctx context.Context, env *command.Env, c connection, s *planv1.SavedPlan, file string) error {
 	change, err := changeplan.Writes(s)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
@@ -134,7 +135,7 @@ func Show(ctx context.Context, env *command.Env, mgmt command.Mgmt, change []cha
 	return o.print(ctx, env, c, change)
 }
 
-func (o *options) print(ctx context.Context, env *command.Env, c client.Client, change []changeplan.Write) error {
+func (o *options) print(ctx context.Context, env *command.Env, c connection, change []changeplan.Write) error {
 	var p *planv1.Plan
 	if o.saveTo == "" {
 		err := o.making(env, c, func(with changeplan.Options) (err error) {
@@ -169,7 +170,7 @@ func (o *options) shown(env *command.Env, p *planv1.Plan) error {
 }
 
 // save makes a plan with what is needed to carry it out.
-func (o *options) save(ctx context.Context, env *command.Env, c client.Client, change []changeplan.Write) (s *planv1.SavedPlan, err error) {
+func (o *options) save(ctx context.Context, env *command.Env, c connection, change []changeplan.Write) (s *planv1.SavedPlan, err error) {
 	err = o.making(env, c, func(with changeplan.Options) (err error) {
 		s, err = changeplan.Save(ctx, with, change)
 		return err
@@ -178,11 +179,14 @@ func (o *options) save(ctx context.Context, env *command.Env, c client.Client, c
 }
 
 // making calls make with the options for a plan.
-func (o *options) making(env *command.Env, c client.Client, make func(changeplan.Options) error) error {
+func (o *options) making(env *command.Env, c connection, make func(changeplan.Options) error) error {
 	// Copies are garbage quickly. A large fleet must not make the heap large.
 	debug.SetMemoryLimit(heapLimit)
-	// Services of extensions are resolved as in the management cluster.
-	pool, err := transport.New(transport.Options{Services: &services.Resolver{Live: c, Choose: rand.IntN}})
+	// Services of extensions are resolved as in the management cluster, and their Pods
+	// are reached through its API server from a host outside of their network.
+	pool, err := transport.New(transport.Options{
+		Services: &services.Resolver{Live: c, Choose: rand.IntN}, Dial: (&services.Dialer{Live: c, Config: c.config}).DialContext,
+	})
 	if err != nil {
 		return err
 	}
@@ -221,15 +225,21 @@ func status(p *planv1.Plan) error {
 	return nil
 }
 
-func connect(mgmt command.Mgmt) (client.WithWatch, error) {
+// connection is a client with the way to its API server.
+type connection struct {
+	client.WithWatch
+	config *rest.Config
+}
+
+func connect(mgmt command.Mgmt) (c connection, err error) {
 	scheme, err := controllers.Scheme()
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	mgmt.Config.QPS = -1
-	c, err := client.NewWithWatch(mgmt.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	c.config = mgmt.Config
+	if c.WithWatch, err = client.NewWithWatch(mgmt.Config, client.Options{Scheme: scheme}); err != nil {
+		return c, fmt.Errorf("connect to the management cluster: %w", err)
 	}
 	return c, nil
 }
