@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -126,4 +127,21 @@ func TestAnExtensionInAPodSteersACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, is(clusterv1.ClusterAvailableCondition, metav1.ConditionTrue, ""))
+
+	// A plan asks the handlers whose answers decide. This process has no route to the Pod.
+	class := &clusterv1.ClusterClass{}
+	if err := env.Client.Get(t.Context(), cluster.GetClassKey(), class); err != nil {
+		t.Fatal(err)
+	}
+	external := fmt.Appendf(nil, `{"spec":{"patches":[{"name":"external","external":{"generatePatchesExtension":"generate-patches.hooks"}}]}}`)
+	if err := env.Client.Patch(t.Context(), class, client.RawPatch(types.MergePatchType, external)); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error {
+		out, err := exec.CommandContext(t.Context(), testenv.Binary(t), "plan", "--set", "cluster/c", "spec.topology.version=v1.36.9", "--data-dir", dir).CombinedOutput()
+		if text := string(out); err == nil || !strings.Contains(text, "is replaced by") || strings.Contains(text, "not predicted") {
+			return fmt.Errorf("plan: %v\n%s", err, text)
+		}
+		return nil
+	})
 }

@@ -22,8 +22,9 @@ import (
 const directLimit = 2 * time.Second
 
 // Dialer connects to addresses of Pods from a host that may be outside of their network:
-// directly if that is possible, and otherwise through the API server, as kubectl
-// port-forward does.
+// through the API server, as kubectl port-forward does, and directly if that is refused.
+// It does not try directly first: outside of the network, the address of a Pod may be that
+// of another host.
 type Dialer struct {
 	// Live reads Pods.
 	Live client.Reader
@@ -34,38 +35,48 @@ type Dialer struct {
 	open   func(ctx context.Context, config *rest.Config, namespace, pod string, port int) (net.Conn, error) // nil is OpenPod
 }
 
-// DialContext connects to an address. The error is that of the direct connection if the
-// address is not that of a Pod.
+// DialContext connects to an address.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	direct, open := d.direct, d.open
+	direct := d.direct
 	if direct == nil {
 		direct = (&net.Dialer{Timeout: directLimit}).DialContext
 	}
+	conn, forwardErr := d.forward(ctx, address)
+	if conn != nil {
+		return conn, nil
+	}
+	conn, err := direct(ctx, network, address)
+	if err != nil {
+		return nil, errors.Join(err, forwardErr)
+	}
+	return conn, nil
+}
+
+// forward connects to an address through the API server. It returns nothing if the
+// address is not that of a Pod.
+func (d *Dialer) forward(ctx context.Context, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	number, atoiErr := strconv.Atoi(port)
+	if err != nil || atoiErr != nil || net.ParseIP(host) == nil {
+		return nil, nil
+	}
+	open := d.open
 	if open == nil {
 		open = podforward.OpenPod
 	}
-	conn, err := direct(ctx, network, address)
-	if err == nil {
-		return conn, nil
-	}
-	host, port, splitErr := net.SplitHostPort(address)
-	number, atoiErr := strconv.Atoi(port)
-	if splitErr != nil || atoiErr != nil || net.ParseIP(host) == nil {
-		return nil, err
-	}
 	var pods corev1.PodList
-	if listErr := d.Live.List(ctx, &pods, client.MatchingFields{"status.podIP": host}); listErr != nil {
-		return nil, fmt.Errorf("%w; and find the Pod with this address: %w", err, listErr)
+	if err := d.Live.List(ctx, &pods, client.MatchingFields{"status.podIP": host}); err != nil {
+		return nil, fmt.Errorf("and find the Pod with this address: %w", err)
 	}
 	for _, pod := range pods.Items {
 		if pod.Spec.HostNetwork || pod.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		conn, forwardErr := open(ctx, d.Config, pod.Namespace, pod.Name, number)
-		if forwardErr != nil {
-			return nil, errors.Join(err, fmt.Errorf("and through the API server to Pod %s/%s: %w", pod.Namespace, pod.Name, forwardErr))
+		conn, err := open(ctx, d.Config, pod.Namespace, pod.Name, number)
+		if err != nil {
+			return nil, fmt.Errorf("and through the API server to Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 		return conn, nil
 	}
-	return nil, err
+	return nil, nil
 }

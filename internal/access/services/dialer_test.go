@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-func TestPodsAreReachedThroughTheAPIServerIfNotDirectly(t *testing.T) {
+func TestPodsAreReachedThroughTheAPIServer(t *testing.T) {
 	t.Parallel()
 	pod := func(name, ip string, phase corev1.PodPhase, host bool) *corev1.Pod {
 		return &corev1.Pod{
@@ -34,21 +34,22 @@ func TestPodsAreReachedThroughTheAPIServerIfNotDirectly(t *testing.T) {
 		refused  bool
 		want     string // the Pod, or part of the error
 	}{
-		"directly":          {"10.0.0.2:443", true, false, ""},
-		"of a Pod":          {"10.0.0.2:443", false, false, "ns/web:443"},
-		"of a Pod, refused": {"10.0.0.2:443", false, true, "no route; and through the API server to Pod ns/web: forbidden"},
-		"of a Node":         {"10.0.0.3:443", false, false, "no route"},
-		"of no Pod":         {"10.0.0.9:443", false, false, "no route"},
-		"a name":            {"web.example.com:443", false, false, "no route"},
-		"not an address":    {"10.0.0.2", false, false, "no route"},
-		"not a port":        {"10.0.0.2:https", false, false, "no route"},
+		"of a Pod":                      {"10.0.0.2:443", true, false, "ns/web:443"},
+		"of a Pod, refused":             {"10.0.0.2:443", false, true, "no route; and through the API server to Pod ns/web: forbidden"},
+		"of a Pod, refused, but routed": {"10.0.0.2:443", true, true, "directly"},
+		"of a Node":                     {"10.0.0.3:443", true, false, "directly"},
+		"of no Pod":                     {"10.0.0.9:443", false, false, "no route"},
+		"a name":                        {"web.example.com:443", true, false, "directly"},
+		"not an address":                {"10.0.0.2", false, false, "no route"},
+		"not a port":                    {"10.0.0.2:https", false, false, "no route"},
 	} {
 		opened := ""
 		d := Dialer{
 			Live: live,
 			direct: func(context.Context, string, string) (net.Conn, error) {
 				if tc.directly {
-					return nil, nil
+					opened = "directly"
+					return &net.TCPConn{}, nil
 				}
 				return nil, errors.New("no route")
 			},
@@ -57,7 +58,7 @@ func TestPodsAreReachedThroughTheAPIServerIfNotDirectly(t *testing.T) {
 					return nil, errors.New("forbidden")
 				}
 				opened = fmt.Sprintf("%s/%s:%d", namespace, pod, port)
-				return nil, nil
+				return &net.TCPConn{}, nil
 			},
 		}
 		_, err := d.DialContext(t.Context(), "tcp", tc.address)
