@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,45 +19,50 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// TestClusterStartsWithObjectThatCannotBeHandled has a CronJob in the store that an
-// earlier version has accepted, and at which each start of a plane panicked.
+// TestClusterStartsWithObjectThatCannotBeHandled has a ReplicaSet in the store that
+// validation would refuse, and at which the controllers panic at each start of a plane.
 func TestClusterStartsWithObjectThatCannotBeHandled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.controlPlane(1)
 	ctx := t.Context()
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "v1"}}}}
-	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "cron"}, Spec: batchv1.CronJobSpec{
-		Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}},
-	}}
-	if _, err := l.client().BatchV1().CronJobs("default").Create(ctx, cron, metav1.CreateOptions{}); err != nil {
+	set := func(name string) *appsv1.ReplicaSet {
+		labels := map[string]string{"set": name}
+		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "v1"}}}},
+		}}
+	}
+	if _, err := l.client().AppsV1().ReplicaSets("default").Create(ctx, set("bad"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	entries := l.b.clusters[l.cluster.Key()].server.Store().Entries()
-	key := store.Key{Resource: schema.GroupResource{Group: "batch", Resource: "cronjobs"}, Namespace: "default", Name: "cron"}
+	key := store.Key{Resource: schema.GroupResource{Group: "apps", Resource: "replicasets"}, Namespace: "default", Name: "bad"}
 	was := entries.Get(key)
 	if _, err := entries.Put(key, was, func(uint64) (*store.Entry, error) {
 		spoiled := *was
-		spoiled.Raw = bytes.Replace(was.Raw, []byte("@daily"), []byte("TZ=0"), 1)
+		spoiled.Raw = bytes.Replace(was.Raw, []byte(`"replicas":1,"selector"`), []byte(`"selector"`), 1)
+		if bytes.Equal(spoiled.Raw, was.Raw) {
+			t.Errorf("no replicas in %s", was.Raw)
+		}
 		return &spoiled, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	l.restart()
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: batchv1.JobSpec{Template: template}}
-	if _, err := l.client().BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
+	if _, err := l.client().AppsV1().ReplicaSets("default").Create(ctx, set("good"), metav1.CreateOptions{}); err != nil {
 		t.Fatalf("the API server does not serve: %v", err)
 	}
-	watch, err := l.client().BatchV1().Jobs("default").Watch(ctx, metav1.ListOptions{ResourceVersion: "0", TimeoutSeconds: new(int64(60))})
+	watch, err := l.client().AppsV1().ReplicaSets("default").Watch(ctx, metav1.ListOptions{ResourceVersion: "0", TimeoutSeconds: new(int64(60))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
 	for event := range watch.ResultChan() {
-		if job, ok := event.Object.(*batchv1.Job); ok && job.Status.Active+job.Status.Succeeded > 0 {
-			events, err := l.client().CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=cron"})
+		if s, ok := event.Object.(*appsv1.ReplicaSet); ok && s.Name == "good" && s.Status.Replicas > 0 {
+			events, err := l.client().CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=bad"})
 			if err != nil || len(events.Items) != 1 {
-				t.Errorf("got Events %v of the CronJob, %v, want one", events, err)
+				t.Errorf("got Events %v of the ReplicaSet, %v, want one", events, err)
 			}
 			return
 		}

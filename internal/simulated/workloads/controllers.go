@@ -68,36 +68,25 @@ type Controllers struct {
 
 // reconcilers reconcile one object each, which may be deleted.
 var reconcilers = map[schema.GroupResource]func(*Controllers, store.Key) (again time.Time, err error){
-	pods:         (*Controllers).pod,
-	nodes:        (*Controllers).node,
-	deployments:  (*Controllers).deployment,
-	replicaSets:  (*Controllers).replicaSet,
-	daemonSets:   (*Controllers).daemonSet,
-	statefulSets: (*Controllers).statefulSet,
-	jobs:         (*Controllers).job,
-	cronJobs:     (*Controllers).cronJob,
-	services:     (*Controllers).service,
-	budgets:      (*Controllers).budget,
-	namespaces:   (*Controllers).namespace,
-
-	clusterRoles:   (*Controllers).clusterRole,
-	volumes:        (*Controllers).volume,
-	volumeClaims:   (*Controllers).volumeClaim,
-	storageClasses: (*Controllers).storageClass,
-
+	pods:            (*Controllers).pod,
+	nodes:           (*Controllers).node,
+	deployments:     (*Controllers).deployment,
+	replicaSets:     (*Controllers).replicaSet,
+	daemonSets:      (*Controllers).daemonSet,
+	services:        (*Controllers).service,
+	budgets:         (*Controllers).budget,
+	namespaces:      (*Controllers).namespace,
+	clusterRoles:    (*Controllers).clusterRole,
 	signingRequests: (*Controllers).signingRequest,
 }
 
 var (
-	pods         = schema.GroupResource{Resource: "pods"}
-	services     = schema.GroupResource{Resource: "services"}
-	nodes        = schema.GroupResource{Resource: "nodes"}
-	deployments  = schema.GroupResource{Group: "apps", Resource: "deployments"}
-	replicaSets  = schema.GroupResource{Group: "apps", Resource: "replicasets"}
-	daemonSets   = schema.GroupResource{Group: "apps", Resource: "daemonsets"}
-	statefulSets = schema.GroupResource{Group: "apps", Resource: "statefulsets"}
-	jobs         = schema.GroupResource{Group: "batch", Resource: "jobs"}
-	cronJobs     = schema.GroupResource{Group: "batch", Resource: "cronjobs"}
+	pods        = schema.GroupResource{Resource: "pods"}
+	services    = schema.GroupResource{Resource: "services"}
+	nodes       = schema.GroupResource{Resource: "nodes"}
+	deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
+	replicaSets = schema.GroupResource{Group: "apps", Resource: "replicasets"}
+	daemonSets  = schema.GroupResource{Group: "apps", Resource: "daemonsets"}
 )
 
 // Start starts controllers for the objects of a store, first for the existing ones.
@@ -262,7 +251,7 @@ func inOrder(todo map[store.Key]bool) []store.Key {
 
 // rank orders Nodes before Pods, and Pods before the objects that count them, so
 // that counts are written once.
-var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 3, statefulSets: 3, jobs: 3, deployments: 4, cronJobs: 4, services: 5, budgets: 5}
+var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 3, deployments: 4, services: 5, budgets: 5}
 
 func (c *Controllers) takeAll(changed map[store.Key]bool) {
 	for key := range changed {

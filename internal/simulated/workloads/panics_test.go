@@ -3,14 +3,13 @@
 package workloads
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	batchv1 "k8s.io/api/batch/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,10 +51,12 @@ func newStore(t *testing.T, c clock.PassiveClock, log logr.Logger) *objects.Stor
 	return s
 }
 
-func job(name string) *batchv1.Job {
-	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "v1"}}},
-	}}}
+func replicaSet(name string) *appsv1.ReplicaSet {
+	labels := map[string]string{"set": name}
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: appsv1.ReplicaSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "v1"}}}},
+	}}
 }
 
 func add(t *testing.T, s *objects.Store, obj objects.Object) {
@@ -83,63 +84,64 @@ func warnings(t *testing.T, s *objects.Store) string {
 	return strings.Join(out, ", ")
 }
 
-func active(t *testing.T, s *objects.Store, name string) int32 {
+// replicas returns the number of Pods that a ReplicaSet reports.
+func replicas(t *testing.T, s *objects.Store, name string) int32 {
 	t.Helper()
-	j := job(name)
-	if err := s.Load(j); err != nil {
+	set := replicaSet(name)
+	if err := s.Load(set); err != nil {
 		t.Fatal(err)
 	}
-	return j.Status.Active
+	return set.Status.Replicas
 }
 
 // TestObjectThatPanicsIsLeftOutUntilItChanges does not run in parallel: it plants a
 // panic in what all controllers share.
 func TestObjectThatPanicsIsLeftOutUntilItChanges(t *testing.T) {
-	plant(t, jobs, "bad")
+	plant(t, replicaSets, "bad")
 	log, panics := counted()
 	now := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	s := newStore(t, now, log)
-	add(t, s, job("bad")) // a restart finds it
+	add(t, s, replicaSet("bad")) // a restart finds it
 	work := controllers(t, s, now, log, true)
-	add(t, s, job("good"))
-	if n := active(t, s, "good"); n != 1 {
-		t.Errorf("got %d Pods of the other Job, want 1", n)
+	add(t, s, replicaSet("good"))
+	if n := replicas(t, s, "good"); n != 1 {
+		t.Errorf("got %d Pods of the other ReplicaSet, want 1", n)
 	}
-	for range 3 { // the Job is left out while other objects change
+	for range 3 { // the ReplicaSet is left out while other objects change
 		now.Step(time.Hour)
 		work.Wake()
-		add(t, s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "orphan-"}, Spec: job("").Spec.Template.Spec})
+		add(t, s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "orphan-"}, Spec: replicaSet("").Spec.Template.Spec})
 	}
 	if *panics != 1 {
 		t.Errorf("got %d panics in the log, want 1", *panics)
 	}
-	if got, want := warnings(t, s), "Job bad ControllerPanicked"; got != want {
+	if got, want := warnings(t, s), "ReplicaSet bad ControllerPanicked"; got != want {
 		t.Errorf("got Events %q, want %q", got, want)
 	}
-	if err := objects.Modify(s, job("bad"), func(j *batchv1.Job) error {
-		j.Labels = map[string]string{"mended": ""}
+	if err := objects.Modify(s, replicaSet("bad"), func(r *appsv1.ReplicaSet) error {
+		r.Labels = map[string]string{"mended": ""}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if n := active(t, s, "bad"); n != 1 || *panics != 1 {
-		t.Errorf("got %d Pods of the changed Job and %d panics, want 1 and 1", n, *panics)
+	if n := replicas(t, s, "bad"); n != 1 || *panics != 1 {
+		t.Errorf("got %d Pods of the changed ReplicaSet and %d panics, want 1 and 1", n, *panics)
 	}
 }
 
 // TestWorkerContinuesAfterPanic has a panic in the goroutine of a cluster, where it
 // would end the process.
 func TestWorkerContinuesAfterPanic(t *testing.T) {
-	plant(t, jobs, "bad")
+	plant(t, replicaSets, "bad")
 	log, _ := counted()
 	s := newStore(t, clock.RealClock{}, log)
 	work := controllers(t, s, clock.RealClock{}, log, false)
 	for _, name := range []string{"bad", "good", "bad-too"} {
-		add(t, s, job(name))
+		add(t, s, replicaSet(name))
 		work.worker.Wait()
 	}
-	if n := active(t, s, "good") + active(t, s, "bad-too"); n != 2 {
-		t.Errorf("got %d Pods of the other Jobs, want 2", n)
+	if n := replicas(t, s, "good") + replicas(t, s, "bad-too"); n != 2 {
+		t.Errorf("got %d Pods of the other ReplicaSets, want 2", n)
 	}
 }
 
@@ -163,15 +165,15 @@ func TestWorkerStartsAgainAfterPanicOfItsOwn(t *testing.T) {
 	s := newStore(t, now.FakeClock, log)
 	work := controllers(t, s, now, log, true)
 	work.mu.Lock()
-	work.changed[store.Key{Resource: jobs, Namespace: "default", Name: "absent"}] = true
+	work.changed[store.Key{Resource: replicaSets, Namespace: "default", Name: "absent"}] = true
 	work.mu.Unlock()
 	now.planted = true
 	work.Wake()
 	if *panics != 1 {
 		t.Fatalf("got %d panics, want 1", *panics)
 	}
-	add(t, s, job("good"))
-	if n := active(t, s, "good"); n != 1 {
+	add(t, s, replicaSet("good"))
+	if n := replicas(t, s, "good"); n != 1 {
 		t.Errorf("got %d Pods, want 1", n)
 	}
 }
@@ -184,32 +186,4 @@ func counted() (logr.Logger, *int) {
 			n++
 		}
 	}, funcr.Options{}), &n
-}
-
-// TestStoredScheduleThatCannotBeParsedIsReported: such a CronJob was stored by an earlier
-// version, and stopped each plane that read it.
-func TestStoredScheduleThatCannotBeParsedIsReported(t *testing.T) {
-	for _, schedule := range []string{"TZ=0", "CRON_TZ=", "TZ= *", "TZ=Etc/UTC", "* *"} {
-		t.Run(schedule, func(t *testing.T) {
-			log, _ := counted()
-			now := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
-			s := newStore(t, now, log)
-			add(t, s, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cron"}, Spec: batchv1.CronJobSpec{
-				Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: job("").Spec},
-			}})
-			key := store.Key{Resource: cronJobs, Namespace: "default", Name: "cron"}
-			was := s.Entries().Get(key)
-			if _, err := s.Entries().Put(key, was, func(uint64) (*store.Entry, error) {
-				spoiled := *was
-				spoiled.Raw = bytes.Replace(was.Raw, []byte("@daily"), []byte(schedule), 1)
-				return &spoiled, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			controllers(t, s, now, log, true)
-			if got, want := warnings(t, s), "CronJob cron UnparseableSchedule"; got != want {
-				t.Errorf("got Events %q, want %q", got, want)
-			}
-		})
-	}
 }

@@ -81,7 +81,7 @@ func (c *Controllers) take(key store.Key) {
 		c.takePod(key)
 	case nodes:
 		c.takeNode(key)
-	case deployments, replicaSets, daemonSets, statefulSets, jobs, cronJobs:
+	case deployments, replicaSets, daemonSets:
 		c.takeOwner(key)
 	default:
 		c.todo[key] = true
@@ -125,7 +125,7 @@ func (c *Controllers) takePod(key store.Key) {
 // wakeAdopters queues the objects that adopt Pods without a controller.
 func (c *Controllers) wakeAdopters(namespace string) {
 	for key := range c.view.uids {
-		if key.Namespace == namespace && key.Resource != deployments && key.Resource != cronJobs {
+		if key.Namespace == namespace && key.Resource != deployments {
 			c.todo[key] = true
 		}
 	}

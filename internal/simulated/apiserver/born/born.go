@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package born is the default objects that every new cluster has, the same in all:
-// the roles and bindings that an API server creates automatically, and a storage
-// class. They are in memory once, for all clusters of the process.
+// the roles and bindings that an API server creates automatically.
+// They are in memory once, for all clusters of the process.
 package born
 
 import (
@@ -27,11 +27,6 @@ import (
 //
 //go:embed objects.jsonl
 var objects []byte
-
-// class is the default one, whose volumes package workloads creates.
-const class = `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass",` +
-	`"metadata":{"name":"simulated","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},` +
-	`"provisioner":"simulated.capstan.dev/volumes","reclaimPolicy":"Delete","volumeBindingMode":"Immediate"}`
 
 // Since is the creation time of all of them: the same for all clusters.
 const Since = "2020-01-01T00:00:00Z"
@@ -79,7 +74,7 @@ var all = sync.OnceValue(func() made {
 })
 
 func (m *made) make() error {
-	for line := range bytes.Lines(append(bytes.Clone(objects), class...)) {
+	for line := range bytes.Lines(objects) {
 		e, err := entry(line)
 		if err != nil {
 			return err
@@ -114,15 +109,8 @@ func entry(line []byte) (*store.Entry, error) {
 	var head metav1.PartialObjectMetadata
 	err = json.Unmarshal(raw, &head)
 	return &store.Entry{
-		Key:  store.Key{Resource: schema.GroupResource{Group: group, Resource: strings.ToLower(kind) + ending(kind)}, Namespace: namespace, Name: name},
+		Key:  store.Key{Resource: schema.GroupResource{Group: group, Resource: strings.ToLower(kind) + "s"}, Namespace: namespace, Name: name},
 		UID:  types.UID(uid),
 		Born: true, Version: 1, Labels: head.Labels, Raw: raw,
 	}, err
-}
-
-func ending(kind string) string {
-	if strings.HasSuffix(kind, "s") {
-		return "es"
-	}
-	return "s"
 }

@@ -160,23 +160,6 @@ func firstSeen(o object) any {
 	return "<unknown>"
 }
 
-var modes = map[string]string{"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-
-func accessModes(o object) any {
-	var list []string
-	for _, m := range o.texts("spec", "accessModes") {
-		list = append(list, modes[m])
-	}
-	return strings.Join(list, ",")
-}
-
-func claim(o object) any {
-	if o.text("spec", "claimRef", "name") == "" {
-		return ""
-	}
-	return o.text("spec", "claimRef", "namespace") + "/" + o.text("spec", "claimRef", "name")
-}
-
 func csrCondition(o object) any {
 	status := "Pending"
 	for _, c := range o.list("status", "conditions") {

@@ -42,7 +42,6 @@ var columns = map[string][]column{
 	"replicasets": append([]column{
 		name, count("Desired", "spec", "replicas"), count("Current", "status", "replicas"), count("Ready", "status", "readyReplicas"), age,
 	}, workload...),
-	"statefulsets": append([]column{name, {name: "Ready", cell: readyOf("replicas")}, age}, workload[:2]...),
 	"daemonsets": append([]column{
 		name, count("Desired", "status", "desiredNumberScheduled"), count("Current", "status", "currentNumberScheduled"),
 		count("Ready", "status", "numberReady"), count("Up-to-date", "status", "updatedNumberScheduled"),
@@ -57,20 +56,6 @@ var columns = map[string][]column{
 		at("Message", "", "message"), wide(column{name: "First Seen", cell: firstSeen}), wide(count("Count", "count")), wide(name),
 	},
 	"leases": {name, at("Holder", "", "spec", "holderIdentity"), age},
-	"persistentvolumes": {
-		name, at("Capacity", "", "spec", "capacity", "storage"), {name: "Access Modes", cell: accessModes},
-		at("Reclaim Policy", "", "spec", "persistentVolumeReclaimPolicy"), at("Status", "", "status", "phase"),
-		{name: "Claim", cell: claim}, at("StorageClass", "", "spec", "storageClassName"),
-		at("VolumeAttributesClass", "<unset>", "spec", "volumeAttributesClassName"), at("Reason", "", "status", "reason"), age,
-	},
-	"persistentvolumeclaims": {
-		name, at("Status", "", "status", "phase"), at("Volume", "", "spec", "volumeName"),
-		at("Capacity", "", "status", "capacity", "storage"), {name: "Access Modes", cell: accessModes},
-		at("StorageClass", "", "spec", "storageClassName"), at("VolumeAttributesClass", "<unset>", "spec", "volumeAttributesClassName"), age,
-	},
-	"storageclasses": {
-		name, at("Provisioner", "", "provisioner"), at("ReclaimPolicy", "Delete", "reclaimPolicy"), at("VolumeBindingMode", "Immediate", "volumeBindingMode"), age,
-	},
 	"volumeattachments": {
 		name, at("Attacher", "", "spec", "attacher"), at("PV", "", "spec", "source", "persistentVolumeName"), at("Node", "", "spec", "nodeName"),
 		{name: "Attached", cell: truth("status", "attached")}, age,

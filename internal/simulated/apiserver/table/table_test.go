@@ -40,8 +40,6 @@ func TestRowsShowWhatKubectlPrints(t *testing.T) {
 		"a config map": {"configmaps", meta + "}\ndata: {a: ''}\nbinaryData: {b: ''}", "x|2|5m"},
 		"an event": {"events", meta + "}\ntype: Normal\nreason: Started\nmessage: it runs\ninvolvedObject: {kind: Pod, name: p}\nlastTimestamp: 2026-01-01T11:59:00Z",
 			"60s|Normal|Started|pod/p|||it runs|5m|0|x"},
-		"a volume": {"persistentvolumes", meta + "}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], claimRef: {namespace: ns, name: c}}\nstatus: {phase: Bound}",
-			"x|1Gi|RWO||Bound|ns/c||<unset>||5m"},
 		"a budget":  {"poddisruptionbudgets", meta + "}\nspec: {minAvailable: 50%}", "x|50%|N/A|0|5m"},
 		"a binding": {"rolebindings", meta + "}\nroleRef: {kind: Role, name: r}", "x|Role/r|5m"},
 		"a request": {"certificatesigningrequests", meta + "}\nstatus: {certificate: abc, conditions: [{type: Approved}]}", "x|5m|<none>||<none>|Approved,Issued"},

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// History is what a DaemonSet or a StatefulSet keeps of its templates.
+// History is what a DaemonSet keeps of its templates.
 type History struct {
 	Owner     metav1.Object
 	Kind      schema.GroupVersionKind
