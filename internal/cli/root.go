@@ -59,7 +59,6 @@ func commands(env *Env) []*cobra.Command {
 		history.NewReplay(&env.Env),
 		history.NewReport(&env.Env),
 		logs.New(&env.Env),
-		chaos.New(&env.Env),
 		config.New(&env.Env),
 		doctor.New(&env.Env, doctor.Checks{Machines: containers.Check, Pods: pods.Check}),
 		extension.New(&env.Env),
@@ -75,7 +74,7 @@ func commands(env *Env) []*cobra.Command {
 		rollout.New(&env.Env),
 		rollout.Alpha(&env.Env),
 		rollout.NewScale(&env.Env),
-		simulated.New(&env.Env),
+		simulated.New(&env.Env, chaos.New(&env.Env)),
 		topology.New(&env.Env),
 		why.New(&env.Env),
 	}
@@ -87,7 +86,7 @@ var groups = []struct{ title, commands string }{
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe plan scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},
-	{"When something is wrong:", "why events logs history report replay topology extension chaos simulated"},
+	{"When something is wrong:", "why events logs history report replay topology extension simulated"},
 	{"Other:", "alpha completion version help"},
 }
 

@@ -115,7 +115,7 @@ func (c *chaotic) outlive(t *testing.T) {
 	}
 }
 
-// do sets or takes back a fault, as "capstan chaos" does.
+// do sets or takes back a fault, as "capstan simulated chaos" does.
 func (c *chaotic) do(s chaos.Step) {
 	c.t.Helper()
 	var obj client.Object = &infrav1.LocalMachine{}

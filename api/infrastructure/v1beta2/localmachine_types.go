@@ -13,7 +13,7 @@ import (
 // LocalMachine controller sets and removes it.
 const LocalMachineFinalizer = "infrastructure.capstan.dev/localmachine"
 
-// ChaosAnnotation names the faults of a LocalCluster or LocalMachine that "capstan chaos" has set,
+// ChaosAnnotation names the faults of a LocalCluster or LocalMachine that "capstan simulated chaos" has set,
 // separated by commas: it reverts these, and no others.
 const ChaosAnnotation = "infrastructure.capstan.dev/chaos"
 

@@ -59,10 +59,10 @@ checks replace such machines, where there are any.
 
 Nothing but simulated clusters is touched. You are asked before it begins, unless
 with --yes. Let one run at a time go on a management cluster.`,
-		Example: `  capstan chaos --for 10m
-  capstan chaos --seed 42 --for 1h --every 10s --cluster demo --yes
-  capstan chaos --repeat ~/.local/share/capstan/chaos/20260102-030405-42.jsonl
-  capstan chaos --stop`,
+		Example: `  capstan simulated chaos --for 10m
+  capstan simulated chaos --seed 42 --for 1h --every 10s --cluster demo --yes
+  capstan simulated chaos --repeat ~/.local/share/capstan/chaos/20260102-030405-42.jsonl
+  capstan simulated chaos --stop`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.rnd = !cmd.Flags().Changed("seed")

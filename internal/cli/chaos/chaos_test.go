@@ -173,7 +173,7 @@ func TestWhatCannotBeTakenBackIsSaid(t *testing.T) {
 			down = true
 			interrupt()
 		})
-		if err := l.follow(ctx, plan); err == nil || !strings.Contains(err.Error(), "no route to host: `capstan chaos --stop --data-dir here` does it later") {
+		if err := l.follow(ctx, plan); err == nil || !strings.Contains(err.Error(), "no route to host: `capstan simulated chaos --stop --data-dir here` does it later") {
 			t.Errorf("got %v, want what can be done", err)
 		}
 		down = false

@@ -123,7 +123,7 @@ type run struct {
 	*runner
 	header
 	to    *record
-	again string // what a user adds to "capstan chaos --stop" to reach the same
+	again string // what a user adds to "capstan simulated chaos --stop" to reach the same
 }
 
 // done is the outcome of a step that was done.
@@ -142,7 +142,7 @@ func (r *run) follow(ctx context.Context, plan []chaos.Step) error {
 	defer cancel()
 	n, failed := r.insist(ctx)
 	if failed != nil {
-		return errors.Join(err, fmt.Errorf("take back what was set: %w: `capstan chaos --stop%s` does it later", failed, r.again))
+		return errors.Join(err, fmt.Errorf("take back what was set: %w: `capstan simulated chaos --stop%s` does it later", failed, r.again))
 	}
 	if n > 0 {
 		r.env.Say("Took back %d faults.", n)

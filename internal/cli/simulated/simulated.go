@@ -24,12 +24,12 @@ type options struct {
 	dryRun, yes bool
 }
 
-// New returns the command simulated.
-func New(env *command.Env) *cobra.Command {
+// New returns the command simulated, with subcommands of other packages.
+func New(env *command.Env, others ...*cobra.Command) *cobra.Command {
 	o := &options{env: env}
 	cmd := &cobra.Command{
 		Use:   "simulated",
-		Short: "See and remove what is kept of simulated clusters",
+		Short: "List and remove stored simulated clusters, and inject faults",
 		Long: `See and remove what is kept of simulated clusters on this host.
 
 It belongs to the host and not to a plane: it stays when a plane ends, and when the
@@ -64,8 +64,11 @@ them last is gone. Those of planes that are only stopped stay.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.remove(cmd.Context(), nil) },
 	}
 	cmd.AddCommand(list, remove, prune)
-	cmd.PersistentFlags().StringVar(&o.dir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines")
-	_ = cmd.MarkPersistentFlagDirname("simulated-dir")
+	cmd.AddCommand(others...)
+	for _, c := range []*cobra.Command{list, remove, prune} {
+		c.Flags().StringVar(&o.dir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines")
+		_ = c.MarkFlagDirname("simulated-dir")
+	}
 	for _, c := range []*cobra.Command{remove, prune} {
 		c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only print what would be removed")
 		c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
