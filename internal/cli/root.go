@@ -15,7 +15,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/pods"
-	"github.com/capstan-dev/capstan/internal/cli/chaos"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/config"
 	"github.com/capstan-dev/capstan/internal/cli/convert"
@@ -74,7 +73,7 @@ func commands(env *Env) []*cobra.Command {
 		rollout.New(&env.Env),
 		rollout.Alpha(&env.Env),
 		rollout.NewScale(&env.Env),
-		simulated.New(&env.Env, chaos.New(&env.Env)),
+		simulated.New(&env.Env),
 		topology.New(&env.Env),
 		why.New(&env.Env),
 	}

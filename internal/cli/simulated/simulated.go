@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulated holds the commands for what is kept of simulated clusters on
-// this host, whether a plane runs them or not.
+// Package simulated holds the commands for simulated clusters: for those that are
+// stored on this host, whether a plane runs them or not, and the command that injects
+// faults at random.
 package simulated
 
 import (
@@ -24,8 +25,8 @@ type options struct {
 	dryRun, yes bool
 }
 
-// New returns the command simulated, with subcommands of other packages.
-func New(env *command.Env, others ...*cobra.Command) *cobra.Command {
+// New returns the command simulated.
+func New(env *command.Env) *cobra.Command {
 	o := &options{env: env}
 	cmd := &cobra.Command{
 		Use:   "simulated",
@@ -63,8 +64,7 @@ them last is gone. Those of planes that are only stopped stay.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.remove(cmd.Context(), nil) },
 	}
-	cmd.AddCommand(list, remove, prune)
-	cmd.AddCommand(others...)
+	cmd.AddCommand(list, remove, prune, newChaos(env))
 	for _, c := range []*cobra.Command{list, remove, prune} {
 		c.Flags().StringVar(&o.dir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines")
 		_ = c.MarkFlagDirname("simulated-dir")

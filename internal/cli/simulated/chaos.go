@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chaos holds the command that injects faults into simulated clusters at
-// random.
-package chaos
+package simulated
 
 import (
 	"cmp"
@@ -29,7 +27,7 @@ const (
 	takingBack = 30 * time.Second
 )
 
-type options struct {
+type chaosOptions struct {
 	mgmt                        command.MgmtFlags
 	plan                        chaos.Options
 	namespace, record, repeat   string
@@ -37,9 +35,9 @@ type options struct {
 	all, dryRun, yes, stop, rnd bool
 }
 
-// New returns the command chaos.
-func New(env *command.Env) *cobra.Command {
-	var o options
+// newChaos returns the command chaos.
+func newChaos(env *command.Env) *cobra.Command {
+	var o chaosOptions
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Let things go wrong with simulated clusters, at random",
@@ -90,7 +88,7 @@ with --yes. Let one run at a time go on a management cluster.`,
 	return cmd
 }
 
-func (o *options) check(cmd *cobra.Command) error {
+func (o *chaosOptions) check(cmd *cobra.Command) error {
 	if err := command.RefuseEmpty(cmd.Flags(), "seed", "namespace", "cluster", "record", "repeat"); err != nil {
 		return err
 	}
@@ -114,7 +112,7 @@ func (o *options) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func (o *options) run(ctx context.Context, env *command.Env) error {
+func (o *chaosOptions) run(ctx context.Context, env *command.Env) error {
 	mgmt, err := o.mgmt.Load(env)
 	if err != nil {
 		return err
@@ -158,7 +156,7 @@ func (o *options) run(ctx context.Context, env *command.Env) error {
 
 // header describes the run: the same as an earlier run, or what the flags request
 // for the existing clusters.
-func (o *options) header(ctx context.Context, env *command.Env, r *runner, mgmt command.Mgmt) (header, error) {
+func (o *chaosOptions) header(ctx context.Context, env *command.Env, r *runner, mgmt command.Mgmt) (header, error) {
 	h := header{Plane: mgmt.Config.Host, Began: env.Now().UTC()}
 	if o.repeat != "" {
 		old, err := readHeader(o.repeat)
@@ -184,7 +182,7 @@ func (o *options) header(ctx context.Context, env *command.Env, r *runner, mgmt 
 }
 
 // create creates the file of a run.
-func (o *options) create(env *command.Env, h header) (*record, error) {
+func (o *chaosOptions) create(env *command.Env, h header) (*record, error) {
 	name := o.record
 	if name == "" {
 		if o.mgmt.DataDir == "" {

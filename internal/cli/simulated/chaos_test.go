@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package chaos
+package simulated
 
 import (
 	"bytes"
@@ -27,16 +27,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/chaos"
 )
 
-// lab is a management cluster with the cluster demo, of a control plane machine
+// arena is a management cluster with the cluster demo, of a control plane machine
 // and a worker.
-type lab struct {
+type arena struct {
 	*testing.T
 	run
 	out, err bytes.Buffer
 	dir      string
 }
 
-func newLab(t *testing.T, funcs interceptor.Funcs) *lab {
+func newArena(t *testing.T, funcs interceptor.Funcs) *arena {
 	t.Helper()
 	scheme, err := newScheme()
 	if err != nil {
@@ -52,7 +52,7 @@ func newLab(t *testing.T, funcs interceptor.Funcs) *lab {
 		obj.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})
 	}
 	objects[1].GetLabels()["cluster.x-k8s.io/control-plane"] = ""
-	l := &lab{T: t, dir: t.TempDir()}
+	l := &arena{T: t, dir: t.TempDir()}
 	env := &command.Env{Out: &l.out, Err: &l.err, In: strings.NewReader(""), Now: time.Now}
 	l.run = run{runner: &runner{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build(), env}}
 	l.again = " --data-dir here"
@@ -60,7 +60,7 @@ func newLab(t *testing.T, funcs interceptor.Funcs) *lab {
 }
 
 // begin creates the record of a run.
-func (l *lab) begin(seed uint64, last time.Duration) []chaos.Step {
+func (l *arena) begin(seed uint64, last time.Duration) []chaos.Step {
 	l.Helper()
 	found, err := l.find(l.Context(), "ns", nil)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *lab) begin(seed uint64, last time.Duration) []chaos.Step {
 }
 
 // faults are those that are set, by object.
-func (l *lab) faults() map[string]string {
+func (l *arena) faults() map[string]string {
 	l.Helper()
 	clusters, machines, err := l.list(l.Context(), "")
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *lab) faults() map[string]string {
 func TestARunDoesWhatWasPlannedAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, interceptor.Funcs{})
+		l := newArena(t, interceptor.Funcs{})
 		plan, began := l.begin(3, 30*time.Second), time.Now()
 		if err := l.follow(t.Context(), plan); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestWhatIsInterruptedIsTakenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		unreachable := 0
-		l := newLab(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		l := newArena(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if unreachable--; unreachable == 0 || unreachable == 1 {
 				return errors.New("no route to host")
 			}
@@ -161,7 +161,7 @@ func TestWhatCannotBeTakenBackIsSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		down := false
-		l := newLab(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		l := newArena(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if down {
 				return errors.New("no route to host")
 			}
@@ -190,7 +190,7 @@ func TestStepsThatCannotBeDoneAreWrittenDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conflicts := 2
-		l := newLab(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		l := newArena(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			if obj.GetName() == "demo" {
 				return errors.New("the webhook says no")
 			}
@@ -230,7 +230,7 @@ func TestStepsThatCannotBeDoneAreWrittenDown(t *testing.T) {
 
 func TestOnlySimulatedClustersAreFound(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, interceptor.Funcs{})
+	l := newArena(t, interceptor.Funcs{})
 	found := func(namespace string, names ...string) string {
 		t.Helper()
 		clusters, err := l.find(t.Context(), namespace, names)
