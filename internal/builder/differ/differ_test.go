@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package differ_test
+package differ
 
 import (
 	"context"
@@ -9,20 +9,18 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/capstan-dev/capstan/internal/builder/differ"
 )
 
 // TestAnApplyIsForetold runs a few hundred steps, always the same; make differ
 // runs others.
 func TestAnApplyIsForetold(t *testing.T) {
 	t.Parallel()
-	crds, err := differ.CRDs()
+	crds, err := CRDs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := options(t, 400)
-	if o.Server, err = differ.NewLocal(crds); err != nil {
+	if o.Server, err = NewLocal(crds); err != nil {
 		t.Fatal(err)
 	}
 	run(t, o)
@@ -31,29 +29,29 @@ func TestAnApplyIsForetold(t *testing.T) {
 // busy is a server where others write just before a writer does: they remove
 // managedFields before an apply, and annotate before these are recorded again.
 type busy struct {
-	differ.Server
+	Server
 	requests int
 }
 
-func (b *busy) Do(ctx context.Context, r differ.Request) (map[string]any, int, error) {
-	if b.requests++; b.requests%2 == 0 && strings.HasSuffix(r.Query, "fieldManager="+differ.Manager) {
+func (b *busy) Do(ctx context.Context, r Request) (map[string]any, int, error) {
+	if b.requests++; b.requests%2 == 0 && strings.HasSuffix(r.Query, "fieldManager="+Manager) {
 		change := map[string]any{"managedFields": []any{map[string]any{}}}
 		if !strings.Contains(r.Query, "force") {
 			change = map[string]any{"annotations": map[string]any{"told": strconv.Itoa(b.requests)}}
 		}
 		// There may be no such object yet.
-		_, _, _ = b.Server.Do(ctx, differ.Request{Method: http.MethodPatch, Path: r.Path, Type: "application/merge-patch+json", Body: map[string]any{"metadata": change}})
+		_, _, _ = b.Server.Do(ctx, Request{Method: http.MethodPatch, Path: r.Path, Type: "application/merge-patch+json", Body: map[string]any{"metadata": change}})
 	}
 	return b.Server.Do(ctx, r)
 }
 
 func TestWhoWritesInBetweenOnlyInterrupts(t *testing.T) {
 	t.Parallel()
-	crds, err := differ.CRDs()
+	crds, err := CRDs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, err := differ.NewLocal(crds)
+	local, err := NewLocal(crds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +61,9 @@ func TestWhoWritesInBetweenOnlyInterrupts(t *testing.T) {
 }
 
 // options are those of a short run, or those in the environment.
-func options(t *testing.T, steps int) differ.Options {
+func options(t *testing.T, steps int) Options {
 	t.Helper()
-	o := differ.Options{Namespace: "default", Seed: 1, Steps: steps, Owner: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "11111111-1111-1111-1111-111111111111"}}
+	o := Options{Namespace: "default", Seed: 1, Steps: steps, Owner: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "11111111-1111-1111-1111-111111111111"}}
 	if n, err := strconv.Atoi(os.Getenv("DIFFER_STEPS")); err == nil {
 		o.Steps = n
 	}
@@ -75,9 +73,9 @@ func options(t *testing.T, steps int) differ.Options {
 	return o
 }
 
-func run(t *testing.T, o differ.Options) {
+func run(t *testing.T, o Options) {
 	t.Helper()
-	report, err := differ.Run(t.Context(), o)
+	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatalf("seed %d: %v", o.Seed, err)
 	}

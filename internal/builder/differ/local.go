@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package differ has Local, an API server's own code for managed fields, pruning and
+// defaults in this process. Its tests compare the predictions of package intent for an
+// apply with what Local and a real API server do. They create objects of many kinds: an
+// intent that changes at random is applied again and again, while other managers apply,
+// patch, update and remove managedFields. Each apply is compared with the prediction
+// before it.
 package differ
 
 import (
@@ -20,6 +26,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
+
+// Request is one request to a Local or to an API server.
+type Request struct {
+	Method, Path, Query, Type string
+	Body                      any
+}
+
+// The types of a body.
+const (
+	asJSON  = "application/json"
+	asMerge = "application/merge-patch+json"
+	asApply = "application/apply-patch+yaml"
+)
+
+// Manager is the manager whose applies are predicted.
+const Manager = "capi-topology"
 
 // Local is the part of an API server that matters here, of the server's own
 // code, with schemas converted as the server converts them. It has no CEL
@@ -43,7 +65,7 @@ func NewLocal(crds []*apiextensionsv1.CustomResourceDefinition) (*Local, error) 
 	return l, nil
 }
 
-// Do implements Server.
+// Do answers a request as an API server does.
 func (l *Local) Do(_ context.Context, r Request) (answer map[string]any, code int, err error) {
 	parts := strings.Split(strings.Trim(r.Path, "/"), "/") // apis group version namespaces namespace plural name [status]
 	if len(parts) != 7 || l.kinds[parts[5]] == nil {

@@ -23,9 +23,6 @@ type Options struct {
 	Steps     int
 }
 
-// Manager is the manager whose applies are predicted.
-const Manager = "capi-topology"
-
 const (
 	// An object exists for so many steps: long enough for several managers to own
 	// parts of it.

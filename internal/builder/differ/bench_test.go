@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package intent_test
+package differ
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/builder/differ"
 	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
 )
 
@@ -18,7 +17,7 @@ import (
 
 func controlPlanes(b *testing.B) (schema.GroupVersionKind, []byte) {
 	b.Helper()
-	crds, err := differ.CRDs()
+	crds, err := CRDs()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +42,7 @@ func controlPlane(b *testing.B) (*intent.Type, map[string]any) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	wanted := differ.Wanted("KubeadmControlPlane")
+	wanted := Wanted("KubeadmControlPlane")
 	wanted["apiVersion"], wanted["kind"] = gvk.GroupVersion().String(), gvk.Kind
 	wanted["metadata"].(map[string]any)["name"] = "cp"
 	return of, wanted
