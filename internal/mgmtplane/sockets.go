@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 const (
@@ -43,7 +43,7 @@ func (c *completed) socketDir(p *Plane) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("make folder of sockets: %w", err)
 		}
-		lock, err := lockFolder(dir, unix.LOCK_EX)
+		lock, err := lockFolder(dir, lockfile.Wait)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // another plane swept it before it was locked
 		}
@@ -51,7 +51,7 @@ func (c *completed) socketDir(p *Plane) (string, error) {
 			return "", fmt.Errorf("lock folder of sockets: %w", err)
 		}
 		p.stack.Push("folder of sockets", func(context.Context) error {
-			return errors.Join(os.RemoveAll(dir), lock.Close())
+			return errors.Join(os.RemoveAll(dir), lockfile.Unlock(lock))
 		})
 		return dir, nil
 	}
@@ -66,33 +66,26 @@ func sweepSockets() {
 		if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
 			continue
 		}
-		lock, err := lockFolder(dir, unix.LOCK_EX|unix.LOCK_NB)
+		lock, err := lockFolder(dir, lockfile.Try)
 		if err != nil {
 			continue // its plane runs
 		}
 		_ = os.Remove(filepath.Join(dir, clientSocket))
 		_ = os.Remove(filepath.Join(dir, peerSocket))
 		_ = os.Remove(dir)
-		_ = lock.Close()
+		_ = lockfile.Unlock(lock)
 	}
 }
 
 // lockFolder returns a locked directory. If it was removed before the lock was
 // taken, the error is fs.ErrNotExist.
-func lockFolder(dir string, how int) (*os.File, error) {
+func lockFolder(dir string, lock func(*os.File) error) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), how)
-	if err == nil {
-		var held, there os.FileInfo
-		if held, err = f.Stat(); err == nil {
-			there, err = os.Lstat(dir)
-		}
-		if err == nil && !os.SameFile(held, there) {
-			err = fs.ErrNotExist
-		}
+	if err = lock(f); err == nil && !lockfile.Current(f) {
+		err = fs.ErrNotExist
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -4,7 +4,6 @@ package testenv
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 const (
@@ -57,8 +56,8 @@ func slots(n, count int) (locks []*os.File, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	gate, err := lock(filepath.Join(dir, "gate"))
-	for ; errors.Is(err, unix.EWOULDBLOCK); gate, err = lock(filepath.Join(dir, "gate")) {
+	gate, err := lockfile.TryLock(filepath.Join(dir, "gate"))
+	for ; errors.Is(err, lockfile.ErrHeld); gate, err = lockfile.TryLock(filepath.Join(dir, "gate")) {
 		<-time.After(slotPeriod)
 	}
 	if err != nil {
@@ -68,11 +67,11 @@ func slots(n, count int) (locks []*os.File, err error) {
 	n = min(n, count)
 	for {
 		for i := 0; i < count && len(locks) < n; i++ {
-			f, err := lock(filepath.Join(dir, strconv.Itoa(i)))
+			f, err := lockfile.TryLock(filepath.Join(dir, strconv.Itoa(i)))
 			switch {
 			case err == nil:
 				locks = append(locks, f)
-			case !errors.Is(err, unix.EWOULDBLOCK):
+			case !errors.Is(err, lockfile.ErrHeld):
 				release(locks)
 				return nil, err
 			}
@@ -84,24 +83,8 @@ func slots(n, count int) (locks []*os.File, err error) {
 	}
 }
 
-// lock locks a file, or returns unix.EWOULDBLOCK if another test holds it.
-func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close() // it is not held
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return f, nil
-}
-
-// release unlocks files. A process that is just being started may share the descriptor,
-// therefore closing alone is not enough.
 func release(locks []*os.File) {
 	for _, f := range locks {
-		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-		_ = f.Close()
+		_ = lockfile.Unlock(f) // it is only locked
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 func TestSlotsHoldsOtherTestsBack(t *testing.T) {
@@ -53,12 +53,12 @@ func freeSlots(t *testing.T, count int) (free int) {
 		t.Fatalf("%d slots, %v, want none", len(held), err)
 	}
 	for i := range count {
-		f, err := lock(filepath.Join(slotsDir(), strconv.Itoa(i)))
+		f, err := lockfile.TryLock(filepath.Join(slotsDir(), strconv.Itoa(i)))
 		switch {
 		case err == nil:
 			free++
 			release([]*os.File{f})
-		case !errors.Is(err, unix.EWOULDBLOCK):
+		case !errors.Is(err, lockfile.ErrHeld):
 			t.Fatal(err)
 		}
 	}

@@ -17,11 +17,10 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
@@ -72,7 +71,7 @@ func Open(dir string, o Options) (*Launcher, error) {
 	}
 	if err := l.open(); err != nil {
 		if l.lock != nil {
-			err = errors.Join(err, l.lock.Close())
+			err = errors.Join(err, lockfile.Unlock(l.lock))
 		}
 		if _, held := errors.AsType[*HeldError](err); held {
 			return nil, err
@@ -102,13 +101,10 @@ func (l *Launcher) open() error {
 		}
 	}
 	var err error
-	if l.lock, err = os.OpenFile(filepath.Join(l.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return err
-	}
-	if err := unix.Flock(int(l.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+	if l.lock, err = lockfile.TryLock(filepath.Join(l.dir, lockFile)); errors.Is(err, lockfile.ErrHeld) {
 		return &HeldError{l.dir}
 	} else if err != nil {
-		return fmt.Errorf("lock it: %w", err)
+		return err
 	}
 	if l.identity, err = readIdentity(l.dir); err != nil {
 		return err
@@ -156,7 +152,7 @@ func (l *Launcher) Close() error {
 	l.mu.Unlock()
 	l.close()
 	l.followers.Wait()
-	return errors.Join(l.watches.close(), l.lock.Close())
+	return errors.Join(l.watches.close(), lockfile.Unlock(l.lock))
 }
 
 // Create creates everything that Start needs for a container; it starts nothing. It

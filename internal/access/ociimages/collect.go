@@ -11,10 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
-	"github.com/capstan-dev/capstan/internal/access/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // CollectOptions configure Collect. The zero value removes only what belongs to no
@@ -148,8 +146,8 @@ func (s *Store) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, storedir.Unlock(f)) }()
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		defer func() { err = errors.Join(err, lockfile.Unlock(f)) }()
+		if err := lockfile.Try(f); errors.Is(err, lockfile.ErrHeld) {
 			return nil
 		} else if err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/access/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // world is a store with images old, middle and young, of 10 bytes each in addition
@@ -162,7 +162,7 @@ func TestLayersOfAnImageThatComesAreKept(t *testing.T) {
 	if n := len(leftovers(t, w.store)); n != before || len(w.names()) != 0 {
 		t.Errorf("%d of %d layers and roots are left, with images %v", n, before, w.names())
 	}
-	must(t, storedir.Unlock(coming))
+	must(t, lockfile.Unlock(coming))
 	_, err = w.store.Collect(t.Context(), CollectOptions{})
 	must(t, err)
 	if left := leftovers(t, w.store); len(left) > 0 {

@@ -14,13 +14,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/decompress"
 	"github.com/capstan-dev/capstan/internal/access/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
-	"github.com/capstan-dev/capstan/internal/access/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
@@ -160,7 +159,7 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	if err != nil {
 		return Image{}, err
 	}
-	defer func() { _ = storedir.Unlock(busy) }() // it was only locked
+	defer func() { _ = lockfile.Unlock(busy) }() // it was only locked
 	group, inner := errgroup.WithContext(ctx)
 	for n, layer := range d.manifest.Layers {
 		group.Go(func() error {
@@ -195,7 +194,7 @@ func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff str
 	if err != nil {
 		return err
 	}
-	defer func() { _ = storedir.Unlock(lock) }() // it was only locked
+	defer func() { _ = lockfile.Unlock(lock) }() // it was only locked
 	if _, there := s.sizeOf(diff); there {
 		tell(Progress{Layer: d.Digest.String()})
 		return nil
@@ -251,7 +250,7 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 	}
 	got := make(chan outcome, 1)
 	go recovery.Func(ctx, func() {
-		lock, err := storedir.Lock(file)
+		lock, err := lockfile.Lock(file)
 		got <- outcome{lock, err}
 	})()
 	select {
@@ -260,7 +259,7 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 	case <-ctx.Done():
 		go recovery.Func(ctx, func() { // it is unlocked when it arrives, and no caller waits for that
 			if o := <-got; o.err == nil {
-				_ = storedir.Unlock(o.lock)
+				_ = lockfile.Unlock(o.lock)
 			}
 		})()
 		return nil, context.Cause(ctx)
@@ -277,10 +276,10 @@ func (s *Store) holdLayers() (*os.File, error) {
 		if f, err = os.OpenFile(s.dir.Join(layersLock), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 			return err
 		}
-		return unix.Flock(int(f.Fd()), unix.LOCK_SH)
+		return lockfile.WaitShared(f)
 	})
 	if err != nil && f != nil {
-		_ = storedir.Unlock(f)
+		_ = lockfile.Unlock(f)
 	}
 	return f, err
 }

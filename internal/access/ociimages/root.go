@@ -10,10 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/capstan-dev/capstan/internal/access/ociimages/layers"
-	"github.com/capstan-dev/capstan/internal/access/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // Root returns the root folder of an image, which users must not write to: its
@@ -29,18 +27,18 @@ func (s *Store) Root(digest string) (dir string, release func(), err error) {
 		if held, err = os.Open(dir); err != nil {
 			return fmt.Errorf("image %s is damaged: %w: remove it with \"capstan image remove\", and fetch it again", digest, err)
 		}
-		return unix.Flock(int(held.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		return lockfile.TryShared(held)
 	})
 	if err != nil {
 		if held != nil {
-			_ = storedir.Unlock(held) // it was only locked
+			_ = lockfile.Unlock(held) // it was only locked
 		}
 		return "", nil, err
 	}
 	var once sync.Once
 	return dir, func() {
 		once.Do(func() {
-			_ = storedir.Unlock(held) // it was only locked
+			_ = lockfile.Unlock(held) // it was only locked
 			// The time without use starts now. If that cannot be recorded, it starts when
 			// the root was requested.
 			_ = s.change(func(i *index) error { return i.used(s, digest) })
@@ -78,12 +76,12 @@ func free(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	busy := errors.Is(err, unix.EWOULDBLOCK)
+	err = lockfile.Try(f)
+	busy := errors.Is(err, lockfile.ErrHeld)
 	if busy {
 		err = nil
 	}
-	return !busy, errors.Join(err, storedir.Unlock(f))
+	return !busy, errors.Join(err, lockfile.Unlock(f))
 }
 
 // compose creates the root folder of an image whose layers exist, unless the root

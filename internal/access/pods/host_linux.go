@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // Host runs the sandboxes of one plane on this machine.
@@ -61,18 +62,18 @@ func Open(dir string, o Options) (_ *Host, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the folder of sandboxes: %w", err)
 	}
-	h.lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	h.lock, err = lockfile.TryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, lockfile.ErrHeld) {
+		return nil, fmt.Errorf("lock %s: another plane runs there: stop it, or use another folder: %w", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of sandboxes: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, h.lock.Close())
+			err = errors.Join(err, lockfile.Unlock(h.lock))
 		}
 	}()
-	if err := unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("lock %s: another plane runs there: stop it, or use another folder: %w", dir, err)
-	}
 	id, err := identity(filepath.Join(dir, "identity"))
 	if err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // Dir is such a folder, by its absolute path.
@@ -46,36 +46,12 @@ func (d Dir) Join(names ...string) string {
 
 // Locked runs f while no other process or goroutine runs another f for this folder.
 func (d Dir) Locked(f func() error) (err error) {
-	lock, err := Lock(d.Join(lockFile))
+	lock, err := lockfile.Lock(d.Join(lockFile))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, Unlock(lock)) }()
+	defer func() { err = errors.Join(err, lockfile.Unlock(lock)) }()
 	return f()
-}
-
-// Lock waits until no other process locks a file, and locks it until Unlock. It
-// creates the file if it does not exist.
-func Lock(file string) (*os.File, error) {
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for { // a signal interrupts it
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			if err != nil {
-				return nil, errors.Join(err, f.Close())
-			}
-			return f, nil
-		}
-	}
-}
-
-// Unlock releases a lock, and closes the file. If it were only closed, it would
-// stay locked while a process is being started, which has all descriptors until it
-// executes its program.
-func Unlock(f *os.File) error {
-	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // Temp creates a folder for files that are not finished yet, or no longer used. It
@@ -93,14 +69,14 @@ func (d Dir) Temp() (dir string, done func(), err error) {
 		if f, err = os.Open(dir); err != nil {
 			return err
 		}
-		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		return lockfile.Try(f)
 	})
 	if err != nil {
 		return "", nil, err
 	}
 	return dir, func() {
 		_ = filetree.Remove(dir) // the next call removes the rest
-		_ = Unlock(f)            // it was only locked
+		_ = lockfile.Unlock(f)   // it was only locked
 	}, nil
 }
 
@@ -116,12 +92,12 @@ func (d Dir) sweep() error {
 		if err != nil {
 			continue // its owner has just removed it
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if lockfile.Try(f) == nil {
 			if err := filetree.Remove(dir); err != nil { // the store works without that
 				klog.ErrorS(err, "Leaving files of a process that has ended: remove them by hand", "path", dir)
 			}
 		}
-		if err := Unlock(f); err != nil {
+		if err := lockfile.Unlock(f); err != nil {
 			return err
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 func open(t *testing.T) Dir {
@@ -29,33 +27,6 @@ func TestNobodyElseMayEnter(t *testing.T) {
 		if info, err := os.Stat(d.Join(name)); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%q: got %v, %v; want a folder of its owner alone", name, info, err)
 		}
-	}
-}
-
-// TestALockIsGivenBackThoughAnotherHasItsDescriptor: a process that is being
-// started has it until it executes its program.
-func TestALockIsGivenBackThoughAnotherHasItsDescriptor(t *testing.T) {
-	t.Parallel()
-	file := open(t).Join("lock")
-	f, err := Lock(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	another, err := unix.Dup(int(f.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Close(another) }()
-	if err := Unlock(f); err != nil {
-		t.Fatal(err)
-	}
-	next, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = next.Close() }()
-	if err := unix.Flock(int(next.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		t.Errorf("it is locked still: %v", err)
 	}
 }
 

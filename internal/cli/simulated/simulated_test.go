@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // lab is a folder with clusters: one that runs, one of a plane that is stopped, one
@@ -45,7 +45,7 @@ func newLab(t *testing.T) *lab {
 	}
 	f, err := os.Open(filepath.Join(l.dir, "runs", "lock"))
 	l.must(err)
-	l.must(unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	l.must(lockfile.Wait(f))
 	t.Cleanup(func() { _ = f.Close() })
 	return l
 }

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // Dir is the path of a data directory.
@@ -130,7 +130,7 @@ func Acquire(d Dir, h Holder) (*Lock, error) {
 	}
 	if err := tryLock(f); err != nil {
 		defer func() { _ = f.Close() }()
-		if !errors.Is(err, unix.EWOULDBLOCK) {
+		if !errors.Is(err, lockfile.ErrHeld) {
 			return nil, fmt.Errorf("lock data directory %s: %w", d, err)
 		}
 		holder, _ := read(d) // a lock whose holder cannot be read is held anyway
@@ -147,7 +147,7 @@ func Acquire(d Dir, h Holder) (*Lock, error) {
 // an instant to learn whether it is free.
 func tryLock(f *os.File) (err error) {
 	for range 25 {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		if err = lockfile.Try(f); !errors.Is(err, lockfile.ErrHeld) {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -173,7 +173,7 @@ func (l *Lock) Describe(h Holder) error {
 
 // Release gives the directory up. The file stays, so that no process can lock a
 // file that is about to be deleted.
-func (l *Lock) Release() error { return l.file.Close() }
+func (l *Lock) Release() error { return lockfile.Unlock(l.file) }
 
 // Running returns the holder of the directory, or the description of the last one
 // if there is none, and whether there is one.
@@ -185,12 +185,12 @@ func Running(d Dir) (Holder, bool, error) {
 	if err != nil {
 		return Holder{}, false, fmt.Errorf("open lock of data directory: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	defer func() { _ = lockfile.Unlock(f) }()
+	switch err := lockfile.TryShared(f); {
 	case err == nil:
 		last, _ := read(d) // an unreadable description is not needed
 		return last, false, nil
-	case !errors.Is(err, unix.EWOULDBLOCK):
+	case !errors.Is(err, lockfile.ErrHeld):
 		return Holder{}, false, fmt.Errorf("check the lock of data directory %s: %w", d, err)
 	}
 	h, err := read(d)

@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
@@ -64,7 +65,7 @@ func Save(ctx context.Context, dir datadir.Dir, file string, recipients ...age.R
 	}
 	spool, err := os.CreateTemp(filepath.Dir(file), saving)
 	if err == nil {
-		err = hold(spool)
+		err = lockfile.Try(spool)
 	}
 	if err != nil {
 		return Report{}, fmt.Errorf("make a file for the snapshot of etcd: %w", err)
@@ -186,7 +187,7 @@ func pack(dir datadir.Dir, file string, spool *os.File, recipients []age.Recipie
 	if err != nil {
 		return Report{}, err
 	}
-	if err = hold(out); err == nil {
+	if err = lockfile.Try(out); err == nil {
 		err = parcel.Write(out, kind, h, recipients...)
 	}
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
@@ -109,7 +110,7 @@ func TestWhatSomebodyWorksOnIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = busy.Close() }() // it was never read
-	if err := hold(busy); err != nil {
+	if err := lockfile.Try(busy); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{".capstan-backup-1", "capstan-backup-1", ".capstan-restore-1"} {

@@ -9,24 +9,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // saving and restoring are patterns of the names of temporary files and
 // directories, which are created next to their destination.
 const saving, restoring = ".capstan-backup-*", ".capstan-restore-*"
 
-// hold prevents tidy from removing a file or directory until it is closed,
-// regardless of how the process ends.
-func hold(f *os.File) error {
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-	return nil
-}
-
 // tidy removes what killed processes have left in a directory, because it contains
-// keys.
+// keys. It leaves what a process has locked.
 func tidy(dir, pattern string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -49,11 +40,10 @@ func removeFree(path string) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	switch {
+	switch err = lockfile.Try(f); {
 	case err == nil:
 		err = os.RemoveAll(path)
-	case errors.Is(err, unix.EWOULDBLOCK):
+	case errors.Is(err, lockfile.ErrHeld):
 		err = nil // another process uses it
 	}
 	return errors.Join(err, f.Close())

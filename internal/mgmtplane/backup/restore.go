@@ -19,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
@@ -67,7 +68,7 @@ func restore(file string, dir datadir.Dir, dryRun bool, identities []age.Identit
 		return r, err
 	}
 	defer func() { err = errors.Join(err, mark.Close()) }()
-	if err := hold(mark); err != nil {
+	if err := lockfile.Try(mark); err != nil {
 		return r, err
 	}
 	if r, err = unpack(file, datadir.Dir(made), identities); err != nil || dryRun {

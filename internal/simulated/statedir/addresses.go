@@ -4,13 +4,12 @@ package statedir
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // ErrTaken means that another identity has the address.
@@ -53,14 +52,11 @@ func (d *Dir) Free(at netip.AddrPort, id string) error {
 // reclaim removes the link of a removed identity. Two concurrent calls would remove
 // what the other has just created.
 func (d *Dir) reclaim(link string) error {
-	f, err := os.OpenFile(filepath.Join(d.Path, addresses, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := lockfile.Lock(filepath.Join(d.Path, addresses, lockFile))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // only locked
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
+	defer func() { _ = lockfile.Unlock(f) }() // only locked
 	if _, err := os.Stat(link); errors.Is(err, fs.ErrNotExist) {
 		return ignoreMissing(os.Remove(link))
 	}

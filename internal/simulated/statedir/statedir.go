@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 const (
@@ -242,11 +243,11 @@ func (d *Dir) Take(id string, begin bool) (*Held, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := tryLock(f, unix.LOCK_EX); err != nil {
+		if err := lockfile.Try(f); err != nil {
 			err = d.explain(f, err)
 			return nil, errors.Join(err, f.Close())
 		}
-		if !current(f) {
+		if !lockfile.Current(f) {
 			_ = f.Close() // of what was given up; only locked
 			continue
 		}
@@ -280,11 +281,11 @@ func (h *Held) say() {
 func (h *Held) link() string { return filepath.Join(h.d.Links, FileName(h.id)) }
 
 // Close releases the lock until this process runs again.
-func (h *Held) Close() error { return h.lock.Close() }
+func (h *Held) Close() error { return lockfile.Unlock(h.lock) }
 
 // Release gives the state up permanently: another process may take it.
 func (h *Held) Release() error {
-	return errors.Join(h.unlink(), h.lock.Truncate(0), h.lock.Close())
+	return errors.Join(h.unlink(), h.lock.Truncate(0), lockfile.Unlock(h.lock))
 }
 
 // unlink removes the link, if it is one: a user who restores a copy of a data
@@ -302,7 +303,7 @@ func (h *Held) Leave() error {
 	if err == nil {
 		_, err = h.lock.WriteAt(append(text, '\n'), 0)
 	}
-	return errors.Join(err, h.lock.Truncate(int64(len(text)+1)), h.unlink(), h.lock.Close())
+	return errors.Join(err, h.lock.Truncate(int64(len(text)+1)), h.unlink(), lockfile.Unlock(h.lock))
 }
 
 // Wanted reports whether another process waits for it.
@@ -312,7 +313,7 @@ func (h *Held) Wanted() bool {
 		return false
 	}
 	defer func() { _ = f.Close() }() // only locked
-	return errors.Is(tryLock(f, unix.LOCK_EX), unix.EWOULDBLOCK)
+	return errors.Is(lockfile.Try(f), lockfile.ErrHeld)
 }
 
 // Delete gives up all that is kept. From its first step on there is nothing.
@@ -325,13 +326,13 @@ func (h *Held) Delete() error {
 		err = h.unlink()
 		h.d.discard(to)
 	}
-	return errors.Join(err, h.lock.Close())
+	return errors.Join(err, lockfile.Unlock(h.lock))
 }
 
 // explain converts the error of a held lock to one that names the holder.
 func (d *Dir) explain(f *os.File, err error) error {
-	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	if !errors.Is(err, lockfile.ErrHeld) {
+		return err
 	}
 	by := read(f)
 	if by.Holder == "" {
@@ -348,18 +349,6 @@ func read(f *os.File) (h holder) {
 		return holder{}
 	}
 	return h
-}
-
-func tryLock(f *os.File, how int) error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) }
-
-// current reports whether a file is still the one of its name.
-func current(f *os.File) bool {
-	have, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Stat(f.Name())
-	return err == nil && os.SameFile(have, named)
 }
 
 func ignoreMissing(err error) error {

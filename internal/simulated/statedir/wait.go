@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -49,7 +48,7 @@ func (d *Dir) Await(id string, free func()) error {
 	}
 	wanted, err := os.OpenFile(filepath.Join(d.Folder(id), wantedFile), os.O_RDONLY|os.O_CREATE, 0o600)
 	if err == nil {
-		err = errors.Join(tryLock(wanted, unix.LOCK_SH), w.watch.add(id, filepath.Join(d.Folder(id), lockFile)))
+		err = errors.Join(lockfile.TryShared(wanted), w.watch.add(id, filepath.Join(d.Folder(id), lockFile)))
 	}
 	if err != nil {
 		w.watch.remove(id)
@@ -102,7 +101,7 @@ func isHeld(lock string) bool {
 		return false // deleted, or an error that Take reports
 	}
 	defer func() { _ = f.Close() }() // only locked
-	return errors.Is(tryLock(f, unix.LOCK_SH), unix.EWOULDBLOCK)
+	return errors.Is(lockfile.TryShared(f), lockfile.ErrHeld)
 }
 
 func (w *waits) close() {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // Forwarding is the setting of the host that enables forwarding between links. All
@@ -155,20 +156,14 @@ func (f Forwarding) lock() (*os.File, error) {
 		if err := os.MkdirAll(f.Dir, 0o755); err != nil {
 			return nil, err
 		}
-		lock, err := os.OpenFile(filepath.Join(f.Dir, locked), os.O_RDWR|os.O_CREATE, 0o600)
+		lock, err := lockfile.Lock(filepath.Join(f.Dir, locked))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return nil, err
+		if err != nil || lockfile.Current(lock) {
+			return lock, err
 		}
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-		have, serr := lock.Stat()
-		is, _ := os.Stat(lock.Name()) // nil if it was removed
-		if err = errors.Join(err, serr); err == nil && os.SameFile(have, is) {
-			return lock, nil
-		}
-		if err = errors.Join(err, lock.Close()); err != nil {
+		if err := lockfile.Unlock(lock); err != nil {
 			return nil, err
 		}
 	}

@@ -17,9 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
 // Step creates something from inputs.
@@ -70,21 +69,18 @@ func Open(dir string, progress func(string)) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := lockfile.TryLock(filepath.Join(dir, lockFile))
+	if errors.Is(err, lockfile.ErrHeld) {
+		err = fmt.Errorf("%s: %w", dir, ErrBusy)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%s: %w", dir, ErrBusy)
-		}
-		return nil, errors.Join(err, lock.Close())
 	}
 	return &Cache{Progress: progress, dir: dir, lock: lock, done: map[string]Outcome{}}, nil
 }
 
 // Close releases the folder for other processes.
-func (c *Cache) Close() error { return c.lock.Close() }
+func (c *Cache) Close() error { return lockfile.Unlock(c.lock) }
 
 // Clear removes all results of a folder that no process uses.
 func Clear(dir string) error {
