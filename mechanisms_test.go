@@ -7,6 +7,10 @@ import "testing"
 // mechanisms names the package that alone calls some functions, so that each mechanism
 // exists once.
 var mechanisms = map[string]map[string][]string{
+	"internal/kit/certs": {
+		"crypto/ecdsa": {"GenerateKey"}, "crypto/ed25519": {"GenerateKey"}, "crypto/rsa": {"GenerateKey"},
+		"crypto/x509": {"CreateCertificate"},
+	},
 	"internal/kit/lockfile": {"golang.org/x/sys/unix": {"Flock"}},
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -15,6 +16,8 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -30,7 +33,23 @@ const (
 	RSA2048   Algorithm = "RSA-2048"
 	RSA3072   Algorithm = "RSA-3072"
 	RSA4096   Algorithm = "RSA-4096"
+
+	// The algorithms below are not values of the API's encryptionAlgorithm.
+	ECDSAP521 Algorithm = "ECDSA-P521"
+	Ed25519   Algorithm = "Ed25519"
 )
+
+// Sizes of RSA keys: smaller ones are not secure, and larger ones take minutes to
+// generate.
+const (
+	MinRSA = 2048
+	MaxRSA = 8192
+)
+
+// RSA is the algorithm of RSA keys with a number of bits.
+func RSA(bits int64) Algorithm { return Algorithm(fmt.Sprintf("RSA-%d", bits)) }
+
+var curves = map[Algorithm]elliptic.Curve{"": elliptic.P256(), ECDSAP256: elliptic.P256(), ECDSAP384: elliptic.P384(), ECDSAP521: elliptic.P521()}
 
 // Chosen is the algorithm that a user selects with the API's encryptionAlgorithm:
 // RSA-2048 by default, as the API documents.
@@ -44,17 +63,16 @@ const skew = 5 * time.Minute
 
 // NewKey generates a private key.
 func NewKey(a Algorithm) (crypto.Signer, error) {
-	switch a {
-	case "", ECDSAP256:
-		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case ECDSAP384:
-		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	case RSA2048:
-		return rsa.GenerateKey(rand.Reader, 2048)
-	case RSA3072:
-		return rsa.GenerateKey(rand.Reader, 3072)
-	case RSA4096:
-		return rsa.GenerateKey(rand.Reader, 4096)
+	if curve := curves[a]; curve != nil {
+		return ecdsa.GenerateKey(curve, rand.Reader)
+	}
+	if a == Ed25519 {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		return key, err
+	}
+	text, isRSA := strings.CutPrefix(string(a), "RSA-")
+	if bits, err := strconv.Atoi(text); isRSA && err == nil && bits >= MinRSA && bits <= MaxRSA {
+		return rsa.GenerateKey(rand.Reader, bits)
 	}
 	return nil, fmt.Errorf("unknown key algorithm %q: use one of %s, %s, %s, %s, %s", a, ECDSAP256, ECDSAP384, RSA2048, RSA3072, RSA4096)
 }
@@ -181,29 +199,32 @@ func (l Leaf) template(ca *x509.Certificate) *x509.Certificate {
 }
 
 func sign(template, parent *x509.Certificate, key, parentKey crypto.Signer) (Pair, error) {
-	serial, err := NewSerial()
+	cert, err := Sign(template, parent, key.Public(), parentKey)
 	if err != nil {
 		return Pair{}, err
-	}
-	template.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
-	if err != nil {
-		return Pair{}, fmt.Errorf("sign certificate %q: %w", template.Subject.CommonName, err)
 	}
 	private, err := EncodeKey(key)
-	if err != nil {
-		return Pair{}, err
-	}
-	return Pair{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Key: private}, nil
+	return Pair{Cert: EncodeCertificate(cert), Key: private}, err
 }
 
-// NewSerial generates the serial number of a certificate.
-func NewSerial() (*big.Int, error) {
+// Sign signs a certificate for a public key, with a new serial number. All certificates
+// of this module are signed here.
+func Sign(template, parent *x509.Certificate, key crypto.PublicKey, parentKey crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("generate a serial number: %w", err)
 	}
-	return serial.Add(serial, big.NewInt(1)), nil // zero is not allowed
+	template.SerialNumber = serial.Add(serial, big.NewInt(1)) // zero is not allowed
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, parentKey)
+	if err != nil {
+		return nil, fmt.Errorf("sign certificate %q: %w", template.Subject.CommonName, err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// EncodeCertificate writes a certificate in PEM.
+func EncodeCertificate(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
 // EncodeKey writes an ECDSA or RSA key in PEM, in the forms that every Kubernetes

@@ -5,9 +5,7 @@ package signing
 import (
 	"bytes"
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -65,13 +63,8 @@ type Signed struct {
 
 // Sign signs a certificate for a key, valid from now on.
 func (a Authority) Sign(r Request, key crypto.Signer, now time.Time) (Signed, error) {
-	serial, err := certs.NewSerial()
-	if err != nil {
-		return Signed{}, err
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPs, URIs: r.URIs, EmailAddresses: r.Emails,
+		Subject: r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPs, URIs: r.URIs, EmailAddresses: r.Emails,
 		NotBefore: now.UTC().Truncate(time.Second), NotAfter: now.UTC().Truncate(time.Second).Add(r.Duration.Truncate(time.Second)),
 		KeyUsage: r.Usage, ExtKeyUsage: r.ExtUsage, BasicConstraintsValid: true, IsCA: r.IsCA,
 		CRLDistributionPoints: a.CRLDistributionPoints, OCSPServer: a.OCSPServers, IssuingCertificateURL: a.IssuingCertificateURLs,
@@ -80,13 +73,9 @@ func (a Authority) Sign(r Request, key crypto.Signer, now time.Time) (Signed, er
 	if !a.SelfSigned() {
 		parent, signer = a.chain[0], a.key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	cert, err := certs.Sign(template, parent, key.Public(), signer)
 	if err != nil {
-		return Signed{}, fmt.Errorf("sign a certificate: %w", err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return Signed{}, fmt.Errorf("read the certificate that was signed: %w", err)
+		return Signed{}, err
 	}
 	chain, ca := a.around(cert)
 	return Signed{cert, chain, ca}, nil
@@ -97,20 +86,16 @@ func (a Authority) Sign(r Request, key crypto.Signer, now time.Time) (Signed, er
 func (a Authority) around(cert *x509.Certificate) (chain, ca []byte) {
 	all := append([]*x509.Certificate{cert}, a.chain...)
 	top := all[len(all)-1]
-	ca = encode(top)
+	ca = certs.EncodeCertificate(top)
 	for i, c := range all {
 		if i == 0 || i < len(all)-1 || !rooted(c) {
-			chain = append(chain, encode(c)...)
+			chain = append(chain, certs.EncodeCertificate(c)...)
 		}
 	}
 	return chain, ca
 }
 
 func rooted(c *x509.Certificate) bool { return bytes.Equal(c.RawIssuer, c.RawSubject) }
-
-func encode(c *x509.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-}
 
 // ErrOther means that a certificate is not of the authority, or that it must be
 // trusted through another certificate than before.

@@ -7,8 +7,6 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
@@ -19,14 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// Sizes of RSA keys: smaller ones are not secure, and larger ones take minutes to
-// generate.
-const (
-	minRSA = 2048
-	maxRSA = 8192
-)
-
-var curves = map[int64]elliptic.Curve{256: elliptic.P256(), 384: elliptic.P384(), 521: elliptic.P521()}
+var curves = map[int64]certs.Algorithm{256: certs.ECDSAP256, 384: certs.ECDSAP384, 521: certs.ECDSAP521}
 
 // Key is what a key is like.
 type Key struct {
@@ -43,11 +34,11 @@ func (k *Key) read(want *certmanagerv1.PrivateKey) (err error) {
 	k.Algorithm = cmp.Or(want.Algorithm, certmanagerv1.RSA)
 	switch k.Algorithm {
 	case certmanagerv1.RSA:
-		if k.Size = cmp.Or(want.Size, minRSA); k.Size < minRSA || k.Size > maxRSA {
-			err = fmt.Errorf("spec.privateKey.size: %d is not between %d and %d", k.Size, minRSA, maxRSA)
+		if k.Size = cmp.Or(want.Size, certs.MinRSA); k.Size < certs.MinRSA || k.Size > certs.MaxRSA {
+			err = fmt.Errorf("spec.privateKey.size: %d is not between %d and %d", k.Size, certs.MinRSA, certs.MaxRSA)
 		}
 	case certmanagerv1.ECDSA:
-		if k.Size = cmp.Or(want.Size, 256); curves[k.Size] == nil {
+		if k.Size = cmp.Or(want.Size, 256); curves[k.Size] == "" {
 			err = fmt.Errorf("spec.privateKey.size: %d is none of 256, 384 and 521", k.Size)
 		}
 	case certmanagerv1.Ed25519:
@@ -74,12 +65,11 @@ func (k *Key) read(want *certmanagerv1.PrivateKey) (err error) {
 func (k Key) Make() (crypto.Signer, error) {
 	switch k.Algorithm {
 	case certmanagerv1.RSA:
-		return rsa.GenerateKey(rand.Reader, int(k.Size))
+		return certs.NewKey(certs.RSA(k.Size))
 	case certmanagerv1.ECDSA:
-		return ecdsa.GenerateKey(curves[k.Size], rand.Reader)
+		return certs.NewKey(curves[k.Size])
 	}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	return key, err
+	return certs.NewKey(certs.Ed25519)
 }
 
 // Differences are the fields of a Certificate that a key does not hold to.

@@ -3,10 +3,8 @@
 package workloads
 
 import (
-	"bytes"
 	"cmp"
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -172,10 +170,6 @@ func (c *Controllers) sign(r *certificatesv1.CertificateSigningRequest, asked *x
 	if key, err = certs.ParseKey(c.ca.Key); err != nil {
 		return nil, fmt.Errorf("key of the cluster's CA: %w", err)
 	}
-	serial, err := certs.NewSerial()
-	if err != nil {
-		return nil, err
-	}
 	validity := longestCertificate
 	if s := r.Spec.ExpirationSeconds; s != nil {
 		validity = min(validity, time.Duration(*s)*time.Second)
@@ -183,7 +177,7 @@ func (c *Controllers) sign(r *certificatesv1.CertificateSigningRequest, asked *x
 	const backdated = 5 * time.Minute // for clocks that are behind, as upstream's signer does
 	now := c.clock.Now()
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, EmailAddresses: asked.EmailAddresses, URIs: asked.URIs,
+		Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, EmailAddresses: asked.EmailAddresses, URIs: asked.URIs,
 		NotBefore: now.Add(-backdated), NotAfter: now.Add(validity - backdated), BasicConstraintsValid: true,
 	}
 	if template.NotAfter.After(ca.NotAfter) {
@@ -201,11 +195,9 @@ func (c *Controllers) sign(r *certificatesv1.CertificateSigningRequest, asked *x
 			template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, asked.PublicKey, key)
+	cert, err := certs.Sign(template, ca, asked.PublicKey, key)
 	if err != nil {
 		return nil, fmt.Errorf("sign CertificateSigningRequest %s: %w", r.Name, err)
 	}
-	var out bytes.Buffer
-	err = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return out.Bytes(), err
+	return certs.EncodeCertificate(cert), nil
 }
