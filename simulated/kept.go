@@ -17,6 +17,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
@@ -60,10 +61,7 @@ func take(o Options) (*kept, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(file+".new", data, 0o600); err != nil {
-		return nil, err
-	}
-	return k, os.Rename(file+".new", file)
+	return k, wholefile.Write(file, data)
 }
 
 // begin creates the keys of a new cluster.

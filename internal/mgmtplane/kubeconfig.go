@@ -9,6 +9,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // writeKubeconfig writes the administrator's kubeconfig, with everything in it.
@@ -30,5 +31,5 @@ func writeKubeconfig(path string, keys pki.Folder, server string) error {
 	if err != nil {
 		return err
 	}
-	return pki.WriteFile(path, b)
+	return wholefile.Write(path, b)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 )
@@ -262,7 +263,7 @@ func (c *completed) memberName() (string, error) {
 		return "", fmt.Errorf("read the name of this plane: %w", err)
 	}
 	name := rand.String(8)
-	if err := pki.WriteFile(c.dir.Member(), []byte(name+"\n")); err != nil {
+	if err := wholefile.Write(c.dir.Member(), []byte(name+"\n")); err != nil {
 		return "", fmt.Errorf("write the name of this plane: %w", err)
 	}
 	return name, nil

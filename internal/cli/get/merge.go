@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // lockTimeout is how long another program may hold the lock of a kubeconfig, which
@@ -69,7 +69,7 @@ func merge(ctx context.Context, path, name string, data []byte, use bool) (repla
 	if err != nil {
 		return "", err
 	}
-	return replaced, pki.WriteFile(path, text)
+	return replaced, wholefile.Write(path, text)
 }
 
 // lock takes the lock that kubectl and others take before they change a kubeconfig:

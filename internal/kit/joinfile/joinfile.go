@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 const (
@@ -65,7 +66,7 @@ func Write(path string, s Store, keys pki.Folder, now time.Time) error {
 	if err := parcel.Write(&b, kind, h); err != nil {
 		return err
 	}
-	return pki.WriteFile(path, b.Bytes())
+	return wholefile.Write(path, b.Bytes())
 }
 
 // Use reads the file and puts what it has into a data directory. It returns how the
@@ -100,7 +101,7 @@ func use(path string, dir datadir.Dir) (s Store, err error) {
 		if contents[name] == nil {
 			continue
 		}
-		if err := pki.WriteFile(filepath.Join(dir.PKI(), name), contents[name]); err != nil {
+		if err := wholefile.Write(filepath.Join(dir.PKI(), name), contents[name]); err != nil {
 			return s, err
 		}
 	}

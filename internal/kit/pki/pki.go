@@ -166,7 +166,7 @@ func (f Folder) Take(files map[string][]byte) error {
 		return fmt.Errorf("make folder of certificates: %w", err)
 	}
 	for _, name := range lasting {
-		if err := WriteFile(filepath.Join(f.Dir, name), files[name]); err != nil {
+		if err := wholefile.Write(filepath.Join(f.Dir, name), files[name]); err != nil {
 			return fmt.Errorf("take over certificates and keys: %w", err)
 		}
 	}
@@ -240,7 +240,7 @@ func (f Folder) ensureServiceAccountKey() error {
 		if err != nil {
 			return err
 		}
-		return WriteFile(f.Key("sa"), pair.Key)
+		return wholefile.Write(f.Key("sa"), pair.Key)
 	}
 	if err != nil {
 		return err
@@ -279,14 +279,11 @@ func (f Folder) read(file string, purpose certs.Purpose) (pair certs.Pair, cert 
 
 // write writes the key first: a certificate without its key looks like half a pair.
 func (f Folder) write(file string, pair certs.Pair) error {
-	if err := WriteFile(f.Key(file), pair.Key); err != nil {
+	if err := wholefile.Write(f.Key(file), pair.Key); err != nil {
 		return err
 	}
-	return WriteFile(f.Cert(file), pair.Cert)
+	return wholefile.Write(f.Cert(file), pair.Cert)
 }
-
-// WriteFile replaces a file whole, readable by its owner alone.
-func WriteFile(path string, data []byte) error { return wholefile.Write(path, data) }
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)
