@@ -3,7 +3,6 @@
 package components
 
 import (
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -12,9 +11,8 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/config"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var capx = config.Provider{Name: "x", Type: clusterctlv1.InfrastructureProviderType}
 
@@ -48,14 +46,7 @@ func TestComponentsMoveIntoANamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile("testdata/moved.yaml", got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(read(t, "moved.yaml")), string(got)); diff != "" {
-		t.Errorf("components (-want +got):\n%s", diff)
-	}
+	golden.Check(t, "moved.yaml", got)
 	wantWarnings := []string{
 		"Deployment capx-controller-manager: spec.template.spec.containers[0].args[1] names the namespace capx-system: it is text, and stays",
 		"ClusterRoleBinding capx: subjects[7].name names the namespace capx-system: it is text, and stays",

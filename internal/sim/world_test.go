@@ -6,15 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -128,20 +127,7 @@ func (s *story) RunFor(d time.Duration) {
 // Golden compares the story with testdata/NAME.
 func (s *story) Golden(name string) {
 	s.t.Helper()
-	path := filepath.Join("testdata", name)
-	got := s.Story()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		s.t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		s.t.Errorf("story (-want +got):\n%s", diff)
-	}
+	golden.Check(s.t, name, s.Story())
 }
 
 // objects are those of a kind.

@@ -6,9 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/clusterctl/tree"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -97,7 +95,7 @@ func TestWriteTree(t *testing.T) {
 			if err := render(&out, tree.Build(demo(), tc.options), style{now: noon, conditions: f, within: tc.within}); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, tc.file, out.String())
+			golden.Check(t, tc.file, out.String())
 		})
 	}
 }
@@ -202,7 +200,7 @@ func TestTheTreeForProgramsStaysAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "tree.json", string(got)+"\n")
+	golden.Check(t, "tree.json", string(got)+"\n")
 }
 
 func TestMessagesAreWrapped(t *testing.T) {
@@ -292,22 +290,5 @@ func TestConditionsOfWhatIsNotThereAreMisuse(t *testing.T) {
 		if (want == "") != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), want) || !errors.As(err, new(command.UsageError))) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(fmt.Errorf("%w (UPDATE_GOLDEN=1 writes it)", err))
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("tree (-want +got):\n%s", diff)
 	}
 }

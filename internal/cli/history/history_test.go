@@ -8,15 +8,13 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 )
@@ -52,31 +50,13 @@ func environment() (*command.Env, *bytes.Buffer) {
 	return &command.Env{Name: "capstan", Out: &out, Err: &out, Now: time.Now, LookupEnv: func(string) (string, bool) { return "", false }}, &out
 }
 
-// golden compares an output with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
-
 func TestHistoryShowsDecisions(t *testing.T) {
 	t.Parallel()
 	env, out := environment()
 	if err := show(env, recorded()); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "history.txt", out.String())
+	golden.Check(t, "history.txt", out.String())
 }
 
 func TestHistoryPrintsJSON(t *testing.T) {
@@ -85,7 +65,7 @@ func TestHistoryPrintsJSON(t *testing.T) {
 	if err := env.PrintObject(list{recorded()}, "json"); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "history.json", out.String())
+	golden.Check(t, "history.json", out.String())
 }
 
 func TestChangesAreBounded(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
@@ -168,19 +167,7 @@ func TestGoldenPairs(t *testing.T) {
 				texts = append(texts, string(data))
 			}
 			got := fmt.Sprintf("# old\n%s---\n# stored\n%s---\n# stored after a write of the old version\n%s", texts[0], texts[1], texts[2])
-			file := filepath.Join("testdata", fmt.Sprintf("%s_%s_%s.yaml", k.Old.Group, k.Old.Version, strings.ToLower(k.Old.Kind)))
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden.Check(t, fmt.Sprintf("%s_%s_%s.yaml", k.Old.Group, k.Old.Version, strings.ToLower(k.Old.Kind)), got)
 		})
 	}
 }

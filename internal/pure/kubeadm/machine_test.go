@@ -3,33 +3,13 @@
 package kubeadm
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 )
-
-// golden compares with testdata/name.txt; UPDATE_GOLDEN=1 writes it.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
-}
 
 // fullSpec has every field that a document can show, apart from the three
 // kubeadm configurations.
@@ -104,7 +84,7 @@ func TestDocumentsAreAsTheyWere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, doc)
+			golden.Check(t, name+".txt", doc)
 
 			var read struct {
 				Files []struct{ Path, Content string } `json:"write_files"`

@@ -3,11 +3,8 @@
 package machinedeletion
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 )
 
@@ -60,21 +58,9 @@ func TestARecordedDeletionGivesTheSamePlansAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	made = append(made, '\n')
-	file := filepath.Join("testdata", "deletion.json")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, made, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stored, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
-	}
-	if !bytes.Equal(stored, made) {
-		t.Errorf("the deletion is recorded otherwise (-want +got):\n%s", cmp.Diff(string(stored), string(made)))
-	}
+	golden.Check(t, "deletion.json", made)
 	var records []Record
-	if err := json.Unmarshal(stored, &records); err != nil {
+	if err := json.Unmarshal(made, &records); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range records {

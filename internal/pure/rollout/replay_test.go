@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 )
 
 // recorded is a plan with its input, in a form that can be stored.
@@ -30,7 +32,7 @@ func TestARecordedPlanIsMadeAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".json", string(text)+"\n")
+			golden.Check(t, name+".json", string(text)+"\n")
 			var r recorded[any]
 			if text, err = os.ReadFile(filepath.Join("testdata", name+".json")); err != nil {
 				t.Fatal(err)

@@ -5,16 +5,14 @@ package rollout
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 )
 
 // world simulates the MachineSets: it creates Machines, marks them ready and deletes
@@ -123,7 +121,7 @@ func TestStory(t *testing.T) {
 					}
 				}
 			}
-			golden(t, name+".txt", story.String())
+			golden.Check(t, name+".txt", story.String())
 		})
 	}
 }
@@ -172,22 +170,5 @@ func TestRolloutKeepsItsPromises(t *testing.T) {
 		if len(w.sets) != 1 || w.sets[0].Available != want || w.sets[0].Spec.Template.Spec.Version != "v3" {
 			t.Fatalf("seed %d: %d MachineSets at the end", seed, len(w.sets))
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

@@ -5,8 +5,6 @@ package scaling
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 )
 
 func TestPlan(t *testing.T) {
@@ -141,7 +140,7 @@ func TestStory(t *testing.T) {
 			world = after(world, acts)
 		}
 	}
-	golden(t, "up-then-down.txt", story.String())
+	golden.Check(t, "up-then-down.txt", story.String())
 }
 
 func after(world []*clusterv1.Machine, acts []Action) (next []*clusterv1.Machine) {
@@ -163,23 +162,6 @@ func after(world []*clusterv1.Machine, acts []Action) (next []*clusterv1.Machine
 		}
 	}
 	return next
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("story (-want +got):\n%s", diff)
-	}
 }
 
 func texts(acts []Action) (out []string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 )
 
 // recorded is a plan with its input, in a form that can be stored.
@@ -33,7 +34,7 @@ func TestARecordedPlanIsMadeAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".json", string(text)+"\n")
+			golden.Check(t, name+".json", string(text)+"\n")
 			var r recorded
 			if text, err = os.ReadFile(filepath.Join("testdata", name+".json")); err != nil {
 				t.Fatal(err)
