@@ -21,6 +21,7 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 	"github.com/capstan-dev/capstan/clusterctl/rights"
+	"github.com/capstan-dev/capstan/internal/access/shards"
 )
 
 // Plane has all requests of a move to a management cluster. A move reads and writes only
@@ -55,9 +56,6 @@ var (
 
 // fieldOwner is the field manager of the fields that a move writes.
 const fieldOwner = "capstan"
-
-// pageSize is how many objects one request lists.
-const pageSize = 500
 
 // Connect returns the management cluster behind cfg. It sends no request.
 func Connect(cfg *rest.Config, name string) (Plane, error) {
@@ -115,28 +113,29 @@ func (p *plane) List(ctx context.Context, kind plan.Kind, namespace string, labe
 	if p.known != nil {
 		p.known.learn(kind)
 	}
-	opts := []client.ListOption{client.InNamespace(namespace), client.Limit(pageSize)}
+	opts := []client.ListOption{client.InNamespace(namespace)}
 	if len(labels) > 0 {
 		opts = append(opts, client.HasLabels(labels))
 	}
-	for next := ""; ; {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := p.Client.List(ctx, list, append(opts, client.Continue(next))...)
-		if next != "" && apierrors.IsResourceExpired(err) {
-			all, next = nil, "" // the content of the first page is no longer stored
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: list %s: %w", p.name, kind.Resource, err)
-		}
-		for n := range list.Items {
-			all = append(all, &list.Items[n])
-		}
-		if next = list.GetContinue(); next == "" {
-			return all, nil
-		}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	read := func() error {
+		all = nil
+		return shards.EachPage(ctx, p.Client, list, func() error {
+			for n := range list.Items {
+				all = append(all, &list.Items[n])
+			}
+			return nil
+		}, opts...)
 	}
+	err = read()
+	for len(all) > 0 && apierrors.IsResourceExpired(err) { // the content of the first page is no longer stored
+		err = read()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: list %s: %w", p.name, kind.Resource, err)
+	}
+	return all, nil
 }
 
 // Get implements Plane.

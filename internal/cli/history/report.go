@@ -19,11 +19,13 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/logs"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
@@ -35,8 +37,6 @@ const (
 	// maxLog is how much of the end of the plane's log a report has, in bytes: days of
 	// a plane in steady state.
 	maxLog = 16 << 20
-	// objectsPerPage bounds one answer of the API server, like kubectl.
-	objectsPerPage = 500
 )
 
 // alsoReported are the kinds of Kubernetes in a report, in addition to those of Cluster
@@ -180,7 +180,7 @@ func (r *report) objects(ctx context.Context, m command.Mgmt) {
 	if err == nil {
 		lists, err = found.ServerPreferredResources()
 	}
-	client, clientErr := dynamic.NewForConfig(m.Config)
+	c, clientErr := client.New(m.Config, client.Options{})
 	r.add("objects", "", nil, errors.Join(err, clientErr))
 	if clientErr != nil {
 		return
@@ -193,7 +193,7 @@ func (r *report) objects(ctx context.Context, m command.Mgmt) {
 		for _, kind := range l.APIResources {
 			resource := version.WithResource(kind.Name)
 			if slices.Contains(kind.Verbs, "list") && reported(resource.GroupResource()) {
-				content, n, err := r.list(ctx, client.Resource(resource))
+				content, n, err := r.list(ctx, c, version.WithKind(kind.Kind))
 				r.add("objects/"+resource.GroupResource().String()+".json", fmt.Sprintf("%d objects", n), content, err)
 			}
 		}
@@ -209,25 +209,21 @@ func reported(of schema.GroupResource) bool {
 }
 
 // list returns all objects of a kind as JSON, one in each line.
-func (r *report) list(ctx context.Context, from dynamic.ResourceInterface) (content []byte, n int, err error) {
-	options := metav1.ListOptions{Limit: objectsPerPage}
-	for {
-		page, err := from.List(ctx, options)
-		if err != nil {
-			return content, n, err
-		}
+func (r *report) list(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) (content []byte, n int, err error) {
+	page := &unstructured.UnstructuredList{}
+	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err = shards.EachPage(ctx, c, page, func() error {
 		for i := range page.Items {
 			text, err := page.Items[i].MarshalJSON()
 			if err != nil {
-				return content, n, err
+				return err
 			}
 			content = append(append(content, r.redactor.Redact(text)...), '\n')
 			n++
 		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return content, n, nil
-		}
-	}
+		return nil
+	})
+	return content, n, err
 }
 
 // tail returns the last bytes of a file.
