@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
 const (
@@ -72,7 +73,7 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--watch-cache-sizes=" + strings.Join(uncached, "#0,") + "#0",
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none", // no Endpoints object may have 127.0.0.1
-		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-cluster-ip-range=" + podspec.ServiceRange,
 		"--tls-cert-file=" + in.keys.Cert("apiserver"),
 		"--tls-private-key-file=" + in.keys.Key("apiserver"),
 		"--client-ca-file=" + in.keys.Cert("ca"),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
 // Options define where a plane stores its data and where it answers. Only Dir is
@@ -162,7 +163,7 @@ func (e ExternalEtcd) check() error {
 // servingHosts lists the names of the server for clients; the kubeconfig uses the
 // first.
 func servingHosts(host string) ([]string, error) {
-	always := []string{"127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.96.0.1"}
+	always := []string{"127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", podspec.APIService}
 	ip := net.ParseIP(host)
 	if host != "" && (ip == nil || !ip.IsUnspecified()) {
 		return append([]string{host}, slices.DeleteFunc(always, func(h string) bool { return h == host })...), nil

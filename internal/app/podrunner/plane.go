@@ -50,13 +50,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
-var (
-	podRange     = netip.MustParsePrefix("10.244.0.0/16")
-	serviceRange = netip.MustParsePrefix("10.96.0.0/16")
-	apiService   = netip.MustParseAddr("10.96.0.1")
-	dnsService   = netip.MustParseAddr("10.96.0.10")
-)
-
 const (
 	// kubeletPort is the port of all kubelets: it has no listener, but is in URLs.
 	kubeletPort = 10250
@@ -200,8 +193,8 @@ func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) erro
 		return err
 	}
 	p.routes.Store(&podroutes.Routes{
-		Live: mgr.GetClient(), Choose: rand.IntN, Pods: podRange, Services: serviceRange,
-		DialPod: node.Dial, APIServer: apiService, Serve: api.Serve, Node: p.name, Kubelet: answer,
+		Live: mgr.GetClient(), Choose: rand.IntN, Pods: netip.MustParsePrefix(podspec.PodRange), Services: netip.MustParsePrefix(podspec.ServiceRange),
+		DialPod: node.Dial, APIServer: netip.MustParseAddr(podspec.APIService), Serve: api.Serve, Node: p.name, Kubelet: answer,
 		Outside: outside, ForPods: p.dialForPods, Lookup: net.DefaultResolver,
 	})
 	meta, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -234,7 +227,7 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 		return nil, err
 	}
 	return runner.NewNode(runner.Options{
-		Object: nodeObject(p.name, p.ready()), Address: "127.0.0.1", DNS: dnsService,
+		Object: nodeObject(p.name, p.ready()), Address: "127.0.0.1", DNS: netip.MustParseAddr(podspec.DNSService),
 		Sandboxes: p.sandboxes, Unlimited: p.sandboxes.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: p.volumes,
 		Space: func() (diskspace.Space, error) { return diskspace.Of(p.volumesDir()) },
 		Live:  mgr.GetAPIReader(), Recorder: controller.Recorder(mgr, "runner"), Clock: clock.RealClock{},

@@ -27,8 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
-// podRange is the address range of Pods.
-var podRange = netip.MustParsePrefix("10.244.0.0/16")
+var podRange = netip.MustParsePrefix(podspec.PodRange)
 
 // stopTimeout is how long the stop of the plane waits for its Pods: all receive the
 // request immediately, and those that remain afterwards end with their sandboxes.

@@ -3,7 +3,7 @@
 // Package podspec decides what a Pod requires of its sandbox: whether the plane supports
 // it, in which order its containers start, and with which command, environment, user and
 // volumes. A field that no sandbox of a plane supports is refused with its path and a
-// remedy.
+// remedy. It also has the address ranges of Pods and Services of a plane.
 package podspec
 
 import (
