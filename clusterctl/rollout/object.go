@@ -51,6 +51,7 @@ var kinds = []struct {
 	short string
 }{
 	{clusterv1.GroupVersion(), clusterv1.ClusterKind, "cl"},
+	{clusterv1.GroupVersion(), "ClusterClass", "cc"},
 	{clusterv1.GroupVersion(), "MachineDeployment", "md"},
 	{clusterv1.GroupVersion(), "MachineSet", "ms"},
 	{clusterv1.GroupVersion(), "MachinePool", "mp"},
@@ -82,8 +83,8 @@ func Parse(text, namespace string, allowed ...string) (Object, error) {
 	return Object{}, fmt.Errorf("%q: kind %q is not one of %s%s", text, kind, strings.Join(known, ", "), nearest.Hint(strings.ToLower(kind), known))
 }
 
-// gvk is the kind at the version whose fields this package uses.
-func (o Object) gvk() schema.GroupVersionKind {
+// GroupVersionKind is the kind at the version whose fields this package uses.
+func (o Object) GroupVersionKind() schema.GroupVersionKind {
 	for _, k := range kinds {
 		if k.kind == o.Kind {
 			return k.group.WithKind(k.kind)
@@ -94,12 +95,12 @@ func (o Object) gvk() schema.GroupVersionKind {
 
 // Resource is the API resource of a kind that Parse supports.
 func Resource(kind string) schema.GroupVersionResource {
-	return Object{Kind: kind}.gvk().GroupVersion().WithResource(strings.ToLower(kind) + "s")
+	return Object{Kind: kind}.GroupVersionKind().GroupVersion().WithResource(strings.ToLower(kind) + "s")
 }
 
 // get reads an object.
 func (c *Client) get(ctx context.Context, o Object) (*unstructured.Unstructured, error) {
-	return c.read(ctx, o.gvk(), o.ObjectKey)
+	return c.read(ctx, o.GroupVersionKind(), o.ObjectKey)
 }
 
 func (c *Client) read(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey) (*unstructured.Unstructured, error) {

@@ -30,7 +30,7 @@ func paused(obj *unstructured.Unstructured) bool {
 
 // Pause stops the rollouts of an object.
 func (c *Client) Pause(ctx context.Context, o Object) error {
-	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
+	return c.change(ctx, o.GroupVersionKind(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
 		if paused(obj) {
 			return fmt.Errorf("%s is paused already", o)
 		}
@@ -49,7 +49,7 @@ func (c *Client) Pause(ctx context.Context, o Object) error {
 
 // Resume ends the pause of an object.
 func (c *Client) Resume(ctx context.Context, o Object) error {
-	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
+	return c.change(ctx, o.GroupVersionKind(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
 		if !paused(obj) {
 			return fmt.Errorf("%s is not paused", o)
 		}
@@ -66,7 +66,7 @@ func (c *Client) Resume(ctx context.Context, o Object) error {
 
 // Restart replaces all machines of an object that were created before now.
 func (c *Client) Restart(ctx context.Context, o Object, now time.Time) error {
-	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
+	return c.change(ctx, o.GroupVersionKind(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
 		if paused(obj) {
 			return fmt.Errorf("%s is paused: resume it first", o)
 		}
@@ -114,7 +114,7 @@ var errPaused = errors.New("it is paused: nothing continues until it is resumed"
 // Wait returns when an object has all machines of its spec, up to date and available.
 func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) error {
 	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
-		follow(watched, o.gvk(), o.ObjectKey)
+		follow(watched, o.GroupVersionKind(), o.ObjectKey)
 		obj, err := c.get(ctx, o)
 		if err != nil {
 			return "", err

@@ -34,7 +34,7 @@ func (c *Client) Scale(ctx context.Context, o Object, opts ScaleOptions) (string
 	was := int64(0)
 	// Invalid values, such as a control plane with an even number of etcd members, are
 	// refused by the admission of the object also when its topology changes.
-	err = c.change(ctx, o.gvk(), o.ObjectKey, opts.DryRun || inTopology, func(now *unstructured.Unstructured) error {
+	err = c.change(ctx, o.GroupVersionKind(), o.ObjectKey, opts.DryRun || inTopology, func(now *unstructured.Unstructured) error {
 		was, _ = number(now, "spec", "replicas")
 		if opts.Current != nil && int64(*opts.Current) != was {
 			return fmt.Errorf("%s is asked for %d machines, not for %d: nothing was changed", o, was, *opts.Current)
@@ -49,7 +49,7 @@ func (c *Client) Scale(ctx context.Context, o Object, opts ScaleOptions) (string
 		return changed, err
 	}
 	cluster, at := Object{clusterv1.ClusterKind, client.ObjectKey{Namespace: o.Namespace, Name: obj.GetLabels()[clusterv1.ClusterNameLabel]}}, ""
-	err = c.change(ctx, cluster.gvk(), cluster.ObjectKey, opts.DryRun, func(cluster *unstructured.Unstructured) (err error) {
+	err = c.change(ctx, cluster.GroupVersionKind(), cluster.ObjectKey, opts.DryRun, func(cluster *unstructured.Unstructured) (err error) {
 		at, err = setReplicas(cluster, obj, int64(opts.Replicas))
 		return err
 	})
@@ -83,7 +83,7 @@ func setReplicas(cluster, obj *unstructured.Unstructured, replicas int64) (strin
 // topology may take a moment to pass the number to it.
 func (c *Client) WaitScaled(ctx context.Context, o Object, replicas int32, progress func(string)) error {
 	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
-		follow(watched, o.gvk(), o.ObjectKey)
+		follow(watched, o.GroupVersionKind(), o.ObjectKey)
 		obj, err := c.get(ctx, o)
 		if err != nil {
 			return "", err

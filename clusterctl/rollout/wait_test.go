@@ -30,7 +30,7 @@ func counted(c *Client) *int {
 // write changes an object as its controller would.
 func write(t *testing.T, c *Client, o Object, value any, path ...string) {
 	t.Helper()
-	if err := c.change(t.Context(), o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error { return set(obj, value, path...) }); err != nil {
+	if err := c.change(t.Context(), o.GroupVersionKind(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error { return set(obj, value, path...) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
 	"github.com/capstan-dev/capstan/internal/sim"
 )
@@ -409,7 +410,7 @@ func (c *copied) blocked() (all []planv1.Blocked) {
 			}
 			for _, waits := range []string{clusterv1.RollingOutCondition, clusterv1.DeletingCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition} {
 				if at := conditions.Get(o, waits); at != nil && at.Status == metav1.ConditionTrue {
-					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: oneLine(at.Message)})
+					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: plaintext.Line(at.Message, maxMessage)})
 				}
 			}
 		}
@@ -421,4 +422,5 @@ func (c *copied) blocked() (all []planv1.Blocked) {
 	})
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// maxMessage bounds the message of a condition in bytes, as the API does.
+const maxMessage = 32 << 10

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/clusterctl/rollout"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
@@ -281,26 +282,21 @@ func (o *options) place(c client.Client, obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// kinds are those that --set changes, by name.
-var kinds = map[string]string{
-	"cluster": "cluster.x-k8s.io/v1beta2 Cluster", "clusterclass": "cluster.x-k8s.io/v1beta2 ClusterClass",
-	"machine": "cluster.x-k8s.io/v1beta2 Machine", "machineset": "cluster.x-k8s.io/v1beta2 MachineSet", "machinedeployment": "cluster.x-k8s.io/v1beta2 MachineDeployment",
-	"machinepool": "cluster.x-k8s.io/v1beta2 MachinePool", "machinehealthcheck": "cluster.x-k8s.io/v1beta2 MachineHealthCheck",
-	"kubeadmcontrolplane": "controlplane.cluster.x-k8s.io/v1beta2 KubeadmControlPlane",
-}
+// kinds are those that --set changes.
+var kinds = []string{"Cluster", "ClusterClass", "Machine", "MachineSet", "MachineDeployment", "MachinePool", "MachineHealthCheck", "KubeadmControlPlane"}
 
 // fields is the write of --set.
 func (o *options) fields(c client.Client, args []string) ([]changeplan.Write, error) {
-	kind, name, ok := strings.Cut(o.set, "/")
-	gvk := strings.Fields(kinds[strings.ToLower(kind)])
-	if !ok || name == "" || len(gvk) == 0 {
-		return nil, fmt.Errorf("--set %s: want KIND/NAME, as cluster/demo", o.set)
+	target, err := rollout.Parse(o.set, "", kinds...)
+	if err != nil {
+		return nil, fmt.Errorf("--set: %w", err)
 	}
 	if len(args) == 0 {
 		return nil, fmt.Errorf("--set %s: name what to set, as spec.topology.version=v1.37.0", o.set)
 	}
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": gvk[0], "kind": gvk[1]}}
-	obj.SetName(name)
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(target.GroupVersionKind())
+	obj.SetName(target.Name)
 	if err := o.place(c, obj); err != nil {
 		return nil, err
 	}

@@ -153,9 +153,9 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 		"an object as a value": {set: "cluster/a", args: []string{`spec.a={"b":[1]}`}, want: []string{
 			`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","metadata":{"name":"a","namespace":"ns"},"spec":{"a":{"b":[1]}}}`,
 		}},
-		"another kind":   {set: "pod/a", args: []string{"a=b"}, refuse: "want KIND/NAME"},
-		"no kind":        {set: "a", args: []string{"a=b"}, refuse: "want KIND/NAME"},
-		"no name to set": {set: "cluster/", args: []string{"a=b"}, refuse: "want KIND/NAME"},
+		"another kind":   {set: "pod/a", args: []string{"a=b"}, refuse: "is not one of cluster, clusterclass, "},
+		"no kind":        {set: "a", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
+		"no name to set": {set: "cluster/", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
 		"no field":       {set: "cluster/a", refuse: "name what to set"},
 		"no value":       {set: "cluster/a", args: []string{"spec.a"}, refuse: "want FIELD=VALUE"},
 		"below a value":  {set: "cluster/a", args: []string{"spec.a=b", "spec.a.c=d"}, refuse: "spec.a.c=d"},

@@ -9,6 +9,7 @@ import (
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 // signs begin the line of a Machine.
@@ -54,7 +55,7 @@ func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
 		env.Print("  hook after %s: %s %s", short(h.After.Duration), h.Hook, h.Handler)
 	}
 	for _, b := range c.Blocked {
-		env.Print("  blocked: %s %s, %s: %s", b.Kind, b.Name, b.Type, oneLine(b.Message))
+		env.Print("  blocked: %s %s, %s: %s", b.Kind, b.Name, b.Type, plaintext.Line(b.Message, maxText))
 	}
 	if u := c.Unending; u != nil {
 		env.Print("  never ends: about %d machines are replaced every %s", u.Machines, short(u.Period.Duration))
@@ -121,7 +122,7 @@ func machine(m planv1.Machine) string {
 		text.WriteString(" is created and deleted again")
 	}
 	if m.Cause != "" {
-		text.WriteString(": " + oneLine(m.Cause))
+		text.WriteString(": " + plaintext.Line(m.Cause, maxText))
 	}
 	for _, f := range m.Fields {
 		text.WriteString("\n        " + field(f))
@@ -150,7 +151,8 @@ func objects(env *command.Env, prefix string, all []planv1.Object) {
 	}
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// maxText bounds a message or cause in bytes: that of a condition has at most 32 KiB.
+const maxText = 32 << 10
 
 // short is a duration without zero parts.
 func short(d time.Duration) string {
