@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 // Config defines which provider is checked and how.
@@ -82,7 +82,7 @@ type Config struct {
 	// connect and nodes connect to the management cluster, and list the Nodes of the
 	// Cluster that is created there.
 	connect func(*rest.Config) (client.WithWatch, error)
-	nodes   func(context.Context, *sandbox.World) ([]corev1.Node, error)
+	nodes   func(context.Context, *testnamespace.World) ([]corev1.Node, error)
 }
 
 // Subject is what a provider has for one role.
@@ -120,7 +120,7 @@ func (c Config) complete() (Config, error) {
 	c.Quiet.Duration = cmp.Or(c.Quiet.Duration, 3*time.Second)
 	c.soon = min(c.Timeout.Duration, cmp.Or(c.soon, 10*time.Second))
 	if c.connect == nil {
-		c.connect, c.nodes = sandbox.Connect, nodesOf
+		c.connect, c.nodes = testnamespace.Connect, nodesOf
 	}
 	if c.Progress == nil {
 		c.Progress = func(conformance.Result) {}
@@ -165,8 +165,8 @@ func (c Config) complete() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-func (c Config) limits() sandbox.Limits {
-	return sandbox.Limits{Timeout: c.Timeout.Duration, Soon: c.soon, Quiet: c.Quiet.Duration}
+func (c Config) limits() testnamespace.Limits {
+	return testnamespace.Limits{Timeout: c.Timeout.Duration, Soon: c.soon, Quiet: c.Quiet.Duration}
 }
 
 // NeedsManagement reports whether a management cluster is needed: to make the

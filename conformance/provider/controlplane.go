@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 func controlPlane() *role {
@@ -322,8 +322,8 @@ func machinesUpToDate(ctx context.Context, s *subject) error {
 func metadataReaches(ctx context.Context, s *subject) error {
 	const key = "conformance.capstan.dev/reached"
 	return s.reachesMachines(ctx, func(obj *unstructured.Unstructured) {
-		set(obj, sandbox.BySuite, "spec", "machineTemplate", "metadata", "labels", key)
-		set(obj, sandbox.BySuite, "spec", "machineTemplate", "metadata", "annotations", key)
+		set(obj, testnamespace.BySuite, "spec", "machineTemplate", "metadata", "labels", key)
+		set(obj, testnamespace.BySuite, "spec", "machineTemplate", "metadata", "annotations", key)
 	}, func(m *unstructured.Unstructured) error {
 		if m.GetLabels()[key] == "" {
 			return fmt.Errorf("Machine %s does not have the label %s", m.GetName(), key)

@@ -10,14 +10,14 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 // InMemory makes a config use a management cluster in memory, and its Nodes.
 func InMemory(c *Config, mgmt client.WithWatch, nodes func(context.Context) ([]corev1.Node, error)) {
 	c.Mgmt = &rest.Config{Host: "memory"}
 	c.connect = func(*rest.Config) (client.WithWatch, error) { return mgmt, nil }
-	c.nodes = func(ctx context.Context, _ *sandbox.World) ([]corev1.Node, error) { return nodes(ctx) }
+	c.nodes = func(ctx context.Context, _ *testnamespace.World) ([]corev1.Node, error) { return nodes(ctx) }
 }
 
 // Unhurried makes a config wait for a correct provider on a busy machine: long for what

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 func infraCluster() *role {
@@ -72,7 +72,7 @@ func refTo(t thing) map[string]any {
 }
 
 // makeCluster creates a Cluster.
-func makeCluster(ctx context.Context, w *sandbox.World, name string, spec map[string]any) error {
+func makeCluster(ctx context.Context, w *testnamespace.World, name string, spec map[string]any) error {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	obj.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("Cluster"))
 	_, err := w.Make(ctx, obj, name)
@@ -151,7 +151,7 @@ func domainsNamed(_ context.Context, s *subject) error {
 func managedLeftAlone(ctx context.Context, s *subject) error {
 	managed := thing{GroupKind: s.kind.GroupKind, Name: "managed"}
 	_, err := s.World.Make(ctx, s.Example, managed.Name, func(obj *unstructured.Unstructured) {
-		sandbox.Annotate(obj, clusterv1.ManagedByAnnotation, sandbox.BySuite)
+		testnamespace.Annotate(obj, clusterv1.ManagedByAnnotation, testnamespace.BySuite)
 	})
 	if err != nil {
 		return err

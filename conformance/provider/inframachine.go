@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 func infraMachine() *role {
@@ -233,7 +233,7 @@ func providerIDOfNode(ctx context.Context, s *subject) error {
 }
 
 // nodesOf lists the Nodes of the Cluster, by the kubeconfig that is kept for it.
-func nodesOf(ctx context.Context, w *sandbox.World) ([]corev1.Node, error) {
+func nodesOf(ctx context.Context, w *testnamespace.World) ([]corev1.Node, error) {
 	secret := &corev1.Secret{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: clusterKey.Name + "-kubeconfig"}, secret); err != nil {
 		return nil, err

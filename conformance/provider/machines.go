@@ -12,7 +12,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 // machineNamed and poolNamed are things of the core.
@@ -21,7 +21,7 @@ func machineNamed(name string) thing {
 }
 
 // thing is a created object.
-type thing = sandbox.Thing
+type thing = testnamespace.Thing
 
 // clusterKey is the Cluster of the main object.
 var clusterKey = thing{GroupKind: clusterv1.GroupVersion().WithKind("Cluster").GroupKind(), Name: "conformance"}
@@ -43,7 +43,7 @@ func (s *subject) initialized(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.provisioned(ctx, name, map[string]any{"controlPlaneRef": refTo(sandbox.ThingOf(obj))}, "controlPlaneInitialized")
+	return s.provisioned(ctx, name, map[string]any{"controlPlaneRef": refTo(testnamespace.ThingOf(obj))}, "controlPlaneInitialized")
 }
 
 // provisioned creates a Cluster, and waits for a field of its status under
@@ -69,7 +69,7 @@ func (s *subject) clusterOf(ctx context.Context, name string, spec map[string]an
 		if err != nil {
 			return err
 		}
-		spec["infrastructureRef"] = refTo(sandbox.ThingOf(obj))
+		spec["infrastructureRef"] = refTo(testnamespace.ThingOf(obj))
 	} else if spec["controlPlaneRef"] == nil {
 		spec["controlPlaneEndpoint"] = map[string]any{"host": "127.0.0.1", "port": int64(6443)}
 		// A Cluster needs one of the two, and this one is not checked.
@@ -106,7 +106,7 @@ func (s *subject) bootstrap(ctx context.Context, name string) (map[string]any, e
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"configRef": refTo(sandbox.ThingOf(obj))}, nil
+		return map[string]any{"configRef": refTo(testnamespace.ThingOf(obj))}, nil
 	}
 	return s.data(ctx, name)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/life"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 // check is one sentence of the contract of a role.
@@ -239,16 +239,16 @@ func examineRole(ctx context.Context, subjects []*subject, mgmt client.WithWatch
 }
 
 // newWorld creates a namespace for the subject, with the objects of the config in it.
-func (s *subject) newWorld(ctx context.Context, mgmt client.WithWatch) (*sandbox.World, error) {
+func (s *subject) newWorld(ctx context.Context, mgmt client.WithWatch) (*testnamespace.World, error) {
 	var kinds []schema.GroupVersionKind
 	for _, r := range roles() {
 		if other := r.of(s.config); other != nil && other.Example != nil {
 			kinds = append(kinds, other.Example.GroupVersionKind())
 		}
 	}
-	w, err := sandbox.New(ctx, mgmt, s.config.limits(), kinds)
+	w, err := testnamespace.New(ctx, mgmt, s.config.limits(), kinds)
 	if err == nil {
-		w.Labels = map[string]string{sandbox.Kept: sandbox.BySuite}
+		w.Labels = map[string]string{testnamespace.Kept: testnamespace.BySuite}
 		if s.config.WatchFilter != "" {
 			w.Labels[clusterv1.WatchLabel] = s.config.WatchFilter
 		}

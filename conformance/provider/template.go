@@ -17,7 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 func (r *role) rehearsal() check {
@@ -58,11 +58,11 @@ func rehearsed(ctx context.Context, s *subject) error {
 	obj.SetGroupVersionKind(made.GroupVersionKind())
 	obj.SetNamespace(made.GetNamespace())
 	obj.SetName(made.GetName())
-	sandbox.Annotate(obj, clusterv1.TopologyDryRunAnnotation, sandbox.BySuite)
+	testnamespace.Annotate(obj, clusterv1.TopologyDryRunAnnotation, testnamespace.BySuite)
 	set(obj, runtimeCopy(made.Object["spec"]), "spec")
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
 	set(obj, merge(spec, change), "spec", "template", "spec")
-	if err := s.World.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(sandbox.BySuite), client.ForceOwnership, client.DryRunAll); err != nil {
+	if err := s.World.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(testnamespace.BySuite), client.ForceOwnership, client.DryRunAll); err != nil {
 		return fmt.Errorf("the change %s of %s %s was refused: %w", evidence.JSON(change), made.GetKind(), made.GetName(), err)
 	}
 	return nil
@@ -81,7 +81,7 @@ func (s *subject) changed(ctx context.Context, same func() error) error {
 	}
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
 	if err := s.World.Change(ctx, s.Main, func(obj *unstructured.Unstructured) {
-		sandbox.Annotate(obj, clusterv1.UpdateInProgressAnnotation, sandbox.BySuite)
+		testnamespace.Annotate(obj, clusterv1.UpdateInProgressAnnotation, testnamespace.BySuite)
 		set(obj, merge(spec, change), "spec")
 	}); err != nil {
 		return conformance.Skip("its spec cannot be changed: %w", err)
@@ -91,7 +91,7 @@ func (s *subject) changed(ctx context.Context, same func() error) error {
 		found = same() // what it checks need not be watched
 	}
 	return errors.Join(found, s.World.Change(ctx, s.Main, func(obj *unstructured.Unstructured) {
-		sandbox.Annotate(obj, clusterv1.UpdateInProgressAnnotation, "")
+		testnamespace.Annotate(obj, clusterv1.UpdateInProgressAnnotation, "")
 		for field := range change {
 			if was, ok := spec[field]; ok {
 				set(obj, was, "spec", field)

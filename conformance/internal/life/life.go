@@ -22,15 +22,15 @@ import (
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 // Object is the object that is checked, in a separate World.
 type Object struct {
-	World   *sandbox.World // nil without an example
+	World   *testnamespace.World // nil without an example
 	Example *unstructured.Unstructured
-	Main    sandbox.Thing // created from the example
-	Cluster sandbox.Thing // of Main
+	Main    testnamespace.Thing // created from the example
+	Cluster testnamespace.Thing // of Main
 
 	Contract string // its version
 
@@ -68,7 +68,7 @@ func (o *Object) IsDone(obj *unstructured.Unstructured) (bool, error) {
 func (o *Object) AwaitDone(ctx context.Context) error { return o.AwaitDoneOf(ctx, o.Main) }
 
 // AwaitDoneOf waits until another object of the kind has reached its goal.
-func (o *Object) AwaitDoneOf(ctx context.Context, t sandbox.Thing) error {
+func (o *Object) AwaitDoneOf(ctx context.Context, t testnamespace.Thing) error {
 	field, err := o.Field()
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func (o *Object) Now() (*unstructured.Unstructured, error) {
 // LeftAlone creates the object without an owner.
 func (o *Object) LeftAlone(ctx context.Context) error {
 	obj, err := o.World.Make(ctx, o.Example, o.Main.Name, func(obj *unstructured.Unstructured) {
-		obj.SetFinalizers(append(obj.GetFinalizers(), sandbox.Kept))
-		sandbox.Annotate(obj, sandbox.Kept, sandbox.BySuite)
+		obj.SetFinalizers(append(obj.GetFinalizers(), testnamespace.Kept))
+		testnamespace.Annotate(obj, testnamespace.Kept, testnamespace.BySuite)
 	})
 	if err != nil {
 		return o.Broken(err)
@@ -128,7 +128,7 @@ func (o *Object) Broken(err error) error {
 // for the end of the pause.
 func (o *Object) PausedByAnnotation(ctx context.Context) error {
 	if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) {
-		sandbox.Annotate(obj, clusterv1.PausedAnnotation, sandbox.BySuite)
+		testnamespace.Annotate(obj, clusterv1.PausedAnnotation, testnamespace.BySuite)
 	}); err != nil {
 		return err
 	}
@@ -144,14 +144,14 @@ func (o *Object) PausedByAnnotation(ctx context.Context) error {
 }
 
 // AwaitOwner waits until Cluster API has set the owner of an object.
-func (o *Object) AwaitOwner(ctx context.Context, t sandbox.Thing) error {
+func (o *Object) AwaitOwner(ctx context.Context, t testnamespace.Thing) error {
 	if err := o.owned(ctx, t); err != nil {
 		return fmt.Errorf("%w: do the core controllers run on the management cluster, and may they write it?", err)
 	}
 	return nil
 }
 
-func (o *Object) owned(ctx context.Context, t sandbox.Thing) error {
+func (o *Object) owned(ctx context.Context, t testnamespace.Thing) error {
 	return o.World.Await(ctx, func() error {
 		if obj := o.World.Latest(t); obj != nil && slices.ContainsFunc(obj.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
 			return strings.HasPrefix(o.APIVersion, clusterv1.GroupVersion().Group+"/")
@@ -164,13 +164,13 @@ func (o *Object) owned(ctx context.Context, t sandbox.Thing) error {
 
 // Unreconciled checks that an object has not been reconciled since the suite wrote it,
 // except for its metadata, and the condition that it is paused.
-func (o *Object) Unreconciled(ctx context.Context, t sandbox.Thing) error {
+func (o *Object) Unreconciled(ctx context.Context, t testnamespace.Thing) error {
 	return o.unchanged(ctx, t, evidence.Substance(o.World.Wrote(t)), evidence.Substance)
 }
 
 // unchanged checks that an object does not change in the quiet time, in the fields that
 // part returns.
-func (o *Object) unchanged(ctx context.Context, t sandbox.Thing, before map[string]any, part func(*unstructured.Unstructured) map[string]any) error {
+func (o *Object) unchanged(ctx context.Context, t testnamespace.Thing, before map[string]any, part func(*unstructured.Unstructured) map[string]any) error {
 	return o.World.Quietly(ctx, func() error {
 		obj := o.World.Latest(t)
 		if obj == nil {
@@ -193,7 +193,7 @@ func (o *Object) Filtered(ctx context.Context) error {
 	}
 	if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(obj.Object, "metadata", "labels", clusterv1.WatchLabel)
-		sandbox.Annotate(obj, clusterv1.PausedAnnotation, "")
+		testnamespace.Annotate(obj, clusterv1.PausedAnnotation, "")
 	}); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (o *Object) Filtered(ctx context.Context) error {
 // GoesOn removes everything that the object waits for.
 func (o *Object) GoesOn(ctx context.Context) error {
 	if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) {
-		sandbox.Annotate(obj, clusterv1.PausedAnnotation, "")
+		testnamespace.Annotate(obj, clusterv1.PausedAnnotation, "")
 		labels := maps.Clone(o.World.Labels)
 		maps.Copy(labels, obj.GetLabels())
 		obj.SetLabels(labels)
@@ -392,7 +392,7 @@ func (o *Object) NeverBack(_ context.Context) error {
 // GoesAway ends all pauses and has the owner deleted.
 func (o *Object) GoesAway(ctx context.Context) error {
 	if o.World.Latest(o.Main) != nil {
-		if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) { sandbox.Annotate(obj, clusterv1.PausedAnnotation, "") }); err != nil {
+		if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) { testnamespace.Annotate(obj, clusterv1.PausedAnnotation, "") }); err != nil {
 			return err
 		}
 	}
@@ -416,14 +416,14 @@ func (o *Object) GoesAway(ctx context.Context) error {
 		return nil // OthersKept reports it
 	}
 	o.freed = true
-	if err := o.World.Change(ctx, o.Main, sandbox.Release); err != nil {
+	if err := o.World.Change(ctx, o.Main, testnamespace.Release); err != nil {
 		return err
 	}
 	return o.AwaitGone(ctx, o.Main)
 }
 
 // AwaitGone waits until an object is deleted.
-func (o *Object) AwaitGone(ctx context.Context, t sandbox.Thing) error {
+func (o *Object) AwaitGone(ctx context.Context, t testnamespace.Thing) error {
 	return o.World.Await(ctx, func() error {
 		if obj := o.World.Latest(t); obj != nil {
 			return fmt.Errorf("%s is still there, with finalizers %s", t, strings.Join(obj.GetFinalizers(), ", "))

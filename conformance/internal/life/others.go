@@ -14,12 +14,12 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
+	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
 // own are the finalizers of an object that are not the suite's.
 func own(obj *unstructured.Unstructured) []string {
-	return slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == sandbox.Kept })
+	return slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == testnamespace.Kept })
 }
 
 // OwnersKept checks the fields that the suite wrote to Clusters, Machines and
@@ -27,12 +27,12 @@ func own(obj *unstructured.Unstructured) []string {
 func (o *Object) OwnersKept(_ context.Context) error {
 	for _, kind := range []string{"Cluster", "Machine", "MachinePool"} {
 		for _, obj := range o.World.All(clusterv1.GroupVersion().WithKind(kind).GroupKind()) {
-			wanted := o.World.Wanted(sandbox.ThingOf(obj))
+			wanted := o.World.Wanted(testnamespace.ThingOf(obj))
 			if wanted == nil {
 				continue
 			}
 			if changed := evidence.Changed(written(wanted), written(obj), ""); len(changed) > 0 {
-				return fmt.Errorf("%s was changed: %s", sandbox.ThingOf(obj), strings.Join(changed, ", "))
+				return fmt.Errorf("%s was changed: %s", testnamespace.ThingOf(obj), strings.Join(changed, ", "))
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (o *Object) KeptInPause(ctx context.Context) error {
 		return err
 	}
 	if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) {
-		sandbox.Annotate(obj, clusterv1.PausedAnnotation, sandbox.BySuite)
+		testnamespace.Annotate(obj, clusterv1.PausedAnnotation, testnamespace.BySuite)
 	}); err != nil {
 		return err
 	}
@@ -97,11 +97,11 @@ func (o *Object) OthersKept(_ context.Context) error {
 	owned := false
 	for _, obj := range all {
 		in := "version " + obj.GetResourceVersion()
-		if !slices.Contains(obj.GetFinalizers(), sandbox.Kept) && !o.freed {
-			return fmt.Errorf("%s has lost the finalizer %s in %s", o.Main, sandbox.Kept, in)
+		if !slices.Contains(obj.GetFinalizers(), testnamespace.Kept) && !o.freed {
+			return fmt.Errorf("%s has lost the finalizer %s in %s", o.Main, testnamespace.Kept, in)
 		}
-		if obj.GetAnnotations()[sandbox.Kept] == "" || obj.GetLabels()[sandbox.Kept] == "" {
-			return fmt.Errorf("%s has lost the annotation or the label %s in %s", o.Main, sandbox.Kept, in)
+		if obj.GetAnnotations()[testnamespace.Kept] == "" || obj.GetLabels()[testnamespace.Kept] == "" {
+			return fmt.Errorf("%s has lost the annotation or the label %s in %s", o.Main, testnamespace.Kept, in)
 		}
 		if owned && len(obj.GetOwnerReferences()) == 0 {
 			return fmt.Errorf("%s has lost its owner in %s", o.Main, in)
@@ -109,7 +109,7 @@ func (o *Object) OthersKept(_ context.Context) error {
 		owned = len(obj.GetOwnerReferences()) > 0
 	}
 	if gone && !o.freed {
-		return errors.New("it was deleted with the finalizer " + sandbox.Kept + " on it, which another client removed")
+		return errors.New("it was deleted with the finalizer " + testnamespace.Kept + " on it, which another client removed")
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox is a separate namespace on a management cluster, in which objects
+// Package testnamespace is a separate namespace on a management cluster, in which objects
 // are created to observe how controllers handle them: all observed changes there
 // are recorded, and at the end everything is deleted.
-package sandbox
+package testnamespace
 
 import (
 	"context"
