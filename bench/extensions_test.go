@@ -36,7 +36,7 @@ import (
 // net/http with the same body.
 const extraAllocs = 60
 
-const goOn = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateResponse","status":"Success","message":"go on","retryAfterSeconds":0}`
+const goOn = `{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"BeforeClusterCreateResponse","status":"Success","message":"continue","retryAfterSeconds":0}`
 
 // calling is a client with one extension, and the same call by plain net/http.
 type calling struct {
@@ -142,7 +142,7 @@ func (c *calling) call(ctx context.Context) error {
 	if err := c.client.CallExtension(ctx, hooksv1.BeforeClusterCreate, c.cluster, "h.ext", c.request, response); err != nil {
 		return err
 	}
-	if response.Message != "go on" {
+	if response.Message != "continue" {
 		return fmt.Errorf("got %+v", response)
 	}
 	return nil

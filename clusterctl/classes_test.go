@@ -44,7 +44,7 @@ func TestTheClassOfATemplateComesAlong(t *testing.T) {
 		"one of its namespace":        {cluster("classRef: {name: x, namespace: fleet}"), []string{class, part, "Cluster fleet/c"}, ""},
 		"one of another namespace":    {cluster("classRef: {name: x, namespace: other}"), []string{"Cluster fleet/c"}, ""},
 		"one that the template has":   {cluster("classRef: {name: x}") + "---\n" + mine[:strings.Index(mine, "---")], []string{"Cluster fleet/c", "ClusterClass fleet/x"}, ""},
-		"one that nobody has":         {cluster("classRef: {name: z}"), []string{"Cluster fleet/c"}, ""},
+		"one that does not exist":     {cluster("classRef: {name: z}"), []string{"Cluster fleet/c"}, ""},
 		"one that cannot be a file's": {cluster("classRef: {name: ../x}"), []string{"Cluster fleet/c"}, ""},
 		"none":                        {cluster(""), []string{"Cluster fleet/c"}, ""},
 		"one that cannot be read":     {cluster("classRef: {name: broken}"), nil, "read the class: no"},
@@ -106,7 +106,7 @@ func TestAClusterComesWhenItsClassIsReady(t *testing.T) {
 	}})
 	s.refuse = func(obj client.Object) error {
 		if obj.GetObjectKind().GroupVersionKind().Kind == "Cluster" && len(s.sent) > 0 && looks != 2 { // not when it is only checked
-			return fmt.Errorf("after %d looks at its class", looks)
+			return fmt.Errorf("after %d reads of its class", looks)
 		}
 		return nil
 	}

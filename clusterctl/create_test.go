@@ -166,7 +166,7 @@ func TestClustersOwnWhatTheyReachFromItsCreation(t *testing.T) {
 			"Machine m, owned by Cluster c (uid of c), of c",
 			"Host m", "KubeadmConfig m", // the Machine's
 		}},
-		"what two Clusters refer to is nobody's so far": {doc(
+		"an object of two Clusters has no owner yet": {doc(
 			infra+" HostTemplate hosts", infra+" HostCluster shared", "bootstrap.cluster.x-k8s.io/v1beta1 KubeadmConfigTemplate join",
 			core+" MachineDeployment wa "+workers("a"), core+" MachineDeployment wb "+workers("b"),
 			core+" Cluster a {"+ref("infrastructureRef", "HostCluster", "shared")+"}",
@@ -289,7 +289,7 @@ func TestWhatIsWrittenBetweenTwoLooksIsNoDifference(t *testing.T) {
 			if what := describe(obj); written[what] < times {
 				written[what]++
 				if strings.Contains(string(body), `"resourceVersion":"`+obj.GetResourceVersion()+`"`) {
-					return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("somebody was faster"))
+					return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("another client was faster"))
 				}
 				obj.SetFinalizers([]string{"example.com/busy"})
 			}

@@ -135,10 +135,10 @@ func TestObjectsOfReadyMachinesAreNotRead(t *testing.T) {
 		status                    metav1.ConditionStatus
 		infrastructure, bootstrap int
 	}{
-		"ready":                        {status: metav1.ConditionTrue, infrastructure: 1, bootstrap: 1},
-		"ready, and shown by --echo":   {status: metav1.ConditionTrue, options: tree.Options{Echo: true}, infrastructure: 3, bootstrap: 3},
-		"not ready":                    {status: metav1.ConditionFalse, infrastructure: 3, bootstrap: 3},
-		"nobody knows how that one is": {status: metav1.ConditionUnknown, infrastructure: 3, bootstrap: 3},
+		"ready":                      {status: metav1.ConditionTrue, infrastructure: 1, bootstrap: 1},
+		"ready, and shown by --echo": {status: metav1.ConditionTrue, options: tree.Options{Echo: true}, infrastructure: 3, bootstrap: 3},
+		"not ready":                  {status: metav1.ConditionFalse, infrastructure: 3, bootstrap: 3},
+		"readiness unknown":          {status: metav1.ConditionUnknown, infrastructure: 3, bootstrap: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +218,7 @@ func TestATreeIsReadWithWhatItShows(t *testing.T) {
 
 	quiet, err := c.ReadTree(t.Context(), described, tree.Options{})
 	if err != nil || len(quiet.Templates) > 0 || len(quiet.ResourceSets) > 0 {
-		t.Errorf("templates %v and sets %v were read for nobody, error %v", quiet.Templates, quiet.ResourceSets, err)
+		t.Errorf("templates %v and sets %v were read without need, error %v", quiet.Templates, quiet.ResourceSets, err)
 	}
 }
 

@@ -31,13 +31,13 @@ func about(kind, name string, minute int) *corev1.Event {
 func TestTheEventsOfAClusterAreThoseOfAllThatBelongsToIt(t *testing.T) {
 	t.Parallel()
 	objects := append(withMachines(2), about("Machine", "m-001", 5), about("Cluster", "demo", 1), about("KubeadmConfig", "m-000", 3), about("Cluster", "demo-2", 2),
-		about("Machine", "cp-x7k2p", 4), about("Machine", "cp-of-others", 6), about("Machine", "stranger", 7))
+		about("Machine", "cp-x7k2p", 4), about("Machine", "cp-of-others", 6), about("Machine", "unrelated", 7))
 	late := about("LocalMachine", "m-000", 0)
 	late.Series = &corev1.EventSeries{Count: 3, LastObservedTime: metav1.NewMicroTime(time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC))}
 	c, _ := counted(t, append(objects, late)...)
 	for key, want := range map[client.ObjectKey][]string{
 		described:                            {"Cluster/demo", "KubeadmConfig/m-000", "Machine/cp-x7k2p", "Machine/m-001", "LocalMachine/m-000"},
-		{Namespace: "fleet"}:                 {"Cluster/demo", "Cluster/demo-2", "KubeadmConfig/m-000", "Machine/cp-x7k2p", "Machine/m-001", "Machine/cp-of-others", "Machine/stranger", "LocalMachine/m-000"},
+		{Namespace: "fleet"}:                 {"Cluster/demo", "Cluster/demo-2", "KubeadmConfig/m-000", "Machine/cp-x7k2p", "Machine/m-001", "Machine/cp-of-others", "Machine/unrelated", "LocalMachine/m-000"},
 		{Namespace: "elsewhere"}:             nil,
 		{Namespace: "fleet", Name: "demo-2"}: {"Cluster/demo-2"}, // it is deleted, and they are not
 	} {

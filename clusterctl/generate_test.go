@@ -24,7 +24,7 @@ func TestOptionsThatMakeNoClusterAreRefused(t *testing.T) {
 		"a version of two numbers":         {GenerateOptions{Name: "demo", KubernetesVersion: "1.36"}, "", `"1.36" is no Kubernetes version: it has the form v1.36.3`},
 		"a version that is set by name":    {GenerateOptions{Name: "demo", Set: map[string]string{"KUBERNETES_VERSION": "v1.36"}}, "", `"v1.36" is no Kubernetes version`},
 		"an empty version":                 {GenerateOptions{Name: "demo", Set: map[string]string{"KUBERNETES_VERSION": ""}}, "", `"" is no Kubernetes version`},
-		"a version that nobody asks for":   {GenerateOptions{Name: "demo", Set: map[string]string{"A": "1"}, Template: []byte(settings("{a: '${A}'}")), Lookup: func(string) (string, bool) { return "1.36", true }}, "  a: \"1\"\n", ""},
+		"a version that is not requested":  {GenerateOptions{Name: "demo", Set: map[string]string{"A": "1"}, Template: []byte(settings("{a: '${A}'}")), Lookup: func(string) (string, bool) { return "1.36", true }}, "  a: \"1\"\n", ""},
 		"a version for no use":             {GenerateOptions{Name: "demo", KubernetesVersion: "1.36", Template: []byte(settings("{a: b}"))}, "", "is no Kubernetes version"},
 		"a variable that the template has": {GenerateOptions{Name: "demo", KubernetesVersion: "v1.36.3", Set: map[string]string{"POD_CIDR": "10.1.0.0/16"}}, "- 10.1.0.0/16\n", ""},
 		"variables that it lacks":          {GenerateOptions{Name: "demo", Template: []byte("${B} ${A:=1}"), Set: map[string]string{"AA": "", "C": "", "B": "x"}}, "", "the template has no variable AA, C, but A, B"},

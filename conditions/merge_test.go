@@ -26,10 +26,10 @@ func TestSummary(t *testing.T) {
 		want metav1.Condition
 	}{
 		"all good": {of: fine, want: cond("Ready", "True", "Ready", "")},
-		"what is good and has something to say is told": {
+		"a True condition with a message is reported": {
 			of: with(fine, cond("Node", "True", "Healthy", "kubelet restarted")), want: cond("Ready", "True", "Ready", "* Node: kubelet restarted"),
 		},
-		"an issue outweighs an unknown, both are told in the given order, good news is not": {
+		"an issue outweighs an unknown, both are reported in the given order, a True condition is not": {
 			of:   List{cond("Infra", "False", "NotReady", "no quota"), cond("Node", "Unknown", "Lost", ""), cond("Deleting", "False", "NotDeleting", "fine")},
 			want: cond("Ready", "False", "NotReady", "* Infra: no quota\n* Node: No additional info provided"),
 		},
@@ -91,9 +91,9 @@ func TestAggregate(t *testing.T) {
 		negative bool
 		want     metav1.Condition
 	}{
-		"no objects":     {want: cond("MachinesReady", "True", "NoReplicas", "")},
-		"all good":       {objects: []Object{good("a", ""), good("b", "")}, want: cond("MachinesReady", "True", "Ready", "")},
-		"good with news": {objects: []Object{good("a", "young"), good("b", "")}, want: cond("MachinesReady", "True", "Ready", "* Machine a: young")},
+		"no objects":          {want: cond("MachinesReady", "True", "NoReplicas", "")},
+		"all good":            {objects: []Object{good("a", ""), good("b", "")}, want: cond("MachinesReady", "True", "Ready", "")},
+		"good with a message": {objects: []Object{good("a", "young"), good("b", "")}, want: cond("MachinesReady", "True", "Ready", "* Machine a: young")},
 		"equal messages are grouped, the most common first": {
 			objects: []Object{bad("a", "no quota"), bad("c", "no disk"), bad("b", "no disk"), good("d", "irrelevant")},
 			want:    cond("MachinesReady", "False", "NotReady", "* Machines b, c: no disk\n* Machine a: no quota"),

@@ -64,14 +64,14 @@ func TestFollowed(t *testing.T) {
 		api, want string
 		err       string
 	}{
-		"each contract has its own":   {kubeadm, "v1beta1", V1Beta1, ""},
-		"the newest of them":          {kubeadm, "v1beta2", V1Beta2, ""},
-		"names tell nothing":          {map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, "v1beta2", V1Beta1, ""},
-		"both contracts list it":      {map[string]string{"cluster.x-k8s.io/v1beta1": "v1", "cluster.x-k8s.io/v1beta2": "v1_v2"}, "v1", V1Beta2, ""},
-		"no contract lists it":        {kubeadm, "v1alpha4", "", "no label of a contract lists API version v1alpha4: use v1beta2, or install the provider's CRDs with their labels"},
-		"no label":                    {nil, "v1", "", "no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME cluster.x-k8s.io/v1beta2=VERSION"},
-		"only a contract of the past": {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "v1", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
-		"an empty version is not one": {map[string]string{"cluster.x-k8s.io/v1beta1": "v1_"}, "", "", "no label of a contract lists API version : use v1, or install the provider's CRDs with their labels"},
+		"each contract has its own":        {kubeadm, "v1beta1", V1Beta1, ""},
+		"the newest of them":               {kubeadm, "v1beta2", V1Beta2, ""},
+		"names have no order of contracts": {map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, "v1beta2", V1Beta1, ""},
+		"both contracts list it":           {map[string]string{"cluster.x-k8s.io/v1beta1": "v1", "cluster.x-k8s.io/v1beta2": "v1_v2"}, "v1", V1Beta2, ""},
+		"no contract lists it":             {kubeadm, "v1alpha4", "", "no label of a contract lists API version v1alpha4: use v1beta2, or install the provider's CRDs with their labels"},
+		"no label":                         {nil, "v1", "", "no label cluster.x-k8s.io/v1beta2 or cluster.x-k8s.io/v1beta1 lists the API versions that follow the contract: install the provider's CRDs with their labels, or set one by: kubectl label crd NAME cluster.x-k8s.io/v1beta2=VERSION"},
+		"only a contract of the past":      {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "v1", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
+		"an empty version is not one":      {map[string]string{"cluster.x-k8s.io/v1beta1": "v1_"}, "", "", "no label of a contract lists API version : use v1, or install the provider's CRDs with their labels"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestControlPlaneState(t *testing.T) {
 		version      string // of the contract; by default the latest
 	}{
 		"nothing reported yet":              {spec, m(), state{Provisioning: true, Scaling: true}, ""},
-		"at rest":                           {spec, full("version", "v1.36.1"), state{}, ""},
+		"in steady state":                   {spec, full("version", "v1.36.1"), state{}, ""},
 		"an old version runs":               {spec, full("versions", []any{m("version", "v1.36.0"), m("version", "v1.36.1")}), state{Upgrading: true}, ""},
 		"versions come before version":      {spec, full("version", "v1.35.0", "versions", []any{m("version", "v1.36.1")}), state{}, ""},
 		"a newer version runs":              {spec, full("version", "v1.36.2"), state{}, ""},
@@ -142,7 +142,7 @@ func TestControlPlaneState(t *testing.T) {
 		"a newer version of another build":  {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.2+b.2"), state{}, ""},
 		"one replica is not available":      {spec, full("version", "v1.36.1", "availableReplicas", int64(2)), state{Scaling: true}, ""},
 		"no version and no replicas wanted": {m(), m(), state{}, ""},
-		"v1beta1 at rest":                   {spec, old("unavailableReplicas", int64(0)), state{}, V1Beta1},
+		"v1beta1 in steady state":           {spec, old("unavailableReplicas", int64(0)), state{}, V1Beta1},
 		"v1beta1 leaves zero out":           {spec, old(), state{}, V1Beta1},
 		"v1beta1 has one unavailable":       {spec, old("unavailableReplicas", int64(1)), state{Scaling: true}, V1Beta1},
 		"v1beta1 has one outdated":          {spec, old("updatedReplicas", int64(2)), state{Scaling: true}, V1Beta1},
@@ -186,7 +186,7 @@ func TestCounters(t *testing.T) {
 			V1Beta2, m("replicas", int64(4), "readyReplicas", int64(3), "upToDateReplicas", int64(2), "availableReplicas", int64(1)),
 			Replicas{new(int32(3)), new(int32(4)), new(int32(3)), new(int32(2)), new(int32(1))},
 		},
-		"v1beta1 tells the unavailable": {
+		"v1beta1 reports the unavailable": {
 			V1Beta1, m("replicas", int64(3), "readyReplicas", int64(3), "updatedReplicas", int64(2), "unavailableReplicas", int64(1)),
 			Replicas{new(int32(3)), new(int32(3)), new(int32(3)), new(int32(2)), new(int32(2))},
 		},

@@ -165,7 +165,7 @@ func TestADirectoryKeepsTheCluster(t *testing.T) {
 	}
 	begun(t, Options{Dir: dir, Workers: 2})
 	if _, err := clientFor(t, old).CoreV1().Namespaces().Get(t.Context(), "mine", metav1.GetOptions{}); err != nil {
-		t.Errorf("with the configuration of before: %v", err)
+		t.Errorf("with the previous configuration: %v", err)
 	}
 	if got, want := fmt.Sprint(nodes(t, old)), "map[control-plane-1:True worker-1:True worker-2:True]"; got != want {
 		t.Errorf("got Nodes %s, want %s", got, want)

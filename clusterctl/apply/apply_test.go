@@ -181,7 +181,7 @@ func TestWhatIsThereGetsWhatIsSaidAndKeepsTheRest(t *testing.T) {
 			"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d}, spec: {group: x.io, conversion: {strategy: Webhook, webhook: {clientConfig: {service: {name: s, namespace: a}}, conversionReviewVersions: [v1]}}}}",
 			"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d}, spec: {group: x.io, names: {kind: '', plural: ''}, scope: '', versions: null, conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: QQ==, service: {name: s, namespace: a}}, conversionReviewVersions: [v1]}}}, status: {acceptedNames: {kind: '', plural: ''}, conditions: null, storedVersions: null}}",
 		},
-		"a webhook that converts no more": {
+		"a webhook that no longer converts": {
 			"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d}, spec: {group: x.io, conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: QQ==}, conversionReviewVersions: [v1]}}}}",
 			"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d}, spec: {group: x.io}}",
 			"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d}, spec: {group: x.io, names: {kind: '', plural: ''}, scope: '', versions: null, conversion: {strategy: None}}, status: {acceptedNames: {kind: '', plural: ''}, conditions: null, storedVersions: null}}",
@@ -229,7 +229,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 	}{
 		"a kind that is not served yet":    {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "x.io", Kind: "Thing"}}, 18},
 		"a webhook that does not answer":   {apierrors.NewInternalError(errors.New("failed calling webhook")), 18},
-		"somebody else's write":            {apierrors.NewConflict(thing, "t", errors.New("changed")), 18},
+		"another client's write":           {apierrors.NewConflict(thing, "t", errors.New("changed")), 18},
 		"an API server that is busy":       {apierrors.NewTooManyRequests("busy", 1), 18},
 		"one that has gone for a moment":   {apierrors.NewServiceUnavailable("gone"), 18},
 		"one that took too long":           {apierrors.NewTimeoutError("slow", 1), 18},
@@ -271,7 +271,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 func TestWaitingForWhatPassesEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, why := newWorld(t), errors.New("somebody pressed Ctrl-C")
+		w, why := newWorld(t), errors.New("the user pressed Ctrl-C")
 		w.refuse = func(string) error { return apierrors.NewServiceUnavailable("gone") }
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })

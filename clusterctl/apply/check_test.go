@@ -53,7 +53,7 @@ func TestAllIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	const (
 		thing    = "{apiVersion: x.io/v1, kind: Thing, metadata: {name: t, namespace: a}}"
-		stranger = "{apiVersion: y.io/v1, kind: Stranger, metadata: {name: s, namespace: a}}"
+		stranger = "{apiVersion: y.io/v1, kind: Unserved, metadata: {name: s, namespace: a}}"
 		binding  = "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b, namespace: a}}"
 	)
 	noRole := apierrors.NewNotFound(schema.GroupResource{Resource: "roles"}, "r")
@@ -86,7 +86,7 @@ func TestAllIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 			[]string{namespace}, Plan{Coming: []string{"y.io"}}, []string{definition, thing, stranger},
 			map[string]error{
 				"try create Thing a/t":    &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "x.io", Kind: "Thing"}},
-				"try create Stranger a/s": &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "y.io", Kind: "Stranger"}},
+				"try create Unserved a/s": &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "y.io", Kind: "Unserved"}},
 			}, nil, nil,
 		},
 		"a binding before its role": {[]string{namespace}, Plan{}, []string{binding}, map[string]error{"try create RoleBinding a/b": noRole}, nil, nil},
@@ -101,11 +101,11 @@ func TestAllIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 			map[string]error{
 				"try create ServiceAccount a/one": apierrors.NewBadRequest("no such account"),
 				"try create Deployment a/m":       refused("deployments", "m", "not you"),
-				"try create Stranger a/s":         &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "y.io", Kind: "Stranger"}},
+				"try create Unserved a/s":         &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "y.io", Kind: "Unserved"}},
 			}, nil,
-			[]string{"ServiceAccount a/one: no such account", "Deployment a/m: ", "not you", `Stranger a/s: no matches for kind "Stranger"`},
+			[]string{"ServiceAccount a/one: no such account", "Deployment a/m: ", "not you", `Unserved a/s: no matches for kind "Unserved"`},
 		},
-		"a namespace that nobody brings": {nil, Plan{}, []string{account}, nil, []string{}, []string{"ServiceAccount a/one: Namespace a does not exist, and no component brings it: create it first (kubectl create namespace a)"}},
+		"a namespace that no component has": {nil, Plan{}, []string{account}, nil, []string{}, []string{"ServiceAccount a/one: Namespace a does not exist, and no component brings it: create it first (kubectl create namespace a)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,9 +203,9 @@ func TestMissingRightsAreNamedAndNothingIsTried(t *testing.T) {
 func TestWhoMayNotAskForHisRightsIsToldByWhatFollows(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ answer, want error }{
-		"no right to ask":       {refused("selfsubjectaccessreviews", "", "not you"), nil},
-		"no such kind":          {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "SelfSubjectAccessReview"}}, nil},
-		"nobody answers at all": {errCut, errCut},
+		"no right to ask":   {refused("selfsubjectaccessreviews", "", "not you"), nil},
+		"no such kind":      {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "SelfSubjectAccessReview"}}, nil},
+		"no server answers": {errCut, errCut},
 	} {
 		w := newWorld(t, namespace)
 		w.refuse = func(string) error { return tc.answer }

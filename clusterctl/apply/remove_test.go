@@ -132,7 +132,7 @@ func TestWhatHoldsADeletionIsNamed(t *testing.T) {
 		if took := time.Since(begin); took != goneTimeout {
 			t.Errorf("waited %s", took)
 		}
-		why := errors.New("somebody pressed Ctrl-C")
+		why := errors.New("the user pressed Ctrl-C")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
 		if err := w.waitGone(ctx, readAll(t, held)); !errors.Is(err, why) {

@@ -55,7 +55,7 @@ func TestCertManager(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	for text, want := range map[string]string{
-		"{timeout: soon}": `cert-manager: timeout: "soon" is no duration`, "{timeout: -1s}": "is no duration", "{url: 'https://${NOBODY}'}": "NOBODY", "text": "cert-manager: json:",
+		"{timeout: soon}": `cert-manager: timeout: "soon" is no duration`, "{timeout: -1s}": "is no duration", "{url: 'https://${UNSET}'}": "UNSET", "text": "cert-manager: json:",
 	} {
 		if _, err := load(t, "c.yaml", "cert-manager: "+text, nil).CertManager(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", text, err, want)
@@ -80,7 +80,7 @@ func TestOverrides(t *testing.T) {
 	if got, err := (&Config{lookup: lookup(environment)}).Overrides(); err != nil || got != old {
 		t.Errorf("%q, %v, want %q", got, err, old)
 	}
-	if _, err := load(t, "c.yaml", "overridesFolder: ${NOBODY}", nil).Overrides(); err == nil {
+	if _, err := load(t, "c.yaml", "overridesFolder: ${UNSET}", nil).Overrides(); err == nil {
 		t.Error("no error for an unknown variable")
 	}
 }

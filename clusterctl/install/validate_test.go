@@ -103,7 +103,7 @@ func TestProvidersAreNamed(t *testing.T) {
 		"in the order of their installation": {Selection{infra: {"b", "a:v1.0.0"}, bootstrap: {"kubeadm"}, core: {"cluster-api:v1.11.0-rc.1"}}, []Wanted{
 			{Name: "cluster-api", Type: core, Version: "v1.11.0-rc.1"}, {Name: "kubeadm", Type: bootstrap}, {Name: "b", Type: infra}, {Name: "a", Type: infra, Version: "v1.0.0"}}, ""},
 		"with a namespace":  {Selection{infra: {"capa-system/aws:v1.0.0"}}, []Wanted{{Name: "aws", Type: infra, Version: "v1.0.0", Namespace: "capa-system"}}, ""},
-		"nobody":            {Selection{bootstrap: {"-"}}, []Wanted{{Name: "-", Type: bootstrap}}, ""},
+		"missing":           {Selection{bootstrap: {"-"}}, []Wanted{{Name: "-", Type: bootstrap}}, ""},
 		"no core":           {Selection{core: {"-"}}, nil, `CoreProvider "-" names no provider`},
 		"no name":           {Selection{infra: {":v1.0.0"}}, nil, `InfrastructureProvider ":v1.0.0" names no provider`},
 		"no version":        {Selection{infra: {"aws:"}}, nil, `version "" is not semantic`},

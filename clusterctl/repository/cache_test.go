@@ -83,7 +83,7 @@ func TestFilesOfReleasesAreKept(t *testing.T) {
 			t.Errorf("%s: %d requests, want 1", name, n)
 		}
 		if n := requests(at(s)); n != 0 && name != "a directory" {
-			t.Errorf("%s: %d requests after it is mended", name, n)
+			t.Errorf("%s: %d requests after the repair", name, n)
 		}
 	}
 	if err := os.Chmod(folder, 0o777); err != nil {

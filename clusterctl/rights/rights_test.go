@@ -29,13 +29,13 @@ func TestAllowed(t *testing.T) {
 		// wantErr is "" if there is an answer.
 		wantErr string
 	}{
-		"may":                     {status: map[string]any{"allowed": true}, want: true},
-		"may not":                 {status: map[string]any{"allowed": false}},
-		"no answer":               {status: map[string]any{}, wantErr: unanswered + "its answer has no status"},
-		"may not even ask":        {err: apierrors.NewForbidden(schema.GroupResource{}, "", nil), wantErr: unanswered},
-		"nobody answers":          {err: apierrors.NewNotFound(schema.GroupResource{}, ""), wantErr: unanswered},
-		"nobody knows such a one": {err: &meta.NoKindMatchError{}, wantErr: unanswered},
-		"the connection breaks":   {err: errors.New("connection reset by peer"), wantErr: "ask for your rights: connection reset by peer"},
+		"may":                   {status: map[string]any{"allowed": true}, want: true},
+		"may not":               {status: map[string]any{"allowed": false}},
+		"no answer":             {status: map[string]any{}, wantErr: unanswered + "its answer has no status"},
+		"may not even ask":      {err: apierrors.NewForbidden(schema.GroupResource{}, "", nil), wantErr: unanswered},
+		"no server answers":     {err: apierrors.NewNotFound(schema.GroupResource{}, ""), wantErr: unanswered},
+		"an unknown kind":       {err: &meta.NoKindMatchError{}, wantErr: unanswered},
+		"the connection breaks": {err: errors.New("connection reset by peer"), wantErr: "ask for your rights: connection reset by peer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -65,8 +65,8 @@ func TestAWaitEnds(t *testing.T) {
 		act  func(*testing.T, *Client, Object)
 		want string
 	}{
-		"when time is over":       {act: func(*testing.T, *Client, Object) {}, want: "still waiting for 1 of 1 machines to be up to date"},
-		"when somebody pauses it": {act: func(t *testing.T, c *Client, o Object) { write(t, c, o, true, "spec", "paused") }, want: "it is paused"},
+		"when time is over":     {act: func(*testing.T, *Client, Object) {}, want: "still waiting for 1 of 1 machines to be up to date"},
+		"when a user pauses it": {act: func(t *testing.T, c *Client, o Object) { write(t, c, o, true, "spec", "paused") }, want: "it is paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

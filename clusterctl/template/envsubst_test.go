@@ -85,7 +85,7 @@ func TestBrokenVariablesAreNamedWithTheirLine(t *testing.T) {
 		"a line after an expression over lines":    {"${A:=x\ny}\n${!}", "line 3: ${!} is not a form of ${VARIABLE}: unable to parse variable name"},
 		"a name of two words":                      {"${A B}", "line 1: ${A B} is not a form of ${VARIABLE}: missing closing brace"},
 		"a byte that ends the library's text":      {"a: b\n\x00c: d", "line 2: a template is text, and this is a byte 0"},
-		"defaults that are deeper than anybody's":  {strings.Repeat("${A:=", 100) + strings.Repeat("}", 100), "line 1: ${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=... holds variables more than 50 deep"},
+		"defaults nested deeper than the limit":    {strings.Repeat("${A:=", 100) + strings.Repeat("}", 100), "line 1: ${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=${A:=... holds variables more than 50 deep"},
 		"a replacement without its second part":    {"${A/b}", "line 1: ${A/b} is not a form of ${VARIABLE}: bad substitution"},
 		"an expression is named only by its begin": {"${" + strings.Repeat("A", 70), "line 1: the brace of ${" + strings.Repeat("A", 58) + "... is not closed"},
 	}

@@ -90,7 +90,7 @@ func TestExtensionsAreAskedForAComparison(t *testing.T) {
 			[]string{"version: v1.35.0", "version: v1.35.0\n    variables: [{name: delay, value: 11}]"}, "",
 			`patch "asked": extension validate-topology.ext: call extension handler "validate-topology.ext" of hook ValidateTopology for Cluster ns/demo: the extension answered Failure: 11 ms is too slow`,
 		},
-		"one that nobody has registered": {
+		"one without registration": {
 			[]string{"generate-patches.ext", "generate-patches.none"}, "",
 			`patch "asked": extension generate-patches.none: call an extension handler of hook GeneratePatches for Cluster ns/demo: handler "generate-patches.none" is not known`,
 		},

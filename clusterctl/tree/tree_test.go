@@ -60,7 +60,7 @@ func TestBuild(t *testing.T) {
 		"a class": {ofClass, Options{}, append([]string{"Cluster/c", "  ClusterClass/x"}, base[1:]...)},
 		"a class with its templates": {ofClass, Options{ShowTemplates: true},
 			append([]string{"Cluster/c", "  ClusterClass/x", "    HostsTemplate/h", "    PlaneTemplate/p"}, base[1:]...)},
-		"a machine of nobody": {in(machine("a", nil, "True")), Options{}, append(base[:len(base):len(base)], "    Machine/a")},
+		"a machine without owner": {in(machine("a", nil, "True")), Options{}, append(base[:len(base):len(base)], "    Machine/a")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -122,7 +122,7 @@ func TestClustersWaitWhileTheAnnotationHoldsThem(t *testing.T) {
 		"no nonsense": {"%", map[string]string{"retryAfterSeconds": "-1"}, hooksv1.CommonRetryResponse{CommonResponse: hooksv1.CommonResponse{
 			Status: hooksv1.ResponseStatusFailure, Message: "setting retryAfterSeconds is not a number from 1 to 3600"}}},
 		"the setting holds all": {"", map[string]string{"hold": "%,Other"}, hooksv1.CommonRetryResponse{CommonResponse: bySetting, RetryAfterSeconds: 10}},
-		"an error if it is told so": {"", map[string]string{"hold": "true", "fail": "%"}, hooksv1.CommonRetryResponse{CommonResponse: hooksv1.CommonResponse{
+		"an error if requested": {"", map[string]string{"hold": "true", "fail": "%"}, hooksv1.CommonRetryResponse{CommonResponse: hooksv1.CommonResponse{
 			Status: hooksv1.ResponseStatusFailure, Message: "setting fail has %"}}},
 	}
 	for name, tc := range tests {
@@ -232,7 +232,7 @@ func TestTheVariableItDefinesSetsTheRegistry(t *testing.T) {
 	req.Items[0].Object, resp = template("r.example.com/demo"), hooksv1.GeneratePatchesResponse{}
 	call(path("GeneratePatches", "generate-patches"), req, &resp)
 	if resp.Status != hooksv1.ResponseStatusSuccess || resp.Items != nil {
-		t.Errorf("once more: got %v, want no patches", resp)
+		t.Errorf("second call: got %v, want no patches", resp)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestUpgradesGoMinorByMinor(t *testing.T) {
 		"nothing to do":              {"v1.34.2", "v1.34.2", "v1.34.2", nil, nil, false},
 		"back":                       {"v1.34.2", "", "v1.33.0", nil, nil, true},
 		"another major":              {"v1.34.2", "", "v2.0.0", nil, nil, true},
-		"further than anybody went":  {"v1.34.2", "", "v1.4000000000.0", nil, nil, true},
+		"deeper than the limit":      {"v1.34.2", "", "v1.4000000000.0", nil, nil, true},
 		"a version that is not one":  {"v1.34.2", "", "latest", nil, nil, true},
 		"workers that are ahead too": {"v1.33.0", "v1.35.0", "v1.34.2", nil, nil, true},
 	}

@@ -36,12 +36,12 @@ func TestEachFaultOfCertificatesFailsItsCheck(t *testing.T) {
 		wantFailed  string
 		wantProblem string
 	}{
-		"it is for another host":        {ip: net.IPv4(192, 0, 2, 1), validity: 48 * time.Hour, wantFailed: certificateVerified, wantProblem: "192.0.2.1"},
-		"it has expired":                {ip: here, validity: -time.Minute, wantFailed: certificateVerified, wantProblem: "expired"},
-		"it is signed by somebody else": {ip: here, validity: 48 * time.Hour, change: func(c *extension.Config) { c.CABundle = stranger }, wantFailed: certificateVerified, wantProblem: "unknown authority"},
-		"it expires in an hour":         {ip: here, validity: time.Hour, wantFailed: certificateLasts, wantProblem: `"CN=conformance" expires at `},
-		"the url is that of plain HTTP": {ip: here, validity: 48 * time.Hour, change: func(c *extension.Config) { c.URL = "http" + c.URL[len("https"):] }, wantFailed: certificateVerified, wantProblem: "http://"},
-		"nobody listens":                {ip: here, validity: 48 * time.Hour, change: func(c *extension.Config) { c.URL = "https://127.0.0.1:1" }, wantFailed: certificateVerified, wantProblem: "refused"},
+		"it is for another host":            {ip: net.IPv4(192, 0, 2, 1), validity: 48 * time.Hour, wantFailed: certificateVerified, wantProblem: "192.0.2.1"},
+		"it has expired":                    {ip: here, validity: -time.Minute, wantFailed: certificateVerified, wantProblem: "expired"},
+		"it is signed by another authority": {ip: here, validity: 48 * time.Hour, change: func(c *extension.Config) { c.CABundle = stranger }, wantFailed: certificateVerified, wantProblem: "unknown authority"},
+		"it expires in an hour":             {ip: here, validity: time.Hour, wantFailed: certificateLasts, wantProblem: `"CN=conformance" expires at `},
+		"the url is that of plain HTTP":     {ip: here, validity: 48 * time.Hour, change: func(c *extension.Config) { c.URL = "http" + c.URL[len("https"):] }, wantFailed: certificateVerified, wantProblem: "http://"},
+		"the port is closed":                {ip: here, validity: 48 * time.Hour, change: func(c *extension.Config) { c.URL = "https://127.0.0.1:1" }, wantFailed: certificateVerified, wantProblem: "refused"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

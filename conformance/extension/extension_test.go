@@ -44,7 +44,7 @@ func TestGoodExtensionPassesEverything(t *testing.T) {
 	}
 	for _, c := range extension.Checks() {
 		if !checked[c.Name] {
-			t.Errorf("%q was not looked at", c.Name)
+			t.Errorf("%q was not checked", c.Name)
 		}
 	}
 }

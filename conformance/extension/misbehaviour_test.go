@@ -359,7 +359,7 @@ func misendurances() map[string]misbehaviour {
 				c.answer["status"], c.answer["message"] = "Failure", "it is done already"
 			}
 		}), again, "it is done already"},
-		"a second call blocks what was let go": {create, answers(create, func(c *call) {
+		"a second call blocks after an answer that did not": {create, answers(create, func(c *call) {
 			if letGo.Add(1) > 1 {
 				c.answer["retryAfterSeconds"] = 10
 			}

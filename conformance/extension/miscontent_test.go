@@ -53,7 +53,7 @@ func mispatches() map[string]misbehaviour {
 			}
 			patches("JSONPatch [" + a + "," + b + "]")(c)
 		}), deterministic, "other patches for conformance-control-plane"},
-		"a patch is for nobody":              {hook, says(`nobody:JSONMergePatch {"metadata":{"labels":{"a":"b"}}}`), apply, `no item with uid "nobody"`},
+		"a patch has no item":                {hook, says(`missing:JSONMergePatch {"metadata":{"labels":{"a":"b"}}}`), apply, `no item with uid "missing"`},
 		"a patch is of no known type":        {hook, says(`StrategicMergePatch {"metadata":{"labels":{"a":"b"}}}`), apply, "StrategicMergePatch"},
 		"a patch has no type":                {hook, says(` {"metadata":{"labels":{"a":"b"}}}`), apply, `its type is ""`},
 		"a JSON patch is no JSON":            {hook, says(`JSONPatch [{"op":`), apply, "no JSON patch"},
@@ -113,12 +113,12 @@ func misupdates() map[string]misbehaviour {
 		})
 	}
 	return map[string]misbehaviour{
-		"a machine is renamed in place":     {machine, says(machine, "machinePatch", "JSONMergePatch", `{"metadata":{"labels":{"a":"b"}}}`), apply, "machinePatch changes metadata.labels.a"},
-		"a machine set gets other replicas": {set_, says(set_, "machineSetPatch", "JSONMergePatch", `{"spec":{"replicas":2,"minReadySeconds":9}}`), apply, "not in spec.template.spec"},
-		"an in-place patch does not apply":  {machine, says(machine, "machinePatch", "JSONPatch", `[{"op":"remove","path":"/spec/nothing"}]`), apply, "does not apply"},
-		"an in-place patch has no type":     {machine, says(machine, "infrastructureMachinePatch", "", `{}`), apply, "its type"},
-		"a version nobody wants is reached": {machine, says(machine, "machinePatch", "JSONMergePatch", `{"spec":{"version":"v1.99.0"}}`), towards, "machinePatch makes of spec.version"},
-		"what nobody wants is added": {set_, says(set_, "bootstrapConfigTemplatePatch", "JSONMergePatch", `{"spec":{"template":{"spec":{"format":"ignition"}}}}`),
+		"a machine is renamed in place":                   {machine, says(machine, "machinePatch", "JSONMergePatch", `{"metadata":{"labels":{"a":"b"}}}`), apply, "machinePatch changes metadata.labels.a"},
+		"a machine set gets other replicas":               {set_, says(set_, "machineSetPatch", "JSONMergePatch", `{"spec":{"replicas":2,"minReadySeconds":9}}`), apply, "not in spec.template.spec"},
+		"an in-place patch does not apply":                {machine, says(machine, "machinePatch", "JSONPatch", `[{"op":"remove","path":"/spec/nothing"}]`), apply, "does not apply"},
+		"an in-place patch has no type":                   {machine, says(machine, "infrastructureMachinePatch", "", `{}`), apply, "its type"},
+		"another version than the desired one is reached": {machine, says(machine, "machinePatch", "JSONMergePatch", `{"spec":{"version":"v1.99.0"}}`), towards, "machinePatch makes of spec.version"},
+		"an undesired field is added": {set_, says(set_, "bootstrapConfigTemplatePatch", "JSONMergePatch", `{"spec":{"template":{"spec":{"format":"ignition"}}}}`),
 			towards, "spec.template.spec.format"},
 		"a machine is updated that is as it should be": {machine, set(machine, "machinePatch", map[string]any{"patchType": "JSONMergePatch", "patch": patch(`{"spec":{"version":"v1.36.0"}}`)}), nothing, "machinePatch changes spec.version"},
 		"nothing to do is a Failure": {machine, answers(machine, func(c *call) {
@@ -146,16 +146,16 @@ func misplans() map[string]misbehaviour {
 		})
 	}
 	return map[string]misbehaviour{
-		"a plan leaves out a minor version":    {hook, plan("controlPlaneUpgrades", "v1.36.0"), there, "expecting a version with minor 34 or 35"},
-		"a plan goes back":                     {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.35.1", "v1.36.0"), there, "must be greater than"},
-		"a plan stays where it is":             {hook, plan("controlPlaneUpgrades", "v1.34.3", "v1.35.0", "v1.36.0"), there, "must be greater than"},
-		"a plan ends too early":                {hook, plan("controlPlaneUpgrades", "v1.35.2"), there, "must end with version v1.36.0"},
-		"a plan goes too far":                  {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.36.1"), there, "must end with version v1.36.0"},
-		"a plan is empty":                      {hook, plan("controlPlaneUpgrades"), there, "must end with version v1.36.0"},
-		"a plan has a version without a v":     {hook, plan("controlPlaneUpgrades", "1.35.2", "v1.36.0"), there, `"1.35.2"`},
-		"workers go where nobody is":           {hook, plan("workersUpgrades", "v1.35.0", "v1.36.0"), workers, "match any versions in the control plane upgrade plan"},
-		"workers end too early":                {hook, plan("workersUpgrades", "v1.35.2"), workers, "must end with version v1.36.0"},
-		"workers go back":                      {hook, plan("workersUpgrades", "v1.36.0", "v1.35.2"), workers, "must be greater than"},
-		"a plan of workers is not of versions": {hook, plan("workersUpgrades", "latest"), workers, `"latest"`},
+		"a plan leaves out a minor version":                    {hook, plan("controlPlaneUpgrades", "v1.36.0"), there, "expecting a version with minor 34 or 35"},
+		"a plan goes back":                                     {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.35.1", "v1.36.0"), there, "must be greater than"},
+		"a plan stays where it is":                             {hook, plan("controlPlaneUpgrades", "v1.34.3", "v1.35.0", "v1.36.0"), there, "must be greater than"},
+		"a plan ends too early":                                {hook, plan("controlPlaneUpgrades", "v1.35.2"), there, "must end with version v1.36.0"},
+		"a plan goes too far":                                  {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.36.1"), there, "must end with version v1.36.0"},
+		"a plan is empty":                                      {hook, plan("controlPlaneUpgrades"), there, "must end with version v1.36.0"},
+		"a plan has a version without a v":                     {hook, plan("controlPlaneUpgrades", "1.35.2", "v1.36.0"), there, `"1.35.2"`},
+		"workers upgrade to a version without a control plane": {hook, plan("workersUpgrades", "v1.35.0", "v1.36.0"), workers, "match any versions in the control plane upgrade plan"},
+		"workers end too early":                                {hook, plan("workersUpgrades", "v1.35.2"), workers, "must end with version v1.36.0"},
+		"workers go back":                                      {hook, plan("workersUpgrades", "v1.36.0", "v1.35.2"), workers, "must be greater than"},
+		"a plan of workers is not of versions":                 {hook, plan("workersUpgrades", "latest"), workers, `"latest"`},
 	}
 }

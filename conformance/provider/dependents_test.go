@@ -35,7 +35,7 @@ func (o *one) dependents(ctx context.Context) error {
 		return o.poolMachines(ctx)
 	case "FakeConfig":
 		data := o.data()
-		if size, _, _ := unstructured.NestedInt64(o.obj.Object, "spec", "size"); size > 0 && o.is("makes data anew by a change") {
+		if size, _, _ := unstructured.NestedInt64(o.obj.Object, "spec", "size"); size > 0 && o.is("replaces data after a change") {
 			data += "# again\n"
 			old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.obj.GetNamespace(), Name: o.dataSecret()}}
 			if err := o.client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {

@@ -206,7 +206,7 @@ func (f *fakeProvider) reconcile(ctx context.Context, o *one) error {
 		return err
 	}
 	paused, seen := o.paused()
-	if !obj.GetDeletionTimestamp().IsZero() && (!seen || o.is("lets go in a pause")) {
+	if !obj.GetDeletionTimestamp().IsZero() && (!seen || o.is("continues in a pause")) {
 		return o.end(ctx)
 	}
 	if !owned {

@@ -170,7 +170,7 @@ func machineStatus(o *one) {
 		address = "Street"
 	}
 	at := "10.0.0.9"
-	if size, _, _ := unstructured.NestedInt64(o.obj.Object, "spec", "size"); size > 0 && o.is("is made anew by a change") {
+	if size, _, _ := unstructured.NestedInt64(o.obj.Object, "spec", "size"); size > 0 && o.is("is replaced after a change") {
 		at = "10.0.0.10"
 	}
 	o.set([]any{map[string]any{"type": address, "address": at}}, "status", "addresses")

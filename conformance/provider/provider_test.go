@@ -86,10 +86,10 @@ func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
 // TestSeveralMisbehavioursAreToldEach of a provider with many violations.
 func TestSeveralMisbehavioursAreToldEach(t *testing.T) {
 	t.Parallel()
-	together := []string{"is restless", "changes its endpoint", "writes to its owner", "lets go in a pause", "takes all finalizers away"}
+	together := []string{"is restless", "changes its endpoint", "writes to its owner", "continues in a pause", "takes all finalizers away"}
 	var wanted []misbehaviour
 	for _, m := range misbehaviours()["InfraCluster"] {
-		if slices.Contains(together, m.fault) && m.fault != "lets go in a pause" {
+		if slices.Contains(together, m.fault) && m.fault != "continues in a pause" {
 			wanted = append(wanted, m)
 		}
 	}
@@ -226,7 +226,7 @@ func misbehaviours() map[string][]misbehaviour {
 			{"does not wait for data", "An InfraMachine waits for bootstrap data.", "is done"},
 			{"is kept without data", "An InfraMachine that waits for bootstrap data can be deleted.", finalizer},
 			{"has a template that is frozen", "A change of an InfraMachineTemplate can be rehearsed.", "it is frozen"},
-			{"is made anew by a change", "A change of an InfraMachine makes no other machine of it.", "10.0.0.10"},
+			{"is replaced after a change", "A change of an InfraMachine makes no other machine of it.", "10.0.0.10"},
 			{"has less than nothing", "An autoscaler can read what an InfraMachineTemplate reports about its machines.", "-2"},
 			{"changes its provider ID", "The provider ID of an InfraMachine does not change.", "fake://another"},
 		}...),
@@ -237,7 +237,7 @@ func misbehaviours() map[string][]misbehaviour {
 			{"does not own its Secrets", "The Secret of a BootstrapConfig belongs to it.", "is not FakeConfig conformance"},
 			{"has a key too many", "The Secret of a BootstrapConfig holds its data and their format alone.", "password"},
 			{"does not taint workers", "The Nodes of workers are registered with a taint by a BootstrapConfig.", "node.cluster.x-k8s.io/uninitialized"},
-			{"makes data anew by a change", "A change of a BootstrapConfig makes no new data.", "other data"},
+			{"replaces data after a change", "A change of a BootstrapConfig makes no new data.", "other data"},
 			{"leaves no file behind", "The data of a BootstrapConfig leave a file behind when they have been run.", "bootstrap-success.complete"},
 			{"does not wait for infrastructure", "A BootstrapConfig waits for the infrastructure of its Cluster.", "is done"},
 			{"has a template that is frozen", "A change of a BootstrapConfigTemplate can be rehearsed.", "it is frozen"},
@@ -282,7 +282,7 @@ func anyMisbehaviour(an, done, owner, condition string) []misbehaviour {
 		{"ignores the watch filter", an + " that the watch filter leaves out is left alone.", "was changed"},
 		{"has no label for a move", "The definition" + of + " has the label by which a move finds it.", "clusterctl.cluster.x-k8s.io"},
 		{"writes to its owner", an + " leaves its " + owner + " as it is.", "was changed: metadata.labels"},
-		{"lets go in a pause", an + " that is deleted while it is paused is kept.", "has lost the finalizer " + finalizer},
+		{"continues in a pause", an + " that is deleted while it is paused is kept.", "has lost the finalizer " + finalizer},
 		{"takes all finalizers away", "What others have written" + of + " is kept.", "conformance.capstan.dev/kept"},
 		{"writes a list of finalizers", "What others have written" + of + " is kept.", "has lost the finalizer"},
 		{"ignores the annotation", an + " with the annotation cluster.x-k8s.io/paused is not reconciled.", "was changed"},

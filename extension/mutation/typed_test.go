@@ -43,7 +43,7 @@ func TestEditKeepsWhatTheGoTypeDoesNotKnow(t *testing.T) {
 		change func(*machine)
 		want   string
 	}{
-		"beside a changed field":          {`{"spec":{"network":{"mtu":1,"x":1}},"x":1}`, func(m *machine) { m.Spec.Network.MTU = 2 }, `{"spec":{"network":{"mtu":2,"x":1}},"x":1}`},
+		"next to a changed field":         {`{"spec":{"network":{"mtu":1,"x":1}},"x":1}`, func(m *machine) { m.Spec.Network.MTU = 2 }, `{"spec":{"network":{"mtu":2,"x":1}},"x":1}`},
 		"of what was left out":            {`{"spec":{}}`, func(m *machine) { m.Spec.Network.MTU = 2 }, `{"spec":{"network":{"mtu":2}}}`},
 		"in a changed element":            {`{"spec":{"disks":[{"name":"a","size":1,"x":1}]}}`, func(m *machine) { m.Spec.Disks[0].Size = 2 }, `{"spec":{"disks":[{"name":"a","size":2,"x":1}]}}`},
 		"in a renamed element":            {`{"spec":{"disks":[{"name":"a","x":1},{"name":"b","x":2}]}}`, func(m *machine) { m.Spec.Disks[0].Name = "c" }, `{"spec":{"disks":[{"name":"c","x":1},{"name":"b","x":2}]}}`},

@@ -55,7 +55,7 @@ func TestCallsThatBreakTheProtocolAreRefusedByName(t *testing.T) {
 	}{
 		"a path that is not served":   {path: "/nothing/here", wantCode: 404, want: "nothing is served at \"/nothing/here\"\nserved are:\n" + beforeCreate + "\n" + discoveryPath + "\n"},
 		"a hook without its handler":  {path: "/hooks.runtime.cluster.x-k8s.io/v1alpha1/beforeclustercreate", wantCode: 404, want: beforeCreate},
-		"a path that goes on":         {path: beforeCreate + "/", wantCode: 404, want: "nothing is served at"},
+		"a path with a longer suffix": {path: beforeCreate + "/", wantCode: 404, want: "nothing is served at"},
 		"a GET":                       {change: method("GET"), wantCode: 405, want: "hooks are called with POST, not GET", wantHeader: [2]string{"Allow", "POST"}},
 		"a GET of discovery":          {path: discoveryPath, change: method("GET"), wantCode: 405, want: "POST", wantHeader: [2]string{"Allow", "POST"}},
 		"another content type":        {change: header("Content-Type", "text/plain"), wantCode: 415, want: `"text/plain"`},
@@ -215,7 +215,7 @@ func TestTheContextOfACallEndsAtItsDeadline(t *testing.T) {
 		opts  []HandlerOption
 		want  time.Duration
 	}{
-		"nobody says how long":          {"", nil, 10 * time.Second},
+		"no timeout is set":             {"", nil, 10 * time.Second},
 		"the caller says":               {"?timeout=3s", nil, 3 * time.Second},
 		"the caller says more than all": {"?timeout=1h", nil, 30 * time.Second},
 		"the handler says":              {"", []HandlerOption{Timeout(20 * time.Second)}, 20 * time.Second},

@@ -82,7 +82,7 @@ func TestGeneratedCertificateIsForTheseHosts(t *testing.T) {
 			t.Errorf("%s: %v", host, err)
 		}
 		if want && cert.NotAfter.Before(time.Now().AddDate(9, 0, 0)) {
-			t.Errorf("the certificate ends on %s, and nobody renews it", cert.NotAfter)
+			t.Errorf("the certificate ends on %s, and is not renewed", cert.NotAfter)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.CABundle() != nil {
-		t.Error("the server tells an authority that it cannot know")
+		t.Error("the server reports an authority that it cannot know")
 	}
 	start(t, s)
 	shows := func(want string) {

@@ -266,9 +266,9 @@ func TestAMachineWhoseImageIsLostSaysHowToGetItBack(t *testing.T) {
 	l.restart()
 	l.cluster()
 	l.launcher.startErr = fmt.Errorf("Root[1]: %w", fs.ErrNotExist)
-	l.images.lost = errors.New("node image 1 is damaged: make it anew")
+	l.images.lost = errors.New("node image 1 is damaged: build it again")
 	_, err := l.EnsureMachine(t.Context(), wantMachine())
-	const want = "start its container: Root[1]: file does not exist: node image 1 is damaged: make it anew"
+	const want = "start its container: Root[1]: file does not exist: node image 1 is damaged: build it again"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -306,14 +306,14 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		t.Errorf("containers %v, images used by %v, behind the endpoint %v", all, l.images.used, l.endpoints[0].members)
 	}
 	if err := l.DeleteMachine(t.Context(), wantMachine()); err != nil {
-		t.Errorf("once more: %v", err)
+		t.Errorf("second call: %v", err)
 	}
 	l.machine() // another one
 	if err := l.DeleteCluster(t.Context(), host.Cluster{ID: "c1"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.DeleteCluster(t.Context(), host.Cluster{ID: "c1"}); err != nil {
-		t.Errorf("once more: %v", err)
+		t.Errorf("second call: %v", err)
 	}
 	if all, _ := l.launcher.List(); len(all) > 0 || len(l.launcher.networks) > 0 || !l.endpoints[0].closed {
 		t.Errorf("containers %v, networks %v, endpoint closed %v", all, l.launcher.networks, l.endpoints[0].closed)
@@ -383,13 +383,13 @@ func TestWhatCannotBeSaysWhy(t *testing.T) {
 		want    string
 		is      error
 	}{
-		"a machine of no cluster":        {machine: func(m *host.Machine) { m.ClusterID = "c2" }, is: host.ErrNoCluster},
-		"one that ran, and is not here":  {machine: func(m *host.Machine) { m.Provisioned = true }, is: host.ErrNotHere},
-		"another format of data":         {machine: func(m *host.Machine) { m.BootstrapFormat = "ignition" }, want: "container machines run cloud-config alone: set spec.format of the KubeadmConfig to cloud-config"},
-		"a version without an image":     {machine: func(m *host.Machine) { m.Version = "v1.1.1" }, want: "there is no node image of v1.1.1"},
-		"no version":                     {machine: func(m *host.Machine) { m.Version = "" }, want: "set spec.version"},
-		"no bootstrap data":              {machine: func(m *host.Machine) { m.BootstrapData = nil }, want: "it has no bootstrap data"},
-		"a machine that nobody can name": {machine: func(m *host.Machine) { m.Name = "" }, want: "its namespace, name and cluster are needed"},
+		"a machine of no cluster":       {machine: func(m *host.Machine) { m.ClusterID = "c2" }, is: host.ErrNoCluster},
+		"one that ran, and is not here": {machine: func(m *host.Machine) { m.Provisioned = true }, is: host.ErrNotHere},
+		"another format of data":        {machine: func(m *host.Machine) { m.BootstrapFormat = "ignition" }, want: "container machines run cloud-config alone: set spec.format of the KubeadmConfig to cloud-config"},
+		"a version without an image":    {machine: func(m *host.Machine) { m.Version = "v1.1.1" }, want: "there is no node image of v1.1.1"},
+		"no version":                    {machine: func(m *host.Machine) { m.Version = "" }, want: "set spec.version"},
+		"no bootstrap data":             {machine: func(m *host.Machine) { m.BootstrapData = nil }, want: "it has no bootstrap data"},
+		"a machine without a name":      {machine: func(m *host.Machine) { m.Name = "" }, want: "its namespace, name and cluster are needed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -412,7 +412,7 @@ func TestEndpointsOfAHost(t *testing.T) {
 	l.busy = []uint16{6443}
 	l.taken = []netip.Prefix{netip.MustParsePrefix("10.208.0.0/20")} // of another plane
 	if at := l.cluster(); at != "10.208.16.1:6444" {
-		t.Errorf("beside a port and a subnet of others: %s", at)
+		t.Errorf("next to a port and a subnet of others: %s", at)
 	}
 	second := wantCluster
 	second.ID, second.Name = "c2", "second"

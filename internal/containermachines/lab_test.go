@@ -336,7 +336,7 @@ func awaitChange(t *testing.T, changes <-chan types.NamespacedName) types.Namesp
 	case name := <-changes:
 		return name
 	case <-time.After(30 * time.Second):
-		t.Fatal("nobody told of the change")
+		t.Fatal("no subscriber received the change")
 	}
 	return types.NamespacedName{}
 }

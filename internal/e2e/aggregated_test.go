@@ -98,7 +98,7 @@ func TestAnAggregatedAPIIsServedByAPod(t *testing.T) {
 	f.eventually(func() error { return serves(first) })
 	for path, want := range map[string]string{"/apis": `"things.example.com"`, "/apis/things.example.com/v1": `"things"`} {
 		if out, err := typed.RESTClient().Get().AbsPath(path).DoRaw(t.Context()); err != nil || !strings.Contains(string(out), want) {
-			t.Errorf("%s: %v: it does not tell of %s", path, err, want)
+			t.Errorf("%s: %v: it does not mention %s", path, err, want)
 		}
 	}
 

@@ -297,7 +297,7 @@ func (f fleet) external(s *httptest.Server) {
 			o.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
 			f.must(f.Client.Create(f.Context(), o))
 		case *infrav1.LocalCluster:
-			o.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "somebody"}
+			o.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "another"}
 			o.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: u.Hostname(), Port: int32(port)}
 			f.must(f.Client.Create(f.Context(), o))
 			o.Status.Initialization.Provisioned = new(true)

@@ -311,11 +311,11 @@ var badPods = map[string]struct {
 		reasons: []string{"ErrImagePull", "ImagePullBackOff"}, says: "it has 259 layers: 256 are accepted: make the image smaller",
 		mend: pushed,
 	},
-	"a user whom the image does not know": {
+	"a user that is not in the image": {
 		image: func(b *podLab) v1.Image {
-			return b.config(b.image(), func(c *v1.ConfigFile) { c.Config.User = "nobody-knows" })
+			return b.config(b.image(), func(c *v1.ConfigFile) { c.Config.User = "unlisted-user" })
 		},
-		reasons: []string{"CreateContainerConfigError"}, says: `spec.containers[0].securityContext.runAsUser: the image runs as "nobody-knows", which is not in its /etc/passwd: set it to a number`,
+		reasons: []string{"CreateContainerConfigError"}, says: `spec.containers[0].securityContext.runAsUser: the image runs as "unlisted-user", which is not in its /etc/passwd: set it to a number`,
 		mend: func(b *podLab, d *appsv1.Deployment, _ string) {
 			b.patch(d, `[{"op": "add", "path": "/spec/template/spec/containers/0/securityContext", "value": {"runAsUser": 65532}}]`)
 		},
@@ -462,7 +462,7 @@ func TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole(t *testing.T) {
 		})
 		out, err := exec.CommandContext(b.Context(), testenv.Binary(b), "image", "remove", "--yes", "--data-dir", b.dir, image).CombinedOutput()
 		if err != nil {
-			b.Fatalf("remove the image, so that the next one comes anew: %v\n%s", err, out)
+			b.Fatalf("remove the image, so that the next one is pulled again: %v\n%s", err, out)
 		}
 	}
 }
@@ -515,7 +515,7 @@ func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
 			return nil
 		})
 	}
-	b.writes(forks, "no more processes")
+	b.writes(forks, "processes above the limit")
 	const requests = 200
 	for n := range requests {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("request-", n), Namespace: "default"}}

@@ -67,7 +67,7 @@ func TestTheManagerOfTheBookRuns(t *testing.T) {
 	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("there is no kubectl, and what stands in for it elsewhere cannot tell of rollouts")
+		t.Skip("there is no kubectl, and its substitute elsewhere has no rollouts")
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "book", "manager.md"))
 	if err != nil {

@@ -93,7 +93,7 @@ func (f fleet) nobodyListens(e clusterv1.APIEndpoint) error {
 	}
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(f.Context(), "tcp", net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
 	if err == nil {
-		return errors.Join(fmt.Errorf("somebody listens on %s", conn.RemoteAddr()), conn.Close())
+		return errors.Join(fmt.Errorf("a server listens on %s", conn.RemoteAddr()), conn.Close())
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func TestARemovedExtensionIsAskedNoMore(t *testing.T) {
 	x.eventually(func() error { return x.registered(held.Name) }) // although it is still there
 	before := x.asked.Load()
 	x.must(x.Client.Get(t.Context(), client.ObjectKeyFromObject(held), held))
-	held.Annotations["wake"], held.Finalizers = "up", nil
+	held.Annotations["restart"], held.Finalizers = "up", nil
 	x.must(x.Client.Update(t.Context(), held))
 	other := x.config("-other", func(c *runtimev1.ExtensionConfig) { c.Spec.ClientConfig.URL += "/uncounted" })
 	x.eventually(func() error { return x.discovered(other, "a") })
@@ -333,7 +333,7 @@ func TestThePlaneTellsOfExtensionsOnlyWhomItKnows(t *testing.T) {
 		stranger := *f.Env
 		stranger.Config = rest.AnonymousClientConfig(f.Config)
 		if body, err := (fleet{t, &stranger}).get(path); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
-			t.Errorf("%s, to a stranger: %.100s, %v", path, body, err)
+			t.Errorf("%s, to an unrelated client: %.100s, %v", path, body, err)
 		}
 	}
 }

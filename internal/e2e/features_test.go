@@ -47,7 +47,7 @@ func TestFeaturesAreTurnedOffAndOnAgain(t *testing.T) {
 	f.must(f.Client.Update(f.Context(), pool))
 	was.ResourceVersion = ""
 	if err := f.Client.Update(f.Context(), was); err == nil || !strings.Contains(err.Error(), "MachinePool feature flag") {
-		t.Errorf("a pool is scaled that nobody would scale: %v", err)
+		t.Errorf("a pool without a controller is scaled: %v", err)
 	}
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 9}}
 	if err := f.Client.SubResource("scale").Update(f.Context(), pool, client.WithSubResourceBody(scale)); err == nil || !strings.Contains(err.Error(), "MachinePool feature flag") {

@@ -74,7 +74,7 @@ func TestAnUnhealthyWorkerIsReplacedAndItsOwnerSaysWhy(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event of a MachineSet tells why %s was replaced", name)
+		return fmt.Errorf("no event of a MachineSet has the reason why %s was replaced", name)
 	})
 }
 

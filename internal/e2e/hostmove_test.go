@@ -82,7 +82,7 @@ func TestClustersMoveBetweenThePlanesOfAHost(t *testing.T) {
 	atB.must(atB.Client.Get(t.Context(), f, lc))
 	dies := &dying{Plane: atB.plane("b"), crash: b.crash}
 	if err := atB.moveTo(atA, dies); err == nil || !dies.dead {
-		t.Fatalf("moved, with a source that died: %v", err)
+		t.Fatalf("moved, with a source that crashed: %v", err)
 	}
 	same(atA)
 	atB = b.start(machines)

@@ -128,7 +128,7 @@ func (k kubectl) get() error {
 	}
 	path, is := strings.CutPrefix(k.flags["o"], "jsonpath=")
 	if !is {
-		return errors.New("this is no kubectl: it gets nothing but jsonpath")
+		return errors.New("this is no kubectl: it supports only jsonpath")
 	}
 	p := jsonpath.New("out").AllowMissingKeys(true)
 	if err := p.Parse(path); err != nil {

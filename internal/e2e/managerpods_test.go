@@ -200,14 +200,14 @@ func (f fleet) mayNot() {
 func (f fleet) nobodyWasRefused() {
 	f.Helper()
 	if n := f.refusals(); n != 0 {
-		f.Errorf("the API server has forbidden %v requests, and nobody but managers asked for what he may not", n)
+		f.Errorf("the API server has forbidden %v requests, and only managers sent requests without permission", n)
 	}
 	nobody := rest.CopyConfig(f.Config)
-	nobody.Impersonate.UserName = "nobody"
+	nobody.Impersonate.UserName = "unprivileged"
 	set, err := kubernetes.NewForConfig(nobody)
 	f.must(err)
 	if _, err := set.CoreV1().Nodes().List(f.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		f.Errorf("nobody lists Nodes: %v", err)
+		f.Errorf("an unprivileged user lists Nodes: %v", err)
 	}
 	if n := f.refusals(); n != 1 {
 		f.Errorf("the API server counts %v refusals where there was one", n)

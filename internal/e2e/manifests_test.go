@@ -84,7 +84,7 @@ func TestManagersRunByTheirManifests(t *testing.T) {
 		f.remove(name)
 	}
 	if err := second.process.Stop(); err != nil {
-		t.Errorf("the manager was told to stop: %v\n%s", err, second.log)
+		t.Errorf("the manager received the signal to stop: %v\n%s", err, second.log)
 	}
 	d.asked.compare(objects)
 }

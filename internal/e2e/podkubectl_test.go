@@ -536,7 +536,7 @@ func (b *boxLab) forwards(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := io.ReadAll(c); len(n) > 0 {
-			t.Errorf("%s: nobody listens, and %q came, %v", to, n, err)
+			t.Errorf("%s: no server listens, and %q came, %v", to, n, err)
 		}
 		_ = c.Close() // it was closed
 		out.until(t, "forward port 6666 of Pod default/box: ")
@@ -626,8 +626,8 @@ func (b *boxLab) names(t *testing.T) {
 		"SRV _http._tcp.headless.default.svc.cluster.local":                     dashed + ".:8080",
 		"SRV/tcp _none._tcp.front.default.svc.cluster.local":                    "front.default.svc.cluster.local.:81",
 		"SRV _other._tcp.front.default.svc.cluster.local":                       "none",
-		"A nobody.default.svc.cluster.local":                                    "none",
-		"A nobody":                                                              "none",
+		"A missing.default.svc.cluster.local":                                   "none",
+		"A missing":                                                             "none",
 		"A front.nowhere.svc.cluster.local":                                     "none",
 		"A box":                                                                 own,
 		"A " + strings.ReplaceAll(own, ".", "-") + ".default.pod.cluster.local": own,

@@ -157,7 +157,7 @@ func (p *ownPlane) atRest(f fleet, clusters []string, objects map[string]map[str
 	}
 	for controller, surplus := range done {
 		if surplus < 0 && m[fmt.Sprintf("controller_runtime_active_workers{controller=%q}", controller)] == 0 && hasController(m, controller) {
-			busy = append(busy, fmt.Errorf("controller %s has %v objects to look at", controller, -surplus))
+			busy = append(busy, fmt.Errorf("controller %s has %v objects to reconcile", controller, -surplus))
 		}
 	}
 	return errors.Join(busy...)

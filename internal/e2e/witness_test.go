@@ -101,12 +101,12 @@ func (w *witness) compare(objects []*unstructured.Unstructured) {
 	granted := w.granted(objects)
 	for _, may := range slices.Sorted(maps.Keys(granted)) {
 		if !w.asked[may] && whyUnused(may) == "" {
-			w.fleet.Errorf("%s has a right that nobody needs: %s", granted[may], may)
+			w.fleet.Errorf("%s has an unused right: %s", granted[may], may)
 		}
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(unused)) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(granted)), func(may string) bool { return matches(pattern, may) }) {
-			w.fleet.Errorf("the list says why a right is not used that nobody has: %s", pattern)
+			w.fleet.Errorf("the list explains an unused right that no role has: %s", pattern)
 		}
 	}
 }
@@ -145,14 +145,14 @@ var unused = map[string]string{
 	`update \w+\.[a-z.]*cluster\.x-k8s\.io/finalizers`:                                           "an API server with OwnerReferencesPermissionEnforcement asks for it",
 	`delete (secrets|configmaps)`:                                                                "the same, of who takes over the owning of what a ClusterResourceSet applies",
 	`patch secrets`:                                                                              "a ClusterResourceSet becomes an owner of the Secrets that it applies",
-	`patch customresourcedefinitions\.apiextensions\.k8s\.io/status`:                             "objects are stored anew where definitions are older",
+	`patch customresourcedefinitions\.apiextensions\.k8s\.io/status`:                             "objects are stored again where definitions are older",
 	`patch (machinedrainrules|clusterclasses|ip\w+|extensionconfigs)\.[a-z.]*cluster\.x-k8s\.io`: "the same, of all kinds",
 	`patch ipaddressclaims\.ipam\.cluster\.x-k8s\.io/status`:                                     "the same, of what old versions keep there",
 	`watch namespaces`: "the namespaces of runtime extensions, of which there is none here",
 	`patch extensionconfigs\.runtime\.cluster\.x-k8s\.io/status`:                                 "the status of the same",
 	`patch events(\.events\.k8s\.io)?`:                                                           "an event that is repeated is counted",
 	`(create|delete) (mutating|validating)webhookconfigurations\.admissionregistration\.k8s\.io`: "a manager without manifests registers its webhooks itself",
-	`delete machinehealthchecks\.cluster\.x-k8s\.io`:                                             "a topology deletes those that its class has no more",
+	`delete machinehealthchecks\.cluster\.x-k8s\.io`:                                             "a topology deletes those that its class no longer has",
 	`create machine(healthchecks|pools)\.cluster\.x-k8s\.io`:                                     "a topology makes them",
 	`update providers\.clusterctl\.cluster\.x-k8s\.io`:                                           "a newer release writes its version",
 }

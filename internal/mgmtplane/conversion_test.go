@@ -225,7 +225,7 @@ func oneFails(w world, broken *atomic.Bool) {
 		seen = append(seen, fmt.Sprint(event.Type, " ", event.Object.(*unstructured.Unstructured).GetName()))
 	}
 	if want := []string{"DELETED goes", "MODIFIED good"}; !slices.Equal(seen, want) {
-		w.Errorf("the watch goes on with %q, want %q", seen, want)
+		w.Errorf("the watch continues with %q, want %q", seen, want)
 	}
 	for name, want := range owners {
 		w.refused("change at the new version", name, w.patch(w.new, name, 2))

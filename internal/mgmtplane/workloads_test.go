@@ -415,7 +415,7 @@ func (n *node) answersPods() {
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
 		n.must("read as a Pod", err)
 		if res.StatusCode != http.StatusOK {
-			n.Errorf("a Pod is told %s", res.Status)
+			n.Errorf("a Pod receives %s", res.Status)
 		}
 		_ = errors.Join(res.Body.Close(), c.Close()) // the response was read
 	}

@@ -163,7 +163,7 @@ func TestWhatIsWrongWithAddonsIsNamed(t *testing.T) {
 	before := w.store.writes
 	w.RunFor(10 * time.Minute)
 	w.Tell("%d writes meanwhile", w.store.writes-before)
-	change(t, w, "widgets", &corev1.ConfigMap{}, "mend it", func(c *corev1.ConfigMap) { c.Data["it.yaml"] = network })
+	change(t, w, "widgets", &corev1.ConfigMap{}, "correct it", func(c *corev1.ConfigMap) { c.Data["it.yaml"] = network })
 	tellAddons(w)
 	w.Tell("# delete the cluster")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))

@@ -70,7 +70,7 @@ func TestAStoreAppliesAsAServerDoes(t *testing.T) {
 	}
 	writes(apply.Nothing, live())
 	if _, err := w.Write(t.Context(), wanted, nil, &apply.Memory{}); !apierrors.IsConflict(err) {
-		t.Errorf("made once more: %v, want a conflict", err)
+		t.Errorf("created again: %v, want a conflict", err)
 	}
 	other := live()
 	other.SetUID("other")

@@ -125,7 +125,7 @@ func TestCertificatesFollowTheirAuthority(t *testing.T) {
 	trusted := func() {
 		t.Helper()
 		if got, want := string(get(t, w, "webhook", &corev1.Secret{}).Data["ca.crt"]), string(get(t, w, "root", &corev1.Secret{}).Data["tls.crt"]); got != want {
-			t.Error("the certificate is to be trusted by another authority")
+			t.Error("the certificate must be trusted by another authority")
 		}
 	}
 	trusted()
@@ -144,7 +144,7 @@ func TestCertificatesFollowTheirAuthority(t *testing.T) {
 	})
 	secret := get(t, w, "webhook", &corev1.Secret{})
 	w.Tell("Secret webhook: labels %v, alt-names %s, note %s, keys %v", secret.Labels, secret.Annotations["cert-manager.io/alt-names"], secret.Annotations["note"], slices.Sorted(maps.Keys(secret.Data)))
-	change(t, w, "webhook", &certmanagerv1.Certificate{}, "the labels are wanted no more", func(c *certmanagerv1.Certificate) {
+	change(t, w, "webhook", &certmanagerv1.Certificate{}, "the labels are no longer desired", func(c *certmanagerv1.Certificate) {
 		c.Spec.SecretTemplate, c.Spec.AdditionalOutputFormats = nil, nil
 	})
 	secret = get(t, w, "webhook", &corev1.Secret{})
@@ -171,14 +171,14 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	w.Tell("# who had the Secret goes")
 	w.must(w.Mgmt.Delete(t.Context(), first))
 	w.Run()
-	change(t, w, "wrong", &certmanagerv1.Certificate{}, "what was wrong is put right", func(c *certmanagerv1.Certificate) {
+	change(t, w, "wrong", &certmanagerv1.Certificate{}, "the error is corrected", func(c *certmanagerv1.Certificate) {
 		c.Spec.DNSNames, c.Spec.Duration, c.Spec.Keystores = []string{"right"}, "", nil
 	})
 	certificates(w)
 	if now, _ := pair(t, w, "first"); now == cert {
 		t.Error("the Secret is still that of who has gone")
 	}
-	w.Golden("a-secret-of-somebody-else-is-left-alone.txt")
+	w.Golden("a-secret-of-another-owner-is-left-alone.txt")
 }
 
 func TestCertificatesOfCertManagersOwnAreLeftToIt(t *testing.T) {

@@ -111,10 +111,10 @@ func TestAClassWaitsForItsTemplateAndItsExtension(t *testing.T) {
 	before, asked := fmt.Sprint(w.Requests()), x.asked
 	w.Run()
 	if after := fmt.Sprint(w.Requests()); after != before {
-		t.Errorf("writes at rest: %s, before %s", after, before)
+		t.Errorf("writes in steady state: %s, before %s", after, before)
 	}
 	if x.asked > asked+1 { // the client of extensions caches it
-		t.Errorf("asked %d times at rest", x.asked-asked)
+		t.Errorf("asked %d times in steady state", x.asked-asked)
 	}
 
 	w.Tell("# the extension defines what the class defines in another way")

@@ -72,7 +72,7 @@ func condemn(t *testing.T, w *story, name string) {
 // fault sets the faults of an existing machine.
 func fault(t *testing.T, w *story, name string, faults ...infrav1.MachineFault) {
 	t.Helper()
-	what := "mend machine " + name
+	what := "repair machine " + name
 	if len(faults) > 0 {
 		what = "fault of machine " + name + ": " + string(faults[0])
 	}
@@ -221,7 +221,7 @@ func TestAControlPlaneIsScaledDownWhileOneMachineIsNotReady(t *testing.T) {
 	})
 	says(t, w, "Available", "ScalingDown")
 	fault(t, w, "demo-control-plane-4", infrav1.MachineFaultNodeNotReady)
-	scale(t, w, 1, "scale to 1: a Node that is not ready keeps nobody whose components are well")
+	scale(t, w, 1, "scale to 1: a Node that is not ready keeps no machine whose components are healthy")
 	w.RunFor(10 * time.Minute)
 	says(t, w, "Available", "ScalingDown")
 	end(t, w)
@@ -232,7 +232,7 @@ func TestRemediationIsRetried(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 3, 0)
-	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "allow 2 retries, 5 minutes apart, and count anew after an hour", func(k *controlplanev1.KubeadmControlPlane) {
+	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "allow 2 retries, 5 minutes apart, and count again after an hour", func(k *controlplanev1.KubeadmControlPlane) {
 		k.Spec.Remediation = controlplanev1.KubeadmControlPlaneRemediationSpec{
 			MaxRetry: new(int32(2)), RetryPeriodSeconds: new(int32(300)), MinHealthyPeriodSeconds: new(int32(3600)),
 		}

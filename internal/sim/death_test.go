@@ -8,7 +8,7 @@ import (
 )
 
 // errDied is the error of all requests of a process that has ended.
-var errDied = errors.New("the process has died")
+var errDied = errors.New("the process crashed")
 
 // lives is how long a process runs: how many writes it makes, of all controllers or
 // of the one that is named.

@@ -60,7 +60,7 @@ func TestAClassIsMadeReadyByAnExtensionsServer(t *testing.T) {
 		add(t, w, obj)
 	}
 	if err := w.World.Run(t.Context()); err == nil {
-		t.Error("the class is ready, and nobody is registered")
+		t.Error("the class is ready, and no extension is registered")
 	}
 	register(t, w, "ext")
 	w.Run()

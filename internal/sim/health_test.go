@@ -121,7 +121,7 @@ func TestWhileAClusterDoesNotAnswerNothingIsReplaced(t *testing.T) {
 	w.clusters.cut = true
 	w.RunFor(30 * time.Minute)
 	health(t, w)
-	w.Tell("# mend the way to demo")
+	w.Tell("# repair the route to demo")
 	w.clusters.cut = false
 	w.RunFor(299 * time.Second)
 	health(t, w)
@@ -324,5 +324,5 @@ func TestAnExternalControllerMendsAWorker(t *testing.T) {
 	w.RunFor(time.Minute)
 	health(t, w)
 	requests()
-	w.Golden("an-external-controller-mends-a-worker.txt")
+	w.Golden("an-external-controller-repairs-a-worker.txt")
 }

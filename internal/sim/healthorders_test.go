@@ -96,7 +96,7 @@ func TestAPausedCheckReplacesNothing(t *testing.T) {
 	letGo(t, w)
 	w.RunFor(time.Hour)
 	health(t, w)
-	change(t, w, "workers", &clusterv1.MachineHealthCheck{}, "let the check go on", func(c *clusterv1.MachineHealthCheck) { c.Annotations = nil })
+	change(t, w, "workers", &clusterv1.MachineHealthCheck{}, "let the check continue", func(c *clusterv1.MachineHealthCheck) { c.Annotations = nil })
 	w.RunFor(time.Second)
 	for _, obj := range w.objects("Machine") {
 		if obj.GetDeletionTimestamp() != nil {

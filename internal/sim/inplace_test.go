@@ -261,7 +261,7 @@ func TestAnExtensionThatDoesNotAnswerHoldsTheRollout(t *testing.T) {
 	})
 	fails(w, x.wrong)
 	workers(t, w)
-	w.Tell("# the extension answers, and then dies in the middle")
+	w.Tell("# the extension answers, and then crashes in the middle")
 	x.wrong = nil
 	w.Run()
 	x.wrong = errors.New("call extension handler: connection reset")
@@ -407,7 +407,7 @@ func TestAMachineThatAnUpdateWouldLeaveOutdatedIsReplaced(t *testing.T) {
 	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "roll out without surplus", func(k *controlplanev1.KubeadmControlPlane) {
 		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
 	})
-	change(t, w, controlPlane+"-2", &bootstrapv1.KubeadmConfig{}, "somebody changes a bootstrap config", func(c *bootstrapv1.KubeadmConfig) {
+	change(t, w, controlPlane+"-2", &bootstrapv1.KubeadmConfig{}, "another client changes a bootstrap config", func(c *bootstrapv1.KubeadmConfig) {
 		c.Spec.Verbosity = new(int32(9))
 	})
 	w.RunFor(time.Hour)

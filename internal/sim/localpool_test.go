@@ -114,7 +114,7 @@ func TestTwoPoolsCannotHaveOneLocalMachinePool(t *testing.T) {
 	before := w.store.writes
 	w.Run()
 	if w.store.writes != before {
-		t.Errorf("%d writes at rest", w.store.writes-before)
+		t.Errorf("%d writes in steady state", w.store.writes-before)
 	}
 	w.Golden("two-pools-of-one-local-machine-pool.txt")
 }

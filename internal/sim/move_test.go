@@ -45,7 +45,7 @@ func movable(t *testing.T) *story {
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: identity.Name, UID: identity.UID}}
 	add(t, w, owned)
 	add(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud", Labels: map[string]string{clusterctlv1.ClusterctlMoveLabel: ""}}})
-	add(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses"}})
+	add(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "unrelated"}})
 	add(t, w, configMap("cni", "{apiVersion: v1, kind: ConfigMap, metadata: {name: cni, namespace: kube-system}}"))
 	add(t, w, resourceSet("cni", addonsv1.ClusterResourceSetStrategyApplyOnce, resource(addonsv1.ConfigMapClusterResourceSetResourceKind, "cni")))
 	label(t, w, "plain", "yes")
@@ -192,7 +192,7 @@ func contents(m *memory, kinds map[string]bool) map[string]string {
 	}
 	out := map[string]string{}
 	for key, obj := range m.objects {
-		if !kinds[obj.GetKind()] || obj.GetName() == "somebody-elses" {
+		if !kinds[obj.GetKind()] || obj.GetName() == "unrelated" {
 			continue
 		}
 		c := obj.DeepCopy()
@@ -303,7 +303,7 @@ func TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 	chosen := chosenWrites(writesBefore(moments[:len(moments)-1]))
 	t.Logf("%d objects, %d writes, %d of them the last", len(kept.before), len(moments), len(chosen))
 	for i, n := range chosen {
-		what := fmt.Sprintf("died after write %d, %s", n+1, moments[n].after)
+		what := fmt.Sprintf("crashed after write %d, %s", n+1, moments[n].after)
 		on, back := moments[n].fork(), moments[n].fork()
 		if err := on.move(false); err != nil {
 			t.Fatalf("%s, moved again: %v", what, err)
@@ -354,7 +354,7 @@ func TestAMoveWhoseAnswersAreLostIsEnded(t *testing.T) {
 		m := begin.fork()
 		m.wire.breaks = func(write int) bool { return write == at }
 		if err := m.move(false); !errors.Is(err, errReset) {
-			t.Fatalf("cut off for good: got %v", err)
+			t.Fatalf("cut off permanently: got %v", err)
 		}
 		m.wire = &wire{breaks: func(write int) bool { return write%2 == 1 }, once: true}
 		if err := m.move(true); err != nil {

@@ -170,7 +170,7 @@ func (p *planes) rests(what string, has, hasNot *story, before map[string]types.
 		p.t.Errorf("%s: Nodes (-before +after):\n%s", what, d)
 	}
 	if made := p.creations(); made != p.made {
-		p.t.Errorf("%s: %d Machines and hosts were made anew", what, made-p.made)
+		p.t.Errorf("%s: %d Machines and hosts were replaced", what, made-p.made)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestAMoveBetweenPlanesThatWorkLosesNothing(t *testing.T) {
 						from.RunFor(time.Duration(p.dice.IntN(60)) * time.Second)
 						// A rollback that has started must be continued.
 						rollback = rollback || p.dice.IntN(3) == 0
-					case strings.Contains(err.Error(), "go on with --rollback"):
+					case strings.Contains(err.Error(), "continue with --rollback"):
 						rollback = true
 					case strings.Contains(err.Error(), "to roll back"): // it crashed before it started, or at the end
 						rollback = false
@@ -218,7 +218,7 @@ func TestAMoveBetweenPlanesThatWorkLosesNothing(t *testing.T) {
 				}
 				p.rests(fmt.Sprintf("trip %d", trip+1), to, from, before)
 			}
-			t.Logf("%d processes died, %d times it was rolled back", died, rolledBack)
+			t.Logf("%d processes crashed, %d times it was rolled back", died, rolledBack)
 			if !complete() && (died == 0 || rolledBack == 0) {
 				t.Errorf("seed %d does not test all: choose another default", seed)
 			}

@@ -260,7 +260,7 @@ func TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 	refused := 0
 	tried := chosenWrites(writesBefore(moments[:len(moments)-1]))
 	for _, n := range tried {
-		what, at := fmt.Sprintf("died after write %d of %d", n+1, len(moments)), moments[n]
+		what, at := fmt.Sprintf("crashed after write %d of %d", n+1, len(moments)), moments[n]
 		on, back := at.fork(), at.fork()
 		if err := restore(on, false); err != nil {
 			t.Fatalf("%s, restored again: %v", what, err)

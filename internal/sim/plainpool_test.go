@@ -195,7 +195,7 @@ func TestAPoolWithoutMachinesTakesItsNodesAlong(t *testing.T) {
 			w.clusters.cut = false
 			var nodes corev1.NodeList
 			w.must(p.nodes.List(t.Context(), &nodes))
-			w.Tell("%d pools, %d Nodes beside that of the control plane", len(w.objects("MachinePool")), len(nodes.Items)-1)
+			w.Tell("%d pools, %d Nodes in addition to that of the control plane", len(w.objects("MachinePool")), len(nodes.Items)-1)
 			w.Golden(name + ".txt")
 		})
 	}

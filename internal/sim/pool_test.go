@@ -112,7 +112,7 @@ func TestRequestsOfAPool(t *testing.T) {
 	rest := w.store.writes
 	w.Run()
 	if w.store.writes != rest {
-		t.Errorf("%d writes at rest", w.store.writes-rest)
+		t.Errorf("%d writes in steady state", w.store.writes-rest)
 	}
 	before = w.Requests()["delete Machine"]
 	w.must(w.Mgmt.Delete(t.Context(), p))

@@ -77,7 +77,7 @@ func edit[T client.Object](t *testing.T, w *story, name string, obj T, how func(
 // end writes the final state of the simulation: the cluster and its machines.
 func end(t *testing.T, w *story) {
 	t.Helper()
-	w.Tell("# at rest")
+	w.Tell("# in steady state")
 	for _, obj := range w.objects("Cluster") {
 		c := obj.(*clusterv1.Cluster)
 		available := conditions.Get(c, clusterv1.AvailableCondition)
@@ -105,7 +105,7 @@ func TestAWorldAtRestWritesNothing(t *testing.T) {
 	before := w.store.writes
 	w.Run()
 	if w.store.writes != before {
-		t.Errorf("%d writes at rest", w.store.writes-before)
+		t.Errorf("%d writes in steady state", w.store.writes-before)
 	}
 }
 

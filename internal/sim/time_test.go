@@ -88,7 +88,7 @@ func TestAWorldMadeOfAnotherIsAtRestAndGoesItsOwnWay(t *testing.T) {
 	other := fork(t, w.machines, w.Clock, objects)
 	other.Run()
 	if other.store.writes != 0 || other.Story() != "" {
-		t.Errorf("%d writes in a world that was at rest, and the story:\n%s", other.store.writes, other.Story())
+		t.Errorf("%d writes in a steady state, and the story:\n%s", other.store.writes, other.Story())
 	}
 	before := w.store.writes
 	change(t, other, "demo-workers", &clusterv1.MachineDeployment{}, "scale to 2", func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(2)) })

@@ -94,7 +94,7 @@ var brokenThings = map[string]brokenThing{
 			c.Spec.Patches[0].Definitions[0].Selector.Kind = "LocalMachinePoolTemplate"
 		})
 	}, "", true},
-	"a variable that nobody defines": {func(t *testing.T, w *story, _ *patcher) { setVariable(t, w, "demo", "nope", "1") },
+	"an undefined variable": {func(t *testing.T, w *story, _ *patcher) { setVariable(t, w, "demo", "nope", "1") },
 		`ReconcileFailed variables: spec.topology.variables[nope]: Invalid value: "nope": variable is not defined`, false},
 	"a value that does not fit": {func(t *testing.T, w *story, _ *patcher) { setVariable(t, w, "demo", "startup", "-1") },
 		"ReconcileFailed variables: spec.topology.variables[startup].value: Invalid value: -1", false},

@@ -110,7 +110,7 @@ func TestAClassOfAnotherNamespace(t *testing.T) {
 				for _, o := range obj.GetOwnerReferences() {
 					owners = append(owners, o.Kind+" "+o.Name)
 				}
-				w.Tell("%s %s/%s belongs to %s", kind, obj.GetNamespace(), obj.GetName(), cmp.Or(strings.Join(owners, ", "), "nobody"))
+				w.Tell("%s %s/%s belongs to %s", kind, obj.GetNamespace(), obj.GetName(), cmp.Or(strings.Join(owners, ", "), "undefined"))
 			}
 		}
 	}
@@ -118,11 +118,11 @@ func TestAClassOfAnotherNamespace(t *testing.T) {
 	w.create(strings.Replace(fleetCluster, "{name: fleet}", "{name: fleet, namespace: shared}", 1))
 	w.Run()
 	topologyOf(t, w)
-	w.Tell("# namespace and class come, and another class of its name beside the Cluster")
+	w.Tell("# namespace and class are created, and another class of its name next to the Cluster")
 	class("shared")
 	class("default")
 	copies()
-	w.Tell("# a template beside the Cluster changes, and then one of the class")
+	w.Tell("# a template next to the Cluster changes, and then one of the class")
 	for _, namespace := range []string{"default", "shared"} {
 		host := &infrav1.LocalMachineTemplate{}
 		w.must(w.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "host"}, host))
@@ -131,7 +131,7 @@ func TestAClassOfAnotherNamespace(t *testing.T) {
 		w.RunFor(time.Minute)
 		topologyOf(t, w)
 	}
-	change(t, w, "demo", &clusterv1.Cluster{}, "use the class beside the Cluster", func(c *clusterv1.Cluster) { c.Spec.Topology.ClassRef.Namespace = "" })
+	change(t, w, "demo", &clusterv1.Cluster{}, "use the class next to the Cluster", func(c *clusterv1.Cluster) { c.Spec.Topology.ClassRef.Namespace = "" })
 	w.RunFor(time.Minute)
 	topologyOf(t, w)
 	change(t, w, "demo", &clusterv1.Cluster{}, "use the other one again, and upgrade", func(c *clusterv1.Cluster) {
@@ -173,7 +173,7 @@ func TestWorkersThatComeDuringAnUpgradeWaitForIt(t *testing.T) {
 		d := obj.(*clusterv1.MachineDeployment)
 		w.Tell("MachineDeployment %s: tier=%s, drains take %d seconds at most", d.Name, d.Labels["tier"], ptr.Deref(d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0))
 	}
-	w.Tell("# the workers are let go")
+	w.Tell("# the workers are released")
 	held = false
 	w.RunFor(5 * time.Minute)
 	topologyOf(t, w)

@@ -76,10 +76,10 @@ func TestNothingIsLostWhenTheProcessDiesInACreation(t *testing.T) {
 				return finished(t, w, 2, "v1.33.1")
 			})
 			if d := cmp.Diff(made(calm), made(w)); d != "" {
-				t.Errorf("made (-undisturbed +after deaths):\n%s", d)
+				t.Errorf("made (-undisturbed +after crashes):\n%s", d)
 			}
 			if d := cmp.Diff(heard.calls, distinct(x.calls)); d != "" {
-				t.Errorf("hooks (-undisturbed +after deaths):\n%s", d)
+				t.Errorf("hooks (-undisturbed +after crashes):\n%s", d)
 			}
 		})
 	}
@@ -119,10 +119,10 @@ func TestNothingIsLostWhenTheProcessDiesInAnUpgrade(t *testing.T) {
 				return finished(t, w, 2, tc.to) && !strings.Contains(strings.Join(pending(t, w), ""), "After")
 			})
 			if d := cmp.Diff(made(calm), made(w)); d != "" {
-				t.Errorf("made (-undisturbed +after deaths):\n%s", d)
+				t.Errorf("made (-undisturbed +after crashes):\n%s", d)
 			}
 			if d := cmp.Diff(distinct(heard.calls), distinct(x.calls)); d != "" {
-				t.Errorf("hooks (-undisturbed +after deaths):\n%s", d)
+				t.Errorf("hooks (-undisturbed +after crashes):\n%s", d)
 			}
 			for _, call := range distinct(x.calls) {
 				if n := len(slices.DeleteFunc(slices.Clone(x.calls), func(c string) bool { return c != call })); n < 2 {

@@ -40,7 +40,7 @@ func TestNothingListensBeforeInit(t *testing.T) {
 		t.Errorf("got the worker at %+v, want it to have failed before there was a token", s)
 	}
 	if got := <-events; got != (types.NamespacedName{Namespace: "ns", Name: "w-1"}) {
-		t.Errorf("told of %s, want the worker", got)
+		t.Errorf("reported %s, want the worker", got)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestADeletedMachineLeavesItsNodeAndItsMember(t *testing.T) {
 	if s := l.ensure(l.machine("cp-4", l.controlPlaneData())); !s.Done() {
 		t.Errorf("got %+v once the dead member was removed, want it done", s)
 	}
-	if err := l.b.deleteMachine(l.machine("nobody", nil)); err != nil {
+	if err := l.b.deleteMachine(l.machine("missing", nil)); err != nil {
 		t.Errorf("deleting a machine that is not there: %v", err)
 	}
 }
@@ -324,7 +324,7 @@ func TestCloseWaitsForThoseWhoTellOfEvents(t *testing.T) {
 			t.Errorf("got %v after the end", e)
 		}
 	default:
-		t.Error("somebody still tells of events")
+		t.Error("events are still reported")
 	}
 }
 

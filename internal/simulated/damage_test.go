@@ -176,7 +176,7 @@ func TestAFolderThatIsReadSlowlyHoldsUpNobodyElse(t *testing.T) {
 		t.Errorf("the cluster: %v", err)
 	}
 	if got := <-changes; got != worker.Key() {
-		t.Errorf("told of %v, want %v", got, worker.Key())
+		t.Errorf("reported %v, want %v", got, worker.Key())
 	}
 	if err := os.Remove(pipe); err != nil {
 		t.Error(err)

@@ -42,7 +42,7 @@ func TestAMachineWithoutPowerComesBackAndOneWithoutADiskDoesNot(t *testing.T) {
 			for _, m := range append(machines[:1], l.mustRun("w-1", l.workerData())) {
 				l.ensure(fault(m, tc.fault))
 				if n := l.node(m.Name); nodeReady(n) != corev1.ConditionUnknown {
-					t.Errorf("got %s Ready %s, want nobody to know", m.Name, nodeReady(n))
+					t.Errorf("got %s Ready %s, want Unknown", m.Name, nodeReady(n))
 				}
 			}
 			if got := len(l.readyPods()); got != 8 {
@@ -117,7 +117,7 @@ func TestAMemberThatLagsNeitherLeadsNorAnswers(t *testing.T) {
 		l.ensure(fault(m, infrav1.MachineFaultEtcdLags))
 	}
 	if leader() == "" {
-		t.Error("nobody leads where all are as late")
+		t.Error("no member leads where all are equally late")
 	}
 	l.restart()
 	if _, err := l.members("cp-1"); err == nil {

@@ -228,8 +228,8 @@ func TestGarbageHarmsNobody(t *testing.T) {
 		"the API server's Pod": func() (net.Conn, error) {
 			return podforward.Open(t.Context(), l.config(), "kube-apiserver-cp-1", loopback.Port)
 		},
-		"the Pod of a member":         func() (net.Conn, error) { return podforward.Open(t.Context(), l.config(), "etcd-cp-1", 2379) },
-		"a port where nobody listens": func() (net.Conn, error) { return podforward.Open(t.Context(), l.config(), "etcd-cp-1", 80) },
+		"the Pod of a member": func() (net.Conn, error) { return podforward.Open(t.Context(), l.config(), "etcd-cp-1", 2379) },
+		"a closed port":       func() (net.Conn, error) { return podforward.Open(t.Context(), l.config(), "etcd-cp-1", 80) },
 	}
 	for at, dial := range dials {
 		for what, garbage := range map[string]string{

@@ -61,7 +61,7 @@ func TestAClusterMovesFromOneBackendToAnotherAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := <-free; got != l.cluster.Object {
-			t.Fatalf("told of %s", got)
+			t.Fatalf("reported %s", got)
 		}
 		changes := other.MachineChanges(t.Context())
 		if err := other.resumeCluster(l.cluster); err != nil {
@@ -334,7 +334,7 @@ func TestAnAddressStaysWithItsClusterWhoeverRuns(t *testing.T) {
 		t.Errorf("it was given away: %v", err)
 	}
 	if conn, err := net.Dial("tcp", l.server()); err == nil {
-		t.Errorf("somebody listens: %v", conn.Close())
+		t.Errorf("a server listens: %v", conn.Close())
 	}
 	if at, err := l.b.ensureCluster(l.cluster); err != nil || at != l.endpoint {
 		t.Errorf("at %v, %v, want %v", at, err, l.endpoint)
@@ -372,14 +372,14 @@ func TestAMoveToAnotherNamespaceIsTakenUp(t *testing.T) {
 	}
 	l.cluster.Namespace, m.Namespace, m.ClusterUID = "elsewhere", "elsewhere", l.cluster.UID
 	if _, err := l.b.ensureMachine(moved(m)); !errors.Is(err, host.ErrNoCluster) {
-		t.Errorf("before its LocalCluster says so: %v", err)
+		t.Errorf("before its LocalCluster reports it: %v", err)
 	}
 	changes := l.b.MachineChanges(t.Context())
 	if err := l.b.resumeCluster(l.cluster); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-changes; got != m.Key() {
-		t.Errorf("told of %s, want %s", got, m.Key())
+		t.Errorf("reported %s, want %s", got, m.Key())
 	}
 	if s := l.ensure(moved(m)); !s.Done() || s.ProviderID != "simulated://ns/prod/cp-1" {
 		t.Errorf("machine is at %+v", s)

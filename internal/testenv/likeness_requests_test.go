@@ -22,7 +22,7 @@ const (
 // everywhere are the differences that many answers show.
 var everywhere = []difference{
 	{regexp.MustCompile(`^\.body\.items\[\d+\]\.(apiVersion|kind)$`), "items are sent as they are kept, each with its kind, as those of defined kinds are"},
-	{regexp.MustCompile(`^\.body\.items\[\d+\]\.metadata\.managedFields$`), "nobody manages the fields of what all clusters have alike"},
+	{regexp.MustCompile(`^\.body\.items\[\d+\]\.metadata\.managedFields$`), "no field manager for objects that all clusters share"},
 }
 
 // exchanges are sent in this order.
@@ -155,7 +155,7 @@ var exchanges = []exchange{
 	{name: "apply as another", method: "PATCH", path: maps1 + "/applied?fieldManager=two", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {a: '2'}\n"},
 	{name: "apply as another by force", method: "PATCH", path: maps1 + "/applied?fieldManager=two&force=true", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\ndata: {a: '2'}\n"},
 	{name: "apply less", method: "PATCH", path: maps1 + "/applied?fieldManager=one", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\n"},
-	{name: "apply as nobody", method: "PATCH", path: maps1 + "/applied", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\n"},
+	{name: "apply without field manager", method: "PATCH", path: maps1 + "/applied", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\n"},
 	{name: "apply an unknown field", method: "PATCH", path: maps1 + "/applied?fieldManager=one", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\nbogus: 1\n"},
 	{name: "apply managed fields", method: "PATCH", path: maps1 + "/applied?fieldManager=one", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied, managedFields: [{manager: x}]}\n"},
 	{name: "apply under another name", method: "PATCH", path: maps1 + "/other?fieldManager=one", contentType: applied, body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\n"},
@@ -170,8 +170,8 @@ var exchanges = []exchange{
 	{name: "delete a selection", method: "DELETE", path: maps1 + "?labelSelector=num%3D2"},
 	{name: "create one that is held", method: "POST", path: maps1, body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"held","finalizers":["example.com/hold"]}}`},
 	{name: "delete what is held", method: "DELETE", path: maps1 + "/held"},
-	{name: "add a finalizer to what goes", method: "PATCH", path: maps1 + "/held", contentType: patched, body: `{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`, differs: map[string]string{".body.details.causes": "a real one looks twice, and says so"}},
-	{name: "let go what is held", method: "PATCH", path: maps1 + "/held", contentType: patched, body: `{"metadata":{"finalizers":null}}`},
+	{name: "add a finalizer to what goes", method: "PATCH", path: maps1 + "/held", contentType: patched, body: `{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`, differs: map[string]string{".body.details.causes": "a real one checks twice, and reports it"}},
+	{name: "release what is held", method: "PATCH", path: maps1 + "/held", contentType: patched, body: `{"metadata":{"finalizers":null}}`},
 	{name: "delete all namespaces", method: "DELETE", path: "/api/v1/namespaces"},
 	{name: "delete the default namespace", method: "DELETE", path: "/api/v1/namespaces/default"},
 }

@@ -120,7 +120,7 @@ func (f *fleet) status(asked, leads string) {
 		f.Fatalf("status of %s: %v\n%s", asked, err, out)
 	}
 	if got := strings.Count(string(out), ", leads"); got != 1 || !strings.Contains(string(out), " in "+f.dirs[leads]+", leads") {
-		f.Errorf("status of %s does not tell that %s leads:\n%s", asked, leads, out)
+		f.Errorf("status of %s does not report that %s leads:\n%s", asked, leads, out)
 	}
 	for _, dir := range f.dirs {
 		if !strings.Contains(string(out), " in "+dir) {
@@ -212,7 +212,7 @@ func TestPlanesShareAStore(t *testing.T) {
 	f.deploy(c) // at b, which does not lead
 	testenv.Eventually(t, func() error {
 		if n, _ := issued.count(); n < 3 {
-			return errors.New("nobody acts")
+			return errors.New("no plane acts")
 		}
 		return nil
 	})

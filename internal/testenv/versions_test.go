@@ -310,7 +310,7 @@ func TestManagedFieldsSurviveAConverterThatIsAway(t *testing.T) {
 		}
 		return nil
 	}
-	answeredAt("https://nobody.capstan.invalid/convert", nil)
+	answeredAt("https://missing.capstan.invalid/convert", nil)
 	const label = `{"metadata": {"labels": {"c": "d"}}}`
 	testenv.Eventually(t, func() error { return refused(label, []string{metav1.DryRunAll}) }) // until the definition is taken up
 	s.must(refused(label, nil))

@@ -152,7 +152,7 @@ func TestTheEndLetsAllGo(t *testing.T) {
 			}
 		}
 		if all, _ := w.History(cluster); len(all) < 3 || all[1].Object["spec"].(map[string]any)["paused"] != nil {
-			t.Errorf("the Cluster was not let go on before it was deleted: %d versions", len(all))
+			t.Errorf("the Cluster was not resumed before it was deleted: %d versions", len(all))
 		}
 	})
 }

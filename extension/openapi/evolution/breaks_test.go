@@ -100,7 +100,7 @@ func TestBreakingChangesAreFound(t *testing.T) {
 		"a bound of an answer moved out": {[]string{`"maximum": 9`, `"maximum": 10`}, nil},
 		"a bound of a request":           {[]string{`"width": {"type": "integer"}`, `"width": {"type": "integer", "minimum": 1}`}, nil},
 		"a Go type renamed":              {[]string{`"Filling": {`, `"Stuffing": {`, `#/components/schemas/Filling`, `#/components/schemas/Stuffing`}, nil},
-		"a hook added":                   {[]string{`"paths": {`, `"paths": {"/g.example/v1/wake/{name}": {"post": {"responses": {}}}, `}, nil},
+		"a hook added":                   {[]string{`"paths": {`, `"paths": {"/g.example/v1/start/{name}": {"post": {"responses": {}}}, `}, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -75,10 +75,10 @@ func TestContainersBeginAgainAfterTheHostDid(t *testing.T) {
 		if err := b.EnsureNetwork(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		s := b.spec("one", "wait", "begun")
+		s := b.spec("one", "wait", "in progress")
 		s.Network = &Attachment{Network: "net", Address: netip.MustParsePrefix("172.31.91.2/24")}
 		b.start(s)
-		b.awaitConsole("one", "begun")
+		b.awaitConsole("one", "in progress")
 		if got, code := b.run("one", "write", "/mine", "x"); code != 0 {
 			t.Fatal(got)
 		}
@@ -205,7 +205,7 @@ func TestADiskThatIsFullIsSaidAndLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := b.spec("one", "wait", "begun")
+	s := b.spec("one", "wait", "in progress")
 	fill(t, filler)
 	if err := b.Create(t.Context(), s); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("create: got %v", err)
@@ -226,7 +226,7 @@ func TestADiskThatIsFullIsSaidAndLeavesNothing(t *testing.T) {
 	if err := b.Start(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	b.awaitConsole("one", "begun")
+	b.awaitConsole("one", "in progress")
 	fill(t, filler)
 	if err := b.Stop(t.Context(), "one", 10*time.Second); err != nil {
 		t.Error(err)

@@ -67,10 +67,10 @@ func TestAContainerOutlivesWhoStartedIt(t *testing.T) {
 	select {
 	case got := <-changes:
 		if got != "one" {
-			t.Errorf("told of %s", got)
+			t.Errorf("reported %s", got)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("not told of its end")
+		t.Error("its end was not reported")
 	}
 }
 
@@ -306,5 +306,5 @@ func TestASupervisorMayBeKilledAtAnyMoment(t *testing.T) {
 			t.Errorf("after %s: left %v, %v", delay, containers, err)
 		}
 	}
-	t.Logf("%d had begun", began)
+	t.Logf("%d had started", began)
 }

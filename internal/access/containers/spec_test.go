@@ -71,7 +71,7 @@ func TestStatus(t *testing.T) {
 		alive bool
 		want  Status
 	}{
-		"never begun":   {supervisor.State{}, false, Status{State: Created}},
+		"never started": {supervisor.State{}, false, Status{State: Created}},
 		"about to":      {supervisor.State{}, true, Status{State: Starting}},
 		"runs":          {supervisor.State{Running: true, PID: 7, Boots: 1, Started: at, HostBoot: "b"}, true, Status{State: Running, PID: 7, Boots: 1, Started: at}},
 		"reboots":       {supervisor.State{Boots: 1, Started: at, HostBoot: "b"}, true, Status{State: Starting, Boots: 1, Started: at}},

@@ -61,7 +61,7 @@ func TestVersionsAreThoseOfTheContract(t *testing.T) {
 	}
 	defer stop()
 	if len(asked) > 0 {
-		t.Error("the API server is asked before anybody wants to know")
+		t.Error("the API server is called before the first request")
 	}
 	for kind, want := range map[string]string{
 		"Host":   "x.io/v1",

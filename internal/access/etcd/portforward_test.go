@@ -118,7 +118,7 @@ func TestPortForwardNeedsAnAPIServer(t *testing.T) {
 	ca := newCA(t)
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
-	for name, config := range map[string]*rest.Config{"no configuration": nil, "nobody listens": {Host: s.URL}} {
+	for name, config := range map[string]*rest.Config{"no configuration": nil, "the port is closed": {Host: s.URL}} {
 		_, err := (&Dialer{}).Connect(t.Context(), Target{Cluster: "ns/prod", Config: config, CA: ca, Nodes: []string{"a"}})
 		if err == nil || !strings.Contains(err.Error(), "member a: port-forward to its pod") {
 			t.Errorf("%s: got %v, want it to name the step", name, err)

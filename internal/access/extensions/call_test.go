@@ -92,7 +92,7 @@ func TestCallRefusesWhatDoesNotFit(t *testing.T) {
 		response hooksv1.ResponseObject
 		want     string
 	}{
-		"a hook nobody knows": {func(*int, *int) {}, "create.ext", create, created,
+		"an unknown hook": {func(*int, *int) {}, "create.ext", create, created,
 			`call extension handler "create.ext": look up hook TestCallRefusesWhatDoesNotFit.func1: it is not in this catalog`},
 		"no hook": {nil, "create.ext", create, created, `call extension handler "create.ext": look up a hook: <nil> is not a function`},
 		"another request": {hooksv1.BeforeClusterDelete, "create.ext", create, &hooksv1.BeforeClusterDeleteResponse{},
@@ -194,7 +194,7 @@ func TestFailurePolicyIgnoreHidesUnusableAnswersAlone(t *testing.T) {
 					t.Errorf("%s: got %v, want handler, hook, object and %s", policy, err, tc.want)
 				}
 				if got.Status != "" || got.Message != "" {
-					t.Errorf("%s: got %+v beside the error, want nothing", policy, got)
+					t.Errorf("%s: got %+v in addition to the error, want nothing", policy, got)
 				}
 			}
 		})
@@ -254,7 +254,7 @@ func TestCallAllTakesTurnsInOrderOfNamesAndStopsAtTheFirstError(t *testing.T) {
 		name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 		switch name {
 		case "c":
-			write(200, `{"status":"Success","message":"c says so","retryAfterSeconds":30}`)(rw, r)
+			write(200, `{"status":"Success","message":"c waits","retryAfterSeconds":30}`)(rw, r)
 		case "x":
 			write(200, `{"status":"Failure","message":"x does not"}`)(rw, r)
 		default:
@@ -267,7 +267,7 @@ func TestCallAllTakesTurnsInOrderOfNamesAndStopsAtTheFirstError(t *testing.T) {
 		t.Errorf("all handlers: %v (-want +got):\n%s", err, diff)
 	}
 	got, err := w.create(t)
-	if err != nil || got.Message != "b, c says so, d" || got.RetryAfterSeconds != 30 {
+	if err != nil || got.Message != "b, c waits, d" || got.RetryAfterSeconds != 30 {
 		t.Errorf("got %+v, %v, want all messages and a wait of 30", got, err)
 	}
 	w.set(t, e.config("y", handles("x", "BeforeClusterCreate"), handles("y", "BeforeClusterCreate")))

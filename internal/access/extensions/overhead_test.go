@@ -24,7 +24,7 @@ func (a answering) Post(context.Context, transport.Endpoint, string, []byte) ([]
 }
 
 func (a answering) Probe(context.Context, transport.Endpoint, string, []byte) ([]byte, error) {
-	return nil, errors.New("nobody is asked")
+	return nil, errors.New("no extension is called")
 }
 
 func (answering) Forget(transport.Endpoint) {}
@@ -81,7 +81,7 @@ func TestAHangingExtensionCostsNoMoreThanItsTimeout(t *testing.T) {
 // itself.
 func BenchmarkCallOverhead(b *testing.B) {
 	for name, answer := range map[string]string{
-		"goes on": `{"apiVersion":"` + v1alpha1 + `","kind":"BeforeClusterCreateResponse","status":"Success","message":"go on","retryAfterSeconds":0}`,
+		"continues": `{"apiVersion":"` + v1alpha1 + `","kind":"BeforeClusterCreateResponse","status":"Success","message":"continue","retryAfterSeconds":0}`,
 	} {
 		w := newWorld(b, func(o *Options) { o.Transport = answering(answer) })
 		e := &extension{Server: serve(b, answer).Server}

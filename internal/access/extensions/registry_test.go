@@ -45,7 +45,7 @@ func TestRegistryIsReadyOnceAllExpectedWereTried(t *testing.T) {
 	step("with none to try", true)
 	<-r.Ready()
 	r.Expect("late")
-	step("for good", true)
+	step("permanently", true)
 
 	r = NewRegistry(catalog.Default())
 	r.Expect()
@@ -85,7 +85,7 @@ func TestSetRefusesWithoutTouchingWhatIsRegistered(t *testing.T) {
 		}, `register ExtensionConfig ext: spec.namespaceSelector: "Near" is not a valid label selector operator`},
 		"two addresses": {func(c *runtimev1.ExtensionConfig) { c.Spec.ClientConfig.Service.Name = "s" }, "register ExtensionConfig ext: spec.clientConfig: url and service are both set: keep one"},
 		"no address":    {func(c *runtimev1.ExtensionConfig) { c.Spec.ClientConfig.URL = "" }, "register ExtensionConfig ext: spec.clientConfig: neither url nor service is set"},
-		"handlers that nobody knows": {func(c *runtimev1.ExtensionConfig) {
+		"unknown handlers": {func(c *runtimev1.ExtensionConfig) {
 			c.Status.Handlers = []runtimev1.ExtensionHandler{handles("a.ext", "BeforeLunch"), handles("a.other", "BeforeClusterCreate"), handles("b.ext", "Discovery"), handles(".ext", "BeforeClusterCreate")}
 		}, strings.Join([]string{
 			`register ExtensionConfig ext: status.handlers[0] "a.ext": there is no hook ` + v1alpha1 + `/BeforeLunch`,

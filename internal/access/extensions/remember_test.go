@@ -79,7 +79,7 @@ func TestBlockingAnswersGoWithWhoeverGaveThem(t *testing.T) {
 			c.Generation = 2
 			w.set(t, c)
 		}, 2, 60},
-		"it was made anew": {func(w *world, e, _ *extension) {
+		"it was created again": {func(w *world, e, _ *extension) {
 			c := e.config("ext", handles("h", "BeforeClusterCreate"))
 			c.UID = "another"
 			w.set(t, c)

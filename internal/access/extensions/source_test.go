@@ -36,6 +36,6 @@ func TestWhoIsWokenByAChangeIsNotGivenTheAnswerOfBefore(t *testing.T) {
 		t.Errorf("seconds to wait %v, want 60 when it is there, and 0 when it has gone", left)
 	}
 	if req, _ := queue.Get(); req.Name != "ext" {
-		t.Errorf("woken %v, want ext", req)
+		t.Errorf("reconciled %v, want ext", req)
 	}
 }

@@ -96,7 +96,7 @@ func TestOnlyDefinitionsOfOursAreHonoured(t *testing.T) {
 		"ours":                            {map[string]string{certmanagerv1.DefinitionLabel: "capstan", "mine": "x"}, true},
 		"cert-manager's":                  {map[string]string{"app.kubernetes.io/name": "cert-manager", "app": "cert-manager"}, false},
 		"cert-manager's, put in place of": {map[string]string{certmanagerv1.DefinitionLabel: "capstan", "app.kubernetes.io/name": "cert-manager"}, false},
-		"nobody's":                        {nil, false},
+		"unowned":                         {nil, false},
 	} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "certificates.cert-manager.io", Labels: tc.labels}}
 		if got, err := Honoured(t.Context(), server(t, crd)); err != nil || got != tc.want {

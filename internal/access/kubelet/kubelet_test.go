@@ -273,15 +273,15 @@ func TestTheAPIServerAloneIsLetIn(t *testing.T) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	own := issue(t, ca, certs.Leaf{CommonName: "apiserver", Client: true})
-	user := issue(t, ca, certs.Leaf{CommonName: "somebody", Client: true})
+	user := issue(t, ca, certs.Leaf{CommonName: "a client", Client: true})
 	stranger := issue(t, strangers, certs.Leaf{CommonName: "apiserver", Client: true})
 	for name, tc := range map[string]struct {
 		shows []tls.Certificate
 		in    bool
 	}{
 		"the API server":                  {[]tls.Certificate{own}, true},
-		"somebody else":                   {[]tls.Certificate{user}, false},
-		"nobody":                          {nil, false},
+		"another client":                  {[]tls.Certificate{user}, false},
+		"unknown":                         {nil, false},
 		"the name of another authority's": {[]tls.Certificate{stranger}, false},
 	} {
 		c := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority, ServerName: "plane", Certificates: tc.shows}}}

@@ -261,7 +261,7 @@ func TestCloseWaitsForConnectionsAsLongAsItMay(t *testing.T) {
 		t.Errorf("after that: got %q", got)
 	}
 	if err := l.Close(t.Context()); err != nil {
-		t.Errorf("once more: %v", err)
+		t.Errorf("second call: %v", err)
 	}
 }
 

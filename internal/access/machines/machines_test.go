@@ -184,7 +184,7 @@ func TestMakeDeletesWhatItHasMadeWhenTheRestFails(t *testing.T) {
 	t.Parallel()
 	quota := errors.New("quota")
 	taken := template().Machine("m")
-	taken.OwnerReferences[0].UID = "somebody"
+	taken.OwnerReferences[0].UID = "a user"
 	tests := map[string]struct {
 		there  []client.Object
 		fail   string

@@ -161,7 +161,7 @@ func TestSyncPassesOverWhatIsNotTheMachines(t *testing.T) {
 				p.must(p.Mgmt.Delete(p.Context(), host))
 			}, []string{"patch Boot", "patch Machine"},
 		},
-		"all of a Machine that goes, but for its timeouts": {
+		"all of a Machine that is being deleted, except its timeouts": {
 			func(p *place) { p.must(p.Mgmt.Delete(p.Context(), p.machine())) }, nil,
 		},
 	}

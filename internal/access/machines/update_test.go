@@ -38,7 +38,7 @@ func TestUpdateWritesTheMachineLast(t *testing.T) {
 	p.writes = nil
 	p.must(p.Mark(t.Context(), m))
 	p.wrote("patch Machine")
-	p.fail["patch Machine"] = errors.New("the process dies")
+	p.fail["patch Machine"] = errors.New("the process crashes")
 	if err := p.Update(t.Context(), p.machine(), bigger(t)); err == nil {
 		t.Error("no error")
 	}

@@ -124,7 +124,7 @@ func TestAnArchiveIsNotTrusted(t *testing.T) {
 			h.Mode = 0o4755
 			return h, c
 		}), "", "folder node has digest"},
-		"a file beside the folders":   {changed(kubelet, renamed("users/m1")), "", "in no folder of an image"},
+		"a file next to the folders":  {changed(kubelet, renamed("users/m1")), "", "in no folder of an image"},
 		"a file above the folders":    {changed(kubelet, renamed("node/../../evil")), "", "leads out"},
 		"an absolute name":            {changed(kubelet, renamed("/etc/evil")), "", "in no folder of an image"},
 		"a version that is none":      {changed(manifestFile, edited("v1.36.3", "../../x")), "", "no version of Kubernetes"},

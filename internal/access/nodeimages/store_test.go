@@ -92,7 +92,7 @@ func TestAMissingImageSaysHowToGetIt(t *testing.T) {
 		want, or string
 	}{
 		"in an empty store": {nil, "which has none", ""},
-		"beside others":     {[]string{"v1.34.1", "v1.36.3", "v1.36.3"}, "which has v1.36.3, v1.34.1", ", or ask for a version that is there"},
+		"next to others":    {[]string{"v1.34.1", "v1.36.3", "v1.36.3"}, "which has v1.36.3, v1.34.1", ", or ask for a version that is there"},
 	} {
 		s := openStore(t)
 		for i, version := range tc.have {

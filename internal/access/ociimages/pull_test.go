@@ -232,7 +232,7 @@ func TestALayerThatWasFetchedIsKeptUnlessTheDiskIsFull(t *testing.T) {
 		want  []string
 	}{
 		"it is read":                 {nil, nil},
-		"somebody stops it":          {context.Canceled, []string{partsDir + "/" + d.Digest.Hex}},
+		"a user stops it":            {context.Canceled, []string{partsDir + "/" + d.Digest.Hex}},
 		"the disk is full meanwhile": {&os.PathError{Op: "write", Path: "another layer", Err: unix.ENOSPC}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,9 +27,9 @@ func TestAReportMayComeAfterTheEndOfTheData(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		"a report that comes a moment later":     {report: "connection refused", after: 10 * time.Millisecond, want: "connection refused"},
-		"no report":                              {after: 10 * time.Millisecond, want: "EOF"},
-		"a report that nobody waits for so long": {report: "connection refused", after: 2 * reportTimeout, want: "EOF"},
+		"a report that comes a moment later": {report: "connection refused", after: 10 * time.Millisecond, want: "connection refused"},
+		"no report":                          {after: 10 * time.Millisecond, want: "EOF"},
+		"a report after its timeout":         {report: "connection refused", after: 2 * reportTimeout, want: "EOF"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

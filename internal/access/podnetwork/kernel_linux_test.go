@@ -60,7 +60,7 @@ func TestRoutesBecomeThoseOfThePlan(t *testing.T) {
 		}
 	}
 	if left, err := netlink.RouteGet(net.IPv4(10, 99, 0, 1)); err != nil || len(left) != 1 {
-		t.Errorf("the route of somebody else is gone: %v, %v", left, err)
+		t.Errorf("the route of another owner is gone: %v, %v", left, err)
 	}
 	if err := SetRoutes([]Route{route("10.244.1.0/24", "192.0.2.1")}); err == nil {
 		t.Error("a route by an address that is on no link: want an error")

@@ -42,7 +42,7 @@ func TestFor(t *testing.T) {
 		nodes []*corev1.Node
 		want  Plan
 	}{
-		"nobody is there": {nil, Plan{}},
+		"no host": {nil, Plan{}},
 		"the node has no addresses yet, another has": {
 			[]*corev1.Node{node("a", 0, "172.30.0.11"), node("b", 0, "172.30.0.12", "10.244.1.0/24")},
 			Plan{Pods: prefixes("10.244.1.0/24"), Routes: []Route{route("10.244.1.0/24", "172.30.0.12")}},

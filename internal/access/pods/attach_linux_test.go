@@ -95,7 +95,7 @@ func TestAContainerWithoutInputHearsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, p.Stdout(), "ready\n")
-	heard, ended := attach(soon(t), p, strings.NewReader("nobody listens"))
+	heard, ended := attach(soon(t), p, strings.NewReader("the port is closed"))
 	for there := 0; there == 0; runtime.Gosched() {
 		p.stdout.mu.Lock()
 		there = len(p.stdout.others)

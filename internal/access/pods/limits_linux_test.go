@@ -196,7 +196,7 @@ func TestNothingOutlivesThePlane(t *testing.T) {
 		t.Fatal("the other plane started no sandbox")
 	}
 	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "another plane runs there") {
-		t.Errorf("beside a running plane: got %v", err)
+		t.Errorf("next to a running plane: got %v", err)
 	}
 	end, err := unix.PidfdOpen(holder, 0)
 	if err != nil {

@@ -66,7 +66,7 @@ func TestMountsAreInPlace(t *testing.T) {
 		"one below memory":                    {mounts: []Mount{{Source: dir, Target: "/tmp/v"}, {Tmpfs: true, Target: "/tmp"}}, args: []string{"cat", "/tmp/v/sub/f"}, want: "of sub"},
 		"nothing is written if read-only":     {mounts: []Mount{{Source: dir, Target: "/v", ReadOnly: true}}, args: []string{"write", "/v/x"}, want: "read-only file system"},
 		"nothing is written to such a root":   {readOnly: true, args: []string{"write", "/tmp/x"}, want: "read-only file system"},
-		"memory is written beside such":       {readOnly: true, mounts: []Mount{{Tmpfs: true, Target: "/tmp"}}, args: []string{"write", "/tmp/x"}},
+		"memory next to such is writable":     {readOnly: true, mounts: []Mount{{Tmpfs: true, Target: "/tmp"}}, args: []string{"write", "/tmp/x"}},
 		"memory has a limit":                  {mounts: []Mount{{Tmpfs: true, Limit: 1 << 20, Target: "/m"}}, args: []string{"fill", "/m/x"}, want: "no space left on device"},
 		"the root has a limit":                {args: []string{"fill", "/var/x"}, want: "no space left on device"},
 		"memory has a limit of files":         {mounts: []Mount{{Tmpfs: true, Limit: 1 << 20, Target: "/m"}}, args: []string{"files", "/m"}, want: "no space left on device"},

@@ -192,7 +192,7 @@ func TestToAdoptAgainCopiesNothing(t *testing.T) {
 	}
 	adopt()
 	if allocs := testing.AllocsPerRun(10, adopt); allocs > 100 {
-		t.Errorf("%.0f allocations where nothing is to be changed, want a few", allocs)
+		t.Errorf("%.0f allocations where nothing changes, want a few", allocs)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestATemplateIsSharedWithinItsCluster(t *testing.T) {
 		ref  clusterv1.ContractVersionedObjectReference
 		want string
 	}{
-		"one that nobody has":          {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "free"}, ""},
+		"one that does not exist":      {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "free"}, ""},
 		"one of the Cluster":           {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "mine"}, ""},
 		"one of another":               {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "theirs"}, "HostTemplate ns/theirs is held by Cluster prod: refer to another object, or remove that owner or label"},
 		"one that another's label has": {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "labelled"}, "HostTemplate ns/labelled is held by Cluster prod, by its label cluster.x-k8s.io/cluster-name: refer to another object, or remove that owner or label"},
@@ -304,7 +304,7 @@ func TestLookTemplateKeepsWhatHinders(t *testing.T) {
 				t.Errorf("error %v, want one: %v", err, tc.wantErr)
 			}
 			if got := r.Known().Hindrance(); got != tc.want || (r.Obj == nil) != (tc.want != "") {
-				t.Errorf("object %v, hindrance %q, want %q", r.Obj, got, tc.want)
+				t.Errorf("object %v, problem %q, want %q", r.Obj, got, tc.want)
 			}
 		})
 	}
@@ -371,10 +371,10 @@ func TestEventsWakeTheOwnerAndWhoRefers(t *testing.T) {
 		obj  *unstructured.Unstructured
 		want []reconcile.Request
 	}{
-		"the owner, whatever its version":   {owned, wake("refers", "owns")},
+		"the owner, in any version":         {owned, wake("refers", "owns")},
 		"who refers, before it is owned":    {host("h0"), wake("refers")},
 		"who refers, past another's owning": {foreign, wake("refers")},
-		"nobody":                            {host("h1"), nil},
+		"missing":                           {host("h1"), nil},
 	} {
 		if diff := cmp.Diff(tc.want, requests(t.Context(), tc.obj)); diff != "" {
 			t.Errorf("%s: requests (-want +got):\n%s", name, diff)

@@ -56,7 +56,7 @@ func TestFind(t *testing.T) {
 			want:   []metav1.OwnerReference{ref(core, "Cluster", "demo", "cluster", false)},
 		},
 		"owners that were lost are put back": {labels: mine, own: true, writes: true, want: []metav1.OwnerReference{controls}},
-		"an owner that controls no more does so again": {
+		"a former controller owner becomes controller again": {
 			labels: mine, own: true, writes: true,
 			owners: []metav1.OwnerReference{ref(core, "Cluster", "demo", "cluster", false), ref(cps, "KubeadmControlPlane", "cp", "kcp", false)},
 			want:   []metav1.OwnerReference{ref(core, "Cluster", "demo", "cluster", false), controls},

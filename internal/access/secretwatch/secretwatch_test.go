@@ -109,7 +109,7 @@ func (w *watched) woke(want ...string) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		w.Errorf("woke %q, want %q", got, want)
+		w.Errorf("reconciled %q, want %q", got, want)
 	}
 }
 

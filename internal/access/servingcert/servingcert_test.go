@@ -94,8 +94,8 @@ func TestWhatShowsNoCertificateIsToldByName(t *testing.T) {
 		serve func(net.Conn)
 		want  string
 	}{
-		"nobody listens": {"b", nil, "connection refused"},
-		"hangs up":       {"a", func(c net.Conn) { _ = c.Close() }, "read its certificate"},
+		"the port is closed": {"b", nil, "connection refused"},
+		"hangs up":           {"a", func(c net.Conn) { _ = c.Close() }, "read its certificate"},
 		"speaks no TLS": {"a", func(c net.Conn) {
 			go func() { _, _ = io.Copy(io.Discard, c) }()
 			_, _ = c.Write([]byte("\x1b]0;owned\a HTTP/1.1 400\r\n"))

@@ -37,7 +37,7 @@ func TestADeploymentIsUpgradingWhileAMachineHasAnotherVersion(t *testing.T) {
 		"all of it":               {machines: []*clusterv1.Machine{machine("v1.34.0", "v1.34.0"), machine("v1.34.0", "v1.34.0")}},
 		"one that comes":          {machines: []*clusterv1.Machine{machine("v1.34.0", "")}},
 		"an old one":              {machines: []*clusterv1.Machine{machine("v1.34.0", "v1.34.0"), machine("v1.33.0", "v1.33.0")}, want: true},
-		"a kubelet of before":     {machines: []*clusterv1.Machine{machine("v1.34.0", "v1.33.0")}, want: true},
+		"an older kubelet":        {machines: []*clusterv1.Machine{machine("v1.34.0", "v1.33.0")}, want: true},
 		"another build":           {machines: []*clusterv1.Machine{machine("v1.34.0+b", "v1.34.0+b")}, want: true},
 		"one of no known version": {machines: []*clusterv1.Machine{machine("", "v1.34.0")}, wantErr: "Machine ns/m has no spec.version: set the one that it runs"},
 	} {
@@ -83,9 +83,9 @@ func TestAPoolIsUpgradingWhileANodeTellsAnotherVersion(t *testing.T) {
 		want    bool
 		wantErr error
 	}{
-		"no Nodes, and nobody to ask": {nodes: nodes{err: workload.ErrNotConnected}},
+		"no Nodes, and no connection": {nodes: nodes{err: workload.ErrNotConnected}},
 		"all of it":                   {nodes: nodes{kubelets: map[string]string{"a": "v1.34.0", "b": "v1.34.0", "other": "v1.33.0"}}, refs: []string{"a", "b"}},
-		"one of before":               {nodes: nodes{kubelets: map[string]string{"a": "v1.34.0", "b": "v1.33.0"}}, refs: []string{"a", "b"}, want: true},
+		"an older one":                {nodes: nodes{kubelets: map[string]string{"a": "v1.34.0", "b": "v1.33.0"}}, refs: []string{"a", "b"}, want: true},
 		"one that has gone":           {nodes: nodes{kubelets: map[string]string{"a": "v1.34.0"}}, refs: []string{"a", "b"}, want: true},
 		"not connected":               {nodes: nodes{err: workload.ErrNotConnected}, refs: []string{"a"}, wantErr: workload.ErrNotConnected},
 		"not to be read":              {nodes: nodes{broken: down, kubelets: map[string]string{"a": "v1.34.0"}}, refs: []string{"a"}, wantErr: down},

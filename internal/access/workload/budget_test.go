@@ -44,7 +44,7 @@ func TestSomethingIsAlwaysLeftOfABudget(t *testing.T) {
 		}
 	}
 	if b.used != 0 {
-		t.Errorf("%d used by nobody", b.used)
+		t.Errorf("%d used by no cluster", b.used)
 	}
 }
 

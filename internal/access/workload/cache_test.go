@@ -76,7 +76,7 @@ func TestNodesAreReadFromTheCacheByProviderID(t *testing.T) {
 		s.send("MODIFIED", heartbeat)
 		synctest.Wait()
 		if got := nodes.Load(); got != 0 {
-			t.Errorf("a heartbeat woke someone: %d wakings", got)
+			t.Errorf("a heartbeat triggered a reconcile: %d reconciles", got)
 		}
 		s.send("MODIFIED", node("a", "simulated://new", "3"))
 		s.send("DELETED", node("b", "simulated://b", "4"))
@@ -131,7 +131,7 @@ func TestHealthTellsSinceWhenAClusterIsAskedFor(t *testing.T) {
 		start := time.Now()
 		time.Sleep(time.Minute)
 		if h := f.Health(keyOf("demo")); !h.Since.Equal(start) {
-			t.Errorf("nobody asked for it yet: since %s, want the start, %s", h.Since, start)
+			t.Errorf("not requested yet: since %s, want the start, %s", h.Since, start)
 		}
 		asked := time.Now()
 		f.reconcile(t, "demo")
@@ -155,7 +155,7 @@ func TestGraceStarts(t *testing.T) {
 		answeredBefore bool
 		want           time.Time
 	}{
-		"a cluster that never answered anybody":             {health: Health{Since: start}},
+		"a cluster that never answered":                     {health: Health{Since: start}},
 		"one that answered, but not this process":           {health: Health{Since: start}, answeredBefore: true, want: start},
 		"one that answered this process":                    {health: Health{Since: start, LastProbeSuccess: probed}, answeredBefore: true, want: probed},
 		"one that answers while its control plane comes up": {health: Health{Since: start, LastProbeSuccess: probed}, want: probed},

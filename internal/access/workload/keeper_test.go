@@ -57,7 +57,7 @@ func TestAKubeconfigIsReadOnceForAllAttempts(t *testing.T) {
 	first := read(before)
 	first.Host = "changed by who has it"
 	if second := read(before.DeepCopy()); second.Host != "https://127.0.0.1:1" || &second.CAData[0] != &first.CAData[0] {
-		t.Errorf("host %q, or the kubeconfig was read anew", second.Host)
+		t.Errorf("host %q, or the kubeconfig was read again", second.Host)
 	}
 	if third := read(secret("https://127.0.0.1:2")); third.Host != "https://127.0.0.1:2" {
 		t.Errorf("host %q of a kubeconfig that changed", third.Host)

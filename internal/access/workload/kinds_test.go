@@ -60,7 +60,7 @@ func TestDefinitionsAreWatchedWhileAKindIsAwaited(t *testing.T) {
 		synctest.Wait()
 		told := subscribed(t, f)
 		if time.Sleep(time.Minute); s.count(definitions) != 0 {
-			t.Error("definitions are watched although nobody waits")
+			t.Error("definitions are watched although no caller waits")
 		}
 		for range 5 { // callers that wait repeat the call
 			f.AwaitKinds(keyOf("demo"))
@@ -74,7 +74,7 @@ func TestDefinitionsAreWatchedWhileAKindIsAwaited(t *testing.T) {
 			t.Errorf("told %d times", told.Load())
 		}
 		if time.Sleep(2 * awaited); watching.Load() != 0 || s.count(definitions) != 1 {
-			t.Errorf("nobody waits any more: %d requests, %d open", s.count(definitions), watching.Load())
+			t.Errorf("no caller waits: %d requests, %d open", s.count(definitions), watching.Load())
 		}
 		f.AwaitKinds(keyOf("demo"))
 		if time.Sleep(time.Second); watching.Load() != 1 {

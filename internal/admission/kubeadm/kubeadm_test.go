@@ -122,7 +122,7 @@ func TestWhatMayChangeIsDecidedOfEveryField(t *testing.T) {
 			case slices.ContainsFunc(decided, func(d string) bool { return strings.HasPrefix(d, at+".") }):
 				walk(at, f.Type)
 			default:
-				t.Errorf("spec.%s: nobody has decided whether it may change", at)
+				t.Errorf("spec.%s: it is undecided whether it may change", at)
 			}
 		}
 	}
@@ -167,8 +167,8 @@ func TestValidateKubeadmControlPlane(t *testing.T) {
 		"no number":              {Obj: controlPlaneWith(""), Want: []string{"spec.replicas: Required value: how many machines the control plane has, such as 3"}},
 		"two":                    {Obj: controlPlaneWith("replicas: 2"), Want: []string{"spec.replicas: Forbidden: 2 is even: etcd on the machines needs an odd number, or use external etcd"}},
 		"two with external etcd": {Obj: controlPlaneWith("replicas: 2, kubeadmConfigSpec: {clusterConfiguration: {etcd: {external: {endpoints: [a], caFile: b, certFile: c, keyFile: d}}}}")},
-		"a stray quote":          {Obj: controlPlaneWith("replicas: 3, rollout: {before: {certificatesExpiryDays: 30}, strategy: {rollingUpdate: {maxSurge: '0\"'}}}")},
-		"a stray quote, one":     {Obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: '0\"'}}}"), Want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "0\"": must be 1 with 1 replicas: 0 needs at least 3`}},
+		"an unclosed quote":      {Obj: controlPlaneWith("replicas: 3, rollout: {before: {certificatesExpiryDays: 30}, strategy: {rollingUpdate: {maxSurge: '0\"'}}}")},
+		"an unclosed quote, one": {Obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: '0\"'}}}"), Want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "0\"": must be 1 with 1 replicas: 0 needs at least 3`}},
 		"one without surge":      {Obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}"), Want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "0": must be 1 with 1 replicas: 0 needs at least 3`}},
 		"too much surge":         {Obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: 2}}}"), Want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "2": must be 0 or 1`}},
 		"half a reference":       {Obj: "spec: {version: v1.34.1, replicas: 1, machineTemplate: {spec: {infrastructureRef: {kind: K, name: n}}}}", Want: []string{"spec.machineTemplate.spec.infrastructureRef.apiGroup: Required value: of the template that machines are made from"}},

@@ -91,27 +91,27 @@ type backend struct{ host.Backend }
 
 func (backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	if at.Host == "0.0.0.0" {
-		return errors.New("0.0.0.0 is everybody's")
+		return errors.New("0.0.0.0 is all addresses")
 	}
 	return nil
 }
 
 func TestAClusterListensOnlyWhereClustersMay(t *testing.T) {
 	t.Parallel()
-	const refused = `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: 0.0.0.0 is everybody's`
+	const refused = `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: 0.0.0.0 is all addresses`
 	const everywhere, own = `{"spec": {"simulated": {}, "controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`, `{"spec": {"simulated": {}, "controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}}`
 	for name, tc := range map[string]struct {
 		obj, old string
 		want     string
 	}{
-		"of its own":                     {obj: own},
-		"left to the controller":         {obj: `{"spec": {}}`},
-		"everywhere":                     {obj: everywhere, want: refused},
-		"changed to everywhere":          {obj: everywhere, old: own, want: refused},
-		"stored before, changed in else": {obj: everywhere, old: everywhere},
-		"mended":                         {obj: own, old: everywhere},
-		"where nobody can say whether":   {obj: `{"spec": {"controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}}`, want: `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: spec asks for no kind of machines: set spec.simulated`},
-		"managed by others":              {obj: `{"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "them"}}, "spec": {"controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`},
+		"of its own":                             {obj: own},
+		"left to the controller":                 {obj: `{"spec": {}}`},
+		"everywhere":                             {obj: everywhere, want: refused},
+		"changed to everywhere":                  {obj: everywhere, old: own, want: refused},
+		"stored before, changed in else":         {obj: everywhere, old: everywhere},
+		"corrected":                              {obj: own, old: everywhere},
+		"without a kind of machines to check it": {obj: `{"spec": {"controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}}`, want: `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: spec asks for no kind of machines: set spec.simulated`},
+		"managed by others":                      {obj: `{"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "them"}}, "spec": {"controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

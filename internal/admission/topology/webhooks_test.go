@@ -369,11 +369,11 @@ func TestAClassInUseKeepsWhatItsClustersUse(t *testing.T) {
 		changes []string
 		want    string
 	}{
-		"as it was":            {nil, ""},
-		"what nobody will use": {[]string{", v1.35.0", ""}, ""},
-		"its version":          {[]string{"v1.34.0, ", ""}, uses + `version: Invalid value: "v1.34.0": must be one of spec.kubernetesVersions of ClusterClass x: v1.33.2, v1.34.1+a, v1.34.1+b, v1.35.0`},
-		"its class of workers": {[]string{"class: small", "class: smaller"}, uses + `workers.machineDeployments[a].class: Invalid value: "small": ClusterClass x has no such class of MachineDeployments`},
-		"its class of a pool":  {[]string{"class: pool", "class: pond"}, uses + `workers.machinePools[a].class: Invalid value: "pool": ClusterClass x has no such class of MachinePools`},
+		"as it was":              {nil, ""},
+		"what no group will use": {[]string{", v1.35.0", ""}, ""},
+		"its version":            {[]string{"v1.34.0, ", ""}, uses + `version: Invalid value: "v1.34.0": must be one of spec.kubernetesVersions of ClusterClass x: v1.33.2, v1.34.1+a, v1.34.1+b, v1.35.0`},
+		"its class of workers":   {[]string{"class: small", "class: smaller"}, uses + `workers.machineDeployments[a].class: Invalid value: "small": ClusterClass x has no such class of MachineDeployments`},
+		"its class of a pool":    {[]string{"class: pool", "class: pond"}, uses + `workers.machinePools[a].class: Invalid value: "pool": ClusterClass x has no such class of MachinePools`},
 		"the bootstrap of a pool": {[]string{"BootTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: infrastructure.t.io/v1, kind: PoolTemplate", "SeedTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: infrastructure.t.io/v1, kind: PoolTemplate"},
 			uses + "workers.machinePools[a]: Forbidden: its bootstrap is made from a BootTemplate.bootstrap.t.io, and would be from a SeedTemplate.bootstrap.t.io: make another pool of another class"},
 		"the check that it wants": {[]string{"    healthCheck: {checks: {nodeStartupTimeoutSeconds: 600}, remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 20%}}}\n", ""}, uses + "controlPlane.healthCheck.enabled: Forbidden: cannot be true: neither the topology nor the ClusterClass defines checks or remediation"},
@@ -405,10 +405,10 @@ func TestAClassIsDeletedWhenNoClusterUsesIt(t *testing.T) {
 		clusters []client.Object
 		want     string
 	}{
-		"by nobody":       {},
-		"by other's name": {[]client.Object{of("ns", "a", "y")}, ""},
-		"by two":          {[]client.Object{of("ns", "b", "x"), of("elsewhere", "a", "x")}, used + "elsewhere/a, ns/b"},
-		"by many":         {[]client.Object{of("ns", "a", "x"), of("ns", "b", "x"), of("ns", "c", "x"), of("ns", "d", "x"), of("ns", "e", "x")}, used + "ns/a, ns/b, ns/c and 2 more"},
+		"without a manager": {},
+		"by other's name":   {[]client.Object{of("ns", "a", "y")}, ""},
+		"by two":            {[]client.Object{of("ns", "b", "x"), of("elsewhere", "a", "x")}, used + "elsewhere/a, ns/b"},
+		"by many":           {[]client.Object{of("ns", "a", "x"), of("ns", "b", "x"), of("ns", "c", "x"), of("ns", "d", "x"), of("ns", "e", "x")}, used + "ns/a, ns/b, ns/c and 2 more"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

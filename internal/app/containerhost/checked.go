@@ -76,7 +76,7 @@ func lacks(problems []containers.Problem) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("this host cannot run container machines: %s; \"capstan doctor\" looks again", strings.Join(missing, "; "))
+	return fmt.Errorf("this host cannot run container machines: %s; \"capstan doctor\" checks again", strings.Join(missing, "; "))
 }
 
 // EnsureCluster implements host.Backend.

@@ -46,7 +46,7 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 		"a cluster is made": func(ctx context.Context, b host.Backend) error {
 			at, err := b.EnsureCluster(ctx, host.Cluster{})
 			if err == nil && at.IsZero() {
-				t.Error("nobody says where the cluster is")
+				t.Error("the endpoint of the cluster is unknown")
 			}
 			return err
 		},
@@ -54,7 +54,7 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 		"a machine is made": func(ctx context.Context, b host.Backend) error {
 			s, err := b.EnsureMachine(ctx, host.Machine{})
 			if err == nil && s.Stage != host.Done {
-				t.Error("nobody says how far the machine is")
+				t.Error("the state of the machine is unknown")
 			}
 			return err
 		},
@@ -71,7 +71,7 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 			if err := c.DeleteMachine(t.Context(), host.Machine{}); err != nil || looks != 0 || behind.calls != 1 {
 				t.Errorf("to delete one: %v, looked %d times", err, looks)
 			}
-			const want = `this host cannot run container machines: no overlayfs: load it; no bridges: load them; "capstan doctor" looks again`
+			const want = `this host cannot run container machines: no overlayfs: load it; no bridges: load them; "capstan doctor" checks again`
 			for range 2 {
 				if err := use(t.Context(), c); err == nil || err.Error() != want {
 					t.Errorf("got %v, want %s", err, want)
@@ -87,7 +87,7 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 				}
 			}
 			if looks != 3 || behind.calls != 3 {
-				t.Errorf("looked %d times, want no more once it is fit; %d calls came through", looks, behind.calls)
+				t.Errorf("checked %d times, want no further check once it is fit; %d calls came through", looks, behind.calls)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestMachinesThatRunAreUpdated(t *testing.T) {
 	var backend host.Backend = &checked{machines: behind}
 	updater, can := backend.(host.Updater)
 	if !can {
-		t.Fatal("nobody updates machines")
+		t.Fatal("no updater of machines")
 	}
 	if p, err := updater.UpdateMachine(t.Context(), host.Machine{}); err != nil || !p.Done || behind.calls != 1 {
 		t.Errorf("progress %+v, %v after %d calls", p, err, behind.calls)

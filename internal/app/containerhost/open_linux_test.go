@@ -47,7 +47,7 @@ func asRoot(t *testing.T) {
 // never is a check of the host that fails the test if it runs.
 func never(t *testing.T) func(context.Context) []containers.Problem {
 	return func(context.Context) []containers.Problem {
-		t.Error("the host was looked at")
+		t.Error("the host was checked")
 		return nil
 	}
 }

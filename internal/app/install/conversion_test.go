@@ -37,19 +37,19 @@ func TestWhoConverts(t *testing.T) {
 		live     *apiextensionsv1.CustomResourceConversion // nil: no definition
 		want     *apiextensionsv1.CustomResourceConversion
 	}{
-		"a new definition":                              {here, "cluster-api", nil, ours},
-		"a new definition of a provider elsewhere":      {here, "bootstrap-kubeadm", nil, ours},
-		"one that nobody converts":                      {here, "cluster-api", none, ours},
-		"one of an earlier start":                       {here, "cluster-api", ours, ours},
-		"one with more authorities":                     {here, "cluster-api", more, more},
-		"one with an authority that has gone":           {here, "cluster-api", rotated, ours},
-		"one of another manager":                        {here, "cluster-api", theirs, ours},
-		"one of a provider elsewhere":                   {here, "bootstrap-kubeadm", theirs, theirs},
-		"one that the API server converts by itself":    {here, "cluster-api", plane, plane},
-		"a new definition and nobody":                   {Conversion{}, "cluster-api", nil, nil},
-		"one that nobody converts, and still nobody":    {Conversion{}, "cluster-api", none, nil},
-		"one of another manager, and nobody here":       {Conversion{}, "cluster-api", theirs, theirs},
-		"one that the API server converts, nobody here": {Conversion{Providers: []string{"core"}}, "cluster-api", plane, plane},
+		"a new definition":                                    {here, "cluster-api", nil, ours},
+		"a new definition of a provider elsewhere":            {here, "bootstrap-kubeadm", nil, ours},
+		"one without a converter":                             {here, "cluster-api", none, ours},
+		"one of an earlier start":                             {here, "cluster-api", ours, ours},
+		"one with more authorities":                           {here, "cluster-api", more, more},
+		"one with an authority that has gone":                 {here, "cluster-api", rotated, ours},
+		"one of another manager":                              {here, "cluster-api", theirs, ours},
+		"one of a provider elsewhere":                         {here, "bootstrap-kubeadm", theirs, theirs},
+		"one that the API server converts by itself":          {here, "cluster-api", plane, plane},
+		"a new definition without a converter":                {Conversion{}, "cluster-api", nil, nil},
+		"one that stays without a converter":                  {Conversion{}, "cluster-api", none, nil},
+		"one of another manager, no converter here":           {Conversion{}, "cluster-api", theirs, theirs},
+		"one that the API server converts, no converter here": {Conversion{Providers: []string{"core"}}, "cluster-api", plane, plane},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -121,10 +121,10 @@ func TestAManagerNotesWhatItRunsAndNothingOfOthers(t *testing.T) {
 		"again": {[]*unstructured.Unstructured{written(here, now, byManager(core))}, []string{"core"}, nil, map[string]string{here + "/cluster-api": now + " capstan-manager"}},
 		"in a later release": {[]*unstructured.Unstructured{written(here, "v1.2.3", byManager(core))}, []string{"core"}, []string{"update providers"},
 			map[string]string{here + "/cluster-api": now + " capstan-manager"}},
-		"beside another manager": {[]*unstructured.Unstructured{written(here, now, byManager(local))}, []string{"core"}, []string{"create namespaces", "create providers"},
+		"next to another manager": {[]*unstructured.Unstructured{written(here, now, byManager(local))}, []string{"core"}, []string{"create namespaces", "create providers"},
 			map[string]string{here + "/cluster-api": now + " capstan-manager", here + "/infrastructure-local": now + " capstan-manager"}},
 		"in the place of upstream's": {[]*unstructured.Unstructured{written("capi-system", "v1.10.4", core)}, []string{"core"}, nil, map[string]string{"capi-system/cluster-api": "v1.10.4 "}},
-		"beside a plane": {[]*unstructured.Unstructured{written(here, now, core)}, []string{"core", "local"}, []string{"create namespaces", "create providers"},
+		"next to a plane": {[]*unstructured.Unstructured{written(here, now, core)}, []string{"core", "local"}, []string{"create namespaces", "create providers"},
 			map[string]string{here + "/cluster-api": now + " ", here + "/infrastructure-local": now + " capstan-manager"}},
 		"where nothing of it has a name there": {nil, []string{"none"}, nil, map[string]string{}},
 	} {

@@ -31,13 +31,13 @@ func TestOnlyDefinitionsThatNameTheServiceAreToldWhomToTrust(t *testing.T) {
 		want      bool // that Clusters are written
 		kubeadm   bool // that KubeadmConfigs are written
 	}{
-		"new definitions":              {here, "", "ours", []string{"core"}, true, false},
-		"of all providers":             {here, "", "ours", []string{"core", "kubeadm"}, true, true},
-		"an authority before":          {here, "before", "ours", []string{"core"}, true, false},
-		"as it should be":              {here, "ours", "ours", []string{"core"}, false, false},
-		"others say whom to trust":     {here, "theirs", "", []string{"core"}, false, false},
-		"the Service of somebody else": {types.NamespacedName{Namespace: "capi-system", Name: "capi-webhook-service"}, "theirs", "ours", []string{"core"}, false, false},
-		"nobody converts":              {types.NamespacedName{}, "", "ours", []string{"core"}, false, false},
+		"new definitions":                    {here, "", "ours", []string{"core"}, true, false},
+		"of all providers":                   {here, "", "ours", []string{"core", "kubeadm"}, true, true},
+		"an authority before":                {here, "before", "ours", []string{"core"}, true, false},
+		"as it should be":                    {here, "ours", "ours", []string{"core"}, false, false},
+		"another manager sets the authority": {here, "theirs", "", []string{"core"}, false, false},
+		"the Service of another manager":     {types.NamespacedName{Namespace: "capi-system", Name: "capi-webhook-service"}, "theirs", "ours", []string{"core"}, false, false},
+		"no converter":                       {types.NamespacedName{}, "", "ours", []string{"core"}, false, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -143,11 +143,11 @@ func TestOnlyWhomTheAPIServerLetsReadsDiagnostics(t *testing.T) {
 		down     bool
 		wantCode int
 	}{
-		"nobody":                       {wantCode: 401},
+		"a refused user":               {wantCode: 401},
 		"a password":                   {header: "Basic Z29vZDpnb29k", wantCode: 401},
 		"an empty token":               {header: "Bearer ", wantCode: 401},
-		"a stranger":                   {header: "Bearer stranger", wantCode: 401},
-		"somebody":                     {header: "Bearer somebody", wantCode: 403},
+		"an unknown token":             {header: "Bearer unknown", wantCode: 401},
+		"an allowed user":              {header: "Bearer allowed", wantCode: 403},
 		"a reader":                     {header: "Bearer reader", wantCode: 200},
 		"a reader, without API server": {header: "Bearer reader", down: true, wantCode: 500},
 	}
@@ -157,7 +157,7 @@ func TestOnlyWhomTheAPIServerLetsReadsDiagnostics(t *testing.T) {
 			set := fake.NewClientset()
 			set.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-				review.Status.Authenticated = review.Spec.Token != "stranger"
+				review.Status.Authenticated = review.Spec.Token != "unknown"
 				review.Status.User = authenticationv1.UserInfo{Username: review.Spec.Token, Groups: []string{"g"}}
 				if tc.down {
 					return true, nil, errors.New("no answer")

@@ -82,20 +82,20 @@ func TestFieldsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 		gate, kind, obj, old string
 		want                 string // the refused field
 	}{
-		"a topology":                              {features.ClusterTopology, "Cluster", spec, "", "spec.topology"},
-		"a topology that is added":                {features.ClusterTopology, "Cluster", spec, "spec: {paused: true}", "spec.topology"},
-		"a topology that changes":                 {features.ClusterTopology, "Cluster", version, spec, "spec.topology"},
-		"a topology that stays":                   {features.ClusterTopology, "Cluster", paused, spec, ""},
-		"no topology":                             {features.ClusterTopology, "Cluster", "spec: {paused: true}", "", ""},
-		"a pool of a topology":                    {features.MachinePool, "Cluster", spec, "", "spec.topology.workers.machinePools[a]"},
-		"a pool of a topology that is scaled":     {features.MachinePool, "Cluster", scaled, spec, "spec.topology.workers.machinePools[a]"},
-		"a pool of a topology that stays":         {features.MachinePool, "Cluster", version, spec, ""},
-		"a pool of a topology that goes":          {features.MachinePool, "Cluster", unpooled, spec, ""},
-		"a topology without pools":                {features.MachinePool, "Cluster", unpooled, "", ""},
-		"patches by an extension":                 {features.RuntimeSDK, "ClusterClass", class, "", "spec.patches[0].external"},
-		"patches by an extension that stay":       {features.RuntimeSDK, "ClusterClass", strings.Replace(class, "name: b", "name: c", 1), class, ""},
-		"plans by an extension":                   {features.RuntimeSDK, "ClusterClass", "spec: {upgrade: {external: {generateUpgradePlanExtension: a.b}}}", "", "spec.upgrade.external"},
-		"a class of which nobody asks extensions": {features.RuntimeSDK, "ClusterClass", "spec: {patches: [{name: b, definitions: []}]}", "", ""},
+		"a topology":                          {features.ClusterTopology, "Cluster", spec, "", "spec.topology"},
+		"a topology that is added":            {features.ClusterTopology, "Cluster", spec, "spec: {paused: true}", "spec.topology"},
+		"a topology that changes":             {features.ClusterTopology, "Cluster", version, spec, "spec.topology"},
+		"a topology that stays":               {features.ClusterTopology, "Cluster", paused, spec, ""},
+		"no topology":                         {features.ClusterTopology, "Cluster", "spec: {paused: true}", "", ""},
+		"a pool of a topology":                {features.MachinePool, "Cluster", spec, "", "spec.topology.workers.machinePools[a]"},
+		"a pool of a topology that is scaled": {features.MachinePool, "Cluster", scaled, spec, "spec.topology.workers.machinePools[a]"},
+		"a pool of a topology that stays":     {features.MachinePool, "Cluster", version, spec, ""},
+		"a pool of a topology that goes":      {features.MachinePool, "Cluster", unpooled, spec, ""},
+		"a topology without pools":            {features.MachinePool, "Cluster", unpooled, "", ""},
+		"patches by an extension":             {features.RuntimeSDK, "ClusterClass", class, "", "spec.patches[0].external"},
+		"patches by an extension that stay":   {features.RuntimeSDK, "ClusterClass", strings.Replace(class, "name: b", "name: c", 1), class, ""},
+		"plans by an extension":               {features.RuntimeSDK, "ClusterClass", "spec: {upgrade: {external: {generateUpgradePlanExtension: a.b}}}", "", "spec.upgrade.external"},
+		"a class without extensions":          {features.RuntimeSDK, "ClusterClass", "spec: {patches: [{name: b, definitions: []}]}", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestFieldsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 				}
 				return
 			}
-			t.Errorf("nobody asks about a %s", tc.kind)
+			t.Errorf("no extension is called for a %s", tc.kind)
 		})
 	}
 }

@@ -124,7 +124,7 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"on delete":              deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", " + inMD + "}",
 			"no label in selector":   deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, selector: {matchLabels: {a: b}}, " + inMD + "}",
 			"no label in template":   deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", template: {spec: {clusterName: c}}}",
-			"rollout after, no more": deployed + "spec: {clusterName: c, replicas: 1, rollout: {after: '2026-01-01T00:00:00Z'}, " + inSel + ", " + inMD + "}",
+			"rollout after, removed": deployed + "spec: {clusterName: c, replicas: 1, rollout: {after: '2026-01-01T00:00:00Z'}, " + inSel + ", " + inMD + "}",
 			"no finalizer":           labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", " + inMD + "}",
 			"complete":               deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 10%, maxUnavailable: 0}}}, " + inSel + ", " + inMD + "}",
 		},

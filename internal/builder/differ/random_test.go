@@ -222,7 +222,7 @@ func generateFields(r *rand.Rand, s map[string]any, depth int) any {
 	}
 	fields, _ := s["properties"].(map[string]any)
 	if fields == nil && r.IntN(2) == 0 {
-		out["stray"] = pick[any](r, int64(1), "s")
+		out["extra"] = pick[any](r, int64(1), "s")
 	}
 	for _, k := range sorted(fields) {
 		if k == "fixed" && r.IntN(4) == 0 {

@@ -28,7 +28,7 @@ func TestWhoInterruptsAQuestionDoesNotAgree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	in, _ := io.Pipe()
-	if err := (&Env{In: in, Err: io.Discard}).Ask(ctx, "Go on?"); !errors.Is(err, context.Canceled) {
+	if err := (&Env{In: in, Err: io.Discard}).Ask(ctx, "Continue?"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was interrupted", err)
 	}
 }

@@ -132,8 +132,8 @@ func TestWhoeverDoesNotAnswerIsNamedWithTheRemedy(t *testing.T) {
 	gone := httptest.NewTLSServer(nil)
 	gone.Close()
 	for name, tc := range map[string]struct{ server, cause string }{
-		"nobody listens":         {gone.URL, "connection refused"},
-		"somebody else is there": {stranger.URL, "certificate"},
+		"the port is closed":     {gone.URL, "connection refused"},
+		"another server answers": {stranger.URL, "certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -137,14 +137,14 @@ func TestWriteTreeOfAClass(t *testing.T) {
 		cluster, class []metav1.Condition
 		want           []string // Cluster, class
 	}{
-		"at rest": {[]metav1.Condition{condition("Available", "True", "Available", ""), condition("TopologyReconciled", "True", "ReconcileSucceeded", "")},
+		"in steady state": {[]metav1.Condition{condition("Available", "True", "Available", ""), condition("TopologyReconciled", "True", "ReconcileSucceeded", "")},
 			[]metav1.Condition{variables("True", ""), condition("RefVersionsUpToDate", "True", "RefVersionsUpToDate", "")},
 			[]string{"Cluster/demo Available: True Available 90s", "ClusterClass/x VariablesReady: True R 90s"}},
 		"on its way": {[]metav1.Condition{condition("Available", "True", "Available", ""), condition("TopologyReconciled", "False", "ClusterUpgrading", "Cluster is upgrading to v1.37.0")}, nil,
 			[]string{"Cluster/demo TopologyReconciled: False ClusterUpgrading 90s Cluster is upgrading to v1.37.0", "ClusterClass/x"}},
 		"waiting for its class": {[]metav1.Condition{condition("Available", "False", "NotAvailable", "* TopologyReconciled: no"), condition("TopologyReconciled", "False", "ClusterClassNotReconciled", "no")},
-			[]metav1.Condition{condition("RefVersionsUpToDate", "Unknown", "InternalError", "no template"), variables("False", "nobody answers")},
-			[]string{"Cluster/demo Available: False NotAvailable 90s * TopologyReconciled: no", "ClusterClass/x VariablesReady: False R 90s nobody answers"}},
+			[]metav1.Condition{condition("RefVersionsUpToDate", "Unknown", "InternalError", "no template"), variables("False", "no answer")},
+			[]string{"Cluster/demo Available: False NotAvailable 90s * TopologyReconciled: no", "ClusterClass/x VariablesReady: False R 90s no answer"}},
 		"with a template that has gone": {nil, []metav1.Condition{variables("True", ""), condition("RefVersionsUpToDate", "Unknown", "InternalError", "no template")},
 			[]string{"Cluster/demo", "ClusterClass/x RefVersionsUpToDate: Unknown InternalError 90s no template"}},
 	} {
@@ -277,7 +277,7 @@ func TestConditionsOfWhatIsNotThereAreMisuse(t *testing.T) {
 		"machinepool":                  "", // a kind that every cluster may have
 		"machin":                       "--show-conditions machin: the cluster has no such object (did you mean machine?): choose all, or among Cluster, ClusterResourceSet, KubeadmControlPlane, LocalCluster, LocalMachine, LocalMachinePool, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet, each alone or as KIND/NAME",
 		"machine,kubeadmcontrolplanes": "--show-conditions kubeadmcontrolplanes: ",
-		"machine/nobody":               "--show-conditions machine/nobody: ",
+		"machine/missing":              "--show-conditions machine/missing: ",
 		"+":                            "--show-conditions : ",
 	}
 	for text, want := range tests {

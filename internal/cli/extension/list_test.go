@@ -59,7 +59,7 @@ good https://host:9443 True - Discovery/v1alpha1 10s - 2 0 2ms 3ms -
 good https://host:9443 True a.good BeforeClusterCreate/v1alpha1 10s Fail 0 0 - - -
 good https://host:9443 True b.good BeforeClusterCreate/v1alpha1 10s Fail 12 1 400µs 1.23s 90s ago: server host:9443: dial tcp: connection refused`,
 		},
-		"nobody counts calls, and a version will go": {
+		"calls without counts, and a version will be removed": {
 			[]extensionInfo{old}, `
 old https://host:9443 True - Discovery/v1alpha1 10s - - - - - -
 old https://host:9443 True a.old BeforeClusterCreate/v1alpha1 (deprecated) 10s Fail - - - - -`,
@@ -68,7 +68,7 @@ old https://host:9443 True a.old BeforeClusterCreate/v1alpha1 (deprecated) 10s F
 			[]extensionInfo{describe(config("new", "", ""), nil)}, `
 new https://host:9443 Unknown - Discovery/v1alpha1 10s - - - - - -`,
 		},
-		"what was known is kept, beside what is wrong now": {
+		"known facts stay next to the current error": {
 			[]extensionInfo{describe(config("bad", metav1.ConditionFalse, "discover the handlers of ExtensionConfig bad: server host:9443: refused", "a"), calls)}, `
 bad https://host:9443 False - Discovery/v1alpha1 10s - 7 7 1ms 1ms server host:9443: refused
 bad https://host:9443 False a.bad BeforeClusterCreate/v1alpha1 10s Fail - - - - -`,

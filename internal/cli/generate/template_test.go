@@ -105,12 +105,12 @@ func TestTheProviderIsThatOfTheManagementCluster(t *testing.T) {
 		"the program's own":                      {providers: []clusterctlv1.Provider{local}, want: ours},
 		"one provider":                           {providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
 		"one provider twice":                     {providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "a"), installed("x", "v1.1.0", "b")}, want: "x v1.1.0"},
-		"one beside the program's own":           {providers: []clusterctlv1.Provider{local, installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
+		"one next to the program's own":          {providers: []clusterctlv1.Provider{local, installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
 		"several":                                {providers: []clusterctlv1.Provider{installed("y", "v1.0.0", "y-system"), local, installed("x", "v1.0.0", "x-system")}, err: "the management cluster has the infrastructure providers x, y: choose one with --infrastructure"},
 		"one of several":                         {infrastructure: "x", providers: []clusterctlv1.Provider{local, installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
 		"one that is not installed":              {infrastructure: "y", providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "x-system")}, want: "y v1.1.0"},
 		"a version that is not installed":        {infrastructure: "x:v1.1.0", refuse: away, providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "x-system")}, want: "x v1.1.0"},
-		"a provider that nobody knows":           {infrastructure: "z", connect: none, err: `there is no InfrastructureProvider "z"`},
+		"an unknown provider":                    {infrastructure: "z", connect: none, err: `there is no InfrastructureProvider "z"`},
 		"a version that is not there":            {infrastructure: "x:v2.0.0", connect: none, err: "has no release v2.0.0"},
 	}
 	for name, tc := range tests {
@@ -149,11 +149,11 @@ func TestAClassComesAlongUnlessTheManagementClusterHasIt(t *testing.T) {
 		reads   int
 		said    string
 	}{
-		"one that is there":               {name: "mine", want: "", reads: 0},
-		"one that is not":                 {name: "other", want: "class other", reads: 1},
-		"without a management cluster":    {name: "mine", connect: away, want: "class mine", reads: 1},
-		"of one that does not answer":     {name: "mine", refuse: away, want: "class mine", reads: 1, said: "ClusterClass fleet/mine is included: "},
-		"one that nobody has, unanswered": {name: "none", refuse: away, want: "", reads: 1},
+		"one that is there":                          {name: "mine", want: "", reads: 0},
+		"one that is not":                            {name: "other", want: "class other", reads: 1},
+		"without a management cluster":               {name: "mine", connect: away, want: "class mine", reads: 1},
+		"of one that does not answer":                {name: "mine", refuse: away, want: "class mine", reads: 1, said: "ClusterClass fleet/mine is included: "},
+		"one that does not exist, without an answer": {name: "none", refuse: away, want: "", reads: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -141,7 +141,7 @@ func TestAnImageIsCarriedAndRemoved(t *testing.T) {
 		t.Errorf("it says %q, want %q", &l.talk, want)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
-		t.Errorf("beside the archive there are %v, %v", entries, err)
+		t.Errorf("next to the archive there are %v, %v", entries, err)
 	}
 }
 

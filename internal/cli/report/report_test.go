@@ -33,7 +33,7 @@ func TestTheReportHasOneLineForACheck(t *testing.T) {
 ok    It serves.
 ok    It answers. (a.x)
 ok    It repeats. (2 handlers)`},
-		"what is wrong, with whom, and what to do": {[]conformance.Result{
+		"the problem, its object and the remedy": {[]conformance.Result{
 			result("It serves.", "", conformance.Failed, "refused", "start it"),
 			result("It repeats.", "a.x", conformance.Failed, "differs", "sort it"),
 			result("It repeats.", "b.x", conformance.Passed, "", ""),
@@ -116,15 +116,15 @@ func TestAReportIsADocumentForContinuousIntegration(t *testing.T) {
 		{Check: "It serves.", Outcome: conformance.Passed},
 		{Check: "It waits.", Kind: "A", Outcome: conformance.Failed, Problem: "it <did> not", Remedy: "wait"},
 		{Check: "It rests.", Kind: "A", Outcome: conformance.Advised, Problem: "it runs", Remedy: "rest"},
-		{Check: "It ends.", Kind: "A", Outcome: conformance.Skipped, Problem: "not begun"},
+		{Check: "It ends.", Kind: "A", Outcome: conformance.Skipped, Problem: "not started"},
 	} {
 		r.Add(res)
 	}
-	r.Problem = "nobody there"
+	r.Problem = "no server"
 	var out bytes.Buffer
 	o := Output{format: "junit"}
 	err := o.Run(&command.Env{Out: &out, Err: &bytes.Buffer{}}, "p", func(func(conformance.Result)) conformance.Report { return r })
-	if err == nil || err.Error() != "test p: nobody there" {
+	if err == nil || err.Error() != "test p: no server" {
 		t.Errorf("error %v", err)
 	}
 	want := `<?xml version="1.0" encoding="UTF-8"?>
@@ -137,10 +137,10 @@ func TestAReportIsADocumentForContinuousIntegration(t *testing.T) {
     <system-out>advice: it runs&#xA;rest</system-out>
   </testcase>
   <testcase classname="A" name="It ends." time="0.000">
-    <skipped message="not begun"></skipped>
+    <skipped message="not started"></skipped>
   </testcase>
   <testcase classname="p" name="run" time="0.000">
-    <error message="nobody there"></error>
+    <error message="no server"></error>
   </testcase>
 </testsuite>
 `

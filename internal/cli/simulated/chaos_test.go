@@ -208,12 +208,12 @@ func TestStepsThatCannotBeDoneAreWrittenDown(t *testing.T) {
 		step := func(kind, name string) chaos.Step {
 			return chaos.Step{Kind: kind, Namespace: "ns", Name: name, Fault: "APIServerHangs"}
 		}
-		err := l.follow(t.Context(), []chaos.Step{step("LocalMachine", "w"), step("LocalMachine", "nobody"), step("LocalCluster", "demo")})
+		err := l.follow(t.Context(), []chaos.Step{step("LocalMachine", "w"), step("LocalMachine", "missing"), step("LocalCluster", "demo")})
 		if err != nil {
 			t.Error(err)
 		}
 		want := `       0s  LocalMachine ns/w: APIServerHangs begins
-       0s  LocalMachine ns/nobody: APIServerHangs begins: it is gone
+       0s  LocalMachine ns/missing: APIServerHangs begins: it is gone
        0s  LocalCluster ns/demo: APIServerHangs begins: the webhook says no
 `
 		if diff := cmp.Diff(want, l.out.String()); diff != "" {

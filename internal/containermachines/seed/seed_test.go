@@ -129,7 +129,7 @@ func TestBootstrapDataIsPassedOnUnchangedAndClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Write(dir, files); err != nil {
-		t.Errorf("once more: %v", err)
+		t.Errorf("second call: %v", err)
 	}
 	at := filepath.Join(dir, "lib/cloud/seed/nocloud")
 	got, err := os.ReadFile(filepath.Join(at, "user-data"))

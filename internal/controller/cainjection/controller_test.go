@@ -126,12 +126,12 @@ func TestAnAuthorityIsInjectedOnce(t *testing.T) {
 func TestNothingIsInjectedThatIsNotThereOrNotAllowed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ annotation, event string }{
-		"no Certificate yet":            {"cert-manager.io/inject-ca-from: ns/later", ""},
-		"no Secret yet":                 {"cert-manager.io/inject-ca-from-secret: ns/later", ""},
-		"a Secret that does not allow":  {"cert-manager.io/inject-ca-from-secret: ns/tls", "Warning NotInjected no certificate authority is injected: Secret ns/tls, for annotation cert-manager.io/inject-ca-from-secret, does not allow it"},
-		"a name that is none":           {"cert-manager.io/inject-ca-from: web", "Warning NotInjected no certificate authority is injected: annotation cert-manager.io/inject-ca-from"},
-		"nobody who asks for it":        {"x: y", ""},
-		"somebody who does not want it": {`cert-manager.io/inject-apiserver-ca: "no"`, ""},
+		"no Certificate yet":                 {"cert-manager.io/inject-ca-from: ns/later", ""},
+		"no Secret yet":                      {"cert-manager.io/inject-ca-from-secret: ns/later", ""},
+		"a Secret that does not allow":       {"cert-manager.io/inject-ca-from-secret: ns/tls", "Warning NotInjected no certificate authority is injected: Secret ns/tls, for annotation cert-manager.io/inject-ca-from-secret, does not allow it"},
+		"a name that is none":                {"cert-manager.io/inject-ca-from: web", "Warning NotInjected no certificate authority is injected: annotation cert-manager.io/inject-ca-from"},
+		"an object that does not request it": {"x: y", ""},
+		"an object that refuses it":          {`cert-manager.io/inject-apiserver-ca: "no"`, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -42,11 +42,11 @@ func TestRemoteConnectionProbe(t *testing.T) {
 			health: workload.Health{Since: ago(time.Second)}, want: notYet},
 		"a new cluster whose server is not up yet": {
 			was: notYet, health: workload.Health{Since: ago(time.Second), Failures: 3, Err: failed}, want: notYet},
-		"a new cluster that nobody can reach": {
+		"a new cluster that is not reachable": {
 			was: notYet, health: workload.Health{Since: ago(time.Minute), Failures: 8, Err: failed}, want: notYet + ": connection refused"},
-		"a new cluster that nobody could reach before a restart either": {
+		"a new cluster that was not reachable before a restart either": {
 			was: notYet + ": connection refused", health: workload.Health{Since: ago(time.Second), Failures: 1, Err: errors.New("timeout")}, want: notYet + ": connection refused"},
-		"a new cluster that nobody can reach for another reason": {
+		"a new cluster that is not reachable for another reason": {
 			was: notYet + ": connection refused", health: workload.Health{Since: ago(time.Minute), Failures: 8, Err: errors.New("timeout")}, want: notYet + ": timeout"},
 		"a cluster whose control plane came up before it answered us": {
 			initialized: true, health: workload.Health{Since: ago(time.Second)}, want: notYet, wantWake: 49 * time.Second},
@@ -68,7 +68,7 @@ func TestRemoteConnectionProbe(t *testing.T) {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(2 * time.Hour), LastProbeSuccess: ago(10 * time.Second), Err: failed}, want: probeSucceeded, wantWake: 40 * time.Second},
 		"probes that fail for long": {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(2 * time.Hour), LastProbeSuccess: ago(time.Hour), Failures: 9, Err: failed}, want: long + ": connection refused"},
-		"a cluster at rest": {
+		"a cluster in steady state": {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(2 * time.Hour), Connected: true, LastProbeSuccess: ago(9 * time.Second)}, want: probeSucceeded},
 	}
 	for name, tc := range tests {
@@ -89,7 +89,7 @@ func TestRemoteConnectionProbe(t *testing.T) {
 				wake = at.Sub(now)
 			}
 			if wake != tc.wantWake {
-				t.Errorf("looks again after %s, want %s", wake, tc.wantWake)
+				t.Errorf("requeues after %s, want %s", wake, tc.wantWake)
 			}
 		})
 	}
@@ -125,6 +125,6 @@ func TestARestartWritesNothing(t *testing.T) {
 	got.Generation = 2 // the endpoint was set; an API server counts, the fake one does not
 	res, err := r.Reconcile(t.Context(), got)
 	if err != nil || writes != 0 || res.RequeueAfter != 49*time.Second {
-		t.Errorf("%d writes, next look after %s, error %v; want none, and a look when the grace ends", writes, res.RequeueAfter, err)
+		t.Errorf("%d writes, requeue after %s, error %v; want none, and a requeue when the grace ends", writes, res.RequeueAfter, err)
 	}
 }

@@ -179,9 +179,9 @@ func TestFailuresThatProvidersReportAreShown(t *testing.T) {
 		infra   *unstructured.Unstructured
 		want    *clusterv1.ClusterV1Beta1DeprecatedStatus
 	}{
-		"reported":         {newCluster(), failing, &clusterv1.ClusterV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new(`Net demo: no quota\x1b[2J`)}},
-		"reported no more": {kept, network(), &clusterv1.ClusterV1Beta1DeprecatedStatus{FailureReason: new("Earlier")}},
-		"never reported":   {newCluster(), network(), &clusterv1.ClusterV1Beta1DeprecatedStatus{}},
+		"reported":           {newCluster(), failing, &clusterv1.ClusterV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new(`Net demo: no quota\x1b[2J`)}},
+		"no longer reported": {kept, network(), &clusterv1.ClusterV1Beta1DeprecatedStatus{FailureReason: new("Earlier")}},
+		"never reported":     {newCluster(), network(), &clusterv1.ClusterV1Beta1DeprecatedStatus{}},
 	} {
 		got, _, err := run(t, interceptor.Funcs{}, tc.cluster, tc.infra, odd)
 		if err != nil {
@@ -297,7 +297,7 @@ func TestWhatIsWrongWithAReferenceIsSaid(t *testing.T) {
 				t.Errorf("condition %+v, want %+v", c, tc.want)
 			}
 			if cp := conditions.Get(got, clusterv1.ClusterControlPlaneInitializedCondition); cp == nil || cp.Status != metav1.ConditionTrue {
-				t.Errorf("the control plane was not looked at: %+v", cp)
+				t.Errorf("the control plane was not checked: %+v", cp)
 			}
 		})
 	}

@@ -324,7 +324,7 @@ func TestRulesThatNobodyAdmittedAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, spec+"  - {name: b, required: true, schema: {openAPIV3Schema: {type: array, items: {type: string, x-kubernetes-validations: [{rule: 'self =='}]}}}}\n")
 	if _, err := w.reconcile(); !errors.Is(err, reconcile.TerminalError(nil)) {
-		t.Errorf("error %v, want one that only a change of the class mends", err)
+		t.Errorf("error %v, want one that only a change of the class corrects", err)
 	}
 	if c := conditions.Get(w.class(), isReady); c == nil || !strings.HasPrefix(c.Message, "VariableDiscovery failed: spec.variables[b].schema.openAPIV3Schema.items.x-kubernetes-validations[0].rule: Invalid value: \"self ==\"") {
 		t.Errorf("condition %+v", c)
@@ -406,13 +406,13 @@ func TestWhoIsWoken(t *testing.T) {
 		got  []reconcile.Request
 		want bool
 	}{
-		"by its template, whatever the version": {w.ofTemplate(t.Context(), template("BootTemplate", "boot", "ns")), true},
-		"by another of the kind":                {w.ofTemplate(t.Context(), template("BootTemplate", "boot2", "ns")), false},
-		"by another kind of the name":           {w.ofTemplate(t.Context(), template("HostTemplate", "boot", "ns")), false},
-		"in another namespace":                  {w.ofTemplate(t.Context(), template("BootTemplate", "boot", "other")), false},
-		"by an extension that it asks":          {w.ofExtension(t.Context(), "y"), true},
-		"by one that it does not ask":           {w.ofExtension(t.Context(), "z"), false},
-		"by one that only ends so":              {w.ofExtension(t.Context(), "ars.x"), false},
+		"by its template, in any version": {w.ofTemplate(t.Context(), template("BootTemplate", "boot", "ns")), true},
+		"by another of the kind":          {w.ofTemplate(t.Context(), template("BootTemplate", "boot2", "ns")), false},
+		"by another kind of the name":     {w.ofTemplate(t.Context(), template("HostTemplate", "boot", "ns")), false},
+		"in another namespace":            {w.ofTemplate(t.Context(), template("BootTemplate", "boot", "other")), false},
+		"by an extension that it asks":    {w.ofExtension(t.Context(), "y"), true},
+		"by one that it does not ask":     {w.ofExtension(t.Context(), "z"), false},
+		"by one that only ends so":        {w.ofExtension(t.Context(), "ars.x"), false},
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
 		if tc := tests[name]; (len(tc.got) > 0) != tc.want {

@@ -143,7 +143,7 @@ func TestResourcesAreOwnedByAllThatNameThem(t *testing.T) {
 	}
 	w.reconcile("a")
 	if got := w.reconcile("a"); len(got) != 0 {
-		t.Errorf("writes at rest %q", got)
+		t.Errorf("writes in steady state %q", got)
 	}
 }
 

@@ -243,7 +243,7 @@ func TestWhatIsRefusedIsTriedAgainAloneAndEverLater(t *testing.T) {
 		sent, rest, _ := w.reconcile()
 		sends(t, "too early", sent)
 		if rest != time.Millisecond {
-			t.Errorf("woken %s too early: again in %s", time.Millisecond, rest)
+			t.Errorf("reconciled %s too early: again in %s", time.Millisecond, rest)
 		}
 		w.clock.Step(time.Millisecond)
 		sent, after, b = w.reconcile()

@@ -108,7 +108,7 @@ func TestAKindIsAwaitedAndTheRestApplied(t *testing.T) {
 	w.clock.Step(lastRetry / 2)
 	key := client.ObjectKeyFromObject(b)
 	if got := w.reconciler.ofKinds(t.Context(), key, nil); len(got) != 1 || got[0].NamespacedName != key {
-		t.Errorf("a definition wakes %v", got)
+		t.Errorf("a definition triggers %v", got)
 	}
 	if _, after, _ = w.reconcile(); after != firstRetry {
 		t.Errorf("after a definition came: again in %s, want %s", after, firstRetry)

@@ -163,7 +163,7 @@ func (s *server) rest() {
 			return
 		}
 	}
-	s.Fatal("it goes on and on")
+	s.Fatal("it continues without end")
 }
 
 // wrote checks the calls since its last invocation.
@@ -216,8 +216,8 @@ func TestWhatIsStoredRightIsOnlyLookedAt(t *testing.T) {
 	}{
 		"with managedFields of a version that is not served": {stored, []metav1.ManagedFieldsEntry{old}, nil, []string{"list", cleaned, noted}},
 		"with managedFields as they should be":               {stored, nil, nil, []string{"list", noted}},
-		"nobody looks at managedFields":                      {stored, []metav1.ManagedFieldsEntry{old}, Phases{CleanupManagedFields}, []string{noted}},
-		"nobody stores objects anew":                         {definition(), nil, Phases{StorageVersionMigration}, []string{"list", noted}},
+		"no controller checks managedFields":                 {stored, []metav1.ManagedFieldsEntry{old}, Phases{CleanupManagedFields}, []string{noted}},
+		"no controller rewrites objects":                     {definition(), nil, Phases{StorageVersionMigration}, []string{"list", noted}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

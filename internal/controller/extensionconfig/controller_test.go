@@ -34,7 +34,7 @@ func TestDiscoveryFillsStatusAndRegistryInOneWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ext())
 	if res := w.reconcile(); res.RequeueAfter != 10*time.Minute {
-		t.Errorf("looks again after %s, want 10m", res.RequeueAfter)
+		t.Errorf("requeues after %s, want 10m", res.RequeueAfter)
 	}
 	w.wrote("patch status of")
 	w.is(isDiscovered, "True", "")
@@ -58,7 +58,7 @@ func TestNothingIsAskedOrWrittenWhileNothingChanges(t *testing.T) {
 	w.said("Normal Discovered Discovered 2 handlers: a.ext, b.ext")
 	w.clock.Step(4 * time.Minute)
 	if res := w.reconcile(); res.RequeueAfter != 6*time.Minute || w.asked != 1 {
-		t.Errorf("looks again after %s, asked %d times; want 6m, once", res.RequeueAfter, w.asked)
+		t.Errorf("requeues after %s, asked %d times; want 6m, once", res.RequeueAfter, w.asked)
 	}
 	w.clock.Step(6 * time.Minute)
 	w.reconcile()
@@ -124,7 +124,7 @@ func TestAFailureKeepsTheHandlersThatWereKnown(t *testing.T) {
 			w.answer = tc.answer
 			w.change(func(c *runtimev1.ExtensionConfig) { c.Spec.Settings = map[string]string{"new": "settings"} })
 			if res := w.reconcile(); res.RequeueAfter != time.Second {
-				t.Errorf("looks again after %s, want 1s", res.RequeueAfter)
+				t.Errorf("requeues after %s, want 1s", res.RequeueAfter)
 			}
 			for _, want := range tc.want {
 				w.is(isDiscovered, "False", want)
@@ -132,7 +132,7 @@ func TestAFailureKeepsTheHandlersThatWereKnown(t *testing.T) {
 			w.wrote("patch status of")
 			w.callable("old.ext")
 			if w.registered["ext"].Spec.Settings["new"] == "" {
-				t.Error("registered with the spec of before")
+				t.Error("registered with the previous spec")
 			}
 			if event := <-w.events.Events; !strings.Contains(event, "Warning DiscoveryFailed ") || len(event) > 1100 {
 				t.Errorf("event %q", event)
@@ -140,7 +140,7 @@ func TestAFailureKeepsTheHandlersThatWereKnown(t *testing.T) {
 			w.said()
 			w.clock.Step(time.Second)
 			if res := w.reconcile(); res.RequeueAfter != 2*time.Second {
-				t.Errorf("looks again after %s, want 2s", res.RequeueAfter)
+				t.Errorf("requeues after %s, want 2s", res.RequeueAfter)
 			}
 			w.wrote()
 			w.said()
@@ -192,7 +192,7 @@ func TestAPausedExtensionStaysAsItIs(t *testing.T) {
 	w.change(annotated(pausing, ""))
 	w.change(func(c *runtimev1.ExtensionConfig) { c.Spec.ClientConfig.URL = "https://other.example.com" })
 	if res := w.reconcile(); res.RequeueAfter != 0 || w.asked != 1 {
-		t.Errorf("looks again after %s, asked %d times", res.RequeueAfter, w.asked)
+		t.Errorf("requeues after %s, asked %d times", res.RequeueAfter, w.asked)
 	}
 	w.is(isPaused, "True", pausing)
 	w.wrote("patch status of")
@@ -285,7 +285,7 @@ func TestWaitsGrowFromASecondToFiveMinutes(t *testing.T) {
 		t.Errorf("a failure of another spec: %s, want 1s", got)
 	}
 	if got := a.note("ext", inputs{misplaced: "no Secret"}, true, now, 0.5); got != 10*time.Minute {
-		t.Errorf("without its Secret: %s, want 10m: the watch wakes it", got)
+		t.Errorf("without its Secret: %s, want 10m: the watch triggers a reconcile", got)
 	}
 }
 

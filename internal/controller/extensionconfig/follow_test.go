@@ -37,7 +37,7 @@ func TestWhoFollowsAsksAndWritesNothing(t *testing.T) {
 	w.must(warmUp{w.Reconciler}.Start(t.Context()))
 	w.reconcile()
 	if w.callable(); len(w.tried) > 0 || !slices.Equal(w.expected, []string{"ext"}) {
-		t.Errorf("expected %v, tried %v: nobody has asked the extension yet", w.expected, w.tried)
+		t.Errorf("expected %v, tried %v: no call of the extension yet", w.expected, w.tried)
 	}
 	w.storesResult("True", discoveredBefore)
 	w.reconcile()
@@ -47,7 +47,7 @@ func TestWhoFollowsAsksAndWritesNothing(t *testing.T) {
 	w.change(func(c *runtimev1.ExtensionConfig) { c.Spec.ClientConfig.URL = "https://new.example.com" })
 	w.reconcile()
 	if got := w.registered["ext"].Spec.ClientConfig.URL; got != ext().Spec.ClientConfig.URL {
-		t.Errorf("calls %s, of which nothing was told yet", got)
+		t.Errorf("calls %s, of which none was recorded yet", got)
 	}
 	w.storesResult("True", func(*runtimev1.ExtensionConfig) {})
 	w.reconcile()

@@ -122,13 +122,13 @@ func TestAnAuthorityThatCannotBeInjectedIsNamed(t *testing.T) {
 			}
 			w := newWorld(t, append(objects, ext(discoveredBefore, annotated(runtimev1.InjectCAFromSecretAnnotation, tc.annotation)))...)
 			if res := w.reconcile(); res.RequeueAfter < 9*time.Minute {
-				t.Errorf("looks again after %s: the watch wakes it", res.RequeueAfter)
+				t.Errorf("requeues after %s: the watch triggers a reconcile", res.RequeueAfter)
 			}
 			w.is(isDiscovered, "False", tc.want)
 			w.wrote("patch status of")
 			w.callable("old.ext")
 			if event := <-w.events.Events; strings.Contains(event, "topsecret") {
-				t.Errorf("%s tells a secret", event)
+				t.Errorf("%s reveals a secret", event)
 			}
 			w.reconcile()
 			w.wrote()

@@ -100,9 +100,9 @@ func TestOneMachineAtATimeInitializes(t *testing.T) {
 		wantHolder string
 		wantErr    string
 	}{
-		"another machine has the lock":   {lock: lockOf("m0"), wantHolder: "m0"},
-		"it has the lock already":        {lock: lockOf("m1"), wantMade: true, wantHolder: "m1"},
-		"the machine with the lock died": {lock: lockOf("m0"), holderGone: true, wantMade: true, wantHolder: "m1"},
+		"another machine has the lock":      {lock: lockOf("m0"), wantHolder: "m0"},
+		"it has the lock already":           {lock: lockOf("m1"), wantMade: true, wantHolder: "m1"},
+		"the machine with the lock crashed": {lock: lockOf("m0"), holderGone: true, wantMade: true, wantHolder: "m1"},
 		"the lock holds rubbish": {
 			lock:    &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-lock"}, Data: map[string]string{"lock-information": "{"}},
 			wantErr: "the init lock, ConfigMap ns/demo-lock, does not say in its key lock-information who holds it: delete it",
@@ -271,7 +271,7 @@ func TestWhatCannotBeMadeIsSaid(t *testing.T) {
 				t.Errorf("a secret shows: %s", all)
 			}
 			if w.secret("m1") != nil || lockHolder(t, w) != "" {
-				t.Error("there is data, or a lock, all the same")
+				t.Error("there is data, or a lock, anyway")
 			}
 		})
 	}

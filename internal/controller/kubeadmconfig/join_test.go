@@ -32,7 +32,7 @@ func TestAWorkerJoinsByToken(t *testing.T) {
 	m := worker("w1")
 	w := newWorld(t, cluster(initialized), m, certSecret(certs.CA), configFor(m), lockOf("m1"))
 	if res := w.run("w1"); res.RequeueAfter != 5*time.Minute {
-		t.Errorf("looks at the token again in %v, want 5m", res.RequeueAfter)
+		t.Errorf("checks the token again in %v, want 5m", res.RequeueAfter)
 	}
 	wantWrites := []string{"delete ConfigMap", "patch KubeadmConfig", "create Secret", "patch status of KubeadmConfig"}
 	if diff := cmp.Diff(wantWrites, w.writes); diff != "" {
@@ -131,7 +131,7 @@ func TestAMachineWaitsForWhatIsNamed(t *testing.T) {
 			w := newWorld(t, objects...)
 			w.down = tc.down
 			if res := w.run("m"); res.RequeueAfter != tc.again {
-				t.Errorf("looks again in %v, want %v: else a watch is to wake it", res.RequeueAfter, tc.again)
+				t.Errorf("requeues in %v, want %v: else a watch must trigger a reconcile", res.RequeueAfter, tc.again)
 			}
 			if got := states(w.config("m"))[1]; got != "DataSecretAvailable=False NotAvailable: "+tc.want {
 				t.Errorf("condition %q, want %q", got, tc.want)
@@ -320,7 +320,7 @@ func TestSecretsWithoutALabelAreFoundByTheirNames(t *testing.T) {
 	}
 	for _, name := range []string{"demo-ca", "demo-etcd", "demo-proxy", "demo-sa", "demo-apiserver-etcd-client"} {
 		if got := w.secret(name).Labels[clusterv1.ClusterNameLabel]; got != "demo" {
-			t.Errorf("Secret %s has the label %q: its changes wake nobody", name, got)
+			t.Errorf("Secret %s has the label %q: its changes trigger no reconcile", name, got)
 		}
 	}
 }

@@ -296,7 +296,7 @@ func TestAConfigWithoutAMachineRests(t *testing.T) {
 		"its Machine is not there yet":     {cluster(), configFor(m)},
 		"its Cluster is not there yet":     {m, configFor(m)},
 		"being deleted": {cluster(), m, configFor(m, func(c *bootstrapv1.KubeadmConfig) {
-			c.DeletionTimestamp, c.Finalizers = new(metav1.NewTime(now)), []string{"someone.example/else"}
+			c.DeletionTimestamp, c.Finalizers = new(metav1.NewTime(now)), []string{"another.example/else"}
 		})},
 	}
 	for name, objects := range tests {

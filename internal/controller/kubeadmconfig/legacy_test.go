@@ -55,7 +55,7 @@ func TestReportLegacy(t *testing.T) {
 			}, err: broken,
 			want: []string{"Ready False Warning DataSecretGenerationFailed: no key", "CertificatesAvailable False Warning CertificatesGenerationFailed: no key", "DataSecretAvailable False Warning DataSecretGenerationFailed: no key"},
 		},
-		"nobody has looked again": {
+		"no check yet": {
 			change: func(s *state) {
 				s.waiting = "Waiting"
 				s.config.Status.Deprecated = &bootstrapv1.KubeadmConfigDeprecatedStatus{V1Beta1: &bootstrapv1.KubeadmConfigV1Beta1DeprecatedStatus{

@@ -39,7 +39,7 @@ func TestAChangedConfigReachesTheMachinesToCome(t *testing.T) {
 	w.run("p1")
 	w.run("p1")
 	if len(w.writes) != 0 {
-		t.Errorf("writes at rest: %v", w.writes)
+		t.Errorf("writes in steady state: %v", w.writes)
 	}
 	w.r.rendered.Forget(client.ObjectKeyFromObject(w.config("p1"))) // as a new process
 	w.run("p1")

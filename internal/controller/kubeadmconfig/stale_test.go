@@ -74,15 +74,15 @@ func TestWhoIsWoken(t *testing.T) {
 		got  []reconcile.Request
 		want []string
 	}{
-		"a Machine wakes its config":                        {w.r.ofMachine(t.Context(), worker("w1")), []string{"w1"}},
-		"a Machine of another bootstrap provider":           {w.r.ofMachine(t.Context(), foreign), nil},
-		"a control plane Machine that goes wakes who waits": {w.r.ofMachine(t.Context(), leaving), []string{"waiting"}},
-		"a worker that goes":                                {w.r.ofMachine(t.Context(), leavingWorker), []string{"w0"}},
-		"a MachinePool":                                     {ofMachinePool(t.Context(), p), []string{"pool-config"}},
-		"a Cluster wakes all its configs":                   {w.r.ofCluster(t.Context(), cluster()), []string{"done", "waiting"}},
-		"a certificate wakes who waits":                     {w.r.ofCertificates(t.Context(), certSecret(certs.CA)), []string{"waiting"}},
-		"the end of the lock wakes who waits":               {w.r.ofLock(t.Context(), lockOf("m0")), []string{"waiting"}},
-		"a connection wakes who waits":                      {w.r.ofConnection(t.Context(), client.ObjectKey{Namespace: "ns", Name: "demo"}, nil), []string{"waiting"}},
+		"a Machine triggers its config":                            {w.r.ofMachine(t.Context(), worker("w1")), []string{"w1"}},
+		"a Machine of another bootstrap provider":                  {w.r.ofMachine(t.Context(), foreign), nil},
+		"a deleted control plane Machine triggers waiting configs": {w.r.ofMachine(t.Context(), leaving), []string{"waiting"}},
+		"a worker that goes":                                       {w.r.ofMachine(t.Context(), leavingWorker), []string{"w0"}},
+		"a MachinePool":                                            {ofMachinePool(t.Context(), p), []string{"pool-config"}},
+		"a Cluster triggers all its configs":                       {w.r.ofCluster(t.Context(), cluster()), []string{"done", "waiting"}},
+		"a certificate triggers waiting configs":                   {w.r.ofCertificates(t.Context(), certSecret(certs.CA)), []string{"waiting"}},
+		"the release of the lock triggers waiting configs":         {w.r.ofLock(t.Context(), lockOf("m0")), []string{"waiting"}},
+		"a connection triggers waiting configs":                    {w.r.ofConnection(t.Context(), client.ObjectKey{Namespace: "ns", Name: "demo"}, nil), []string{"waiting"}},
 	}
 	for name, tc := range tests {
 		var got []string
@@ -139,7 +139,7 @@ func TestWhatDoesNotConcernUsWakesNobody(t *testing.T) {
 	}
 	for name, tc := range tests {
 		if tc.got != tc.want {
-			t.Errorf("%s: wakes: %t, want %t", name, tc.got, tc.want)
+			t.Errorf("%s: triggers a reconcile: %t, want %t", name, tc.got, tc.want)
 		}
 	}
 }

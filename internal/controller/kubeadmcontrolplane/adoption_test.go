@@ -43,7 +43,7 @@ func orphaned(t *testing.T) *lab {
 func (l *lab) keepers() (all []string) {
 	l.Helper()
 	for _, m := range l.machines() {
-		keeper := "nobody"
+		keeper := "unowned"
 		if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
 			keeper = ref.Kind + " " + ref.Name
 		}
@@ -109,7 +109,7 @@ func TestNobodyIsAdoptedUnlessAllCanBe(t *testing.T) {
 			if got := fmt.Sprint(err, "; ", conditions.Message(l.controlPlane(), "CertificatesAvailable")); !strings.Contains(got, tc.want) {
 				t.Errorf("error and certificates: %s, want %q", got, tc.want)
 			}
-			if diff := cmp.Diff([]string{"nobody", "nobody", "nobody"}, l.keepers()); diff != "" {
+			if diff := cmp.Diff([]string{"unowned", "unowned", "unowned"}, l.keepers()); diff != "" {
 				t.Errorf("controllers (-want +got):\n%s", diff)
 			}
 			var secrets corev1.SecretList
@@ -130,6 +130,6 @@ func TestMachinesOfNobodyThatGoAreWaitedFor(t *testing.T) {
 		l.must(l.Mgmt.Delete(l.Context(), m))
 	}
 	if res, err := l.once(); err != nil || res.RequeueAfter != repairInterval || len(l.said) > 0 {
-		t.Errorf("looks again after %s, error %v, events %q; want it to wait", res.RequeueAfter, err, l.said)
+		t.Errorf("requeues after %s, error %v, events %q; want it to wait", res.RequeueAfter, err, l.said)
 	}
 }

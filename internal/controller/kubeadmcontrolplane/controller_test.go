@@ -161,7 +161,7 @@ func TestAtRestEtcdIsLeftAlone(t *testing.T) {
 		t.Errorf("after a restart: asked %d times, wrote %d times, %v", l.etcd.asked.Load()-asked, l.writes-writes, err)
 	}
 	if res.RequeueAfter != kubeadmcontrolplane.InspectionLasts {
-		t.Errorf("looks again after %s, want %s", res.RequeueAfter, kubeadmcontrolplane.InspectionLasts)
+		t.Errorf("requeues after %s, want %s", res.RequeueAfter, kubeadmcontrolplane.InspectionLasts)
 	}
 }
 
@@ -406,7 +406,7 @@ func TestExternalEtcdsSecretsAreAwaitedAndFoundWithoutALabel(t *testing.T) {
 	})
 	res, err := l.once()
 	if err != nil || res.RequeueAfter != repairInterval {
-		t.Errorf("looks again in %v, %v; want %v", res.RequeueAfter, err, repairInterval)
+		t.Errorf("requeues in %v, %v; want %v", res.RequeueAfter, err, repairInterval)
 	}
 	l.want(l.controlPlane(), "CertificatesAvailable False NotAvailable")
 	pair, err := certs.NewCA(certs.ECDSAP256, "etcd", l.clock.Now(), 0)
@@ -476,7 +476,7 @@ func TestAKubeconfigIsReadAgainWhenItsSecretChanges(t *testing.T) {
 	}
 	first := read(secret("1", time.Hour))
 	if again := read(secret("1", 10*time.Hour)); !again.Equal(first) {
-		t.Error("read anew although it did not change")
+		t.Error("read again although it did not change")
 	}
 	if changed := read(secret("2", 10*time.Hour)); !changed.After(first) {
 		t.Errorf("renewed at %s, as before the change", changed)
@@ -694,7 +694,7 @@ func TestANewPausedControlPlaneHasItsFinalizer(t *testing.T) {
 			l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) { kcp.Finalizers = nil }, change)
 			l.settle()
 			if kcp := l.controlPlane(); len(kcp.Finalizers) != 1 || l.writes != 2 {
-				t.Errorf("finalizers %v, %d writes; want one, in one write beside the status", kcp.Finalizers, l.writes)
+				t.Errorf("finalizers %v, %d writes; want one, in one write next to the status", kcp.Finalizers, l.writes)
 			}
 			l.want(l.controlPlane(), "Paused True Paused")
 		})
@@ -716,7 +716,7 @@ func TestAControlPlaneOutlivesItsClusterAndEnds(t *testing.T) {
 	l.settle()
 	l.want(l.controlPlane(), "Deleting True WaitingForWorkersDeletion")
 	if got := l.ofWorker(t.Context(), worker); len(got) != 1 || got[0].Name != "cp" {
-		t.Errorf("the end of a worker wakes %v", got)
+		t.Errorf("the deletion of a worker triggers %v", got)
 	}
 	l.must(l.Mgmt.Delete(t.Context(), worker))
 	l.settle()

@@ -62,8 +62,8 @@ func TestACertificateThatCannotBeReadIsLookedAtLater(t *testing.T) {
 		unread error
 		again  bool
 	}{
-		"because nobody answered":        {errors.New("connection refused"), true},
-		"because somebody else's is one": {fmt.Errorf("look: %w", servingcert.ErrForeign), false},
+		"because no server answered":                      {errors.New("connection refused"), true},
+		"because another server's certificate is foreign": {fmt.Errorf("look: %w", servingcert.ErrForeign), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +97,7 @@ func TestMachinesWhoseCertificatesEndAreReplacedInTime(t *testing.T) {
 	l.status(m, func() { m.Status.CertificatesExpiryDate = metav1.NewTime(end) }) // as the Machine's controller does
 	l.clock.SetTime(end.AddDate(0, 0, -10).Add(-time.Minute))
 	if res, err := l.once(); err != nil || res.RequeueAfter != time.Minute {
-		t.Errorf("a minute before it is due it wakes after %s, error %v", res.RequeueAfter, err)
+		t.Errorf("a minute before it is due it reconciles after %s, error %v", res.RequeueAfter, err)
 	}
 	l.clock.SetTime(end.AddDate(0, 0, -10).Add(time.Second))
 	l.said = nil
@@ -127,7 +127,7 @@ func TestCertificatesThatWereRenewedSaveTheirMachine(t *testing.T) {
 			l.ends["node-cp-1"] = renewed // kubeadm certs renew, on the machine
 			l.clock.SetTime(end.AddDate(0, 0, -int(days)).Add(-time.Minute))
 			if res, err := l.once(); err != nil || res.RequeueAfter != time.Minute || l.looks.Load() != 1 {
-				t.Errorf("a minute before it wakes after %s, with %d looks, error %v", res.RequeueAfter, l.looks.Load(), err)
+				t.Errorf("a minute before it reconciles after %s, with %d checks, error %v", res.RequeueAfter, l.looks.Load(), err)
 			}
 			l.clock.SetTime(end.AddDate(0, 0, -int(days)))
 			l.said = nil

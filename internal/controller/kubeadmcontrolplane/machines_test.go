@@ -126,7 +126,7 @@ func TestLabelsWaitForAKindThatCannotBeUsed(t *testing.T) {
 		t.Errorf("labels %v, spec %+v: want no new label yet, and the timeout", m.Labels, m.Spec)
 	}
 	if again.RequeueAfter != repairInterval {
-		t.Errorf("looks again after %s, want %s", again.RequeueAfter, repairInterval)
+		t.Errorf("requeues after %s, want %s", again.RequeueAfter, repairInterval)
 	}
 	crd.Labels = labels
 	l.must(l.Mgmt.Update(t.Context(), crd))

@@ -139,7 +139,7 @@ func TestClientsOfV1beta1AreTold(t *testing.T) {
 		"MachinesCreated True", "MachinesReady True", "MachinesSpecUpToDate True", "Resized True",
 	}
 	if diff := cmp.Diff(want, l.told()); diff != "" {
-		t.Errorf("at rest (-want +got)\n%s", diff)
+		t.Errorf("in steady state (-want +got)\n%s", diff)
 	}
 	if st := l.controlPlane().Status.Deprecated.V1Beta1; st.UpdatedReplicas != 1 || st.ReadyReplicas != 1 || st.UnavailableReplicas != 0 {
 		t.Errorf("counters %+v", st)
@@ -157,7 +157,7 @@ func TestClientsOfV1beta1AreToldNothingWhereTheyAreNotWanted(t *testing.T) {
 	l.stuck["cp-1"] = true
 	l.settle()
 	if got := l.told(); got != nil {
-		t.Errorf("the control plane tells %q", got)
+		t.Errorf("the control plane reports %q", got)
 	}
 	l.boot(l.machines()[0])
 	l.settle()

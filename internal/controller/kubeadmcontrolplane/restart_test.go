@@ -31,7 +31,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	l.restart()
 	res, err := l.once()
 	if err != nil || l.writes != before || res.RequeueAfter != kubeadmcontrolplane.ConnectionGrace {
-		t.Errorf("%d writes, next look after %s, error %v; want none, and a look when the grace ends", l.writes-before, res.RequeueAfter, err)
+		t.Errorf("%d writes, requeue after %s, error %v; want none, and a requeue when the grace ends", l.writes-before, res.RequeueAfter, err)
 	}
 	l.clock.Step(2 * time.Second)
 	l.down = false

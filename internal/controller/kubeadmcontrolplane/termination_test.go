@@ -138,7 +138,7 @@ func TestTerminationWaitsAndSaysForWhat(t *testing.T) {
 			func(l *lab) { l.etcd.sick = nil },
 			"of the 2 etcd members left, 1 would be healthy and 2 are needed",
 		},
-		"nobody of etcd is left to ask": {
+		"no etcd member is left to ask": {
 			func(l *lab) { l.etcd.sick = map[string]bool{"node-cp-2": true, "node-cp-3": true} },
 			func(l *lab) { l.etcd.sick = nil },
 			"no other etcd member is healthy",
@@ -158,7 +158,7 @@ func TestTerminationWaitsAndSaysForWhat(t *testing.T) {
 			func(l *lab) { l.serving("kube-apiserver", "cp-1", "cp-2") },
 			"no other machine would be left with healthy control plane components",
 		},
-		"the last scheduler beside another API server": {
+		"the last scheduler next to another API server": {
 			func(l *lab) {
 				l.serving("kube-scheduler", "cp-1")
 				l.serving("kube-apiserver", "cp-1", "cp-2")

@@ -169,7 +169,7 @@ func TestReconcileProvidesTheEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
-		t.Errorf("at rest: writes %v, error %v, want none", w.writes, err)
+		t.Errorf("in steady state: writes %v, error %v, want none", w.writes, err)
 	}
 }
 
@@ -179,9 +179,9 @@ func TestReconcileLeavesAlone(t *testing.T) {
 		"what is managed from outside": local(func(lc *infrav1.LocalCluster) {
 			lc.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "them"}
 		}),
-		"what no Cluster owns":     local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }),
-		"what a stranger owns":     local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].APIVersion = "example.com/v1" }),
-		"what a lost Cluster owns": local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }),
+		"what no Cluster owns":          local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }),
+		"what an unrelated object owns": local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].APIVersion = "example.com/v1" }),
+		"what a lost Cluster owns":      local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }),
 	}
 	for name, lc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -220,13 +220,13 @@ func TestOnlyAnEndpointThatCannotBeIsAFailureThatLasts(t *testing.T) {
 	chosen := func(lc *infrav1.LocalCluster) {
 		lc.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "0.0.0.0", Port: 6443}
 	}
-	everybodys := errors.New("0.0.0.0 is everybody's")
+	everybodys := errors.New("0.0.0.0 is all addresses")
 	for name, tc := range map[string]struct {
 		lc      *infrav1.LocalCluster
 		refuses error
 		want    string
 	}{
-		"one that was asked for":  {local(chosen), everybodys, "InvalidConfiguration: 0.0.0.0 is everybody's"},
+		"one that was asked for":  {local(chosen), everybodys, "InvalidConfiguration: 0.0.0.0 is all addresses"},
 		"one that is only taken":  {local(chosen), nil, ": "},
 		"one that was not chosen": {local(), everybodys, ": "},
 	} {
@@ -370,7 +370,7 @@ func TestWhatIsPausedRunsOn(t *testing.T) {
 	}{
 		"as it was":                 {},
 		"as soon as it is released": {&host.HeldError{Holder: "another"}, false},
-		"after it was mended":       {errors.New("damaged"), true},
+		"after its correction":      {errors.New("damaged"), true},
 	} {
 		w := newWorld(t, c, local(moved))
 		w.backend.err = tc.err
@@ -393,7 +393,7 @@ func TestACopyIsRefusedAndCostsTheFirstNothing(t *testing.T) {
 		t.Errorf("conditions %v, error %v, asked for %v", lc.Status.Conditions, err, w.backend.wanted)
 	}
 	if got := w.r.copies(t.Context(), first); len(got) != 2 {
-		t.Errorf("woken when the first goes: %v", got)
+		t.Errorf("reconciled when the first goes: %v", got)
 	}
 	for _, asked := range []bool{true, false} {
 		w.r.removed(t.Context(), local(moved, later), asked)

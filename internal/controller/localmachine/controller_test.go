@@ -183,7 +183,7 @@ func TestReconcileProvisionsTheMachine(t *testing.T) {
 		}
 	}
 	if len(w.events.Events) > 0 {
-		t.Errorf("event %q, which the conditions tell already", <-w.events.Events)
+		t.Errorf("event %q, which the conditions report already", <-w.events.Events)
 	}
 	if err := w.c.Delete(t.Context(), data()); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestReconcileProvisionsTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
-		t.Errorf("at rest, its bootstrap data gone: writes %v, error %v, want none", w.writes, err)
+		t.Errorf("in steady state, its bootstrap data gone: writes %v, error %v, want none", w.writes, err)
 	}
 }
 
@@ -336,7 +336,7 @@ func TestAMachineThatDoesNotRunAnyMoreSaysWhy(t *testing.T) {
 			t.Errorf("%s, and runs again: conditions %v, error %v", name, lm.Status.Conditions, err)
 		}
 		if !w.backend.wanted[2].Provisioned {
-			t.Errorf("%s: the machine may be started once more", name)
+			t.Errorf("%s: the machine may be started again", name)
 		}
 	}
 }
@@ -416,7 +416,7 @@ func TestDeletionWaitsForNothing(t *testing.T) {
 		"with everything there":    {[]client.Object{cluster(), machine(), data()}, nil, true},
 		"with everything gone":     {nil, nil, true},
 		"before bootstrap data":    {[]client.Object{cluster(), machine(func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = nil })}, nil, true},
-		"but for what goes wrong":  {[]client.Object{cluster(), machine()}, errors.New("busy"), false},
+		"except after an error":    {[]client.Object{cluster(), machine()}, errors.New("busy"), false},
 		"with the network not yet": {[]client.Object{cluster(func(c *clusterv1.Cluster) { c.Status.Initialization = clusterv1.ClusterInitializationStatus{} }), machine()}, nil, true},
 	}
 	for name, tc := range tests {
@@ -458,7 +458,7 @@ func TestAMachineThatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.r.removed(t.Context(), lm, false)
 	if len(w.backend.ids) > 0 {
-		t.Errorf("removed %v, which nobody asked for", w.backend.ids)
+		t.Errorf("removed %v without a request", w.backend.ids)
 	}
 	w.r.removed(t.Context(), lm, true)
 	if diff := cmp.Diff([]host.ID{"lm"}, w.backend.ids); diff != "" || w.backend.deleted[0].Name != "demo" {

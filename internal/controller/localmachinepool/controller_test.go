@@ -182,7 +182,7 @@ func TestReconcileMakesAMachineForEachReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
-		t.Errorf("at rest: writes %v, error %v, want none", w.writes, err)
+		t.Errorf("in steady state: writes %v, error %v, want none", w.writes, err)
 	}
 }
 
@@ -210,8 +210,8 @@ func TestReconcileLeavesAlone(t *testing.T) {
 		"what a lost MachinePool owns":        {objects: []client.Object{cluster(), local()}},
 		"what is paused":                      {objects: []client.Object{paused, machinePool(5), local()}, says: "Paused"},
 		"what its MachinePool does not name":  {[]client.Object{cluster(), elsewhere, local()}, "Waiting for spec.template.spec.infrastructureRef of MachinePool mp to name this LocalMachinePool"},
-		"what nobody can have so many of":     {[]client.Object{cluster(), negative, local()}, "spec.replicas of MachinePool mp is -1: set a number from 0 to 10000"},
-		"what nobody has said how many of":    {[]client.Object{cluster(), unset, local()}, "Waiting for spec.replicas of MachinePool mp to be set"},
+		"a negative number of replicas":       {[]client.Object{cluster(), negative, local()}, "spec.replicas of MachinePool mp is -1: set a number from 0 to 10000"},
+		"an unset number of replicas":         {[]client.Object{cluster(), unset, local()}, "Waiting for spec.replicas of MachinePool mp to be set"},
 		"what asks for no machine that is":    {[]client.Object{cluster(), machinePool(5), local(func(p *infrav1.LocalMachinePool) { p.Spec.Template.Simulated = nil })}, "spec asks for no kind of machines: set spec.simulated"},
 		"what belongs to a Cluster that went": {objects: []client.Object{machinePool(5), local()}},
 	}
@@ -367,7 +367,7 @@ func TestWhoWakesThePool(t *testing.T) {
 	} {
 		got := tc.wakes(t.Context(), tc.obj)
 		if want := []reconcile.Request{{NamespacedName: key}}; tc.want && cmp.Diff(want, got) != "" || !tc.want && len(got) > 0 {
-			t.Errorf("%s wakes %v", name, got)
+			t.Errorf("%s triggers %v", name, got)
 		}
 	}
 }

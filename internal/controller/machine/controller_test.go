@@ -67,7 +67,7 @@ func TestLifeOfAMachine(t *testing.T) {
 		t.Errorf("Node: taints %v, annotations %v, error %v", n.Spec.Taints, n.Annotations, err)
 	}
 	if m, _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
-		t.Errorf("at rest: writes %v, error %v, machine %v", w.writes, err, m.Status)
+		t.Errorf("in steady state: writes %v, error %v, machine %v", w.writes, err, m.Status)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestReconcile(t *testing.T) {
 			objects: []client.Object{machine()},
 			want:    map[string]string{"InfrastructureReady": "Unknown InternalError: Waiting for Cluster demo, named by spec.clusterName, to exist"},
 		},
-		"a host that has gone is told": {
+		"a deleted host is reported": {
 			objects: []client.Object{cluster(), machine(running), bootstrapped(), node()},
 			want:    map[string]string{"InfrastructureReady": "False ObjectDeleted: Host m0 has been deleted while the Machine still exists: delete the Machine to replace it"},
 			wantErr: "Host ns/m0 has been deleted while the Machine still exists: delete the Machine to replace it",
@@ -162,7 +162,7 @@ func TestReconcile(t *testing.T) {
 				"BootstrapConfigReady": "Unknown InvalidConditionReported: decode conditions of Config m0: cannot restore slice from string",
 			},
 		},
-		"an object of somebody else is refused": {
+		"an object of another owner is refused": {
 			objects: []client.Object{cluster(), machine(), config(nil), object(hostRef, nil, func(u *unstructured.Unstructured) {
 				u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Machine", Name: "m1", UID: "m1", Controller: new(true)}})
 			})},
@@ -179,7 +179,7 @@ func TestReconcile(t *testing.T) {
 			want:    map[string]string{"NodeHealthy": "Unknown InternalError: spec.providerID x://m0 is that of Nodes n0 and n1: delete the one that does not exist"},
 			wantErr: "node: spec.providerID x://m0 is that of Nodes n0 and n1",
 		},
-		"fields that are not as the contract has them are told": {
+		"fields that violate the contract are reported": {
 			objects: []client.Object{cluster(), machine(), config(map[string]any{"initialization": "yes"}), host("", map[string]any{"initialization": "yes"})},
 			want: map[string]string{
 				"BootstrapConfigReady": "Unknown InternalError: read status.initialization.dataSecretCreated of Config m0: .status.initialization.dataSecretCreated accessor error: yes is of the type string, expected map[string]interface{}",
@@ -187,7 +187,7 @@ func TestReconcile(t *testing.T) {
 			},
 			wantErr: "infrastructure: read status.initialization.provisioned of Host m0",
 		},
-		"a Node that has gone is told": {
+		"a deleted Node is reported": {
 			objects: []client.Object{cluster(), machine(running), bootstrapped(), provisioned()},
 			want:    map[string]string{"NodeHealthy": "False NodeDeleted: Node n0 has been deleted while the Machine still exists"},
 		},
@@ -310,13 +310,13 @@ func TestOwnersAreTakenOver(t *testing.T) {
 
 func TestConditionsOfOthersStay(t *testing.T) {
 	t.Parallel()
-	theirs := metav1.Condition{Type: "HealthCheckSucceeded", Status: "False", Reason: "UnhealthyNode", Message: "sick", LastTransitionTime: metav1.NewTime(now)}
+	theirs := metav1.Condition{Type: "HealthCheckSucceeded", Status: "False", Reason: "UnhealthyNode", Message: "unhealthy", LastTransitionTime: metav1.NewTime(now)}
 	w := newWorld(t, cluster(), machine(running, func(m *clusterv1.Machine) { m.Status.Conditions = []metav1.Condition{theirs} }), bootstrapped(), provisioned(), node())
 	m := w.settle()
 	if got := conditions.Get(m, "HealthCheckSucceeded"); got == nil || !conditions.SameState(*got, theirs) {
 		t.Errorf("condition of another writer is now %v", got)
 	}
-	if got, want := cond(m, "Ready"), "False NotReady: * HealthCheckSucceeded: sick"; got != want {
+	if got, want := cond(m, "Ready"), "False NotReady: * HealthCheckSucceeded: unhealthy"; got != want {
 		t.Errorf("Ready %s, want %s", got, want)
 	}
 }
@@ -442,7 +442,7 @@ func TestARestartWritesNothing(t *testing.T) {
 			w.workload.health = workload.Health{Since: started, Failures: 1, Err: errors.New("connection refused")}
 			_, res, err := w.reconcile()
 			if err != nil || len(w.writes) > 0 || res.RequeueAfter != remoteGrace-time.Second {
-				t.Errorf("writes %v, next look after %s, error %v; want none, and a look when the grace ends", w.writes, res.RequeueAfter, err)
+				t.Errorf("writes %v, requeue after %s, error %v; want none, and a requeue when the grace ends", w.writes, res.RequeueAfter, err)
 			}
 		})
 	}
@@ -498,12 +498,12 @@ func TestNodeEventsWakeTheirMachineOnly(t *testing.T) {
 		"by name":                {key, node(func(n *corev1.Node) { n.Spec.ProviderID = "" }), 1},
 		"by provider ID":         {key, node(func(n *corev1.Node) { n.Name = "other" }), 1},
 		"not of another cluster": {client.ObjectKey{Namespace: "ns", Name: "else"}, node(), 0},
-		"not by what the Node tells": {key, node(func(n *corev1.Node) {
+		"not by the annotation of the Node": {key, node(func(n *corev1.Node) {
 			n.Name, n.Spec.ProviderID, n.Annotations = "x", "", map[string]string{clusterv1.MachineAnnotation: "m0"}
 		}), 0},
 	} {
 		if got := r.ofNode(t.Context(), tc.cluster, tc.node); len(got) != tc.want {
-			t.Errorf("%s: woken %v, want %d", name, got, tc.want)
+			t.Errorf("%s: reconciled %v, want %d", name, got, tc.want)
 		}
 	}
 }

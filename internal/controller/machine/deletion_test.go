@@ -476,7 +476,7 @@ func TestHooksHoldEvenWhenTheNodeIsSpared(t *testing.T) {
 	}), held(provisioned()), node())
 	m, _, err := w.reconcile()
 	if err != nil || !strings.HasPrefix(cond(m, "Deleting"), "True WaitingForPreTerminateHook") {
-		t.Errorf("Deleting = %s, error %v; pre-terminate hooks hold whatever became of the Node", cond(m, "Deleting"), err)
+		t.Errorf("Deleting = %s, error %v; pre-terminate hooks hold in any state of the Node", cond(m, "Deleting"), err)
 	}
 }
 

@@ -329,7 +329,7 @@ func TestAFleetAtRestAsksForNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if round > 0 && (len(w.sent) > 0 || !res.IsZero()) {
-				t.Fatalf("at rest: writes %v, comes back %v", w.sent, res)
+				t.Fatalf("in steady state: writes %v, comes back %v", w.sent, res)
 			}
 		}
 		w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))

@@ -71,7 +71,7 @@ func TestEachInfrastructureMachineGetsAMachine(t *testing.T) {
 	}
 	w.settle()
 	if _, _, err := w.reconcile(); err != nil || len(w.writes) != 0 {
-		t.Errorf("at rest: error %v, writes %v", err, w.writes)
+		t.Errorf("in steady state: error %v, writes %v", err, w.writes)
 	}
 }
 
@@ -127,17 +127,17 @@ func TestWhatWakesAPool(t *testing.T) {
 			w.must(w.mgmt.Delete(t.Context(), host("b")))
 		}
 		if got := w.r.ofHost(t.Context(), tc.obj); len(got) != tc.want {
-			t.Errorf("%s: woken %v, want %d", name, got, tc.want)
+			t.Errorf("%s: reconciled %v, want %d", name, got, tc.want)
 		}
 	}
 	p := machinePool(1)
 	p.Status.NodeRefs = []corev1.ObjectReference{{Name: "n"}}
 	if looksAfterNodes(p) {
-		t.Error("a pool of Machines is woken by their Nodes")
+		t.Error("Nodes trigger a pool of Machines")
 	}
 	p.Status.NodeRefs[0].UID = "u"
 	if !looksAfterNodes(p) || !looksAfterNodes(machinePool(1)) {
-		t.Error("a pool without Machines is not woken by its Nodes")
+		t.Error("Nodes do not trigger a pool without Machines")
 	}
 }
 
@@ -196,7 +196,7 @@ func TestMachinesStay(t *testing.T) {
 		"the pool's infrastructure has gone": func(w *world) error {
 			return w.mgmt.Delete(w.t.Context(), hostPool())
 		},
-		"the provider has machines no more": func(w *world) error {
+		"the provider has no machines any longer": func(w *world) error {
 			u := hostPool("x://a")
 			u.SetResourceVersion("")
 			w.change(u, "p", func() { u.Object["status"] = fields{"replicas": int64(0), "ready": true} })
@@ -228,15 +228,15 @@ func TestAnUnhealthyMachineIsDeletedForItsProviderToReplace(t *testing.T) {
 	m := &clusterv1.Machine{}
 	w.change(m, "a", func() {
 		for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
-			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "R", Message: "sick", LastTransitionTime: metav1.NewTime(now)})
+			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "R", Message: "unhealthy", LastTransitionTime: metav1.NewTime(now)})
 		}
 	})
 	p := w.settle()
 	m = w.machine("a")
-	if m.DeletionTimestamp.IsZero() || conditions.Message(m, clusterv1.MachineOwnerRemediatedCondition) != "Machine is being deleted and the provider of its MachinePool will replace it; sick" {
+	if m.DeletionTimestamp.IsZero() || conditions.Message(m, clusterv1.MachineOwnerRemediatedCondition) != "Machine is being deleted and the provider of its MachinePool will replace it; unhealthy" {
 		t.Errorf("Machine %+v", m)
 	}
-	if got := cond(p, clusterv1.RemediatingCondition); got != "True Remediating: * Machine a: Machine is being deleted and the provider of its MachinePool will replace it; sick" {
+	if got := cond(p, clusterv1.RemediatingCondition); got != "True Remediating: * Machine a: Machine is being deleted and the provider of its MachinePool will replace it; unhealthy" {
 		t.Errorf("Remediating = %s", got)
 	}
 }

@@ -66,7 +66,7 @@ func TestAPoolFollowsItsProvider(t *testing.T) {
 	}
 	w.settle() // this API server does not set the predicted generation
 	if _, res, err := w.reconcile(); err != nil || len(w.writes) != 0 || res.RequeueAfter != 0 {
-		t.Errorf("at rest: error %v, writes %v, again in %v", err, w.writes, res.RequeueAfter)
+		t.Errorf("in steady state: error %v, writes %v, again in %v", err, w.writes, res.RequeueAfter)
 	}
 }
 

@@ -303,7 +303,7 @@ func node(name, id string, ready bool) *corev1.Node {
 	n.Spec.Taints = []corev1.Taint{{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}}
 	n.Status.NodeInfo.KubeletVersion = "v1.36.0"
 	n.Status.Conditions = []corev1.NodeCondition{
-		{Type: corev1.NodeReady, Status: status, Message: "kubelet says so", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
+		{Type: corev1.NodeReady, Status: status, Message: "kubelet is ready", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
 		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
 		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse},
 	}

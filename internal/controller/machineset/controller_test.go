@@ -189,9 +189,9 @@ func TestReconcileDeletesWhatAnInterruptedCreationLeft(t *testing.T) {
 			w:    newWorld(t, cluster(), machineSet(1), left(), taken, template("BootTemplate", "bt"), template("HostTemplate", "ht")),
 			want: []string{"delete Host ms-lost", "create Boot ms-n1", "create Host ms-n1", "create Machine ms-n1"},
 		},
-		"when nothing can be created":           {w: newWorld(t, cluster(), machineSet(1), left()), want: []string{"delete Host ms-lost"}},
-		"when none is wanted any more":          {w: newWorld(t, cluster(), machineSet(0), left()), want: []string{"delete Host ms-lost"}},
-		"and does not look for it when at rest": {w: newWorld(t, cluster(), settled, left())},
+		"when nothing can be created":                {w: newWorld(t, cluster(), machineSet(1), left()), want: []string{"delete Host ms-lost"}},
+		"when none is wanted any more":               {w: newWorld(t, cluster(), machineSet(0), left()), want: []string{"delete Host ms-lost"}},
+		"and does not search for it in steady state": {w: newWorld(t, cluster(), settled, left())},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestAControlPlaneWakesWhoWaitsForIt(t *testing.T) {
 		s.Name, s.Status.Replicas = name, have
 		return s
 	}
-	mends, foreign := set("mends", new(int32(1))), set("foreign", nil)
+	mends, foreign := set("repairs", new(int32(1))), set("foreign", nil)
 	conditions.Set(mends, time.Now(), metav1.Condition{Type: clusterv1.MachineSetRemediatingCondition, Status: metav1.ConditionTrue, Reason: "R"})
 	foreign.Spec.ClusterName = "d"
 	updates := set("updates", new(int32(1)))
@@ -298,8 +298,8 @@ func TestAControlPlaneWakesWhoWaitsForIt(t *testing.T) {
 	for _, req := range w.r.ofControlPlane(t.Context(), cp) {
 		got = append(got, req.Name)
 	}
-	if diff := cmp.Diff([]string{"grows", "mends", "new", "updates"}, got); diff != "" {
-		t.Errorf("woken (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"grows", "repairs", "new", "updates"}, got); diff != "" {
+		t.Errorf("reconciled (-want +got):\n%s", diff)
 	}
 }
 
@@ -397,7 +397,7 @@ func TestReconcileAdoptsOrphans(t *testing.T) {
 	t.Parallel()
 	orphan, foreign, other := machine("a"), machine("f"), machine("o")
 	orphan.OwnerReferences, foreign.Spec.ClusterName, foreign.OwnerReferences = nil, "d", nil
-	other.OwnerReferences[0].UID = "somebody"
+	other.OwnerReferences[0].UID = "another"
 	w := newWorld(t, cluster(), machineSet(1), orphan, foreign, other)
 	writes, err := w.reconcile()
 	if err != nil {
@@ -546,6 +546,6 @@ func TestReconcileReplacesNothingByAVerdictFromBeforeTheConnection(t *testing.T)
 		t.Fatal(err)
 	}
 	if m := get(w, &clusterv1.Machine{}, "a"); m.DeletionTimestamp.IsZero() {
-		t.Error("by a verdict of this connection Machine a is not deleted")
+		t.Error("by a health check of this connection Machine a is not deleted")
 	}
 }

@@ -40,7 +40,7 @@ func TestAPodIsBoundAndRun(t *testing.T) {
 	before := w.writes
 	w.reconcile()
 	if w.writes != before {
-		t.Errorf("at rest %d writes", w.writes-before)
+		t.Errorf("in steady state %d writes", w.writes-before)
 	}
 	w.delete()
 	if pod := w.reconcile(); pod != nil || w.sandboxes.stopped != 1 {
@@ -56,8 +56,10 @@ func TestAPodIsBoundAndRun(t *testing.T) {
 func TestANodeIsToldOfAgain(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*corev1.NodeStatus){
-		"by a later version":            func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = "v2" },
-		"where it can run Pods no more": func(s *corev1.NodeStatus) { s.Conditions[0].Status, s.Conditions[0].Message = "False", "no more" },
+		"by a later version": func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = "v2" },
+		"where it can no longer run Pods": func(s *corev1.NodeStatus) {
+			s.Conditions[0].Status, s.Conditions[0].Message = "False", "cannot run Pods"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,7 +203,7 @@ func TestProbesDecideWhatIsReadyAndWhatIsRestarted(t *testing.T) {
 	w.add("spec: {restartPolicy: Always, terminationGracePeriodSeconds: 1, containers: [{name: a, image: x, readinessProbe: {exec: {command: [ready]}, periodSeconds: 3600}, livenessProbe: {exec: {command: [alive]}, periodSeconds: 1, failureThreshold: 2}}]}")
 	pod := w.until("it to run", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	if ready(pod) {
-		t.Error("it is ready before its probe says so")
+		t.Error("it is ready before its probe succeeds")
 	}
 	w.sandboxes.returns("ready", 0)
 	w.until("it to be ready", func(p *corev1.Pod) bool { w.clock.Step(time.Second); return ready(p) })

@@ -77,7 +77,7 @@ func TestAPodWaitsAfterOneOfItsOwnerWasEvicted(t *testing.T) {
 	owned := func(uid string) string {
 		return fmt.Sprintf("  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: full, uid: %s, controller: true}]\n", uid)
 	}
-	for name, tc := range map[string]struct{ meta, says string }{"of the same": {owned("r1"), waits}, "of another": {owned("r2"), ""}, "of nobody": {"", ""}} {
+	for name, tc := range map[string]struct{ meta, says string }{"of the same": {owned("r1"), waits}, "of another": {owned("r2"), ""}, "of no owner": {"", ""}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -92,7 +92,7 @@ func TestAPodWaitsAfterOneOfItsOwnerWasEvicted(t *testing.T) {
 					t.Errorf("bound to %q, it has %+v", pod.Spec.NodeName, c)
 				}
 				if res, err := w.r.Reconcile(t.Context(), pod); err != nil || res.RequeueAfter != evictedFor {
-					t.Errorf("it is looked at again after %s, %v", res.RequeueAfter, err)
+					t.Errorf("it is checked again after %s, %v", res.RequeueAfter, err)
 				}
 				w.clock.Step(evictedFor)
 			}
@@ -114,7 +114,7 @@ func TestAWriterIsNotFasterThanWhoLooks(t *testing.T) {
 	} {
 		w.free.Store(free)
 		if got := w.r.Node.relieve(); got != want {
-			t.Errorf("with %d MiB free it is looked at after %s, want %s", free>>20, got, want)
+			t.Errorf("with %d MiB free it is checked after %s, want %s", free>>20, got, want)
 		}
 	}
 	if got := room(diskspace.Space{Used: 1 << 40, Free: 1 << 40}); got != 1<<30 {

@@ -100,7 +100,7 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 			want:    `patch "sizes": extension sizes.ext answered for item "x", which it was not asked about`,
 			rejects: true,
 		},
-		"infrastructure that somebody deleted": {
+		"infrastructure that another client deleted": {
 			prepare: func(w *world) {
 				before := w.cluster()
 				done := before.DeepCopy()

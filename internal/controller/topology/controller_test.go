@@ -62,7 +62,7 @@ func TestTheClusterIsWrittenBeforeItsObjects(t *testing.T) {
 			w.restart()
 		}
 		if w.must(); len(w.wrote) > 0 || len(w.told) > 0 {
-			t.Errorf("at rest, restarted %v, it wrote %q", restarted, w.wrote)
+			t.Errorf("in steady state, restarted %v, it wrote %q", restarted, w.wrote)
 		}
 	}
 }
@@ -135,16 +135,16 @@ func TestADeletionNeedsNoClass(t *testing.T) {
 	let := func() bool { _, ok := w.cluster().Annotations[runtimev1.OkToDeleteAnnotation]; return ok }
 	w.hooks["BeforeClusterDelete"] = blocks
 	if res := w.must(); res.RequeueAfter != 10*time.Second || let() {
-		t.Errorf("looks again after %s, let go: %v", res.RequeueAfter, let())
+		t.Errorf("requeues after %s, released: %v", res.RequeueAfter, let())
 	}
 	w.reconciled("False Deleting Cluster is deleting. Following hooks are blocking delete: BeforeClusterDelete: not yet")
 	w.hooks["BeforeClusterDelete"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error { return errors.New("refused") }
 	if _, err := w.once(); err == nil || let() {
-		t.Errorf("error %v, let go: %v", err, let())
+		t.Errorf("error %v, released: %v", err, let())
 	}
 	delete(w.hooks, "BeforeClusterDelete")
 	if w.must(); !let() {
-		t.Error("not let go")
+		t.Error("not released")
 	}
 	if w.must(); len(w.wrote) > 0 {
 		t.Errorf("wrote %q", w.wrote)
@@ -229,17 +229,17 @@ func TestAnExtensionMayOnlyValidate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []
   patches:
-  - name: judge
-    external: {validateTopologyExtension: judge.ext, settings: {strict: "yes"}}
+  - name: check
+    external: {validateTopologyExtension: check.ext, settings: {strict: "yes"}}
   x:`)
 	w.add(cluster)
-	w.hooks["judge.ext"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error { return errors.New("too large") }
+	w.hooks["check.ext"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error { return errors.New("too large") }
 	if _, err := w.once(); err == nil || len(w.all()) > 0 {
 		t.Errorf("error %v, made %q", err, w.all())
 	}
-	w.reconciled(`False ReconcileFailed desired objects: patch "judge": extension judge.ext: too large`)
+	w.reconciled(`False ReconcileFailed desired objects: patch "check": extension check.ext: too large`)
 	asked := 0
-	w.hooks["judge.ext"] = func(request hooksv1.RequestObject, _ hooksv1.ResponseObject) error {
+	w.hooks["check.ext"] = func(request hooksv1.RequestObject, _ hooksv1.ResponseObject) error {
 		if asked++; request.GetSettings()["strict"] != "yes" || len(request.(*hooksv1.ValidateTopologyRequest).Items) != 5 {
 			t.Errorf("asked %+v", request)
 		}
@@ -292,7 +292,7 @@ func TestAVersionThatNeverBeganCanBeTakenBack(t *testing.T) {
 	w.reconciled("False ClusterUpgrading Cluster is upgrading to v1.35.0\n  * Following hooks are blocking upgrade: BeforeClusterUpgrade: not yet\n  * KubeadmControlPlane pending upgrade to version v1.34.0, v1.35.0")
 	w.reconciled("\n  * Changes held until its upgrade starts: KubeadmControlPlane " + plane + ": spec.replicas")
 	if edit(w, plane, before, func(*controlplanev1.KubeadmControlPlane) {}); before.Spec.Version != "v1.33.0" || *before.Spec.Replicas != 1 {
-		t.Errorf("version %s, %d replicas, want those of before", before.Spec.Version, *before.Spec.Replicas)
+		t.Errorf("version %s, %d replicas, want the previous ones", before.Spec.Version, *before.Spec.Replicas)
 	}
 	if got := w.cluster().Status.ControlPlane; got == nil || len(got.UpgradePlan) != 2 {
 		t.Errorf("plan %+v", got)
@@ -328,7 +328,7 @@ func TestWhatKeepsAClusterWaitingIsTold(t *testing.T) {
 			},
 			want: "False ClusterClassNotReconciled ClusterClass is not successfully reconciled: ClusterClass.status.observedGeneration must be 2, but is 1",
 		},
-		"variables that nobody defines": {
+		"undefined variables": {
 			cluster: func(c string) string {
 				return strings.Replace(c, "    version:", "    variables: [{name: color, value: red}]\n    version:", 1)
 			},
@@ -355,7 +355,7 @@ func TestWhatKeepsAClusterWaitingIsTold(t *testing.T) {
 			w.add(text)
 			res, err := w.once()
 			if (err != nil) != tc.fails || res.RequeueAfter != tc.again {
-				t.Errorf("error %v, looks again after %s", err, res.RequeueAfter)
+				t.Errorf("error %v, requeues after %s", err, res.RequeueAfter)
 			}
 			w.reconciled(tc.want)
 			if !slices.Equal(w.wrote, []string{"patch status of Cluster c"}) {
@@ -393,7 +393,7 @@ func TestAStrangersObjectIsLeftAlone(t *testing.T) {
 		t.Errorf("made %q", got)
 	}
 	if got := w.names(core, "MachineDeployment"); len(got) != 1 {
-		t.Errorf("other parts do not go on: %q", got)
+		t.Errorf("other parts do not continue: %q", got)
 	}
 }
 

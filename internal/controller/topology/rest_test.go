@@ -113,7 +113,7 @@ func TestWhatIsNewIsCompared(t *testing.T) {
 		},
 		"a copy that nothing refers to": func(w *world) {
 			stray := &infrav1.LocalMachineTemplate{}
-			stray.Namespace, stray.Name = "default", "stray"
+			stray.Namespace, stray.Name = "default", "extra"
 			stray.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
 			label(stray)
 			w.create(stray)
@@ -124,7 +124,7 @@ func TestWhatIsNewIsCompared(t *testing.T) {
 		"another that is of no group": func(w *world) {
 			stray := &clusterv1.MachineDeployment{}
 			edit(w, first(w, core, "MachineDeployment"), stray, func(*clusterv1.MachineDeployment) {})
-			stray.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "stray"}
+			stray.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "extra"}
 			label(stray)
 			w.create(stray)
 		},
@@ -162,11 +162,11 @@ func TestWhoeverIsAskedIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []
   patches:
-  - name: judge
-    external: {validateTopologyExtension: judge.ext}
+  - name: check
+    external: {validateTopologyExtension: check.ext}
   x:`)
 	asked := 0
-	w.hooks["judge.ext"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error {
+	w.hooks["check.ext"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error {
 		asked++
 		return nil
 	}

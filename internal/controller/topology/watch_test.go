@@ -24,8 +24,8 @@ func TestWhatOfAClassWakesItsClusters(t *testing.T) {
 		change func(*clusterv1.ClusterClass)
 		want   bool
 	}{
-		"a spec that nobody has looked at": {func(c *clusterv1.ClusterClass) { c.Generation = 2 }, false},
-		"a spec that is in order":          {func(c *clusterv1.ClusterClass) { c.Status.ObservedGeneration = 2 }, true},
+		"an unobserved spec":      {func(c *clusterv1.ClusterClass) { c.Generation = 2 }, false},
+		"a spec that is in order": {func(c *clusterv1.ClusterClass) { c.Status.ObservedGeneration = 2 }, true},
 		"another variable": {func(c *clusterv1.ClusterClass) {
 			c.Status.Variables = []clusterv1.ClusterClassStatusVariable{{Name: "a"}}
 		}, true},

@@ -160,7 +160,7 @@ func (c *cluster) reboot(t *testing.T, node string) {
 	c.inside(t, node, "systemctl", "reboot", "--no-block")
 	testenv.Within(t, changing, func() error {
 		if now := c.first(t, node); now == 0 || now == was {
-			return fmt.Errorf("machine %s has not begun anew: its first process is %d", node, now)
+			return fmt.Errorf("machine %s has not started again: its first process is %d", node, now)
 		}
 		out, err := c.try(t.Context(), "", "get", "node", node, "--output", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		if err == nil && out != "True" {

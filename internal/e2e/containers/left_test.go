@@ -120,7 +120,7 @@ func (l *lab) files(t *testing.T) (all []string) {
 func (c *cluster) leavesNothing(t *testing.T, before []string) {
 	t.Helper()
 	if now := c.left(t); len(now) < len(before)+3*c.machines {
-		t.Errorf("with %d machines the host has no more than %d things: nobody would see what is left", c.machines, len(now))
+		t.Errorf("with %d machines the host has no more than %d things: leftovers would not be noticed", c.machines, len(now))
 	}
 	c.run(t, "delete", "cluster", c.name, "--yes", "--timeout", creating.String())
 	if diff := cmp.Diff(before, c.left(t)); diff != "" {

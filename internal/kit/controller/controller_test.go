@@ -139,7 +139,7 @@ func TestNothingIsWaitedForThatHasGoneAgain(t *testing.T) {
 			func(ctx context.Context, c client.Client) error { return c.Create(ctx, machine()) },
 			func(ctx context.Context, c client.Client) error { return c.Delete(ctx, machine()) },
 		},
-		"deleted, and made anew": {
+		"deleted, and created again": {
 			machine(),
 			func(ctx context.Context, c client.Client) error { return c.Delete(ctx, machine()) },
 			func(ctx context.Context, c client.Client) error { return c.Create(ctx, machine()) },
@@ -177,12 +177,12 @@ func TestOnlyConflicts(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"a conflict":                           {conflict, true},
-		"a wrapped conflict":                   {fmt.Errorf("patch status: %w", conflict), true},
-		"conflicts joined":                     {errors.Join(conflict, fmt.Errorf("x: %w", conflict)), true},
-		"a conflict beside a real error":       {errors.Join(conflict, errors.New("quota")), false},
-		"an object that somebody else created": {apierrors.NewAlreadyExists(schema.GroupResource{}, "m"), false},
-		"another error":                        {errors.New("quota"), false},
+		"a conflict":                            {conflict, true},
+		"a wrapped conflict":                    {fmt.Errorf("patch status: %w", conflict), true},
+		"conflicts joined":                      {errors.Join(conflict, fmt.Errorf("x: %w", conflict)), true},
+		"a conflict next to a real error":       {errors.Join(conflict, errors.New("quota")), false},
+		"an object that another client created": {apierrors.NewAlreadyExists(schema.GroupResource{}, "m"), false},
+		"another error":                         {errors.New("quota"), false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAPostponedWriteBringsTheObjectBack(t *testing.T) {
 		"alone":                      {postponed, time.Second, nil},
 		"wrapped":                    {fmt.Errorf("commit: %w", postponed), time.Second, nil},
 		"the first of several":       {errors.Join(&patch.PostponedError{After: time.Minute}, nil, postponed), time.Second, nil},
-		"beside a real error":        {errors.Join(postponed, quota), time.Second, quota},
+		"next to a real error":       {errors.Join(postponed, quota), time.Second, quota},
 		"with one, wrapped together": {fmt.Errorf("commit: %w", errors.Join(postponed, quota)), time.Second, quota},
 		"none":                       {quota, 0, quota},
 	}
@@ -259,17 +259,17 @@ func TestAFailureKeepsItsTimerAndIsGivenUpOnlyIfNothingCanGoBetter(t *testing.T)
 		terminal bool
 		want     time.Duration // until the next reconcile, where there is one
 	}{
-		"a failure":                            {err: quota, want: firstRetry},
-		"the third in a row":                   {err: quota, before: 2, want: 4 * firstRetry},
-		"with a timer that comes first":        {err: quota, before: 20, after: time.Second, want: time.Second},
-		"with a timer that comes last":         {err: quota, after: time.Hour, want: firstRetry},
-		"what a user must mend":                {err: refused, terminal: true},
-		"what a user must mend, wrapped":       {err: fmt.Errorf("make: %w", refused), terminal: true},
-		"two things that a user must mend":     {err: errors.Join(refused, refused), terminal: true},
-		"what a user must mend, and a timer":   {err: refused, before: 2, after: time.Hour, want: time.Hour},
-		"beside what may go better":            {err: errors.Join(refused, quota), want: firstRetry},
-		"beside a write that came too late":    {err: errors.Join(refused, conflict), want: firstRetry},
-		"beside a status that is written soon": {err: errors.Join(refused, &patch.PostponedError{After: time.Second}), want: time.Second},
+		"a failure":                             {err: quota, want: firstRetry},
+		"the third in a row":                    {err: quota, before: 2, want: 4 * firstRetry},
+		"with a timer that comes first":         {err: quota, before: 20, after: time.Second, want: time.Second},
+		"with a timer that comes last":          {err: quota, after: time.Hour, want: firstRetry},
+		"what a user must correct":              {err: refused, terminal: true},
+		"what a user must correct, wrapped":     {err: fmt.Errorf("make: %w", refused), terminal: true},
+		"two errors that a user must correct":   {err: errors.Join(refused, refused), terminal: true},
+		"what a user must correct, and a timer": {err: refused, before: 2, after: time.Hour, want: time.Hour},
+		"next to what a retry may correct":      {err: errors.Join(refused, quota), want: firstRetry},
+		"next to a write that was too late":     {err: errors.Join(refused, conflict), want: firstRetry},
+		"next to a status that is written soon": {err: errors.Join(refused, &patch.PostponedError{After: time.Second}), want: time.Second},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

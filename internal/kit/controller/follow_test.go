@@ -25,9 +25,9 @@ func TestNamesFromOutsideWakeWhatTheyName(t *testing.T) {
 	close(names)
 	cancel()
 	if err := f.Start(ctx); err != nil || queue.Len() != 1 { // it has waited for all that was sent
-		t.Fatalf("%d woken, error %v, want one", queue.Len(), err)
+		t.Fatalf("%d reconciled, error %v, want one", queue.Len(), err)
 	}
 	if got, _ := queue.Get(); got.NamespacedName != key {
-		t.Errorf("woken: %v, want %v", got, key)
+		t.Errorf("reconciled: %v, want %v", got, key)
 	}
 }

@@ -30,10 +30,10 @@ func TestMemoryMeansTheVeryObject(t *testing.T) {
 		obj  client.Object
 		want int
 	}{
-		"what was set":             {set("a", "1"), 1},
-		"of another":               {set("b", "2"), 2},
-		"of one made anew":         {set("a", "3"), 0},
-		"of one that nobody knows": {set("c", "1"), 0},
+		"what was set":         {set("a", "1"), 1},
+		"of another":           {set("b", "2"), 2},
+		"of one created again": {set("a", "3"), 0},
+		"of an unknown one":    {set("c", "1"), 0},
 	} {
 		if got := m.Get(tc.obj); got != tc.want {
 			t.Errorf("%s: got %d, want %d", name, got, tc.want)

@@ -73,7 +73,7 @@ func TestWhatIsPutOffStaysAFailure(t *testing.T) {
 		clock.SetTime(clock.Now().Add(want))
 		res, err := w.Reconcile(t.Context(), req)
 		if err != nil || res.RequeueAfter != w.pace.every-want {
-			t.Fatalf("put off for %s, error %v", res.RequeueAfter, err)
+			t.Fatalf("delayed for %s, error %v", res.RequeueAfter, err)
 		}
 		w.backoff.Forget(req) // as the queue does
 		clock.SetTime(clock.Now().Add(res.RequeueAfter))

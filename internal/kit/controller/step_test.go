@@ -44,13 +44,13 @@ func TestAStepSaysWhenToComeBackAsAQueueWould(t *testing.T) {
 		want  []time.Duration // of one step after the other
 		fails bool
 	}{
-		"at rest":                          {want: []time.Duration{0, 0}},
-		"a timer":                          {after: time.Hour, want: []time.Duration{time.Hour, time.Hour}},
-		"a failure is retried, ever later": {err: broken, want: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}, fails: true},
-		"a failure with a timer that comes first":    {after: time.Millisecond, err: broken, want: []time.Duration{time.Millisecond, time.Millisecond}, fails: true},
-		"what only a change can mend is not retried": {err: reconcile.TerminalError(broken), want: []time.Duration{0}, fails: true},
-		"a conflict is no failure":                   {err: conflict, want: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}},
-		"a status that is put off":                   {err: &patch.PostponedError{After: time.Second}, want: []time.Duration{time.Second}},
+		"in steady state":                               {want: []time.Duration{0, 0}},
+		"a timer":                                       {after: time.Hour, want: []time.Duration{time.Hour, time.Hour}},
+		"a failure is retried, ever later":              {err: broken, want: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}, fails: true},
+		"a failure with a timer that comes first":       {after: time.Millisecond, err: broken, want: []time.Duration{time.Millisecond, time.Millisecond}, fails: true},
+		"what only a change can correct is not retried": {err: reconcile.TerminalError(broken), want: []time.Duration{0}, fails: true},
+		"a conflict is no failure":                      {err: conflict, want: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond}},
+		"a delayed status":                              {err: &patch.PostponedError{After: time.Second}, want: []time.Duration{time.Second}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

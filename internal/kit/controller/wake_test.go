@@ -27,7 +27,7 @@ func TestAControllerIsWokenWhateverTheVersion(t *testing.T) {
 		obj := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", OwnerReferences: []metav1.OwnerReference{tc.ref}}}
 		got := Controlled(obj, schema.GroupKind{Group: "x.io", Kind: "Host"})
 		if woken := len(got) == 1 && got[0].String() == "ns/h"; woken != tc.want || len(got) > 1 {
-			t.Errorf("%s: woken %v, want %t", name, got, tc.want)
+			t.Errorf("%s: reconciled %v, want %t", name, got, tc.want)
 		}
 	}
 }

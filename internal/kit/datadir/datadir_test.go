@@ -78,7 +78,7 @@ func TestRunningTellsWhatTheHolderSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, running, err := Running(d); running || err != nil {
-		t.Errorf("a lock of rubbish that nobody holds: running %t, %v", running, err)
+		t.Errorf("an invalid lock without holder: running %t, %v", running, err)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestABusyHeapGrowsUntilItIsQuiet(t *testing.T) {
 		debug.SetGCPercent(old)
 	}()
 	if available() == 0 {
-		t.Skip("this computer does not tell how much memory it has available")
+		t.Skip("this computer does not report its available memory")
 	}
 	Tune(Growth{Kept: 16 << 20, Soon: 200 * time.Millisecond})
 	keep := make([]byte, 64<<20)

@@ -33,7 +33,7 @@ func TestSync(t *testing.T) {
 			annotations: map[string]string{"c": "4"},
 			changed:     true,
 		},
-		"what we set and want no more goes": {
+		"what we set and no longer desire is removed": {
 			obj: metav1.ObjectMeta{Labels: map[string]string{"a": "1", "old": "x"}, Annotations: map[string]string{"note": "x"},
 				ManagedFields: []metav1.ManagedFieldsEntry{ours}},
 			want:        Want{Labels: map[string]string{"a": "1"}},

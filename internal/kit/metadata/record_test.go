@@ -29,7 +29,7 @@ func TestWhatWasPassedOnIsRecordedAnew(t *testing.T) {
 		"others have it": {[]metav1.ManagedFieldsEntry{theirs, status}, true, []metav1.ManagedFieldsEntry{
 			theirs, status, entry("us", "", `{"f:metadata":{"f:annotations":{"f:note":{}},`+cluster+`}}`),
 		}},
-		"somebody has applied the object since": {[]metav1.ManagedFieldsEntry{entry("before-first-apply", "", `{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{}}`)}, true, []metav1.ManagedFieldsEntry{
+		"another client has applied the object since": {[]metav1.ManagedFieldsEntry{entry("before-first-apply", "", `{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{}}`)}, true, []metav1.ManagedFieldsEntry{
 			entry("us", "", `{"f:metadata":{"f:annotations":{"f:note":{}},"f:labels":{"f:a":{},"f:cluster.x-k8s.io/cluster-name":{}}}}`),
 		}},
 		"and we have written since then": {[]metav1.ManagedFieldsEntry{entry("us", "", `{"f:spec":{}}`), entry("before-first-apply", "", `{}`)}, true, []metav1.ManagedFieldsEntry{entry("us", "", `{"f:spec":{}}`)}},

@@ -45,7 +45,7 @@ func TestStatusDebounce(t *testing.T) {
 		"that it has no Machines can wait": {change: func(m *clusterv1.Machine) {
 			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason})
 		}, postponed: true},
-		"what clients of v1beta1 are told can wait": {change: func(m *clusterv1.Machine) {
+		"reports to clients of v1beta1 can wait": {change: func(m *clusterv1.Machine) {
 			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: new("x")}}
 		}, postponed: true},
 		"what others act on cannot":                {change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
@@ -179,7 +179,7 @@ func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
 		return commit(t.Context())
 	}
 	if err := errors.Join(reconcile(one, "Pending"), reconcile(other, "Running")); *writes != 0 {
-		t.Fatalf("%d writes, error %v; want both put off", *writes, err)
+		t.Fatalf("%d writes, error %v; want both delayed", *writes, err)
 	}
 	clock.SetTime(time.Unix(1, 0))
 	if err := errors.Join(reconcile(one, "Pending"), reconcile(other, "Running")); err != nil || *writes != 2 {
@@ -229,7 +229,7 @@ func TestAnotherWriterTakesAlongWhatIsCarried(t *testing.T) {
 	}
 	for _, is := range []string{"Pending", "Running"} { // the last of the delayed writes counts
 		if _, later := errors.AsType[*PostponedError](phase(is)); !later {
-			t.Fatal("it is not put off")
+			t.Fatal("it is not delayed")
 		}
 	}
 	if err := node("n"); err != nil {

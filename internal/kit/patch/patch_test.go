@@ -40,7 +40,7 @@ func TestRememberWritesAtMostOnePatchOfEachKind(t *testing.T) {
 			func(n *corev1.Node) { n.Spec.ProviderID = "p"; n.Status.Phase = "x" }, []Option{Locked},
 			[]string{`object {"spec":{"providerID":"p"}}`, `status {"metadata":{"resourceVersion":"1000"},"status":{"phase":"x"}}`},
 		},
-		"a list is replaced only if nobody changed the object": {
+		"a list is replaced only if the object has not changed": {
 			func(n *corev1.Node) { n.Finalizers = []string{"a.b/c"} }, nil,
 			[]string{`object {"metadata":{"finalizers":["a.b/c"],"resourceVersion":"999"}}`},
 		},

@@ -117,7 +117,7 @@ func TestEnsureKeepsWhatIsSoundAndRenewsWhatIsNot(t *testing.T) {
 				}
 			}
 			if got := strings.Join(fresh, " "); got != tc.wantFresh {
-				t.Errorf("made anew: %q, want %q", got, tc.wantFresh)
+				t.Errorf("created again: %q, want %q", got, tc.wantFresh)
 			}
 			if again, err := os.ReadFile(f.Key("sa")); err != nil || string(again) != string(sa) {
 				t.Errorf("service account key changed, %v", err)

@@ -49,11 +49,11 @@ func TestMakeAsksForWhatThePlanNeeds(t *testing.T) {
 		want, wantErr string
 		wantAsked     string
 	}{
-		"nothing":                 {want: "0 in all"},
-		"one after the other":     {facts: []string{"soup", "bread"}, want: "9 in all", wantAsked: "soup bread"},
-		"no more after a failure": {facts: []string{"soup", "caviar", "bread"}, want: "4 so far", wantErr: "sold out", wantAsked: "soup caviar"},
-		"no more after the end":   {facts: []string{"stone", "bread"}, want: "none", wantErr: "stone: EOF", wantAsked: "stone"},
-		"nor for ever":            {facts: many(30), want: "38 so far", wantErr: "the plan still asks after 20 rounds", wantAsked: strings.Join(many(20), " ")},
+		"nothing":              {want: "0 in all"},
+		"one after the other":  {facts: []string{"soup", "bread"}, want: "9 in all", wantAsked: "soup bread"},
+		"none after a failure": {facts: []string{"soup", "caviar", "bread"}, want: "4 so far", wantErr: "sold out", wantAsked: "soup caviar"},
+		"none after the end":   {facts: []string{"stone", "bread"}, want: "none", wantErr: "stone: EOF", wantAsked: "stone"},
+		"nor for ever":         {facts: many(30), want: "38 so far", wantErr: "the plan still asks after 20 rounds", wantAsked: strings.Join(many(20), " ")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

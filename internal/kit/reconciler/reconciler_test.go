@@ -79,10 +79,10 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Former = []string{"former"} },
 			want:   []string{"write " + mine},
 		},
-		"one that is paused is told so, and has its finalizer all the same": {
+		"a paused object is reported, and has its finalizer anyway": {
 			object: with(bare, paused), want: []string{"write " + mine + " paused"},
 		},
-		"a pause may be told of by another condition": {
+		"another condition may report a pause": {
 			object: with(paused),
 			flow: func(f *Flow[*clusterv1.Machine, state]) {
 				f.Paused = func(s *state) { s.did = append(s.did, "paused") }
@@ -110,16 +110,16 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Prepare = func(*state) bool { return true } },
 			want:   []string{"write " + mine},
 		},
-		"a failure is reported, written beside, and returned": {
+		"a failure is reported, written in addition, and returned": {
 			object: with(),
 			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Live = failing(broken, false) },
 			want:   []string{"report quota", "write " + mine}, err: "act: quota",
 		},
-		"clients of v1beta1 are told after all others": {
+		"the report for clients of v1beta1 is last": {
 			object: with(), want: []string{"live", "report", "legacy", "write " + mine},
 			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Legacy = If(true, legacy) },
 		},
-		"clients of v1beta1 are told nothing if nobody wants it": {
+		"the report for clients of v1beta1 is empty if not needed": {
 			object: with(), want: []string{"live", "report", "write " + mine},
 			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Legacy = If(false, legacy) },
 		},

@@ -30,7 +30,7 @@ func TestWhatWasNotReadYetIsNamedOnce(t *testing.T) {
 	}
 	cancel()
 	for range names {
-		t.Log("told of one more before the end")
+		t.Log("one more was reported before the end")
 	}
 	h.Close()
 	if _, open := <-h.Subscribe(t.Context()); open {

@@ -14,7 +14,7 @@ func TestAFileIsReplacedWholeAndIsItsOwnersAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
-	if err := os.WriteFile(name, []byte("a longer one that everybody may read"), 0o644); err != nil {
+	if err := os.WriteFile(name, []byte("a longer one that all users may read"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	old, err := os.Open(name)

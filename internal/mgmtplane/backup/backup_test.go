@@ -134,6 +134,6 @@ func restored(t *testing.T, how, file string, keys pki.Folder, revision int64, s
 		t.Errorf("%s: revision %d after %d", how, got.Header.Revision, revision)
 	}
 	if res := <-c.Watch(t.Context(), "/registry/kept", clientv3.WithRev(revision)); res.CompactRevision == 0 {
-		t.Errorf("%s: a watch of the lost store goes on: %+v", how, res)
+		t.Errorf("%s: a watch of the lost store continues: %+v", how, res)
 	}
 }

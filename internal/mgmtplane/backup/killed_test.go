@@ -86,7 +86,7 @@ func TestARestoreThatIsKilledLeavesNothingOrTheWhole(t *testing.T) {
 			t.Fatalf("%q: %v", there, err)
 		}
 		if all, err := os.ReadDir(parent); err != nil || len(all) != 1 {
-			t.Errorf("%q: beside the restored one are %v, %v", there, all, err)
+			t.Errorf("%q: next to the restored one are %v, %v", there, all, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestWhileItStartsTheCollectorReadsOwnersThatAllMeanFromMemory(t *testing.T)
 		wantReads int
 	}{
 		"one that two refer to":                                 {objects: []runtime.Object{of("a", "1"), of("b", "1")}},
-		"one whose name is meant for another by somebody":       {objects: []runtime.Object{of("a", "1"), of("b", "2")}, wantReads: 1},
+		"one whose name another object means for another":       {objects: []runtime.Object{of("a", "1"), of("b", "2")}, wantReads: 1},
 		"one whose name has been taken over, and memory is old": {objects: []runtime.Object{of("a", "2")}, wantReads: 1},
 		"one that is referred to from another namespace alone":  {objects: []runtime.Object{elsewhere}, wantReads: 1},
 		"one that two refer to, later":                          {objects: []runtime.Object{of("a", "1"), of("b", "1")}, started: true, wantReads: 1},

@@ -140,7 +140,7 @@ func TestAnotherLeadsWhenOneIsLost(t *testing.T) {
 	case <-b.Elected():
 		t.Error("b leads before a knows that it is lost")
 	case <-time.After(patience):
-		t.Fatal("nobody has noticed")
+		t.Fatal("no member has noticed")
 	}
 	closes(t, "b leads", b.Elected())
 	listed(t, b, "b")

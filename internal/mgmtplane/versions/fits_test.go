@@ -65,7 +65,7 @@ func TestOnlyWritesOfOldVersionsAreLookedAt(t *testing.T) {
 		t.Error(err)
 	}
 	if !f.Handles(admission.Create) || !f.Handles(admission.Update) || f.Handles(admission.Delete) {
-		t.Error("what is written is not looked at, or what is not is")
+		t.Error("writes are not checked, or other requests are")
 	}
 }
 

@@ -141,7 +141,7 @@ func TestWhatNobodyHasIsForgotten(t *testing.T) {
 		runtime.GC()
 	}
 	if known() != 1 {
-		t.Error("an object is forgotten that somebody has")
+		t.Error("an object in use is evicted")
 	}
 	runtime.KeepAlive(again)
 	for known() > 0 { // until the test is out of time

@@ -135,9 +135,9 @@ func TestACacheEndsWhenNobodyHasReadItForAWhile(t *testing.T) {
 		second.Stop()
 		after("the last has ended", cacheIdle-time.Second, 1, 0)
 		third := open()
-		after("another has begun in time", 2*cacheIdle, 1, 0)
+		after("another has started in time", 2*cacheIdle, 1, 0)
 		third.Stop()
-		after("nobody reads", cacheIdle, 1, 1)
+		after("no reader", cacheIdle, 1, 1)
 		if err := l.GetList(t.Context(), "", storage.ListOptions{}, &unstructured.UnstructuredList{}); err != nil {
 			t.Fatal(err)
 		}

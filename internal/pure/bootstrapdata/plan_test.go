@@ -131,7 +131,7 @@ func TestOneMachineInitializes(t *testing.T) {
 			facts: facts(first), answers: tell{DoFindCertificates: {Missing: "ns/demo-ca"}}, asked: []Question{find},
 			plan: Plan{Waiting: "Waiting for Secret ns/demo-ca with certificates of the cluster", Secret: true},
 		},
-		"not beside another": {
+		"not next to another": {
 			facts: facts(first), answers: tell{DoTakeLock: held("m1"), Holder: {Exists: true}},
 			asked: []Question{find, prepare, take, {Kind: Holder, Name: "m1"}},
 			plan:  Plan{Waiting: "Waiting for Machine ns/m1 to initialize the control plane"},
@@ -140,7 +140,7 @@ func TestOneMachineInitializes(t *testing.T) {
 			facts: facts(first), answers: tell{DoTakeLock: held("m1")},
 			asked: []Question{find, prepare, take, {Kind: Holder, Name: "m1"}, {Kind: DoReplaceLock, Name: "m1"}, store},
 		},
-		"not while a lock is nobody's": {
+		"not while the lock has no holder": {
 			facts: facts(first), answers: tell{DoTakeLock: {Held: true}}, asked: []Question{find, prepare, take},
 			plan: Plan{Refused: "the init lock, ConfigMap ns/demo-lock, does not say in its key lock-information who holds it: delete it"},
 		},
@@ -194,7 +194,7 @@ func TestDataIsKept(t *testing.T) {
 		"of kubeadm init":       {facts: facts(first, made, func(f *Facts) { f.Discovery = Discovery{} }), asked: []Question{own}, plan: Plan{Forget: true}},
 		"by a file":             {facts: facts(made, func(f *Facts) { f.Discovery.File = true }), asked: []Question{own}, plan: Plan{Forget: true}},
 		"of a machine that is":  {facts: facts(made, nodes), asked: []Question{own}, plan: Plan{Forget: true}},
-		"whatever the spec is":  {facts: facts(made, nodes, func(f *Facts) { f.Machine.Version, f.Cluster.Provisioned = "", false }), asked: []Question{own}, plan: Plan{Forget: true}},
+		"any spec":              {facts: facts(made, nodes, func(f *Facts) { f.Machine.Version, f.Cluster.Provisioned = "", false }), asked: []Question{own}, plan: Plan{Forget: true}},
 		"that the Machine has":  {facts: facts(func(f *Facts) { f.Machine.DataSecretName = "m0" }), asked: []Question{{Kind: DoTakeOver}, own}, plan: Plan{Forget: true}},
 		"and rests until later": {facts: facts(made, func(f *Facts) { f.LookAt = now.Add(time.Minute) }), asked: []Question{own}, plan: Plan{Again: time.Minute}},
 		"without a connection":  {facts: facts(made), answers: tell{Token: {Disconnected: true}}, asked: []Question{own, look}, plan: Plan{Again: ttl / 6}},
@@ -212,11 +212,11 @@ func TestAPoolsTokenIsReplaced(t *testing.T) {
 	rotate := append(append([]Question{}, discover...), Question{Kind: DoStore})
 	gone := tell{Token: {Gone: true}}
 	check(t, map[string]test{
-		"when it is gone":           {facts: facts(made, pool), answers: gone, asked: rotate, plan: Plan{Look: ttl / 3}},
-		"when it ends":              {facts: facts(made, pool, nodes), answers: ends(ttl/2 - time.Second), asked: rotate, plan: Plan{Look: ttl / 3}},
-		"not while it lasts":        {facts: facts(made, pool, nodes), answers: ends(ttl / 2), asked: look, plan: Plan{Look: ttl / 3}},
-		"not if it never ends":      {facts: facts(made, pool, nodes), asked: look},
-		"not while nobody has come": {facts: facts(made, pool), answers: ends(ttl/2 - time.Second), asked: append(append([]Question{}, look...), Question{Kind: DoExtend}), plan: Plan{Look: ttl / 3}},
+		"when it is gone":                         {facts: facts(made, pool), answers: gone, asked: rotate, plan: Plan{Look: ttl / 3}},
+		"when it ends":                            {facts: facts(made, pool, nodes), answers: ends(ttl/2 - time.Second), asked: rotate, plan: Plan{Look: ttl / 3}},
+		"not while it lasts":                      {facts: facts(made, pool, nodes), answers: ends(ttl / 2), asked: look, plan: Plan{Look: ttl / 3}},
+		"not if it never ends":                    {facts: facts(made, pool, nodes), asked: look},
+		"not before the first machine has joined": {facts: facts(made, pool), answers: ends(ttl/2 - time.Second), asked: append(append([]Question{}, look...), Question{Kind: DoExtend}), plan: Plan{Look: ttl / 3}},
 		"later, without certificates": {
 			facts: facts(made, pool), answers: tell{Token: {Gone: true}, DoFindCertificates: {Missing: "ns/demo-ca"}}, asked: discover[:4],
 			plan: Plan{Waiting: "Waiting for Secret ns/demo-ca with certificates of the cluster", Again: ttl / 6},

@@ -68,7 +68,7 @@ func TestWhereAnAuthorityComesFrom(t *testing.T) {
 		wanted      bool
 		err         string
 	}{
-		"nobody asks":           {map[string]string{"x": "y"}, Source{}, false, ""},
+		"no request":            {map[string]string{"x": "y"}, Source{}, false, ""},
 		"a Certificate":         {map[string]string{certmanagerv1.InjectFromAnnotation: "ns/web"}, Source{Certificate: ns("web"), annotation: certmanagerv1.InjectFromAnnotation}, true, ""},
 		"a Secret":              {map[string]string{certmanagerv1.InjectFromSecretAnnotation: "ns/web"}, Source{Secret: ns("web"), annotation: certmanagerv1.InjectFromSecretAnnotation}, true, ""},
 		"the API server":        {map[string]string{certmanagerv1.InjectAPIServerAnnotation: "true"}, Source{APIServer: true}, true, ""},

@@ -88,19 +88,19 @@ func TestDecide(t *testing.T) {
 		"its time has come, and the key stays": {func(f *Facts) { never(f); f.Now = now.Add(50 * day) },
 			"issue Renewing: the certificate is due for renewal since 2026-09-20T12:00:00Z | renew 09-20"},
 		"its end has come": {func(f *Facts) { f.Now = now.Add(80 * day) }, "not Expired: the certificate expired at 2026-10-20T12:00:00Z | issue Expired: the certificate expired at 2026-10-20T12:00:00Z | new key | renew 09-20"},
-		"somebody asks for another": {func(f *Facts) {
+		"another is requested": {func(f *Facts) {
 			f.Certificate.Status.Conditions = []metav1.Condition{{Type: "Issuing", Status: "True", Reason: "ManuallyTriggered"}}
 		}, "issue ManuallyTriggered: a user requested a new certificate | new key | renew 09-20"},
 		"no issuer, and none is needed": {func(f *Facts) { f.Issuer.Missing = true }, "renew 09-20"},
-		"no issuer when it is to be renewed": {func(f *Facts) { f.Now, f.Issuer.Missing = now.Add(50*day), true },
+		"no issuer when it must be renewed": {func(f *Facts) { f.Now, f.Issuer.Missing = now.Add(50*day), true },
 			"waits IssuerNotFound: Waiting for Issuer self to be created | renew 09-20"},
 		"an issuer that cannot issue": {func(f *Facts) { f.Secret, f.Issuer.NotReady = Secret{}, "no key" },
 			`not DoesNotExist: Secret "web-tls" does not exist | waits IssuerNotReady: Waiting for Issuer self: no key`},
-		"what is asked for cannot be had": {func(f *Facts) { f.Problem, f.Secret.Differences = "spec: bad", []string{"spec.duration"} }, "stuck Failed: spec: bad | renew 09-20"},
-		"what is asked for cannot be had, and nothing is there": {func(f *Facts) { f.Problem, f.Secret = "spec: bad", Secret{} },
+		"the requested certificate is not available": {func(f *Facts) { f.Problem, f.Secret.Differences = "spec: bad", []string{"spec.duration"} }, "stuck Failed: spec: bad | renew 09-20"},
+		"the requested certificate is not available, and none exists": {func(f *Facts) { f.Problem, f.Secret = "spec: bad", Secret{} },
 			`not DoesNotExist: Secret "web-tls" does not exist | stuck Failed: spec: bad`},
-		"a Secret of somebody else": {unannotated, `not IncorrectCertificate: Secret "web-tls" was issued for "" | stuck SecretInUse: Secret "web-tls" was not made for this Certificate and has data at "ca.crt": name another one in spec.secretName, or delete it, or let it be replaced by the annotation cert-manager.io/certificate-name: web`},
-		"a password of somebody else": {func(f *Facts) {
+		"a Secret of another owner": {unannotated, `not IncorrectCertificate: Secret "web-tls" was issued for "" | stuck SecretInUse: Secret "web-tls" was not made for this Certificate and has data at "ca.crt": name another one in spec.secretName, or delete it, or let it be replaced by the annotation cert-manager.io/certificate-name: web`},
+		"a password of another owner": {func(f *Facts) {
 			f.Secret = Secret{Object: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "web-tls"}, Data: map[string][]byte{"password": []byte("x")}}}
 		}, `not MissingData: Secret "web-tls" has no data at "tls.crt" | stuck SecretInUse: Secret "web-tls" was not made for this Certificate and has data at "password": name another one in spec.secretName, or delete it, or let it be replaced by the annotation cert-manager.io/certificate-name: web`},
 		"the Secret of a Certificate that has gone": {func(f *Facts) { f.Secret.Object.Annotations[certmanagerv1.CertificateNameAnnotation] = "old" },
@@ -169,7 +169,7 @@ func TestTimes(t *testing.T) {
 		})
 	}
 	if got := (Times{before: 2 * time.Hour}).Renewal(now, now.Add(time.Hour)).Sub(now); got != 40*time.Minute {
-		t.Errorf("what lives shorter than it is to be renewed before is renewed after %s", got)
+		t.Errorf("a certificate with a lifetime below its renewal time is renewed after %s", got)
 	}
 }
 

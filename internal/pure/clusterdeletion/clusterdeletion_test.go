@@ -62,18 +62,18 @@ func TestTheOrder(t *testing.T) {
 		answers         map[Kind]Answer
 		want, wantAsked string
 	}{
-		"nothing before the hook lets it":               {Facts{network, brain, many, true}, nil, "WaitingForBeforeDeleteHook: Waiting for BeforeClusterDelete hook", ""},
-		"workers first, those that nobody else deletes": {Facts{network, brain, many, false}, nil, workersLeft, asksWorkers},
-		"one that cannot be deleted keeps no other":     {Facts{network, brain, many, false}, map[Kind]Answer{MachineSet: {Failed: failed}, Machine: {Failed: failed}}, workersLeft + ", error delete MachineSet ns/lone: boom\ndelete Machine ns/w1: boom", asksWorkers},
-		"sets of a deployment are waited for":           {Facts{network, brain, clusterstatus.Members{Sets: many.Sets[:1]}, false}, nil, "WaitingForWorkersDeletion: Waiting for 1 MachineSet to be deleted", ""},
-		"then the control plane":                        {Facts{network, brain, clusterstatus.Members{ControlPlaneMachines: machines(named("cp0", owned))}, false}, nil, "WaitingForControlPlaneDeletion: Waiting for Brain demo to be deleted", "ControlPlane"},
-		"or its Machines if it has no object":           {Facts{network, reference.Object{}, clusterstatus.Members{ControlPlaneMachines: machines(named("cp0"), named("cp1", going))}, false}, nil, "WaitingForControlPlaneDeletion: Waiting for 2 control plane Machines to be deleted", "Machine cp0"},
-		"and when its object is another's":              {Facts{network, brain, clusterstatus.Members{ControlPlaneMachines: machines(named("cp0"))}, false}, map[Kind]Answer{ControlPlane: {Held: true}}, "WaitingForControlPlaneDeletion: Waiting for 1 control plane Machine to be deleted", "ControlPlane, Machine cp0"},
-		"then the infrastructure":                       {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Gone: true}}, "WaitingForInfrastructureDeletion: Waiting for Net demo to be deleted", "ControlPlane, Infrastructure"},
-		"what cannot be looked for is an error":         {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Unknown: failed}}, "WaitingForControlPlaneDeletion: Waiting for Brain demo to be deleted: boom, error boom", "ControlPlane"},
-		"then the Cluster":                              {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Gone: true}, Infrastructure: {Gone: true}}, "DeletionCompleted: Deletion completed, done", "ControlPlane, Infrastructure"},
-		"which waits for nothing that is another's":     {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Held: true}, Infrastructure: {Held: true}}, "DeletionCompleted: Deletion completed, done", "ControlPlane, Infrastructure"},
-		"nor for anything if it refers to nothing":      {Facts{}, nil, "DeletionCompleted: Deletion completed, done", ""},
+		"nothing before the hook lets it":                {Facts{network, brain, many, true}, nil, "WaitingForBeforeDeleteHook: Waiting for BeforeClusterDelete hook", ""},
+		"workers first, except those with another owner": {Facts{network, brain, many, false}, nil, workersLeft, asksWorkers},
+		"one that cannot be deleted keeps no other":      {Facts{network, brain, many, false}, map[Kind]Answer{MachineSet: {Failed: failed}, Machine: {Failed: failed}}, workersLeft + ", error delete MachineSet ns/lone: boom\ndelete Machine ns/w1: boom", asksWorkers},
+		"sets of a deployment are waited for":            {Facts{network, brain, clusterstatus.Members{Sets: many.Sets[:1]}, false}, nil, "WaitingForWorkersDeletion: Waiting for 1 MachineSet to be deleted", ""},
+		"then the control plane":                         {Facts{network, brain, clusterstatus.Members{ControlPlaneMachines: machines(named("cp0", owned))}, false}, nil, "WaitingForControlPlaneDeletion: Waiting for Brain demo to be deleted", "ControlPlane"},
+		"or its Machines if it has no object":            {Facts{network, reference.Object{}, clusterstatus.Members{ControlPlaneMachines: machines(named("cp0"), named("cp1", going))}, false}, nil, "WaitingForControlPlaneDeletion: Waiting for 2 control plane Machines to be deleted", "Machine cp0"},
+		"and when its object is another's":               {Facts{network, brain, clusterstatus.Members{ControlPlaneMachines: machines(named("cp0"))}, false}, map[Kind]Answer{ControlPlane: {Held: true}}, "WaitingForControlPlaneDeletion: Waiting for 1 control plane Machine to be deleted", "ControlPlane, Machine cp0"},
+		"then the infrastructure":                        {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Gone: true}}, "WaitingForInfrastructureDeletion: Waiting for Net demo to be deleted", "ControlPlane, Infrastructure"},
+		"what cannot be looked for is an error":          {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Unknown: failed}}, "WaitingForControlPlaneDeletion: Waiting for Brain demo to be deleted: boom, error boom", "ControlPlane"},
+		"then the Cluster":                               {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Gone: true}, Infrastructure: {Gone: true}}, "DeletionCompleted: Deletion completed, done", "ControlPlane, Infrastructure"},
+		"which waits for nothing that is another's":      {Facts{network, brain, clusterstatus.Members{}, false}, map[Kind]Answer{ControlPlane: {Held: true}, Infrastructure: {Held: true}}, "DeletionCompleted: Deletion completed, done", "ControlPlane, Infrastructure"},
+		"nor for anything if it refers to nothing":       {Facts{}, nil, "DeletionCompleted: Deletion completed, done", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

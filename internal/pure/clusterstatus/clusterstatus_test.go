@@ -101,11 +101,11 @@ func TestWhatIsReferredTo(t *testing.T) {
 			"False ObjectDoesNotExist: Net demo does not exist: create it, or correct spec.infrastructureRef", "False ObjectDoesNotExist: Brain demo does not exist: create it, or correct spec.controlPlaneRef", "False NotInitialized: Waiting for Brain demo to exist"},
 		"what has gone": {facts(missing, provisioned, initialized),
 			"False ObjectDeleted: Net demo has been deleted while the Cluster still exists", "False ObjectDeleted: Brain demo has been deleted while the Cluster still exists", "True Initialized: "},
-		"what has gone as it shall": {facts(missing, provisioned, initialized, deleted),
+		"deleted after deletion started": {facts(missing, provisioned, initialized, deleted),
 			"False ObjectDeleted: Net demo has been deleted", "False ObjectDeleted: Brain demo has been deleted", "True Initialized: "},
 		"not looked for in a deletion": {facts(unread, initialized, deleted, was(clusterv1.ClusterInfrastructureReadyCondition)),
 			"True Was: ", "Unknown InternalError: Brain demo has not been read", "True Initialized: "},
-		"of somebody else": {facts(held), "False NotReady: held by prod", "False NotAvailable: held by prod", "False NotInitialized: held by prod"},
+		"of another owner": {facts(held), "False NotReady: held by prod", "False NotAvailable: held by prod", "False NotInitialized: held by prod"},
 		"not to be used":   {facts(unusable), "Unknown InternalError: no contract", "Unknown InternalError: no contract", "Unknown InternalError: no contract"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,9 +304,9 @@ func TestConditionsOfMembers(t *testing.T) {
 			f.Workers = []*clusterv1.Machine{machine("w0", "", is(clusterv1.MachineReadyCondition, "False", "no Node"))}
 		}, clusterv1.ClusterWorkerMachinesReadyCondition, "False NotReady: * Machine w0: no Node"},
 		"a Machine that was just made":     {func(f *Facts) { f.Workers = []*clusterv1.Machine{machine("w0", "")} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "True NoReplicas: "},
-		"a Machine that nobody has judged": {func(f *Facts) { f.Workers = []*clusterv1.Machine{old} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
+		"a Machine without a health check": {func(f *Facts) { f.Workers = []*clusterv1.Machine{old} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
 		"a control plane that rolls out":   {func(f *Facts) { f.ControlPlane = rolling }, clusterv1.ClusterRollingOutCondition, "True RollingOut: * Brain demo: one to go"},
-		"one that tells nothing of it":     {func(*Facts) {}, clusterv1.ClusterRollingOutCondition, "False NotRollingOut: "},
+		"one without a report":             {func(*Facts) {}, clusterv1.ClusterRollingOutCondition, "False NotRollingOut: "},
 		"a Machine that is being replaced": {func(f *Facts) {
 			f.Workers = []*clusterv1.Machine{machine("w0", "", unhealthy, replaced), machine("w1", "", unhealthy)}
 		}, clusterv1.ClusterRemediatingCondition, "True Remediating: * Machine w0: Waiting for its deletion"},
@@ -314,7 +314,7 @@ func TestConditionsOfMembers(t *testing.T) {
 		"a Cluster that is deleted":    {func(f *Facts) { deleted(f); f.Deletion = Stage{"Waiting", "for workers"} }, clusterv1.ClusterDeletingCondition, "True Waiting: for workers"},
 		"and one that is not":          {func(*Facts) {}, clusterv1.ClusterDeletingCondition, "False NotDeleting: "},
 		"all of it together":           {func(f *Facts) { provisioned(f); initialized(f) }, clusterv1.ClusterAvailableCondition, "True Available: "},
-		"all of it, but for a gate": {func(f *Facts) {
+		"all of it, except a gate": {func(f *Facts) {
 			provisioned(f)
 			initialized(f)
 			f.Cluster.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backup"}}
@@ -325,12 +325,12 @@ func TestConditionsOfMembers(t *testing.T) {
 			was("Broken")(f)
 			f.Cluster.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Broken", Polarity: clusterv1.NegativePolarityCondition}}
 		}, clusterv1.ClusterAvailableCondition, "False NotAvailable: * Broken: No additional info provided"},
-		"but for a gate of its class": {func(f *Facts) {
+		"except a gate of its class": {func(f *Facts) {
 			provisioned(f)
 			initialized(f)
 			f.ClassGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backup"}}
 		}, clusterv1.ClusterAvailableCondition, "Unknown AvailableUnknown: * Backup: Condition Backup not yet reported"},
-		"its own gates stand for those of its class": {func(f *Facts) {
+		"its own gates replace those of its class": {func(f *Facts) {
 			provisioned(f)
 			initialized(f)
 			was("Fine")(f)

@@ -37,7 +37,7 @@ func TestReportLegacy(t *testing.T) {
 			"ControlPlaneReady False Info WaitingForControlPlane", "InfrastructureReady False Info WaitingForInfrastructure",
 		}},
 		"all is well": {facts(provisioned, initialized), []string{"Ready True", "ControlPlaneInitialized True", plane, infra}},
-		"the control plane tells more": {facts(provisioned, initialized, ready), []string{
+		"the control plane reports more": {facts(provisioned, initialized, ready), []string{
 			"Ready False Warning ScalingUp: to 3", "ControlPlaneInitialized True", "ControlPlaneReady False Warning ScalingUp: to 3", infra,
 		}},
 		"without references":             {facts(bare), []string{"Ready True", "ControlPlaneInitialized False Info MissingNodeRef", infra}},

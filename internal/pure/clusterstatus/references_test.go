@@ -37,7 +37,7 @@ func TestTakeInfrastructure(t *testing.T) {
 		"the endpoint never changes":           {change: func(f *Facts) { f.Cluster.Spec.ControlPlaneEndpoint = taken }, fields: fields(true, "10.0.0.9"), wantNews: true, wantEndpoint: taken, wantDomains: 1},
 		"an endpoint that is none stays unset": {fields: fields(true, ""), wantNews: true, wantDomains: 1},
 		"rubbish":                              {fields: fields("yes", ""), wantErr: "status.initialization.provisioned of Net demo"},
-		"a contract that nobody knows":         {fields: fields(true, ""), version: "v0", wantErr: "v0"},
+		"an unknown contract":                  {fields: fields(true, ""), version: "v0", wantErr: "v0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +53,7 @@ func TestTakeInfrastructure(t *testing.T) {
 				t.Fatalf("error %v, want %q in it", err, tc.wantErr)
 			}
 			if news != tc.wantNews || f.Cluster.Spec.ControlPlaneEndpoint != tc.wantEndpoint || len(f.Cluster.Status.FailureDomains) != tc.wantDomains {
-				t.Errorf("news %v, endpoint %v, failure domains %v", news, f.Cluster.Spec.ControlPlaneEndpoint, f.Cluster.Status.FailureDomains)
+				t.Errorf("changed %v, endpoint %v, failure domains %v", news, f.Cluster.Spec.ControlPlaneEndpoint, f.Cluster.Status.FailureDomains)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestControlPlane(t *testing.T) {
 	for i, wantNews := range []bool{true, false} {
 		news, err := TakeControlPlane(f.Cluster, brain, "v1beta2")
 		if err != nil || news != wantNews || f.Cluster.Spec.ControlPlaneEndpoint.Host != "10.0.0.1" {
-			t.Errorf("time %d: news %v, endpoint %v, error %v", i, news, f.Cluster.Spec.ControlPlaneEndpoint, err)
+			t.Errorf("time %d: changed %v, endpoint %v, error %v", i, news, f.Cluster.Spec.ControlPlaneEndpoint, err)
 		}
 	}
 	r, versions, err := ReadControlPlane(brain, "v1beta2")
@@ -91,7 +91,7 @@ func TestWithoutObjects(t *testing.T) {
 	}{
 		"infrastructure is not waited for": {change: bare, machines: []*clusterv1.Machine{machine("cp0", "")}, wantProvisioned: true},
 		"but that of a topology is":        {change: topology},
-		"a Node tells of a control plane":  {change: bare, machines: []*clusterv1.Machine{machine("cp1", ""), joined}, wantProvisioned: true, wantInitialized: true},
+		"a Node proves a control plane":    {change: bare, machines: []*clusterv1.Machine{machine("cp1", ""), joined}, wantProvisioned: true, wantInitialized: true},
 	} {
 		c := facts(tc.change).Cluster
 		WithoutInfrastructure(c)

@@ -89,13 +89,13 @@ func TestJudge(t *testing.T) {
 		"a finished Pod of a DaemonSet is evicted":          {pod: pod("p", ownedBy("DaemonSet", "ds"), finish), want: drain},
 		"a Pod whose DaemonSet is gone is evicted":          {pod: pod("p", ownedBy("DaemonSet", "gone")), want: drain},
 		"a mirror Pod is left alone":                        {pod: pod("p", mirror, orphan), want: skipped},
-		"the loss of an emptyDir is told":                   {pod: pod("p", emptyDir), want: drain + " its emptyDir data is lost"},
-		"a Pod that nobody makes anew is told":              {pod: pod("p", orphan, emptyDir), want: drain + " its emptyDir data is lost, it has no controller that would create it again"},
+		"the loss of an emptyDir is reported":               {pod: pod("p", emptyDir), want: drain + " its emptyDir data is lost"},
+		"a Pod without controller is reported":              {pod: pod("p", orphan, emptyDir), want: drain + " its emptyDir data is lost, it has no controller that would create it again"},
 		"the label skip":                                    {pod: pod("p", label("skip")), want: skipped},
 		"the label wait-completed":                          {pod: pod("p", label("wait-completed")), want: wait},
 		"another value of the label has no meaning":         {pod: pod("p", label("maybe")), want: drain},
 		"terminating on an unreachable Node counts as gone": {pod: pod("p", terminating(2*time.Second)), unreachable: true, want: skipped},
-		"unless it has only begun":                          {pod: pod("p", terminating(time.Second)), unreachable: true, want: drain},
+		"unless it has only just started":                   {pod: pod("p", terminating(time.Second)), unreachable: true, want: drain},
 		"terminating on a good Node is waited for":          {pod: pod("p", terminating(time.Hour)), want: drain},
 		"a rule without selectors is for all":               {pod: pod("p"), rules: []clusterv1.MachineDrainRule{rule("a", "Drain", new(int32(7)))}, want: "Drain 7"},
 		"the first rule by name wins":                       {pod: pod("p"), rules: []clusterv1.MachineDrainRule{rule("b", "Skip", nil), rule("a", "WaitCompleted", nil)}, want: wait},
@@ -124,7 +124,7 @@ func TestJudge(t *testing.T) {
 			}
 			v := got[0]
 			if text := strings.TrimSpace(fmt.Sprintf("%s %d %s", v.Behavior, v.Order, v.Note)); text != tc.want {
-				t.Errorf("verdict %q, want %q", text, tc.want)
+				t.Errorf("result %q, want %q", text, tc.want)
 			}
 		})
 	}

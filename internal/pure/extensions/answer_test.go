@@ -83,7 +83,7 @@ func TestAggregate(t *testing.T) {
 		"messages keep their order":                  {answers{created("Success", "b", 0), created("Success", "a", 0)}, created("Success", "b, a", 0)},
 		"empty messages are left out":                {answers{created("Success", "", 0), created("Success", "x", 0), created("Success", "", 0)}, created("Success", "x", 0)},
 		"the lowest wait that is not zero":           {answers{created("Success", "", 30), created("Success", "", 0), created("Success", "", 5), created("Success", "", 9)}, created("Success", "", 5)},
-		"nobody waits":                               {answers{created("Success", "", 0), created("Success", "", 0)}, created("Success", "", 0)},
+		"no waiting caller":                          {answers{created("Success", "", 0), created("Success", "", 0)}, created("Success", "", 0)},
 		"messages are not longer than a condition's": {answers{created("Success", strings.Repeat("x", 40_000), 0)}, created("Success", strings.Repeat("x", 16<<10-3)+"…", 0)},
 	}
 	for name, tc := range tests {

@@ -85,8 +85,8 @@ func TestHandlersNamesEveryMistake(t *testing.T) {
 		"a status must be set":                 {&hooksv1.DiscoveryResponse{}, []string{`the extension answered with status "": want Success or Failure`}},
 		"there is a highest number":            {discovered(many...), []string{"513 handlers: at most 512 can be registered"}},
 		"no name":                              {discovered(handler("", "BeforeClusterCreate")), []string{`handlers[0] "": name: must be set`}},
-		"an upper-case name is told how to be": {discovered(handler("My-Hook", "BeforeClusterCreate")), []string{`handlers[0] "My-Hook": name: must be lower-case, as paths are: "my-hook"`}},
-		"a name with a dot":                    {discovered(handler("a.b", "BeforeClusterCreate")), []string{`handlers[0] "a.b": name: must not contain dots`}},
+		"the error of an upper-case name has the lower-case name": {discovered(handler("My-Hook", "BeforeClusterCreate")), []string{`handlers[0] "My-Hook": name: must be lower-case, as paths are: "my-hook"`}},
+		"a name with a dot": {discovered(handler("a.b", "BeforeClusterCreate")), []string{`handlers[0] "a.b": name: must not contain dots`}},
 		"a name twice": {discovered(handler("a", "BeforeClusterCreate"), handler("b", "BeforeClusterCreate"), handler("a", "GeneratePatches")), []string{
 			`handlers[2] "a": name: handlers[0] has it already`,
 		}},
@@ -99,7 +99,7 @@ func TestHandlersNamesEveryMistake(t *testing.T) {
 		"another spelling of a hook": {discovered(handler("a", "generatePatches")), []string{
 			`handlers[0] "a": requestHook: "generatePatches" of "` + v1alpha1 + `" is not known; it is written GeneratePatches`,
 		}},
-		"a hook nobody knows": {discovered(handler("a", "BeforeLunch"), handler("b", "BeforeLunch", version("x/v1"))), []string{
+		"an unknown hook": {discovered(handler("a", "BeforeLunch"), handler("b", "BeforeLunch", version("x/v1"))), []string{
 			`handlers[0] "a": requestHook: "BeforeLunch" of "` + v1alpha1 + `" is not known; that version has no hook of this name`,
 			`handlers[1] "b": requestHook: "BeforeLunch" of "x/v1" is not known`,
 		}},
@@ -125,7 +125,7 @@ func TestHandlersNamesEveryMistake(t *testing.T) {
 				t.Fatalf("got %v, want an error", got)
 			}
 			if got != nil {
-				t.Errorf("got %d handlers beside the error, want none", len(got))
+				t.Errorf("got %d handlers in addition to the error, want none", len(got))
 			}
 			if diff := cmp.Diff(tc.want, strings.Split(err.Error(), "\n")); diff != "" {
 				t.Errorf("mistakes (-want +got):\n%s", diff)

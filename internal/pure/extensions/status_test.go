@@ -40,11 +40,11 @@ func TestConditions(t *testing.T) {
 		deprecated []string
 		want       []string
 	}{
-		"discovered":                      {config: having("a.ext"), want: []string{"True Discovered: ", "True UpToDate: "}},
-		"failed, and never discovered":    {config: having(), failed: refused, want: []string{"False NotDiscovered: connection refused", "Unknown UpToDateUnknown: Waiting for the extension to be discovered"}},
-		"failed, with handlers of before": {config: having("a.ext"), failed: refused, want: []string{"False NotDiscovered: connection refused", "True UpToDate: "}},
-		"failed, known to have none":      {config: as(having(), metav1.ConditionTrue, ""), failed: refused, want: []string{"False NotDiscovered: connection refused", "True UpToDate: "}},
-		"with old handlers":               {config: having("a.ext"), deprecated: []string{"a is old", "b too"}, want: []string{"True Discovered: ", "False NotUpToDate: a is old\nb too"}},
+		"discovered":                     {config: having("a.ext"), want: []string{"True Discovered: ", "True UpToDate: "}},
+		"failed, and never discovered":   {config: having(), failed: refused, want: []string{"False NotDiscovered: connection refused", "Unknown UpToDateUnknown: Waiting for the extension to be discovered"}},
+		"failed, with previous handlers": {config: having("a.ext"), failed: refused, want: []string{"False NotDiscovered: connection refused", "True UpToDate: "}},
+		"failed, known to have none":     {config: as(having(), metav1.ConditionTrue, ""), failed: refused, want: []string{"False NotDiscovered: connection refused", "True UpToDate: "}},
+		"with old handlers":              {config: having("a.ext"), deprecated: []string{"a is old", "b too"}, want: []string{"True Discovered: ", "False NotUpToDate: a is old\nb too"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +94,7 @@ func TestChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, Changed(tc.before, tc.config, tc.failed)); diff != "" {
-				t.Errorf("news (-want +got):\n%s", diff)
+				t.Errorf("changed (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -139,6 +139,6 @@ func TestMessagesOfOneCauseAreEqual(t *testing.T) {
 		})
 	}
 	if a, b := message(errors.New("x is after 2025-01-01")), message(errors.New("x is after 2025-01-02")); a == b {
-		t.Error("causes are told apart no more")
+		t.Error("different causes have the same report")
 	}
 }

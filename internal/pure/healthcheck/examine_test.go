@@ -137,14 +137,14 @@ func TestExamine(t *testing.T) {
 		facts Facts
 		want  string // state, reason, how long until it is due
 	}{
-		"a Node that is ready":                       {facts(machine(), node("Ready True", minutes)), "healthy"},
-		"a Node without a word":                      {facts(machine(), &corev1.Node{}), "healthy"},
-		"a Node that is unready for a while":         {facts(machine(), node("Ready Unknown", 299*seconds)), "doubtful in 1s"},
-		"a Node that is unready for too long":        {facts(machine(), node("Ready Unknown", 300*seconds)), "unhealthy UnhealthyNode"},
-		"each state has its own time":                {facts(machine(), node("Ready False", 300*seconds)), "unhealthy UnhealthyNode"},
-		"a rule without patience":                    {facts(machine(), node("Deadlock True", 0)), "unhealthy UnhealthyNode"},
-		"one without patience for a Node once ready": {facts(machine(), node("Ready False", 0), impatient), "unhealthy UnhealthyNode"},
-		"it has patience with one that joins":        {facts(machine(func(m *clusterv1.Machine) { m.CreationTimestamp = metav1.NewTime(ago(minutes)) }), young, impatient), "doubtful in 9m0s"},
+		"a Node that is ready":                      {facts(machine(), node("Ready True", minutes)), "healthy"},
+		"a Node without a word":                     {facts(machine(), &corev1.Node{}), "healthy"},
+		"a Node that is unready for a while":        {facts(machine(), node("Ready Unknown", 299*seconds)), "doubtful in 1s"},
+		"a Node that is unready for too long":       {facts(machine(), node("Ready Unknown", 300*seconds)), "unhealthy UnhealthyNode"},
+		"each state has its own time":               {facts(machine(), node("Ready False", 300*seconds)), "unhealthy UnhealthyNode"},
+		"a rule without timeout":                    {facts(machine(), node("Deadlock True", 0)), "unhealthy UnhealthyNode"},
+		"one without timeout for a Node once ready": {facts(machine(), node("Ready False", 0), impatient), "unhealthy UnhealthyNode"},
+		"it has a timeout for one that joins":       {facts(machine(func(m *clusterv1.Machine) { m.CreationTimestamp = metav1.NewTime(ago(minutes)) }), young, impatient), "doubtful in 9m0s"},
 		"and waits for ever if starting may take that": {facts(machine(), young, impatient, with(func(c *clusterv1.MachineHealthCheck) {
 			c.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(0))
 		})), "healthy"},
@@ -153,21 +153,21 @@ func TestExamine(t *testing.T) {
 		"on one that has been up":             {facts(machine(has("InfrastructureReady False", 0)), node("Ready True", minutes), hasty), "unhealthy UnhealthyMachine"},
 		"a time in the future is waited for":  {facts(machine(), node("Ready False", -minutes)), "doubtful in 6m0s"},
 
-		"a Node that has gone":                 {facts(machine(), nil), "unhealthy NodeDeleted"},
-		"a Machine that is leaving":            {facts(machine(leaving, annotated(clusterv1.RemediateMachineAnnotation)), nil), "leaving"},
-		"an order":                             {facts(machine(annotated(clusterv1.RemediateMachineAnnotation)), node("Ready True", minutes)), "unhealthy HasRemediateAnnotation"},
-		"an order before there is a cluster":   {facts(machine(nodeless, annotated(clusterv1.RemediateMachineAnnotation)), nil, uninitialized, silent), "unhealthy HasRemediateAnnotation"},
-		"a bad host":                           {facts(machine(has("InfrastructureReady False", 120*seconds)), node("Ready True", minutes)), "unhealthy UnhealthyMachine"},
-		"a host that has just become bad":      {facts(machine(has("InfrastructureReady False", 100*seconds)), node("Ready True", minutes)), "doubtful in 20s"},
-		"what the Machine says wins":           {facts(machine(has("InfrastructureReady False", 120*seconds)), node("Ready Unknown", 300*seconds)), "unhealthy UnhealthyMachine"},
-		"over its Node's end, too":             {facts(machine(has("InfrastructureReady False", 120*seconds)), nil), "unhealthy UnhealthyMachine"},
-		"but not while it may last":            {facts(machine(has("InfrastructureReady False", 100*seconds)), nil), "unhealthy NodeDeleted"},
-		"what comes first is waited for":       {facts(machine(has("InfrastructureReady False", 100*seconds)), node("Ready Unknown", 290*seconds)), "doubtful in 10s"},
-		"no Node in time":                      {facts(machine(nodeless), nil), "unhealthy NodeStartupTimeout"},
-		"no Node yet":                          {facts(machine(nodeless, func(m *clusterv1.Machine) { m.CreationTimestamp = metav1.NewTime(ago(minutes)) }), nil), "doubtful in 9m0s"},
-		"no Node since the host is there":      {facts(machine(nodeless, has("InfrastructureReady True", 2*minutes)), nil), "doubtful in 8m0s"},
-		"no Node, and none has to come":        {facts(machine(nodeless), nil, with(func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(0)) })), "starting"},
-		"no Node, and nobody has said by when": {facts(machine(nodeless), nil, with(func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks = clusterv1.MachineHealthCheckChecks{} })), "unhealthy NodeStartupTimeout"},
+		"a Node that has gone":               {facts(machine(), nil), "unhealthy NodeDeleted"},
+		"a Machine that is leaving":          {facts(machine(leaving, annotated(clusterv1.RemediateMachineAnnotation)), nil), "leaving"},
+		"an order":                           {facts(machine(annotated(clusterv1.RemediateMachineAnnotation)), node("Ready True", minutes)), "unhealthy HasRemediateAnnotation"},
+		"an order before there is a cluster": {facts(machine(nodeless, annotated(clusterv1.RemediateMachineAnnotation)), nil, uninitialized, silent), "unhealthy HasRemediateAnnotation"},
+		"a bad host":                         {facts(machine(has("InfrastructureReady False", 120*seconds)), node("Ready True", minutes)), "unhealthy UnhealthyMachine"},
+		"a host that has just become bad":    {facts(machine(has("InfrastructureReady False", 100*seconds)), node("Ready True", minutes)), "doubtful in 20s"},
+		"what the Machine says wins":         {facts(machine(has("InfrastructureReady False", 120*seconds)), node("Ready Unknown", 300*seconds)), "unhealthy UnhealthyMachine"},
+		"over its Node's end, too":           {facts(machine(has("InfrastructureReady False", 120*seconds)), nil), "unhealthy UnhealthyMachine"},
+		"but not while it may last":          {facts(machine(has("InfrastructureReady False", 100*seconds)), nil), "unhealthy NodeDeleted"},
+		"what comes first is waited for":     {facts(machine(has("InfrastructureReady False", 100*seconds)), node("Ready Unknown", 290*seconds)), "doubtful in 10s"},
+		"no Node in time":                    {facts(machine(nodeless), nil), "unhealthy NodeStartupTimeout"},
+		"no Node yet":                        {facts(machine(nodeless, func(m *clusterv1.Machine) { m.CreationTimestamp = metav1.NewTime(ago(minutes)) }), nil), "doubtful in 9m0s"},
+		"no Node since the host is there":    {facts(machine(nodeless, has("InfrastructureReady True", 2*minutes)), nil), "doubtful in 8m0s"},
+		"no Node, and none has to come":      {facts(machine(nodeless), nil, with(func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(0)) })), "starting"},
+		"no Node, and no startup timeout":    {facts(machine(nodeless), nil, with(func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks = clusterv1.MachineHealthCheckChecks{} })), "unhealthy NodeStartupTimeout"},
 		"no Node since the control plane is up": {facts(machine(nodeless), nil, func(f *Facts) {
 			f.Cluster = cluster(func(c *clusterv1.Cluster) {
 				c.Status.Conditions = nil
@@ -179,16 +179,16 @@ func TestExamine(t *testing.T) {
 		"nothing before the Cluster's infrastructure":  {facts(machine(nodeless, controlPlane), nil, func(f *Facts) { f.Cluster.Status.Initialization.InfrastructureProvisioned = nil }), "starting"},
 		"a Node of a control plane not known to be up": {facts(machine(controlPlane), nil, uninitialized, silent), "unknown"},
 
-		"a cluster that does not answer":            {facts(machine(), nil, silent), "unknown"},
-		"not even by what the Machine says":         {facts(machine(has("InfrastructureReady False", 120*seconds)), nil, silent), "unknown"},
-		"nor for want of a Node":                    {facts(machine(nodeless), nil, silent), "unknown"},
-		"an order all the same":                     {facts(machine(annotated(clusterv1.RemediateMachineAnnotation)), nil, silent), "unhealthy HasRemediateAnnotation"},
-		"a process that has just started":           {facts(machine(), nil, untried), "unjudged in 4s"},
-		"news count from when the cluster answers":  {facts(machine(), node("Ready Unknown", time.Hour), answering(minutes)), "doubtful in 4m0s"},
-		"so does the want of a Node":                {facts(machine(nodeless), nil, answering(minutes)), "doubtful in 9m0s"},
-		"and what the Machine says":                 {facts(machine(has("InfrastructureReady False", time.Hour)), node("Ready True", minutes), answering(minutes)), "doubtful in 1m0s"},
-		"what lasts after that counts in the end":   {facts(machine(), node("Ready Unknown", time.Hour), answering(5*minutes)), "unhealthy UnhealthyNode"},
-		"that a Node has gone is seen as it is now": {facts(machine(), nil, answering(0)), "unhealthy NodeDeleted"},
+		"a cluster that does not answer":                  {facts(machine(), nil, silent), "unknown"},
+		"not even by what the Machine says":               {facts(machine(has("InfrastructureReady False", 120*seconds)), nil, silent), "unknown"},
+		"nor for want of a Node":                          {facts(machine(nodeless), nil, silent), "unknown"},
+		"an order anyway":                                 {facts(machine(annotated(clusterv1.RemediateMachineAnnotation)), nil, silent), "unhealthy HasRemediateAnnotation"},
+		"a process that has just started":                 {facts(machine(), nil, untried), "unjudged in 4s"},
+		"the status counts from when the cluster answers": {facts(machine(), node("Ready Unknown", time.Hour), answering(minutes)), "doubtful in 4m0s"},
+		"so does the want of a Node":                      {facts(machine(nodeless), nil, answering(minutes)), "doubtful in 9m0s"},
+		"and what the Machine says":                       {facts(machine(has("InfrastructureReady False", time.Hour)), node("Ready True", minutes), answering(minutes)), "doubtful in 1m0s"},
+		"what lasts after that counts in the end":         {facts(machine(), node("Ready Unknown", time.Hour), answering(5*minutes)), "unhealthy UnhealthyNode"},
+		"that a Node has gone is seen as it is now":       {facts(machine(), nil, answering(0)), "unhealthy NodeDeleted"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestExamine(t *testing.T) {
 				got += fmt.Sprintf(" in %s", v.Due.Sub(now))
 			}
 			if got != tc.want || !d.Wake.Equal(v.Due) {
-				t.Errorf("got %q, woken at %s; want %q (%s)", got, d.Wake, tc.want, v.Message)
+				t.Errorf("got %q, requeued at %s; want %q (%s)", got, d.Wake, tc.want, v.Message)
 			}
 		})
 	}

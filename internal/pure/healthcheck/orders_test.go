@@ -42,25 +42,25 @@ func TestOrdersStandAsLongAsTheirCheckAndNoLongerThanTheConnection(t *testing.T)
 		held    bool
 		until   time.Time
 	}{
-		"one of this connection stands":               {machine: condemned(), orders: Orders{Answering: ago(time.Hour)}},
-		"one of its first second, too":                {machine: condemned(), orders: Orders{Answering: ago(time.Minute - 900*time.Millisecond)}},
-		"one from before it does not":                 {machine: condemned(), orders: Orders{Answering: ago(50 * time.Second)}, held: true},
-		"nor while nobody answers":                    {machine: condemned(), held: true},
-		"another process need not repeat itself":      {machine: condemned(), orders: Orders{Answering: ago(50 * time.Second), Patience: time.Minute}, held: true, until: now.Add(10 * time.Second)},
-		"after a while":                               {machine: condemned(), orders: Orders{Answering: ago(50 * time.Second), Patience: 50 * time.Second}},
-		"that of a user needs no news":                {machine: condemned(has("HealthCheckSucceeded False HasRemediateAnnotation "+told, time.Minute))},
-		"nor that on a first machine":                 {machine: condemned(controlPlane, nodeless), orders: Orders{Cluster: first}},
-		"without a check none stands":                 {machine: condemned(), orders: Orders{Checks: checks(), Answering: ago(time.Hour)}, held: true},
-		"nor with one that selects others":            {machine: condemned(), orders: Orders{Checks: checks(check(elsewhere)), Answering: ago(time.Hour)}, held: true},
-		"nor with one that ends":                      {machine: condemned(), orders: Orders{Checks: checks(check(ending)), Answering: ago(time.Hour)}, held: true},
-		"nor with one that only reports":              {machine: condemned(), orders: Orders{Checks: checks(check(reports)), Answering: ago(time.Hour)}, held: true},
-		"nor with one that is paused":                 {machine: condemned(), orders: Orders{Checks: checks(check(pauses)), Answering: ago(time.Hour)}, held: true},
-		"nor with one that has to find out again":     {machine: condemned(), orders: Orders{Checks: checks(check(paused(time.Second))), Answering: ago(time.Hour)}, held: true},
-		"with one that has":                           {machine: condemned(), orders: Orders{Checks: checks(check(paused(time.Hour))), Answering: ago(2 * time.Hour)}},
-		"nor on what a user wants left alone":         {machine: condemned(annotated(clusterv1.MachineSkipRemediationAnnotation)), orders: Orders{Answering: ago(time.Hour)}, held: true},
-		"one of several that judge is enough":         {machine: condemned(), orders: Orders{Checks: checks(check(reports), check()), Answering: ago(time.Hour)}},
-		"that of somebody else needs no check":        {machine: condemned(has("HealthCheckSucceeded False UnhealthyNode by hand", time.Minute)), orders: Orders{Checks: checks(), Answering: ago(time.Hour)}},
-		"what nobody wants replaced is not spoken of": {machine: machine(has("HealthCheckSucceeded False UnhealthyNode", time.Minute)), orders: Orders{Checks: checks()}},
+		"one of this connection stands":           {machine: condemned(), orders: Orders{Answering: ago(time.Hour)}},
+		"one of its first second, too":            {machine: condemned(), orders: Orders{Answering: ago(time.Minute - 900*time.Millisecond)}},
+		"one from before it does not":             {machine: condemned(), orders: Orders{Answering: ago(50 * time.Second)}, held: true},
+		"nor while the cluster does not answer":   {machine: condemned(), held: true},
+		"another process need not repeat itself":  {machine: condemned(), orders: Orders{Answering: ago(50 * time.Second), Patience: time.Minute}, held: true, until: now.Add(10 * time.Second)},
+		"after a while":                           {machine: condemned(), orders: Orders{Answering: ago(50 * time.Second), Patience: 50 * time.Second}},
+		"that of a user needs no recent status":   {machine: condemned(has("HealthCheckSucceeded False HasRemediateAnnotation "+told, time.Minute))},
+		"nor that on a first machine":             {machine: condemned(controlPlane, nodeless), orders: Orders{Cluster: first}},
+		"without a check none stands":             {machine: condemned(), orders: Orders{Checks: checks(), Answering: ago(time.Hour)}, held: true},
+		"nor with one that selects others":        {machine: condemned(), orders: Orders{Checks: checks(check(elsewhere)), Answering: ago(time.Hour)}, held: true},
+		"nor with one that ends":                  {machine: condemned(), orders: Orders{Checks: checks(check(ending)), Answering: ago(time.Hour)}, held: true},
+		"nor with one that only reports":          {machine: condemned(), orders: Orders{Checks: checks(check(reports)), Answering: ago(time.Hour)}, held: true},
+		"nor with one that is paused":             {machine: condemned(), orders: Orders{Checks: checks(check(pauses)), Answering: ago(time.Hour)}, held: true},
+		"nor with one that has to find out again": {machine: condemned(), orders: Orders{Checks: checks(check(paused(time.Second))), Answering: ago(time.Hour)}, held: true},
+		"with one that has":                       {machine: condemned(), orders: Orders{Checks: checks(check(paused(time.Hour))), Answering: ago(2 * time.Hour)}},
+		"nor on what a user wants left alone":     {machine: condemned(annotated(clusterv1.MachineSkipRemediationAnnotation)), orders: Orders{Answering: ago(time.Hour)}, held: true},
+		"one check of several is enough":          {machine: condemned(), orders: Orders{Checks: checks(check(reports), check()), Answering: ago(time.Hour)}},
+		"that of another client needs no check":   {machine: condemned(has("HealthCheckSucceeded False UnhealthyNode by hand", time.Minute)), orders: Orders{Checks: checks(), Answering: ago(time.Hour)}},
+		"without an order nothing is reported":    {machine: machine(has("HealthCheckSucceeded False UnhealthyNode", time.Minute)), orders: Orders{Checks: checks()}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,12 +92,12 @@ func TestWhatWasSaidIsWithdrawnWhenNoCheckJudges(t *testing.T) {
 		checks  []*clusterv1.MachineHealthCheck
 		want    int // conditions that are left
 	}{
-		"all of it":                   {machine: machine(append(said, has("OwnerRemediated False RemediationDeferred", 0))...), want: 1},
-		"but what has begun":          {machine: machine(append(said, has("OwnerRemediated False MachineDeleting", 0))...), want: 2},
-		"nothing while one judges":    {machine: machine(said...), checks: []*clusterv1.MachineHealthCheck{check()}, want: 3},
-		"nor what somebody else says": {machine: machine(append(said, has("HealthCheckSucceeded False UnhealthyNode by hand", 0))...), want: 3},
-		"that it is healthy, too":     {machine: machine(has("HealthCheckSucceeded True HealthCheckSucceeded", 0))},
-		"nothing of one that leaves":  {machine: machine(append(said, leaving)...), want: 3},
+		"all of it":                         {machine: machine(append(said, has("OwnerRemediated False RemediationDeferred", 0))...), want: 1},
+		"but a started remediation":         {machine: machine(append(said, has("OwnerRemediated False MachineDeleting", 0))...), want: 2},
+		"nothing while a check selects it":  {machine: machine(said...), checks: []*clusterv1.MachineHealthCheck{check()}, want: 3},
+		"nor a condition of another client": {machine: machine(append(said, has("HealthCheckSucceeded False UnhealthyNode by hand", 0))...), want: 3},
+		"that it is healthy, too":           {machine: machine(has("HealthCheckSucceeded True HealthCheckSucceeded", 0))},
+		"nothing of one that leaves":        {machine: machine(append(said, leaving)...), want: 3},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -45,14 +45,14 @@ func TestSelect(t *testing.T) {
 		"what matches, by name":                     {machines: []*clusterv1.Machine{machine(called("b")), machine(called("a")), machine(called("c"), foreign)}, want: "targets a b"},
 		"not what a user wants left alone":          {machines: []*clusterv1.Machine{machine(called("a"), annotated(clusterv1.PausedAnnotation)), machine(called("b"), annotated(clusterv1.MachineSkipRemediationAnnotation))}},
 		"an empty selector selects nothing":         {check: check(func(c *clusterv1.MachineHealthCheck) { c.Spec.Selector = metav1.LabelSelector{} }), machines: []*clusterv1.Machine{machine()}},
-		"a broken one is told":                      {check: broken, machines: []*clusterv1.Machine{machine()}, wantErr: `read spec.selector: "Like" is not a valid label selector operator`},
+		"a broken one is reported":                  {check: broken, machines: []*clusterv1.Machine{machine()}, wantErr: `read spec.selector: "Like" is not a valid label selector operator`},
 		"an older check comes first":                {machines: []*clusterv1.Machine{machine(shared), machine(called("n"))}, others: []*clusterv1.MachineHealthCheck{older}, want: "targets n, others m of z-older"},
 		"of the same age, the first by name":        {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{younger, twin}, want: "others m of a-twin"},
 		"not a younger one":                         {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{younger}, want: "targets m"},
 		"nor one that ends, or is broken":           {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{ending, broken}, want: "targets m"},
-		"one that reports is in nobody's way":       {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{reports(older)}, want: "targets m"},
-		"and nobody in its":                         {check: reports(check()), machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{older}, want: "targets m"},
-		"a Machine left alone is nobody's":          {machines: []*clusterv1.Machine{machine(shared, annotated(clusterv1.PausedAnnotation))}, others: []*clusterv1.MachineHealthCheck{older}},
+		"one that reports does not block others":    {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{reports(older)}, want: "targets m"},
+		"and others do not block it":                {check: reports(check()), machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{older}, want: "targets m"},
+		"a skipped Machine belongs to no check":     {machines: []*clusterv1.Machine{machine(shared, annotated(clusterv1.PausedAnnotation))}, others: []*clusterv1.MachineHealthCheck{older}},
 		"the list of checks holds the check itself": {machines: []*clusterv1.Machine{machine()}, others: []*clusterv1.MachineHealthCheck{check()}, want: "targets m"},
 	}
 	for name, tc := range tests {
@@ -96,8 +96,8 @@ func TestReport(t *testing.T) {
 		want  []string
 		event string
 	}{
-		"all is well":         {facts: facts(machine(), fine), want: []string{"1/1 +1 [m]", "RemediationAllowed True RemediationAllowed ", "Sound True Sound "}},
-		"one is to be mended": {facts: facts(machine(), sick), want: []string{"0/1 +0 [m]", "RemediationAllowed True RemediationAllowed ", "Sound True Sound "}},
+		"all is well":           {facts: facts(machine(), fine), want: []string{"1/1 +1 [m]", "RemediationAllowed True RemediationAllowed ", "Sound True Sound "}},
+		"one needs remediation": {facts: facts(machine(), sick), want: []string{"0/1 +0 [m]", "RemediationAllowed True RemediationAllowed ", "Sound True Sound "}},
 		"too many are": {
 			facts: facts(machine(), sick, atMost(0)),
 			want:  []string{"0/1 +0 [m]", "RemediationAllowed False TooManyUnhealthy Remediation is not allowed: 1 of 1 Machines are not healthy, and spec.remediation.triggerIf.unhealthyLessThanOrEqualTo is 0", "Sound True Sound "},
@@ -118,7 +118,7 @@ func TestReport(t *testing.T) {
 			want:  []string{"0/1 +0 [m]", "RemediationAllowed False ReportOnly " + off + "\n* Would remediate Machine m: " + found, "Sound True Sound "},
 			event: "Normal RemediationReported " + off + "\n* Would remediate Machine m: " + found,
 		},
-		"an order is told of": {
+		"an order is reported": {
 			facts: facts(machine(annotated(clusterv1.RemediateMachineAnnotation)), sick, reporting),
 			want:  []string{"0/1 +0 [m]", "RemediationAllowed False ReportOnly " + off + "\n* Would remediate Machine m: Annotation cluster.x-k8s.io/remediate-machine is set (MachineHealthCheck mhc)", "Sound True Sound "},
 			event: "Normal RemediationReported " + off + "\n* Would remediate Machine m: Annotation cluster.x-k8s.io/remediate-machine is set (MachineHealthCheck mhc)",
@@ -145,7 +145,7 @@ func TestReport(t *testing.T) {
 			facts: Facts{Check: check(), Now: now},
 			want:  []string{"0/0 +0 []", "RemediationAllowed True RemediationAllowed ", "Sound False ClusterMissing Cluster demo, named by spec.clusterName, does not exist: create it, or correct the field"},
 		},
-		"everything is selected, without patience": {
+		"everything is selected, without a timeout": {
 			facts: facts(machine(), fine, func(f *Facts) {
 				f.Selection.Targets = append(f.Selection.Targets, machine(called("cp"), controlPlane, leaving))
 				f.Check.Spec.Checks.UnhealthyNodeConditions[0].TimeoutSeconds = new(int32(0))
@@ -154,7 +154,7 @@ func TestReport(t *testing.T) {
 			want: []string{"1/2 +1 [m cp]", "RemediationAllowed True RemediationAllowed ", "Sound False ControlPlaneAndWorkersSelected spec.selector matches Machines of the control plane and workers, as m and cp, which are counted together: use a MachineHealthCheck for each\n" +
 				"spec.checks.unhealthyNodeConditions[0].timeoutSeconds, spec.checks.unhealthyMachineConditions[0].timeoutSeconds is 0: a Machine is remediated as soon as this is reported once; one whose Node has not been ready yet has the time of spec.checks.nodeStartupTimeoutSeconds"},
 		},
-		"others are judged elsewhere": {
+		"others are checked elsewhere": {
 			facts: facts(machine(), fine, func(f *Facts) { f.Selection.Others = []Other{{"a", "old"}, {"b", "old"}} }),
 			want:  []string{"1/1 +1 [m]", "RemediationAllowed True RemediationAllowed ", "Sound False SelectedByAnother Not checked here, but by an older MachineHealthCheck, old, which selects them too: a, b"},
 		},

@@ -138,9 +138,9 @@ func TestStraysAreNeitherCurrentNorDesired(t *testing.T) {
 	}{
 		"what is current may stay":          {`{"a":1}`, `{"a":1}`, `{"a":2}`, nil},
 		"what is desired may come":          {`{"a":1}`, `{"a":2}`, `{"a":2}`, nil},
-		"what nobody wants is strange":      {`{"a":1}`, `{"a":3}`, `{"a":2}`, []string{"a"}},
+		"an undesired value is unexpected":  {`{"a":1}`, `{"a":3}`, `{"a":2}`, []string{"a"}},
 		"fields may come and go":            {`{"a":{"old":1}}`, `{"a":{"new":1}}`, `{"a":{"new":1}}`, nil},
-		"a field that nobody wants":         {`{"a":{}}`, `{"a":{"x":1}}`, `{"a":{}}`, []string{"a.x"}},
+		"an undesired field":                {`{"a":{}}`, `{"a":{"x":1}}`, `{"a":{}}`, []string{"a.x"}},
 		"an object of both sides":           {`{"a":{"b":1}}`, `{"a":{"b":1,"c":2}}`, `{"a":{"c":2}}`, nil},
 		"a field that is gone too early":    {`{"a":1}`, `{}`, `{"a":2}`, []string{"a"}},
 		"a list may be on its way":          {`{"a":[1]}`, `{"a":[1,2]}`, `{"a":[2,3]}`, nil},

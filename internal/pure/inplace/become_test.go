@@ -15,7 +15,7 @@ import (
 func TestBecome(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ had, fresh, want map[string]any }{
-		"what is wanted comes": {
+		"the desired fields are set": {
 			had:   map[string]any{"size": "small"},
 			fresh: map[string]any{"size": "big", "disk": map[string]any{"gb": int64(9)}},
 			want:  map[string]any{"size": "big", "disk": map[string]any{"gb": int64(9)}},
@@ -25,7 +25,7 @@ func TestBecome(t *testing.T) {
 			fresh: map[string]any{"size": "big", "net": map[string]any{"mine": "c"}},
 			want:  map[string]any{"size": "big", "providerID": "x://1", "net": map[string]any{"mine": "c", "theirs": "b"}},
 		},
-		"what we have written and want no more goes": {
+		"what we have written and no longer desire is removed": {
 			had:   map[string]any{"size": "small", "net": map[string]any{"mine": "a", "theirs": "b"}},
 			fresh: map[string]any{},
 			want:  map[string]any{"net": map[string]any{"theirs": "b"}},

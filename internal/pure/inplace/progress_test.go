@@ -70,11 +70,11 @@ func TestProgress(t *testing.T) {
 			change: func(f *Facts) { f.Infrastructure.Obj, f.Infrastructure.Missing = nil, true },
 			want:   Progress{Reason: updating, Message: "Host m, named by spec.ref, does not exist: create it, or correct the reference"},
 		},
-		"it goes on": {
+		"it continues": {
 			reply: Reply{Again: time.Minute, Message: "copying"}, asked: []Question{{}},
 			want: Progress{Reason: updating, Message: "copying", Again: time.Minute},
 		},
-		"it goes on, without a word": {
+		"it continues, without a message": {
 			reply: Reply{Again: time.Minute}, asked: []Question{{}},
 			want: Progress{Reason: updating, Message: "Update in place is in progress", Again: time.Minute},
 		},
@@ -143,7 +143,7 @@ func TestMarksComeAndGo(t *testing.T) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Labels:          map[string]string{"a": "1"},
 		Annotations:     map[string]string{runtimev1.PendingHooksAnnotation: "Other", "note": "x"},
-		OwnerReferences: []metav1.OwnerReference{{Name: "old", UID: "old", Controller: new(true)}, {Name: "beside"}},
+		OwnerReferences: []metav1.OwnerReference{{Name: "old", UID: "old", Controller: new(true)}, {Name: "other"}},
 	}}
 	Target{Owner: metav1.OwnerReference{Name: "new", UID: "new", Controller: new(true)}, Labels: map[string]string{"a": "2"}}.Take(m)
 	if !Moved(m) || !InProgress(m) || Pending(m) || metav1.GetControllerOf(m).Name != "new" || len(m.OwnerReferences) != 2 || m.Labels["a"] != "2" {
@@ -152,7 +152,7 @@ func TestMarksComeAndGo(t *testing.T) {
 	Begin(m)
 	Begin(m)
 	if Moved(m) || !InProgress(m) || !Pending(m) || m.Annotations[runtimev1.PendingHooksAnnotation] != "Other,UpdateMachine" {
-		t.Errorf("begun: %v", m.Annotations)
+		t.Errorf("started: %v", m.Annotations)
 	}
 	if !Finish(m) || Finish(m) {
 		t.Error("what is finished is finished again")

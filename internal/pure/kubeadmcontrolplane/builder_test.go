@@ -41,7 +41,7 @@ func machine(words string) *Machine {
 			m.Spec.FailureDomain = domain
 		case w == "old":
 			m.Verdict = Verdict{Why: []string{"old"}}
-		case w == "sick":
+		case w == "failing":
 			set(m, "APIServerPodHealthy", metav1.ConditionFalse)
 		case w == "nomember":
 			set(m, "EtcdMemberHealthy", metav1.ConditionFalse)

@@ -22,10 +22,10 @@ func TestOriginOfCertificates(t *testing.T) {
 		"what is missing at the beginning is made":         {want: Made},
 		"so is that of an etcd of ours":                    {etcd: true, want: Made},
 		"after kubeadm init a new one would not fit":       {initialized: true, want: Kept, missing: restore},
-		"nor would it for machines of somebody else":       {adopts: true, want: Kept, missing: restore},
+		"nor would it for machines of another owner":       {adopts: true, want: Kept, missing: restore},
 		"the authority of an external etcd is its owner's": {etcd: true, external: true, want: Brought, missing: bring},
 		"also after kubeadm init":                          {etcd: true, external: true, initialized: true, want: Brought, missing: bring},
-		"beside an external etcd the others are made":      {external: true, want: Made},
+		"with an external etcd the others are created":     {external: true, want: Made},
 		"and kept": {external: true, initialized: true, want: Kept, missing: restore},
 	}
 	for name, tc := range tests {

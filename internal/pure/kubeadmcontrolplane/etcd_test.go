@@ -48,7 +48,7 @@ func TestEvaluate(t *testing.T) {
 		"one without a name answers":       {[]Answer{said("", "a ?")}, []string{"a", "3f"}, false},
 		"a learner is not complete":        {[]Answer{said("a", "a b+"), said("b", "a b+")}, []string{"a healthy", "b healthy"}, false},
 		"one knows others":                 {[]Answer{said("a", "a b"), said("b", "a b c")}, []string{"a healthy", "b", "b: etcd member b knows other members than the others do"}, false},
-		"one is nobody's":                  {[]Answer{said("a", "a x")}, []string{"a healthy", "x"}, false},
+		"one has no Machine":               {[]Answer{said("a", "a x")}, []string{"a healthy", "x"}, false},
 		"one that answers is no member":    {[]Answer{said("a", "a"), said("b", "a")}, []string{"a healthy"}, true},
 		"one complains":                    {[]Answer{complains("a", "a b"), said("b", "a b")}, []string{"a", "b healthy", "a: etcd member reports errors: no leader"}, false},
 		"an alarm is said by the alarm":    {[]Answer{complains("a", "a!"), said("b", "a!")}, []string{"a healthy"}, false},

@@ -51,21 +51,21 @@ func TestPodConditions(t *testing.T) {
 		deleting bool
 		want     string // status, reason, message
 	}{
-		"ready":                   {node(), pod(corev1.PodRunning, ready), false, "True Running "},
-		"not there":               {node(), nil, false, "False DoesNotExist Pod does not exist"},
-		"without a Node":          {nil, nil, false, "Unknown InspectionFailed Node n does not exist"},
-		"on a machine that goes":  {nil, nil, true, "False Deleting Machine is deleting"},
-		"on a Node out of reach":  {node(unreachable), pod(corev1.PodRunning, ready), false, "Unknown InspectionFailed Node n is unreachable"},
-		"going itself":            {node(), pod(corev1.PodRunning, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }), false, "False Deleting Pod is terminating"},
-		"not scheduled":           {node(), pod(corev1.PodPending, podCondition(corev1.PodScheduled, corev1.ConditionFalse)), false, "False Provisioning Waiting to be scheduled"},
-		"in init containers":      {node(), pod(corev1.PodPending, podCondition(corev1.PodInitialized, corev1.ConditionFalse)), false, "False Provisioning Running init containers"},
-		"pulling":                 {node(), pod(corev1.PodPending), false, "False Provisioning Waiting for containers to start"},
-		"probed":                  {node(), pod(corev1.PodRunning), false, "False Provisioning Waiting for startup or readiness probes"},
-		"a container crashes":     {node(), pod(corev1.PodRunning, state(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}})), false, "False Failed container c is waiting (CrashLoopBackOff)"},
-		"a container is created":  {node(), pod(corev1.PodRunning, state(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})), false, "False Provisioning Waiting for startup or readiness probes"},
-		"a container has ended":   {node(), pod(corev1.PodRunning, state(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error"}})), false, "False Failed container c has terminated (Error)"},
-		"failed":                  {node(), pod(corev1.PodFailed), false, "False Failed All the containers have been terminated"},
-		"in a state nobody knows": {node(), pod("Strange"), false, "Unknown InspectionFailed The Pod's phase is unknown"},
+		"ready":                  {node(), pod(corev1.PodRunning, ready), false, "True Running "},
+		"not there":              {node(), nil, false, "False DoesNotExist Pod does not exist"},
+		"without a Node":         {nil, nil, false, "Unknown InspectionFailed Node n does not exist"},
+		"on a machine that goes": {nil, nil, true, "False Deleting Machine is deleting"},
+		"on a Node out of reach": {node(unreachable), pod(corev1.PodRunning, ready), false, "Unknown InspectionFailed Node n is unreachable"},
+		"going itself":           {node(), pod(corev1.PodRunning, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }), false, "False Deleting Pod is terminating"},
+		"not scheduled":          {node(), pod(corev1.PodPending, podCondition(corev1.PodScheduled, corev1.ConditionFalse)), false, "False Provisioning Waiting to be scheduled"},
+		"in init containers":     {node(), pod(corev1.PodPending, podCondition(corev1.PodInitialized, corev1.ConditionFalse)), false, "False Provisioning Running init containers"},
+		"pulling":                {node(), pod(corev1.PodPending), false, "False Provisioning Waiting for containers to start"},
+		"probed":                 {node(), pod(corev1.PodRunning), false, "False Provisioning Waiting for startup or readiness probes"},
+		"a container crashes":    {node(), pod(corev1.PodRunning, state(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}})), false, "False Failed container c is waiting (CrashLoopBackOff)"},
+		"a container is created": {node(), pod(corev1.PodRunning, state(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})), false, "False Provisioning Waiting for startup or readiness probes"},
+		"a container has ended":  {node(), pod(corev1.PodRunning, state(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error"}})), false, "False Failed container c has terminated (Error)"},
+		"failed":                 {node(), pod(corev1.PodFailed), false, "False Failed All the containers have been terminated"},
+		"in an unknown phase":    {node(), pod("Strange"), false, "Unknown InspectionFailed The Pod's phase is unknown"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestMemberConditions(t *testing.T) {
 	}{
 		"healthy":             {&quorum.Member{Healthy: true}, nil, "True Healthy "},
 		"not there":           {nil, nil, "False NotHealthy Etcd doesn't have a member for Node n"},
-		"nobody could ask":    {nil, errors.New("no route"), "Unknown InspectionFailed no route"},
+		"no connection":       {nil, errors.New("no route"), "Unknown InspectionFailed no route"},
 		"alarmed":             {&quorum.Member{Alarms: []string{"NOSPACE"}, Healthy: true}, nil, "False NotHealthy Etcd member reports alarms: NOSPACE"},
 		"a learner":           {&quorum.Member{Learner: true, Healthy: true}, nil, "False NotHealthy Etcd member is a learner that has not caught up yet"},
 		"itself out of reach": {&quorum.Member{}, errors.New("timeout"), "False NotHealthy timeout"},

@@ -38,11 +38,11 @@ func TestRemediate(t *testing.T) {
 		want     string // machine, then reason and message, or "delete"
 		retries  int32
 	}{
-		"nobody is unhealthy":                {"a,b,c", nil, "", 0},
+		"no unhealthy machine":               {"a,b,c", nil, "", 0},
 		"one of three":                       {"a unhealthy nomember,b,c", nil, "a delete", 0},
 		"the one with the worst trouble":     {"a unhealthy,b unhealthy nomember,c,d,e", nil, "b delete", 0},
 		"the one a user chose":               {"a unhealthy nomember,b unhealthy chosen,c,d,e", nil, "b delete", 0},
-		"one without a Node before others":   {"a unhealthy sick,b unhealthy bare,c,d", nil, "b delete", 0},
+		"one without a Node before others":   {"a unhealthy failing,b unhealthy bare,c,d", nil, "b delete", 0},
 		"not one whose order does not stand": {"a unhealthy nomember,b unhealthy,c,d,e", func(f *Facts) { f.OrdersHeld = []string{"a"} }, "b delete", 0},
 		"one is being replaced": {"a unhealthy,b,c", func(f *Facts) {
 			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
@@ -52,10 +52,10 @@ func TestRemediate(t *testing.T) {
 		"another comes up":         {"a unhealthy,b,c bare", nil, "a RemediationDeferred KubeadmControlPlane waiting for control plane Machine c to have a Node before triggering remediation", 0},
 		"the only one":             {"a unhealthy", nil, "a CannotBeRemediated KubeadmControlPlane can't remediate if current replicas are less or equal to 1", 0},
 		"the only one before init": {"a unhealthy bare", func(f *Facts) { f.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }, "a delete", 0},
-		"no other works":           {"a unhealthy,b sick,c sick", nil, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components", 0},
+		"no other works":           {"a unhealthy,b failing,c failing", nil, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components", 0},
 		"etcd not known":           {"a unhealthy,b,c", func(f *Facts) { f.Etcd.Err = errors.New("timeout") }, "a RemediationDeferred KubeadmControlPlane can't remediate while etcd members are not known: timeout", 0},
 		"etcd would lose":          {"a unhealthy,b,c", func(f *Facts) { f.Etcd.Members[1].Healthy = false }, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd would have 1 healthy of 3 members and needs 2", 0},
-		"the member of another is dead and nobody's": {"a unhealthy nomember,b,c", func(f *Facts) { f.Etcd.Members = append(f.Etcd.Members, members("x!")...) },
+		"the member of another is dead and has no Machine": {"a unhealthy nomember,b,c", func(f *Facts) { f.Etcd.Members = append(f.Etcd.Members, members("x!")...) },
 			"a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd would have 2 healthy of 4 members and needs 3", 0},
 		"a member has never run": {"a unhealthy nomember,b,c", func(f *Facts) { f.Etcd.Members = append(f.Etcd.Members[:2], members("?")...) },
 			"a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd member 3f is a learner that has not caught up yet", 0},
@@ -173,16 +173,16 @@ func TestUnderWay(t *testing.T) {
 		want       bool
 		wantErr    string
 	}{
-		"a machine is missing":                   {3, "a,b", record(made.Add(time.Hour)), true, ""},
-		"a machine is missing in a rollout":      {3, "a old,b old,c", record(made.Add(time.Hour)), true, ""},
-		"a newer machine is there":               {3, "a,b", record(made.Add(-time.Second)), false, ""},
-		"a machine of the same age is another":   {3, "a", record(made), true, ""},
-		"it is not gone yet":                     {1, "a,z going", record(made.Add(time.Hour)), true, ""},
-		"no machine is missing any more":         {1, "a", record(made.Add(time.Hour)), false, ""},
-		"there are more than are wanted":         {1, "a,b", record(made.Add(time.Hour)), false, ""},
-		"the first, of which none is there":      {1, "", record(made), true, ""},
-		"nobody is replaced":                     {3, "a", "", false, ""},
-		"nobody knows by which it would be made": {3, "a", "x", true, "annotation controlplane.cluster.x-k8s.io/remediation-in-progress: it is not the JSON of a remediation"},
+		"a machine is missing":                        {3, "a,b", record(made.Add(time.Hour)), true, ""},
+		"a machine is missing in a rollout":           {3, "a old,b old,c", record(made.Add(time.Hour)), true, ""},
+		"a newer machine is there":                    {3, "a,b", record(made.Add(-time.Second)), false, ""},
+		"a machine of the same age is another":        {3, "a", record(made), true, ""},
+		"it is not gone yet":                          {1, "a,z going", record(made.Add(time.Hour)), true, ""},
+		"no machine is missing any more":              {1, "a", record(made.Add(time.Hour)), false, ""},
+		"there are more than are wanted":              {1, "a,b", record(made.Add(time.Hour)), false, ""},
+		"the first, of which none is there":           {1, "", record(made), true, ""},
+		"no replacement":                              {3, "a", "", false, ""},
+		"the record of the remediation is unreadable": {3, "a", "x", true, "annotation controlplane.cluster.x-k8s.io/remediation-in-progress: it is not the JSON of a remediation"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -45,11 +45,11 @@ func TestReportSaysUntilWhenItHolds(t *testing.T) {
 		change   []func(*known)
 		want     time.Duration // 0: without limit
 	}{
-		"at rest":                            {"a,b,c", nil, 0},
+		"in steady state":                    {"a,b,c", nil, 0},
 		"etcd was asked":                     {"a,b,c", []func(*known){asked}, InspectionLasts - time.Minute},
 		"etcd was asked, and is not well":    {"a,b,c", []func(*known){asked, func(k *known) { k.Etcd.At, k.Etcd.MemberErrs = now, map[string]error{"a": errors.New("dead")} }}, 3 * time.Second},
 		"a component has just failed":        {"a,b,c", []func(*known){func(k *known) { lately(&k.Facts) }}, failureGracePeriod},
-		"a component has failed for a while": {"a sick,b,c", nil, 0},
+		"a component has failed for a while": {"a failing,b,c", nil, 0},
 		"a machine comes up":                 {"a bare", []func(*known){young}, comingUp - 2*time.Second},
 		"a machine that goes is described":   {"a bare going", []func(*known){young}, 0},
 		"the first is not expected yet":      {"a bare", []func(*known){coming}, comingUp - 2*time.Second},
@@ -97,25 +97,25 @@ func TestReportOfAMachine(t *testing.T) {
 		of      string
 		want    string // "held" if nothing is written yet
 	}{
-		"it is as wanted":                           {"a", nil, "UpToDate", "True UpToDate "},
-		"it is outdated":                            {"a old", nil, "UpToDate", "False NotUpToDate * old"},
-		"its components as they were found":         {"a", []func(*known){func(k *known) { k.Machines[0].Health = nil }}, "APIServerPodHealthy", "none"},
-		"it has no Node yet":                        {"a new bare", nil, "UpToDate", "held"},
-		"it has no Node yet, and is outdated":       {"a new bare old", nil, "UpToDate", "False NotUpToDate * old"},
-		"it has no Node any more":                   {"a bare", nil, "UpToDate", "True UpToDate "},
-		"its components come up":                    {"a new", []func(*known){appeared(firstReport-1, "a")}, "UpToDate", "held"},
-		"its components do not come up":             {"a new", []func(*known){appeared(firstReport, "a")}, "UpToDate", "True UpToDate "},
-		"its Node is not there":                     {"a new", []func(*known){appeared(0)}, "UpToDate", "True UpToDate "},
-		"it goes before it was ever up":             {"a new going", []func(*known){appeared(0, "a")}, "UpToDate", "True UpToDate "},
-		"it has been reported, and comes up again":  {"a sick", []func(*known){appeared(0, "a")}, "APIServerPodHealthy", "False X "},
-		"nobody decided about it":                   {"a unhealthy", nil, remediated, "False X "},
-		"its remediation waits":                     {"a unhealthy", []func(*known){waits(now)}, remediated, "False RemediationDeferred later"},
-		"its remediation waits, and so does it":     {"a new bare unhealthy", []func(*known){waits(now)}, remediated, "False RemediationDeferred later"},
-		"its remediation is decided, and not begun": {"a unhealthy", []func(*known){func(k *known) { k.Remediation = &Remediation{Machine: k.Machines[0]} }}, remediated, "False X "},
-		"another's remediation waits":               {"a unhealthy", []func(*known){waits(now), func(k *known) { k.Remediation.Machine = machine("b") }}, remediated, "False X "},
-		"it is healthy again":                       {"a unhealthy", []func(*known){healthy}, remediated, "none"},
-		"it is healthy again, and goes":             {"a unhealthy going", []func(*known){healthy}, remediated, "False X "},
-		"all is being deleted":                      {"a", []func(*known){func(k *known) { k.ControlPlane.DeletionTimestamp = new(metav1.NewTime(now)) }}, "UpToDate", "held"},
+		"it is as desired":                            {"a", nil, "UpToDate", "True UpToDate "},
+		"it is outdated":                              {"a old", nil, "UpToDate", "False NotUpToDate * old"},
+		"its components as they were found":           {"a", []func(*known){func(k *known) { k.Machines[0].Health = nil }}, "APIServerPodHealthy", "none"},
+		"it has no Node yet":                          {"a new bare", nil, "UpToDate", "held"},
+		"it has no Node yet, and is outdated":         {"a new bare old", nil, "UpToDate", "False NotUpToDate * old"},
+		"it has no Node any more":                     {"a bare", nil, "UpToDate", "True UpToDate "},
+		"its components come up":                      {"a new", []func(*known){appeared(firstReport-1, "a")}, "UpToDate", "held"},
+		"its components do not come up":               {"a new", []func(*known){appeared(firstReport, "a")}, "UpToDate", "True UpToDate "},
+		"its Node is not there":                       {"a new", []func(*known){appeared(0)}, "UpToDate", "True UpToDate "},
+		"it goes before it was ever up":               {"a new going", []func(*known){appeared(0, "a")}, "UpToDate", "True UpToDate "},
+		"it has been reported, and comes up again":    {"a failing", []func(*known){appeared(0, "a")}, "APIServerPodHealthy", "False X "},
+		"no decision about it":                        {"a unhealthy", nil, remediated, "False X "},
+		"its remediation waits":                       {"a unhealthy", []func(*known){waits(now)}, remediated, "False RemediationDeferred later"},
+		"its remediation waits, and so does it":       {"a new bare unhealthy", []func(*known){waits(now)}, remediated, "False RemediationDeferred later"},
+		"its remediation is decided, and not started": {"a unhealthy", []func(*known){func(k *known) { k.Remediation = &Remediation{Machine: k.Machines[0]} }}, remediated, "False X "},
+		"another's remediation waits":                 {"a unhealthy", []func(*known){waits(now), func(k *known) { k.Remediation.Machine = machine("b") }}, remediated, "False X "},
+		"it is healthy again":                         {"a unhealthy", []func(*known){healthy}, remediated, "none"},
+		"it is healthy again, and goes":               {"a unhealthy going", []func(*known){healthy}, remediated, "False X "},
+		"all is being deleted":                        {"a", []func(*known){func(k *known) { k.ControlPlane.DeletionTimestamp = new(metav1.NewTime(now)) }}, "UpToDate", "held"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -147,9 +147,9 @@ func TestRemediationsAreSummedUp(t *testing.T) {
 		change   func(*known)
 		want     string
 	}{
-		"all are healthy":    {"a,b", nil, "False NotRemediating "},
-		"nobody has decided": {"a unhealthy,b", nil, "True Remediating * Machine a: "},
-		"one waits":          {"a unhealthy,b unhealthy", waits(now), "True Remediating * Machine a: later\n* Machine b: "},
+		"all are healthy": {"a,b", nil, "False NotRemediating "},
+		"no decision yet": {"a unhealthy,b", nil, "True Remediating * Machine a: "},
+		"one waits":       {"a unhealthy,b unhealthy", waits(now), "True Remediating * Machine a: later\n* Machine b: "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

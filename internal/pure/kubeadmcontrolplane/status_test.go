@@ -68,8 +68,8 @@ func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
 		of     string
 		want   string
 	}{
-		"as many as wanted":                     {reporting(1, ""), nil, "ScalingUp", "False NotScalingUp "},
-		"as many as wanted, no template":        {reporting(1, ""), problem, "ScalingUp", "False NotScalingUp Scaling up would be blocked because the template is not there"},
+		"as many as desired":                    {reporting(1, ""), nil, "ScalingUp", "False NotScalingUp "},
+		"as many as desired, no template":       {reporting(1, ""), problem, "ScalingUp", "False NotScalingUp Scaling up would be blocked because the template is not there"},
 		"too few":                               {reporting(3, ""), nil, "ScalingUp", "True ScalingUp Scaling up from 1 to 3 replicas"},
 		"too few, blocked":                      {reporting(3, ""), blocked("a", "b"), "ScalingUp", "True ScalingUp Scaling up from 1 to 3 replicas is blocked because:\n* a\n* b"},
 		"too few, no template":                  {reporting(1), problem, "ScalingUp", "True ScalingUp Scaling up from 0 to 1 replica is blocked because:\n* the template is not there"},
@@ -85,7 +85,7 @@ func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
 		"one outdated":                          {reporting(2, "", "a"), nil, "RollingOut", "True RollingOut Rolling out 1 not up-to-date replica\n* a"},
 		"several outdated, one reason twice":    {reporting(3, "a", "b", "a"), nil, "RollingOut", "True RollingOut Rolling out 3 not up-to-date replicas\n* a\n* b"},
 		"not being deleted":                     {reporting(1), nil, "Deleting", "False NotDeleting "},
-		"being deleted, nobody could look":      {going(reporting(1)), func(k *known) { k.Failed = true }, "Deleting", "True InternalError Looking for what is left to delete failed"},
+		"being deleted, the observation failed": {going(reporting(1)), func(k *known) { k.Failed = true }, "Deleting", "True InternalError Looking for what is left to delete failed"},
 		"being deleted":                         {going(reporting(1)), func(k *known) { k.Failed, k.Deletion = true, Deletion{"WaitingForWorkersDeletion", "a"} }, "Deleting", "True WaitingForWorkersDeletion a"},
 		"before the infrastructure": {reporting(1), func(k *known) { k.Cluster.Status.Initialization.InfrastructureProvisioned = nil }, "Initialized",
 			"False NotInitialized Waiting for the Cluster's infrastructure to be provisioned"},
@@ -94,12 +94,12 @@ func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
 		"without certificates": {reporting(1), func(k *known) { k.Certificates.Err = errors.New("no CA") }, "CertificatesAvailable", "False NotAvailable no CA"},
 		"after init":           {reporting(1), func(k *known) { k.ControlPlane.Status.Initialization.ControlPlaneInitialized = new(true) }, "Initialized", "True Initialized "},
 		"once it can be asked": {reporting(1, ""), nil, "Initialized", "False NotInitialized "},
-		"before anybody expects it to answer": {reporting(1, ""), func(k *known) {
+		"before the first expected answer": {reporting(1, ""), func(k *known) {
 			silent(k, "connection refused")
 			k.Machines[0].CreationTimestamp = metav1.NewTime(now.Add(1 - FirstContact))
 		}, "Initialized", "False NotInitialized "},
 		"it does not answer": {reporting(1, ""), func(k *known) { silent(k, "connection refused") }, "Initialized", "False NotInitialized Waiting for the workload cluster to answer: connection refused"},
-		"it does not answer, and nobody knows yet why": {reporting(1, ""), func(k *known) {
+		"it does not answer, for an unknown reason": {reporting(1, ""), func(k *known) {
 			silent(k, "")
 			conditions.Set(k.ControlPlane, now, metav1.Condition{Type: "Initialized", Status: metav1.ConditionFalse, Message: "as before"})
 		}, "Initialized", "False NotInitialized as before"},

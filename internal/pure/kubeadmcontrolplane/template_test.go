@@ -83,7 +83,7 @@ func TestAMachineKeepsWhatIsAboutItAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, hooked := to.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; !hooked {
-		t.Error("the hook that somebody removed does not come back")
+		t.Error("the removed hook does not come back")
 	}
 }
 

@@ -19,15 +19,15 @@ func TestOrphansStayWhileTheyAreNeeded(t *testing.T) {
 		change   func(*Facts)
 		want     []string // orphan, and why it is kept
 	}{
-		"none":                         {"a,b,c", "", nil, nil},
-		"one":                          {"a,b,c", "x", nil, []string{"x: "}},
-		"one that has never run":       {"a,b,c", "?", nil, []string{"3f: "}},
-		"one that a machine may be":    {"a,b,c lost", "?", nil, nil},
-		"a machine without a Node":     {"a,b,c bare", "x", nil, nil},
-		"beside a learner":             {"a,b,c", "x y+", nil, []string{"x: etcd member y is a learner that has not caught up yet", "y: "}},
-		"with a majority that is sick": {"a nomember,b nomember,c", "x", nil, []string{"x: of the 3 etcd members left, 1 would be healthy and 2 are needed"}},
-		"nobody can be asked":          {"a nomember", "?", nil, []string{"3f: no other etcd member is healthy"}},
-		"members are not known":        {"a,b,c", "x", etcdUnknown, nil},
+		"none":                       {"a,b,c", "", nil, nil},
+		"one":                        {"a,b,c", "x", nil, []string{"x: "}},
+		"one that has never run":     {"a,b,c", "?", nil, []string{"3f: "}},
+		"one that a machine may be":  {"a,b,c lost", "?", nil, nil},
+		"a machine without a Node":   {"a,b,c bare", "x", nil, nil},
+		"next to a learner":          {"a,b,c", "x y+", nil, []string{"x: etcd member y is a learner that has not caught up yet", "y: "}},
+		"with an unhealthy majority": {"a nomember,b nomember,c", "x", nil, []string{"x: of the 3 etcd members left, 1 would be healthy and 2 are needed"}},
+		"no member can be asked":     {"a nomember", "?", nil, []string{"3f: no other etcd member is healthy"}},
+		"members are not known":      {"a,b,c", "x", etcdUnknown, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestTerminations(t *testing.T) {
 		change   func(*Facts)
 		want     []string
 	}{
-		"nobody goes":                         {"a held,b", nil, nil},
+		"no deletion":                         {"a held,b", nil, nil},
 		"one that is not held":                {"a going,b", nil, nil},
 		"one that goes":                       {"a drained,b,c", nil, []string{"a: remove its member a"}},
 		"one that is still drained":           {"a going held,b,c", nil, []string{"a: early: its deletion has not come to the hooks yet"}},
@@ -64,15 +64,15 @@ func TestTerminations(t *testing.T) {
 		"two at once":                         {"a drained,b drained,c", nil, []string{"a: remove its member a", "b: remove its member b"}},
 		"the last one":                        {"a drained", nil, []string{"a: go"}},
 		"the last one, still drained":         {"a going held", nil, []string{"a: go"}},
-		"the whole cluster goes":              {"a drained,b sick", func(f *Facts) { f.Cluster.DeletionTimestamp = new(metav1.NewTime(now)) }, []string{"a: go"}},
+		"the whole cluster goes":              {"a drained,b failing", func(f *Facts) { f.Cluster.DeletionTimestamp = new(metav1.NewTime(now)) }, []string{"a: go"}},
 		"one without a Node":                  {"a drained bare,b", nil, []string{"a: go"}},
 		"one without a member":                {"a drained lost,b,c", nil, []string{"a: go"}},
-		"no other serves":                     {"a drained,b sick,c bare", nil, []string{"a: wait: " + lastComponents}},
-		"no other serves, before init":        {"a drained,b sick", uninitialized, []string{"a: remove its member a"}},
-		"no other serves, and etcd is not":    {"a drained,b sick", etcdUnknown, []string{"a: wait: " + lastComponents}},
+		"no other serves":                     {"a drained,b failing,c bare", nil, []string{"a: wait: " + lastComponents}},
+		"no other serves, before init":        {"a drained,b failing", uninitialized, []string{"a: remove its member a"}},
+		"no other serves, and etcd is not":    {"a drained,b failing", etcdUnknown, []string{"a: wait: " + lastComponents}},
 		"members are not known":               {"a drained,b,c", etcdUnknown, []string{"a: wait: the etcd members are not known: timeout"}},
 		"members of others need not be known": {"a drained,b,c", func(f *Facts) { etcdUnknown(f); externalEtcd(f) }, []string{"a: go"}},
-		"nobody else can be asked":            {"a drained,b nomember,c nomember", nil, []string{"a: wait: no other etcd member is healthy"}},
+		"no other member can be asked":        {"a drained,b nomember,c nomember", nil, []string{"a: wait: no other etcd member is healthy"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -49,17 +49,17 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 	}{
 		"if that is possible": {machines: "a old,b,c", reply: yes, asked: true, want: inPlace},
 		"else it is replaced": {machines: "a old,b,c", reply: no, asked: true, want: replaced},
-		"while nobody knows, it stays": {
+		"while the answer is unknown, it stays": {
 			machines: "a old,b,c", reply: unknown, asked: true, want: replaced,
 			blocked: []string{"it is not known whether Machine a can be updated in place: connection refused"},
 		},
-		"not if it is sick":                    {machines: "a old sick,b,c", reply: yes, want: replaced},
-		"not if it is to go anyhow":            {machines: "a old marked,b,c", reply: yes, want: replaced},
-		"not if a health check's user says so": {machines: "a old chosen,b,c", reply: yes, want: replaced},
+		"not if it is unhealthy":                {machines: "a old failing,b,c", reply: yes, want: replaced},
+		"not if it is to go anyhow":             {machines: "a old marked,b,c", reply: yes, want: replaced},
+		"not if the user requested remediation": {machines: "a old chosen,b,c", reply: yes, want: replaced},
 		"not if its time has come": {machines: "a old,b,c", reply: yes, want: replaced, change: func(f *Facts) {
 			f.Machines[0].Why = []string{certificatesDue}
 		}},
-		"not if nobody knows what it is": {machines: "a old,b,c", reply: yes, want: replaced, change: func(f *Facts) { f.Machines[0].Config = nil }},
+		"not if its config is unknown": {machines: "a old,b,c", reply: yes, want: replaced, change: func(f *Facts) { f.Machines[0].Config = nil }},
 		"not if there are enough without it": {
 			machines: "a old,b,c,d", reply: yes, want: "delete a: 1 of 4 are not up to date",
 			change: func(f *Facts) { f.ControlPlane.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = nil },
@@ -77,7 +77,7 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 			blocked: []string{"waiting for Machine a to be updated in place"},
 		},
 		"and replaced if its update has failed": {machines: "a old,b,c", change: func(f *Facts) { hasFailed(begun(f, "a", true)) }, want: replaced},
-		"what was begun is carried on": {
+		"a started update is continued": {
 			machines: "a,b old,c", change: func(f *Facts) { begun(f, "b", false) }, reply: yes, asked: true,
 			want: "update b in place: its update in place was started",
 		},
@@ -133,8 +133,8 @@ func TestAMachineInTheMiddleOfAnUpdateIsNotUpToDate(t *testing.T) {
 	if c := upToDate(m); c.Status != metav1.ConditionFalse || c.Reason != clusterv1.MachineUpToDateUpdatingReason || c.Message != "* Update in place is in progress" {
 		t.Errorf("UpToDate is %s %s: %s", c.Status, c.Reason, c.Message)
 	}
-	r := &reporter{Facts: f, Outcome: Outcome{Action: Delete{}, Blocked: []string{"nobody answers"}}}
-	if c := r.rollingOut(); c.Message != "Rolling out 1 not up-to-date replica\n* Update in place is in progress\n* nobody answers" {
+	r := &reporter{Facts: f, Outcome: Outcome{Action: Delete{}, Blocked: []string{"no answer"}}}
+	if c := r.rollingOut(); c.Message != "Rolling out 1 not up-to-date replica\n* Update in place is in progress\n* no answer" {
 		t.Errorf("RollingOut says %q", c.Message)
 	}
 }

@@ -361,12 +361,12 @@ func TestUndatedAreThoseThatCanBeAsked(t *testing.T) {
 		"of which it is known": {machine: "a", change: func(_ *Facts, m *Machine) {
 			m.Config.Annotations = map[string]string{clusterv1.MachineCertificatesExpiryDateAnnotation: "x"}
 		}},
-		"without a KubeadmConfig":        {machine: "a", change: func(_ *Facts, m *Machine) { m.Config = nil }},
-		"without a Node":                 {machine: "a bare"},
-		"that goes":                      {machine: "a going"},
-		"whose API server is starting":   {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload.Pods["kube-apiserver-a"] = pod(corev1.PodPending, ready) }},
-		"whose API server is not ready":  {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload.Pods["kube-apiserver-a"] = pod(corev1.PodRunning) }},
-		"of a cluster that nobody knows": {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload = Workload{} }},
+		"without a KubeadmConfig":       {machine: "a", change: func(_ *Facts, m *Machine) { m.Config = nil }},
+		"without a Node":                {machine: "a bare"},
+		"that goes":                     {machine: "a going"},
+		"whose API server is starting":  {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload.Pods["kube-apiserver-a"] = pod(corev1.PodPending, ready) }},
+		"whose API server is not ready": {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload.Pods["kube-apiserver-a"] = pod(corev1.PodRunning) }},
+		"of an unknown cluster":         {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload = Workload{} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ func TestSet(t *testing.T) {
 		"another message":                {before, []clusterv1.Condition{False("C", info, "Waiting", "for b")}, clusterv1.Conditions{before[0], at(later, False("C", info, "Waiting", "for b"))}},
 		"a time of its own":              {before, []clusterv1.Condition{at(noon.Add(time.Minute), False("B", info, "x", ""))}, clusterv1.Conditions{at(noon.Add(time.Minute), False("B", info, "x", "")), before[1]}},
 		"Ready comes first":              {before, []clusterv1.Condition{True("A"), True("Ready")}, clusterv1.Conditions{at(later, True("Ready")), at(later, True("A")), before[0], before[1]}},
-		"none takes it away":             {before, []clusterv1.Condition{None("B"), None("X")}, clusterv1.Conditions{before[1]}},
+		"none removes it":                {before, []clusterv1.Condition{None("B"), None("X")}, clusterv1.Conditions{before[1]}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAggregate(t *testing.T) {
 	}{
 		"no Machines":           {nil, True("MachinesReady")},
 		"all are ready":         {[]*clusterv1.Machine{child("a", True("Ready")), child("b", True("Ready"))}, True("MachinesReady")},
-		"none tells":            {[]*clusterv1.Machine{child("a"), child("b", True("X"))}, None("MachinesReady")},
+		"none reports":          {[]*clusterv1.Machine{child("a"), child("b", True("X"))}, None("MachinesReady")},
 		"the first by its name": {[]*clusterv1.Machine{child("b", False("Ready", info, "R", "x")), child("a", False("Ready", info, "R", "y")), child("c", True("Ready")), child("d")}, False("MachinesReady", info, "R @ Machine/a", "1 of 4 completed")},
 		"the worst":             {[]*clusterv1.Machine{child("a", False("Ready", info, "R", "x")), child("b", False("Ready", failed, "Broken", "y"))}, False("MachinesReady", failed, "Broken @ Machine/b", "0 of 2 completed")},
 		"a source is named once": {
@@ -153,11 +153,11 @@ func TestMirror(t *testing.T) {
 		done  bool
 		want  clusterv1.Condition
 	}{
-		"it tells":                 {map[string]any{"status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T12:00:00Z"}, false, at(noon, clusterv1.Condition{Type: "HostReady", Status: corev1.ConditionTrue, Reason: "R"})},
-		"it tells of an error":     {map[string]any{"status": "False", "severity": "Error", "reason": "R", "message": "m"}, true, False("HostReady", failed, "R", "m")},
-		"it does not, and is done": {nil, true, True("HostReady")},
-		"it does not, and is not":  {nil, false, False("HostReady", info, "WaitingForHost", "")},
-		"it tells nonsense":        {map[string]any{"status": "Perhaps"}, false, False("HostReady", info, "WaitingForHost", "")},
+		"it reports":                   {map[string]any{"status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T12:00:00Z"}, false, at(noon, clusterv1.Condition{Type: "HostReady", Status: corev1.ConditionTrue, Reason: "R"})},
+		"it reports an error":          {map[string]any{"status": "False", "severity": "Error", "reason": "R", "message": "m"}, true, False("HostReady", failed, "R", "m")},
+		"it does not, and is done":     {nil, true, True("HostReady")},
+		"it does not, and is not":      {nil, false, False("HostReady", info, "WaitingForHost", "")},
+		"it reports an invalid status": {map[string]any{"status": "Perhaps"}, false, False("HostReady", info, "WaitingForHost", "")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

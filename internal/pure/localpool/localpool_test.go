@@ -68,7 +68,7 @@ func TestMembersAreThoseThatThePoolHas(t *testing.T) {
 		local("of-a-set", "mp", owned("MachineSet", "set")),
 		local("of-another-machine", "mp", owned("Machine", "m")),
 		local("of-another-pool", "mp", owned(Kind.Kind, "other")),
-		local("of-nobody", ""),
+		local("unowned", ""),
 	}
 	machines := []clusterv1.Machine{
 		machine("mine", "mp", MachineKind.Kind), machine("disowned", "mp", MachineKind.Kind), machine("orphan", "other", MachineKind.Kind), machine("unlabelled", "mp", "OtherMachine"),
@@ -113,7 +113,7 @@ func TestAMachineIsMadeForItsPool(t *testing.T) {
 	}
 	p.Local.UID = "restored"
 	if p.Holds(got) {
-		t.Error("a pool that was restored holds it without a look")
+		t.Error("a restored pool has members without a reconcile")
 	}
 	if p.Hold(got); !p.Holds(got) || len(got.OwnerReferences) != 1 {
 		t.Errorf("owners %v", got.OwnerReferences)
@@ -228,7 +228,7 @@ func TestReadyTellsWhatIsMissing(t *testing.T) {
 		"making one fails": {change: func(s *Status) { s.Failed = "quota" }, want: "False NotReady: 0 of 2 machines run\n* quota"},
 		"none is wanted":   {change: func(s *Status) { s.Facts.Want = 0 }, want: "True Ready: ", provisioned: true},
 		"it waits":         {members: []Member{run("a", ""), run("b", "")}, change: func(s *Status) { s.Waiting, s.Facts = "for a number", Facts{} }, want: "False NotReady: for a number"},
-		"it was not looked at": {
+		"it was not observed": {
 			change: func(s *Status) { s.Failed, s.Facts = "timeout", Facts{} }, want: "False NotReady: Waiting for the pool to be observed: timeout",
 		},
 		"it is deleted": {

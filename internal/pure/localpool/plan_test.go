@@ -40,7 +40,7 @@ func member(text string) Member {
 			m.Local.Status.Initialization.Provisioned = nil
 			m.Machine.Status.NodeRef.Name = ""
 			is(clusterv1.AvailableCondition, metav1.ConditionFalse)
-		case "sick":
+		case "failing":
 			is(clusterv1.MachineNodeHealthyCondition, metav1.ConditionFalse)
 			is(clusterv1.AvailableCondition, metav1.ConditionFalse)
 		case "unheard":
@@ -84,28 +84,28 @@ func TestPlan(t *testing.T) {
 		"too few": {want: 3, members: []string{"a"}, acts: []string{
 			"create n0: have 1, want 3", "create n1: have 1, want 3",
 		}},
-		"too few, and none can be made":                             {want: 3, members: []string{"a"}, blocked: true},
-		"one that goes is replaced when it has gone":                {want: 2, members: []string{"a", "b going"}},
-		"one that goes is the first of too many":                    {want: 1, members: []string{"a", "b going"}},
-		"all shall go":                                              {want: 0, members: []string{"a", "b coming"}, acts: []string{"delete b: have 2, want 0", "delete a: have 2, want 0"}},
-		"the marked go first, then the unhealthy":                   {want: 2, members: []string{"a", "b", "c marked", "d sick"}, acts: []string{"delete c: have 4, want 2", "delete d: have 4, want 2"}},
-		"one without a Machine goes before the healthy":             {want: 1, members: []string{"a", "b bare"}, acts: []string{"delete b: have 2, want 1"}},
-		"one that was not heard of is like the healthy":             {want: 1, members: []string{"a unheard", "b sick"}, acts: []string{"delete b: have 2, want 1"}},
-		"a mark alone deletes nothing":                              {want: 2, members: []string{"a marked", "b"}},
-		"an old one is followed by a new one":                       {want: 2, members: []string{"a old", "b old"}, acts: []string{"create n0: have 2, want 2, 2 of another template"}},
-		"and stays until that is available":                         {want: 2, members: []string{"a old", "b old", "c coming"}},
-		"then one goes":                                             {want: 2, members: []string{"a old", "b old", "c"}, acts: []string{"delete a: have 3, want 2, 2 of another template"}},
-		"the unhealthy first":                                       {want: 2, members: []string{"a old", "b old sick", "c"}, acts: []string{"delete b: have 3, want 2, 2 of another template"}},
-		"and the next comes when it has gone":                       {want: 2, members: []string{"a old going", "b old", "c"}},
-		"the last old one goes":                                     {want: 2, members: []string{"b old", "c", "d"}, acts: []string{"delete b: have 3, want 2, 1 of another template"}},
-		"of nothing but sick old ones none goes for one that comes": {want: 2, members: []string{"a old sick", "b old sick", "c coming"}},
-		"old ones that nobody heard of stay":                        {want: 2, members: []string{"a old unheard", "b old unheard", "c unheard"}},
-		"new ones that are sick keep the old ones":                  {want: 2, members: []string{"a old", "b old", "c sick"}},
-		"fewer are wanted in the middle of it":                      {want: 1, members: []string{"a old", "b old", "c old", "d coming"}, acts: []string{"delete a: have 4, want 1, 3 of another template", "delete b: have 4, want 1, 3 of another template"}},
-		"fewer are wanted near its end":                             {want: 1, members: []string{"a old", "b", "c", "d sick"}, acts: []string{"delete a: have 4, want 1, 1 of another template", "delete d: have 4, want 1", "delete b: have 4, want 1"}},
-		"more are wanted in the middle of it":                       {want: 4, members: []string{"a old", "b"}, acts: []string{"create n0: have 2, want 4, 1 of another template", "create n1: have 2, want 4, 1 of another template", "create n2: have 2, want 4, 1 of another template"}},
-		"none is wanted in the middle of it":                        {want: 0, members: []string{"a old", "b coming"}, acts: []string{"delete a: have 2, want 0, 1 of another template", "delete b: have 2, want 0"}},
-		"at most a batch is deleted at once":                        {want: 0, members: many(12, ""), acts: deleted(10, "have 12, want 0")},
+		"too few, and none can be made":                                      {want: 3, members: []string{"a"}, blocked: true},
+		"one that goes is replaced when it has gone":                         {want: 2, members: []string{"a", "b going"}},
+		"one that goes is the first of too many":                             {want: 1, members: []string{"a", "b going"}},
+		"all are deleted":                                                    {want: 0, members: []string{"a", "b coming"}, acts: []string{"delete b: have 2, want 0", "delete a: have 2, want 0"}},
+		"the marked go first, then the unhealthy":                            {want: 2, members: []string{"a", "b", "c marked", "d failing"}, acts: []string{"delete c: have 4, want 2", "delete d: have 4, want 2"}},
+		"one without a Machine goes before the healthy":                      {want: 1, members: []string{"a", "b bare"}, acts: []string{"delete b: have 2, want 1"}},
+		"one that was not heard of is like the healthy":                      {want: 1, members: []string{"a unheard", "b failing"}, acts: []string{"delete b: have 2, want 1"}},
+		"a mark alone deletes nothing":                                       {want: 2, members: []string{"a marked", "b"}},
+		"an old one is followed by a new one":                                {want: 2, members: []string{"a old", "b old"}, acts: []string{"create n0: have 2, want 2, 2 of another template"}},
+		"and stays until that is available":                                  {want: 2, members: []string{"a old", "b old", "c coming"}},
+		"then one goes":                                                      {want: 2, members: []string{"a old", "b old", "c"}, acts: []string{"delete a: have 3, want 2, 2 of another template"}},
+		"the unhealthy first":                                                {want: 2, members: []string{"a old", "b old failing", "c"}, acts: []string{"delete b: have 3, want 2, 2 of another template"}},
+		"and the next comes when it has gone":                                {want: 2, members: []string{"a old going", "b old", "c"}},
+		"the last old one goes":                                              {want: 2, members: []string{"b old", "c", "d"}, acts: []string{"delete b: have 3, want 2, 1 of another template"}},
+		"if all old ones are unhealthy, none is deleted for one that starts": {want: 2, members: []string{"a old failing", "b old failing", "c coming"}},
+		"old ones without a report stay":                                     {want: 2, members: []string{"a old unheard", "b old unheard", "c unheard"}},
+		"unhealthy new ones keep the old ones":                               {want: 2, members: []string{"a old", "b old", "c failing"}},
+		"fewer are wanted in the middle of it":                               {want: 1, members: []string{"a old", "b old", "c old", "d coming"}, acts: []string{"delete a: have 4, want 1, 3 of another template", "delete b: have 4, want 1, 3 of another template"}},
+		"fewer are wanted near its end":                                      {want: 1, members: []string{"a old", "b", "c", "d failing"}, acts: []string{"delete a: have 4, want 1, 1 of another template", "delete d: have 4, want 1", "delete b: have 4, want 1"}},
+		"more are wanted in the middle of it":                                {want: 4, members: []string{"a old", "b"}, acts: []string{"create n0: have 2, want 4, 1 of another template", "create n1: have 2, want 4, 1 of another template", "create n2: have 2, want 4, 1 of another template"}},
+		"none is wanted in the middle of it":                                 {want: 0, members: []string{"a old", "b coming"}, acts: []string{"delete a: have 2, want 0, 1 of another template", "delete b: have 2, want 0"}},
+		"at most a batch is deleted at once":                                 {want: 0, members: many(12, ""), acts: deleted(10, "have 12, want 0")},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -116,7 +116,7 @@ func TestReportMachine(t *testing.T) {
 		"has failed":            {all(seen(Seen{Up: true, Failed: true, Message: "no network"})), "True Provisioned: ", "False Failed: no network", "False NotReady: * BootstrapExecSucceeded: no network"},
 		"starts again":          {all(provisioned, seen(Seen{Up: true, Message: "kubelet"})), "True Provisioned: ", "True Succeeded: ", "True Ready: "},
 		"does not run any more": {all(provisioned, was, func(m *Machine) { m.Stopped, m.Failed = "out of memory", "out of memory" }), "False NotProvisioned: The machine does not run: out of memory", "absent", "False NotReady: * VMProvisioned: The machine does not run: out of memory"},
-		"was not looked at":     {all(provisioned, was, func(m *Machine) { m.Failed = "conflict" }), "True Provisioned: ", "absent", "Unknown ReadyUnknown: * BootstrapExecSucceeded: Condition BootstrapExecSucceeded not yet reported"},
+		"was not observed":      {all(provisioned, was, func(m *Machine) { m.Failed = "conflict" }), "True Provisioned: ", "absent", "Unknown ReadyUnknown: * BootstrapExecSucceeded: Condition BootstrapExecSucceeded not yet reported"},
 		"is deleted":            {all(deleted), "False Deleting: ", "absent", "False Deleting: The machine is being deleted"},
 		"cannot be deleted":     {all(deleted, func(m *Machine) { m.Failed = "busy" }), "False Deleting: Waiting for the machine to be deleted: busy", "absent", "False Deleting: The machine is being deleted"},
 	} {
@@ -198,7 +198,7 @@ func TestWhatTheContractV1Beta1HasIsToldToo(t *testing.T) {
 		"a machine that has failed":        {machine: &Machine{Seen: &Seen{Up: true, Failed: true, Message: "no network"}}, want: "ready false, CreateError: no network"},
 		"a cluster":                        {cluster: &Cluster{}, want: "ready true, none: none"},
 		"a cluster that fails for a while": {cluster: &Cluster{Failed: "no address"}, want: "ready false, none: none"},
-		"a cluster that cannot be":         {cluster: &Cluster{Failed: "0.0.0.0 is everybody's", Refused: "0.0.0.0 is everybody's"}, want: "ready false, InvalidConfiguration: 0.0.0.0 is everybody's"},
+		"a cluster that cannot be":         {cluster: &Cluster{Failed: "0.0.0.0 is all addresses", Refused: "0.0.0.0 is all addresses"}, want: "ready false, InvalidConfiguration: 0.0.0.0 is all addresses"},
 	} {
 		got := ""
 		if m := tc.machine; m != nil {

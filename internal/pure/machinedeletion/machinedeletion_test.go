@@ -234,19 +234,19 @@ func TestDrain(t *testing.T) {
 		"fails with what hides the Node":                        {facts: facts(ambiguous), want: started + ": two Nodes have it, error two Nodes have it", wantAsked: plane},
 		"is over without a Node":                                {facts: facts(noNode), want: hostGoes, wantAsked: plane + ", DoDeleteInfrastructure"},
 		"stops where an answer fails":                           {facts: facts(uncordoned), fails: DoCordon, want: started + ", error boom", wantAsked: plane + ", DoCordon"},
-		"looks again later and later": {
+		"requeues later and later": {
 			facts: facts(began(clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(7 * time.Second)})), answers: onePod,
 			want: strings.Replace(started, "08:00:00", "07:59:53", 1) + ":" + evicting + ", again after 7s", wantAsked: drained + ", DoEvict p0",
 		},
-		"looks at least every 20 seconds": {
+		"requeues at least every 20 seconds": {
 			facts: facts(began(clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(time.Hour)})), answers: onePod,
 			want: strings.Replace(started, "08:00:00", "07:00:00", 1) + ":" + evicting + ", again after 20s", wantAsked: drained + ", DoEvict p0",
 		},
-		"looks again when its time is over": {
+		"requeues when its time is over": {
 			facts: facts(limits(10, 0, 0), began(clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(8 * time.Second)})), answers: onePod,
 			want: strings.Replace(started, "08:00:00", "07:59:52", 1) + ":" + evicting + ", again after 2s", wantAsked: drained + ", DoEvict p0",
 		},
-		"tells what is refused, and forgets what is gone": {
+		"reports refused evictions, and drops deleted Pods": {
 			facts: facts(), answers: map[Kind]Answer{Pods: onePod[Pods], DoEvict: {Refused: "no budget"}},
 			want: started + ":\n* Pod app/p0: no budget, again after 1s", wantAsked: drained + ", DoEvict p0",
 		},

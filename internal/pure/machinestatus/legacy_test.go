@@ -64,7 +64,7 @@ func TestReportLegacy(t *testing.T) {
 			[]string{"Ready False Info WaitingForInfrastructure", waitsForData, waitsForHost, "NodeHealthy False Warning NodeProvisioning: Waiting for a Node"},
 		},
 		"all is well": {facts(up), []string{"Ready True", "BootstrapReady True", "InfrastructureReady True", joined}},
-		"the host tells of an error, in either form": {
+		"the host reports an error, in either form": {
 			facts(up, func(f *Facts) {
 				f.Infrastructure.Obj = object("Host", reports("False", "Error", "NoQuota", "no quota"))
 				f.Machine.Spec.Bootstrap.DataSecretName = nil
@@ -84,13 +84,13 @@ func TestReportLegacy(t *testing.T) {
 				"InfrastructureReady False Info WaitingForInfrastructure: Host m0, named by , does not exist: create it, or correct the reference", provisioning,
 			},
 		},
-		"they belong to somebody else": {
+		"they belong to another owner": {
 			facts(withID, func(f *Facts) {
 				f.Infrastructure.Held, f.Infrastructure.Err = true, "held by prod"
 			}),
 			[]string{"Ready False Error IncorrectExternalRef: held by prod", waitsForData, "InfrastructureReady False Error IncorrectExternalRef: held by prod", "NodeHealthy False Warning NodeProvisioning"},
 		},
-		"nothing was looked at": {
+		"nothing was observed": {
 			facts(up, unread, func(f *Facts) {
 				legacy.SetMachine(f.Machine, now, legacy.False("InfrastructureReady", clusterv1.ConditionSeverityInfo, "R", "as it was"))
 			}),
@@ -188,7 +188,7 @@ func TestFailuresForOldClients(t *testing.T) {
 		reason, message *string
 	}{
 		"none":                              {facts(), nil, nil},
-		"one that a provider tells":         {facts(earlier, failing), new("CreateError"), new("Host m0: no quota")},
+		"one that a provider reports":       {facts(earlier, failing), new("CreateError"), new("Host m0: no quota")},
 		"one from before stays":             {facts(earlier), new("Earlier"), nil},
 		"a host that has gone":              {facts(up, missing), new("InvalidConfiguration"), new("Host m0 has been deleted while the Machine still exists")},
 		"a host that has gone as it should": {facts(up, missing, going), nil, nil},

@@ -96,17 +96,17 @@ func TestWhatIsReferredTo(t *testing.T) {
 	}{
 		"on its way": {facts(), "False NotReady: Waiting for Config m0 to create bootstrap data", "False NotReady: Waiting for Host m0 to be provisioned"},
 		"done":       {facts(up), "True Ready: ", "True Ready: "},
-		"says so, but lacks something": {facts(up, func(f *Facts) { f.DataLacks, f.HostLacks = "status.dataSecretName", "spec.providerID" }),
+		"provisioned, but lacks something": {facts(up, func(f *Facts) { f.DataLacks, f.HostLacks = "status.dataSecretName", "spec.providerID" }),
 			"False NotReady: Waiting for Config m0 to set status.dataSecretName", "False NotReady: Waiting for Host m0 to set spec.providerID"},
 		"what does not exist": {facts(missing),
 			"False ObjectDoesNotExist: Config m0 does not exist: create it, or correct the reference", "False ObjectDoesNotExist: Host m0 does not exist: create it, or correct the reference"},
 		"what has gone": {facts(up, missing),
 			"False ObjectDeleted: Config m0 has been deleted while the Machine still exists: its bootstrap data is still there", "False ObjectDeleted: Host m0 has been deleted while the Machine still exists: delete the Machine to replace it"},
-		"what has gone as it shall":      {facts(up, missing, going), "Unknown ObjectDeleted: Config m0 has been deleted", "Unknown ObjectDeleted: Host m0 has been deleted"},
+		"deleted after deletion started": {facts(up, missing, going), "Unknown ObjectDeleted: Config m0 has been deleted", "Unknown ObjectDeleted: Host m0 has been deleted"},
 		"what never was, in a deletion":  {facts(missing, going), "Unknown ObjectDoesNotExist: Config m0 does not exist", "Unknown ObjectDoesNotExist: Host m0 does not exist"},
 		"not looked for without Cluster": {facts(unread), "Unknown InternalError: Waiting for Cluster demo, named by spec.clusterName, to exist", "Unknown InternalError: Waiting for Cluster demo, named by spec.clusterName, to exist"},
 		"data that a user brings":        {facts(up, func(f *Facts) { f.BootstrapConfig = reference.Object{} }), "True DataSecretProvided: ", "True Ready: "},
-		"data that nobody is asked for":  {facts(func(f *Facts) { f.BootstrapConfig = reference.Object{} }), "False NotReady: spec.bootstrap has neither configRef nor dataSecretName: set one of them", "False NotReady: Waiting for Host m0 to be provisioned"},
+		"data without a source":          {facts(func(f *Facts) { f.BootstrapConfig = reference.Object{} }), "False NotReady: spec.bootstrap has neither configRef nor dataSecretName: set one of them", "False NotReady: Waiting for Host m0 to be provisioned"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +145,7 @@ func TestANodeThatIsNotSeen(t *testing.T) {
 		"a process that never reached it":            {facts(lost(time.Time{}, ago(time.Second)), was("Was")), "Unknown ConnectionDown: Waiting for a connection"},
 		"leaves what an earlier one knew":            {facts(lost(time.Time{}, ago(time.Second)), was(clusterv1.MachineNodeConnectionDownReason)), "Unknown ConnectionDown: as it was"},
 		"gone while the Machine is there":            {facts(gone), "False NodeDeleted: Node n0 has been deleted while the Machine still exists"},
-		"gone as it shall":                           {facts(gone, going), "Unknown NodeDeleted: Node n0 has been deleted"},
+		"deleted with its Machine":                   {facts(gone, going), "Unknown NodeDeleted: Node n0 has been deleted"},
 		"a Machine that is deleted before it joined": {facts(going), "Unknown NodeDoesNotExist: Node does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestAvailableAndItsDeadline(t *testing.T) {
 				wake = at.Sub(now)
 			}
 			if wake != tc.wantWake {
-				t.Errorf("looks again after %s, want %s", wake, tc.wantWake)
+				t.Errorf("requeues after %s, want %s", wake, tc.wantWake)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestTakeData(t *testing.T) {
 		"not made":                        {status: map[string]any{"dataSecretName": "s"}},
 		"made, but it does not say which": {status: map[string]any{"initialization": map[string]any{"dataSecretCreated": true}}, want: Taken{Lacks: "status.dataSecretName"}},
 		"rubbish":                         {status: map[string]any{"initialization": "yes"}, wantErr: "status.initialization.dataSecretCreated of Config m0"},
-		"a contract that nobody knows":    {version: "v0", wantErr: "v0"},
+		"an unknown contract":             {version: "v0", wantErr: "v0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +52,7 @@ func TestTakeData(t *testing.T) {
 		})
 	}
 	if m := machine(); BroughtData(m) || m.Status.Initialization.BootstrapDataSecretCreated != nil {
-		t.Error("there are data that nobody brought")
+		t.Error("there are data without a source")
 	}
 }
 
@@ -77,16 +77,16 @@ func TestTakeHost(t *testing.T) {
 		wantID  string
 		wantErr string
 	}{
-		"provisioned now":              {fields: host("x://m0", true), want: Taken{News: true}, wantID: "x://m0"},
-		"no news until it is stored":   {change: func(m *clusterv1.Machine) { m.Spec.ProviderID = "x://m0" }, fields: host("x://m0", true), wantID: "x://m0"},
-		"provisioned before":           {change: running, fields: host("x://m0", true), wantID: "x://m0"},
-		"what was done stays done":     {change: running, fields: host("x://m0", false), wantID: "x://m0"},
-		"nothing is copied before":     {fields: host("x://m0", false)},
-		"provisioned without an ID":    {fields: host("", true), want: Taken{Lacks: "spec.providerID"}},
-		"an ID that is told no more":   {change: running, fields: host("", true)},
-		"rubbish":                      {fields: host("", "yes"), wantErr: "status.initialization.provisioned of Host m0"},
-		"rubbish among the rest":       {fields: broken, want: Taken{News: true}, wantID: "x://m0", wantErr: "status.addresses of Host m0"},
-		"a contract that nobody knows": {fields: host("", true), version: "v0", wantErr: "v0"},
+		"provisioned now":                  {fields: host("x://m0", true), want: Taken{News: true}, wantID: "x://m0"},
+		"no change until it is stored":     {change: func(m *clusterv1.Machine) { m.Spec.ProviderID = "x://m0" }, fields: host("x://m0", true), wantID: "x://m0"},
+		"provisioned before":               {change: running, fields: host("x://m0", true), wantID: "x://m0"},
+		"what was done stays done":         {change: running, fields: host("x://m0", false), wantID: "x://m0"},
+		"nothing is copied before":         {fields: host("x://m0", false)},
+		"provisioned without an ID":        {fields: host("", true), want: Taken{Lacks: "spec.providerID"}},
+		"an ID that is no longer reported": {change: running, fields: host("", true)},
+		"rubbish":                          {fields: host("", "yes"), wantErr: "status.initialization.provisioned of Host m0"},
+		"rubbish among the rest":           {fields: broken, want: Taken{News: true}, wantID: "x://m0", wantErr: "status.addresses of Host m0"},
+		"an unknown contract":              {fields: host("", true), version: "v0", wantErr: "v0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +129,7 @@ func TestTakeCertificatesExpiry(t *testing.T) {
 		"a worker has none":                {change: func(*clusterv1.Machine) {}, config: late},
 		"by the bootstrap config":          {change: controlPlane, config: late, want: late},
 		"the Machine wins":                 {change: says(early), config: late, want: early},
-		"nobody says any more":             {change: func(m *clusterv1.Machine) { controlPlane(m); m.Status.CertificatesExpiryDate = metav1.NewTime(now) }},
+		"no longer reported":               {change: func(m *clusterv1.Machine) { controlPlane(m); m.Status.CertificatesExpiryDate = metav1.NewTime(now) }},
 		"no time":                          {change: says("soon"), wantErr: "of the Machine must be a time as RFC 3339 has it"},
 		"no time, by the bootstrap config": {change: controlPlane, config: "soon", wantErr: "of Config m0 must be a time as RFC 3339 has it"},
 	} {
@@ -181,6 +181,6 @@ func TestProviderID(t *testing.T) {
 		}
 	}
 	if _, err := ProviderID(machine(deleted), host, "v0"); err == nil {
-		t.Error("no error of a contract that nobody knows")
+		t.Error("no error of an unknown contract")
 	}
 }

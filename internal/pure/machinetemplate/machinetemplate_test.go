@@ -204,8 +204,8 @@ func TestPassDoesNotForgeTheOrigin(t *testing.T) {
 	const origin = clusterv1.TemplateClonedFromNameAnnotation
 	forged := some(func(t *Template) { t.Annotations[origin] = "other" })
 	for name, tc := range map[string]struct{ before, after Template }{
-		"when the template names one":         {some(), forged},
-		"when the template names one no more": {forged, some()},
+		"when the template names one":           {some(), forged},
+		"when the template no longer names one": {forged, some()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

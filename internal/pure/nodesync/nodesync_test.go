@@ -102,7 +102,7 @@ func TestApply(t *testing.T) {
 			taints: []clusterv1.MachineTaint{always, once},
 			want:   node{map[string]string{}, seen("cluster.x-k8s.io/taints-from-machine", "gpu:NoSchedule"), []string{"gpu=yes:NoSchedule", "warming=:NoSchedule"}},
 		},
-		"a taint for the start is not set again, one for good is": {
+		"a taint for the start is not set again, a permanent one is": {
 			taints: []clusterv1.MachineTaint{always, once},
 			node:   corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: seen()}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "no", "NoSchedule")}}},
 			want:   node{map[string]string{}, seen("cluster.x-k8s.io/taints-from-machine", "gpu:NoSchedule"), []string{"gpu=yes:NoSchedule"}},
@@ -114,7 +114,7 @@ func TestApply(t *testing.T) {
 			},
 			want: node{map[string]string{}, seen("cluster.x-k8s.io/taints-from-machine", ""), []string{"gpu=yes:NoExecute"}},
 		},
-		"a taint that was for good and is now for the start stays": {
+		"a formerly permanent taint that is now for the start stays": {
 			taints: []clusterv1.MachineTaint{{Key: "gpu", Value: "yes", Effect: "NoSchedule", Propagation: clusterv1.MachineTaintPropagationOnInitialization}},
 			node: corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{Annotations: seen("cluster.x-k8s.io/taints-from-machine", "gpu:NoSchedule")},

@@ -135,22 +135,22 @@ func TestACommandIsTheContainersOrItsImages(t *testing.T) {
 
 func TestAContainerRunsAsWhomItSays(t *testing.T) {
 	t.Parallel()
-	accounts := Accounts{Passwd: []byte("root:x:0:0::/:/bin/sh\nnobody:x:65532:65531::/:/\nhuge:x:70000:70000::/:\n"), Group: []byte("staff:x:50:nobody,x\nroot:x:0:\n")}
+	accounts := Accounts{Passwd: []byte("root:x:0:0::/:/bin/sh\nnobody:x:65532:65531::/:/\nhuge:x:70000:70000::/:\n"), Group: []byte("staff:x:50:daemon,x\nroot:x:0:\n")}
 	tests := map[string]struct {
 		pod, image string
 		want       User
 		wantErr    string
 	}{
-		"root, as nobody says otherwise": {pod: "spec: {containers: [{name: a}]}", want: User{}},
-		"the image's number":             {pod: "spec: {containers: [{name: a}]}", image: "65532:7", want: User{UID: 65532, GID: 7, Groups: []int64{50}}},
-		"the image's name":               {pod: "spec: {containers: [{name: a, securityContext: {runAsNonRoot: true}}]}", image: "nobody:staff", want: User{UID: 65532, GID: 50, Groups: []int64{50}}},
-		"the Pod's":                      {pod: "spec: {securityContext: {runAsUser: 65532, runAsGroup: 9, fsGroup: 8, supplementalGroups: [3]}, containers: [{name: a}]}", want: User{UID: 65532, GID: 9, Groups: []int64{3, 8, 50}}},
-		"its own":                        {pod: "spec: {securityContext: {runAsUser: 1}, containers: [{name: a, securityContext: {runAsUser: 2}}]}", image: "unknown", want: User{UID: 2}},
-		"groups of the Pod alone":        {pod: "spec: {securityContext: {runAsUser: 65532, supplementalGroupsPolicy: Strict}, containers: [{name: a}]}", want: User{UID: 65532, GID: 65531}},
-		"root, where it must not be":     {pod: "spec: {securityContext: {runAsNonRoot: true}, containers: [{name: a}]}", wantErr: "spec.containers[0].securityContext.runAsNonRoot: the container would run as root: set runAsUser to another one than 0, or take an image that names one"},
-		"a name that is not known":       {pod: "spec: {containers: [{name: a}]}", image: "mallory", wantErr: `spec.containers[0].securityContext.runAsUser: the image runs as "mallory", which is not in its /etc/passwd: set it to a number`},
-		"a group that is not known":      {pod: "spec: {containers: [{name: a}]}", image: "1:wheel", wantErr: `spec.containers[0].securityContext.runAsUser: the image runs in group "wheel", which its /etc/group does not name: set runAsUser and runAsGroup to numbers`},
-		"too large an ID":                {pod: "spec: {containers: [{name: a}]}", image: "huge", wantErr: "spec.containers[0].securityContext.runAsUser: the image asks for ID 70000, and a Pod has those below 65536: set runAsUser and runAsGroup"},
+		"root by default":            {pod: "spec: {containers: [{name: a}]}", want: User{}},
+		"the image's number":         {pod: "spec: {containers: [{name: a}]}", image: "65532:7", want: User{UID: 65532, GID: 7, Groups: []int64{50}}},
+		"the image's name":           {pod: "spec: {containers: [{name: a, securityContext: {runAsNonRoot: true}}]}", image: "daemon:staff", want: User{UID: 65532, GID: 50, Groups: []int64{50}}},
+		"the Pod's":                  {pod: "spec: {securityContext: {runAsUser: 65532, runAsGroup: 9, fsGroup: 8, supplementalGroups: [3]}, containers: [{name: a}]}", want: User{UID: 65532, GID: 9, Groups: []int64{3, 8, 50}}},
+		"its own":                    {pod: "spec: {securityContext: {runAsUser: 1}, containers: [{name: a, securityContext: {runAsUser: 2}}]}", image: "unknown", want: User{UID: 2}},
+		"groups of the Pod alone":    {pod: "spec: {securityContext: {runAsUser: 65532, supplementalGroupsPolicy: Strict}, containers: [{name: a}]}", want: User{UID: 65532, GID: 65531}},
+		"root, where it must not be": {pod: "spec: {securityContext: {runAsNonRoot: true}, containers: [{name: a}]}", wantErr: "spec.containers[0].securityContext.runAsNonRoot: the container would run as root: set runAsUser to another one than 0, or take an image that names one"},
+		"a name that is not known":   {pod: "spec: {containers: [{name: a}]}", image: "mallory", wantErr: `spec.containers[0].securityContext.runAsUser: the image runs as "mallory", which is not in its /etc/passwd: set it to a number`},
+		"a group that is not known":  {pod: "spec: {containers: [{name: a}]}", image: "1:wheel", wantErr: `spec.containers[0].securityContext.runAsUser: the image runs in group "wheel", which its /etc/group does not name: set runAsUser and runAsGroup to numbers`},
+		"too large an ID":            {pod: "spec: {containers: [{name: a}]}", image: "huge", wantErr: "spec.containers[0].securityContext.runAsUser: the image asks for ID 70000, and a Pod has those below 65536: set runAsUser and runAsGroup"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ func TestAContainerIsEndedByItsSignal(t *testing.T) {
 		image, container string
 		want             int
 	}{
-		"nobody says":             {"", "", 15},
+		"no signal set":           {"", "", 15},
 		"the image":               {"SIGUSR1", "", 10},
 		"without SIG":             {"quit", "", 3},
 		"a number":                {"2", "", 2},

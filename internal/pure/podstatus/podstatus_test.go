@@ -47,20 +47,20 @@ func TestAStatusIsWhatAKubeletSays(t *testing.T) {
 		facts      func(*Facts)
 		want       string
 	}{
-		"nobody's":                        {one, nil, func(f *Facts) { f.Accepted, f.Unscheduled = time.Time{}, "no" }, "Pending PodScheduled=Unschedulable"},
-		"taken":                           {one, nil, nil, "Pending Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:ContainerCreating"},
-		"running":                         {one, []Container{up("a")}, func(f *Facts) { f.Sandbox = true }, "Running PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled a:running,ready"},
-		"not ready":                       {one, []Container{slow}, nil, "Running Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:running"},
-		"not up":                          {one, []Container{booting}, nil, "Running Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:running"},
-		"crashing":                        {one, []Container{crashing}, nil, "Running Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:CrashLoopBackOff,restarts=3,last=1"},
-		"an init container first":         {withJob, []Container{up("i")}, nil, "Pending PodScheduled Initialized=ContainersNotInitialized Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= i:running a:PodInitializing"},
-		"after it":                        {withJob, []Container{ended("i", 0, true), up("a")}, func(f *Facts) { f.Sandbox = true }, "Running PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled i:ended=0,ready a:running,ready"},
-		"a sidecar holds the start up":    {sidecar, nil, nil, "Pending PodScheduled Initialized=ContainersNotInitialized Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= s:PodInitializing a:PodInitializing"},
-		"done, whatever its sidecar does": {sidecar, []Container{up("s"), ended("a", 0, true)}, nil, "Succeeded PodScheduled Initialized=.PodCompleted Ready=PodCompleted ContainersReady=PodCompleted PodReadyToStartContainers= s:running,ready a:ended=0"},
-		"failed":                          {sidecar, []Container{up("s"), ended("a", 3, true)}, nil, "Failed Initialized PodScheduled Ready=PodFailed ContainersReady=PodFailed PodReadyToStartContainers= s:running,ready a:ended=3"},
-		"an init container failed":        {"spec: {restartPolicy: Never, initContainers: [{name: i}], containers: [{name: a}]}", []Container{ended("i", 1, true)}, nil, "Failed PodScheduled Initialized=ContainersNotInitialized Ready=PodFailed ContainersReady=PodFailed PodReadyToStartContainers= i:ended=1 a:PodInitializing"},
-		"refused for good":                {one, nil, func(f *Facts) { f.Failed = "Evicted" }, "Failed Initialized PodScheduled Ready=PodFailed ContainersReady=PodFailed PodReadyToStartContainers= a:ContainerCreating"},
-		"a gate that is closed":           {"spec: {readinessGates: [{conditionType: x/y}], containers: [{name: a}]}\nstatus: {conditions: [{type: x/y, status: 'False'}]}", []Container{up("a")}, nil, "Running Initialized ContainersReady PodScheduled x/y= Ready=ReadinessGatesNotReady PodReadyToStartContainers= a:running,ready"},
+		"unscheduled":                       {one, nil, func(f *Facts) { f.Accepted, f.Unscheduled = time.Time{}, "no" }, "Pending PodScheduled=Unschedulable"},
+		"taken":                             {one, nil, nil, "Pending Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:ContainerCreating"},
+		"running":                           {one, []Container{up("a")}, func(f *Facts) { f.Sandbox = true }, "Running PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled a:running,ready"},
+		"not ready":                         {one, []Container{slow}, nil, "Running Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:running"},
+		"not up":                            {one, []Container{booting}, nil, "Running Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:running"},
+		"crashing":                          {one, []Container{crashing}, nil, "Running Initialized PodScheduled Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= a:CrashLoopBackOff,restarts=3,last=1"},
+		"an init container first":           {withJob, []Container{up("i")}, nil, "Pending PodScheduled Initialized=ContainersNotInitialized Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= i:running a:PodInitializing"},
+		"after it":                          {withJob, []Container{ended("i", 0, true), up("a")}, func(f *Facts) { f.Sandbox = true }, "Running PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled i:ended=0,ready a:running,ready"},
+		"a sidecar holds the start up":      {sidecar, nil, nil, "Pending PodScheduled Initialized=ContainersNotInitialized Ready=ContainersNotReady ContainersReady=ContainersNotReady PodReadyToStartContainers= s:PodInitializing a:PodInitializing"},
+		"done, in any state of its sidecar": {sidecar, []Container{up("s"), ended("a", 0, true)}, nil, "Succeeded PodScheduled Initialized=.PodCompleted Ready=PodCompleted ContainersReady=PodCompleted PodReadyToStartContainers= s:running,ready a:ended=0"},
+		"failed":                            {sidecar, []Container{up("s"), ended("a", 3, true)}, nil, "Failed Initialized PodScheduled Ready=PodFailed ContainersReady=PodFailed PodReadyToStartContainers= s:running,ready a:ended=3"},
+		"an init container failed":          {"spec: {restartPolicy: Never, initContainers: [{name: i}], containers: [{name: a}]}", []Container{ended("i", 1, true)}, nil, "Failed PodScheduled Initialized=ContainersNotInitialized Ready=PodFailed ContainersReady=PodFailed PodReadyToStartContainers= i:ended=1 a:PodInitializing"},
+		"refused permanently":               {one, nil, func(f *Facts) { f.Failed = "Evicted" }, "Failed Initialized PodScheduled Ready=PodFailed ContainersReady=PodFailed PodReadyToStartContainers= a:ContainerCreating"},
+		"a gate that is closed":             {"spec: {readinessGates: [{conditionType: x/y}], containers: [{name: a}]}\nstatus: {conditions: [{type: x/y, status: 'False'}]}", []Container{up("a")}, nil, "Running Initialized ContainersReady PodScheduled x/y= Ready=ReadinessGatesNotReady PodReadyToStartContainers= a:running,ready"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ func TestAPodSaysWhyItIsNotReady(t *testing.T) {
 	for name, tc := range map[string]struct{ pod, want string }{
 		"it is ready":                  {"status: {conditions: [{type: Ready, status: 'True'}], containerStatuses: [{name: a, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}", ""},
 		"it has ended well":            {"status: {phase: Succeeded, containerStatuses: [{name: a, state: {terminated: {exitCode: 0}}}]}", ""},
-		"nobody has looked at it":      {"{}", "it has not been started"},
+		"not observed yet":             {"{}", "it has not been started"},
 		"no node takes it":             {"status: {conditions: [{type: PodScheduled, status: 'False', message: spec.hostNetwork is not given}]}", "it has no node: spec.hostNetwork is not given"},
 		"it was evicted":               {"status: {phase: Failed, reason: Evicted, message: out of disk}", "Evicted: out of disk"},
 		"an image is not there":        {"status: {containerStatuses: [{name: manager, state: {waiting: {reason: ErrImagePull, message: not found}}}]}", "container manager: ErrImagePull: not found"},

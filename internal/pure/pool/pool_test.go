@@ -111,7 +111,7 @@ func TestOfTwoPoolsThatNotedANodeTheOlderHasIt(t *testing.T) {
 		"the other is younger":        {pool("a", time.Hour, "n"), pool("b", time.Minute, "n"), ""},
 		"both are of one age":         {pool("b", time.Hour, "n"), pool("a", time.Hour, "n"), "MachinePool a"},
 		"only the other has noted it": {pool("a", time.Hour), pool("b", time.Minute, "n"), "MachinePool b"},
-		"nobody has":                  {pool("a", time.Hour), pool("b", time.Minute), ""},
+		"none has":                    {pool("a", time.Hour), pool("b", time.Minute), ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

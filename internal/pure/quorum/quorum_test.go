@@ -34,7 +34,7 @@ func TestMayRemove(t *testing.T) {
 	tests := map[string]struct{ members, remove, want string }{
 		"one of three healthy":            {"ABC", "a", ""},
 		"the broken one of three":         {"aBC", "a", ""},
-		"a healthy one beside a broken":   {"aBC", "b", "of the 2 etcd members left, 1 would be healthy and 2 are needed"},
+		"a healthy one next to a broken":  {"aBC", "b", "of the 2 etcd members left, 1 would be healthy and 2 are needed"},
 		"an alarm is not healthy":         {"AB!C", "a", "of the 2 etcd members left, 1 would be healthy and 2 are needed"},
 		"the last":                        {"A", "a", "it is the last etcd member"},
 		"one of two":                      {"AB", "a", ""},
@@ -44,7 +44,7 @@ func TestMayRemove(t *testing.T) {
 		"one of two learners":             {"AB34", "3", ""},
 		"one that has never run":          {"aB_", "_", ""},
 		"one of two that have never run":  {"a__", "_", ""},
-		"beside one that has never run":   {"AB_", "a", "of the 2 etcd members left, 1 would be healthy and 2 are needed"},
+		"next to one that has never run":  {"AB_", "a", "of the 2 etcd members left, 1 would be healthy and 2 are needed"},
 		"one that has gone already":       {"ab", "x", ""},
 		"of five with two broken":         {"abCDE", "a", ""},
 		"healthy of five with two broken": {"abCDE", "c", "of the 4 etcd members left, 2 would be healthy and 3 are needed"},
@@ -62,20 +62,20 @@ func TestMayRemove(t *testing.T) {
 func TestReplacement(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ members, leaving, staying, want string }{
-		"the broken one of three":             {"aBC", "a", "b c", ""},
-		"one broken, another leaves":          {"aBC", "b", "a c", "etcd would have 1 healthy of 3 members and needs 2"},
-		"one that never joined":               {"BC", "a", "b c", ""},
-		"two broken of three":                 {"abC", "a", "b c", "etcd would have 1 healthy of 3 members and needs 2"},
-		"the broken one of five":              {"aBCDE", "a", "b c d e", ""},
-		"a learner is there":                  {"aB3", "a", "b 3", "etcd member 3 is a learner that has not caught up yet"},
-		"another one is joining":              {"aB_", "a", "b c", "etcd member 5f is a learner that has not caught up yet"},
-		"another one has no Node yet":         {"aB_", "a", "b -", "etcd member 5f is a learner that has not caught up yet"},
-		"its own member has never run":        {"BC_", "a", "b c", ""},
-		"it has no Node, nor run":             {"BC_", "-", "b c", ""},
-		"nobody's member has never run":       {"aBC_", "a", "b c", ""},
-		"one without a machine counts":        {"aBz", "a", "b", ""},
-		"one without a machine with an alarm": {"aBz!", "a", "b", "etcd would have 1 healthy of 3 members and needs 2"},
-		"the only one":                        {"a", "a", "", "etcd would have 0 healthy of 0 members and needs 1"},
+		"the broken one of three":                {"aBC", "a", "b c", ""},
+		"one broken, another leaves":             {"aBC", "b", "a c", "etcd would have 1 healthy of 3 members and needs 2"},
+		"one that never joined":                  {"BC", "a", "b c", ""},
+		"two broken of three":                    {"abC", "a", "b c", "etcd would have 1 healthy of 3 members and needs 2"},
+		"the broken one of five":                 {"aBCDE", "a", "b c d e", ""},
+		"a learner is there":                     {"aB3", "a", "b 3", "etcd member 3 is a learner that has not caught up yet"},
+		"another one is joining":                 {"aB_", "a", "b c", "etcd member 5f is a learner that has not caught up yet"},
+		"another one has no Node yet":            {"aB_", "a", "b -", "etcd member 5f is a learner that has not caught up yet"},
+		"its own member has never run":           {"BC_", "a", "b c", ""},
+		"it has no Node, nor run":                {"BC_", "-", "b c", ""},
+		"a member without Machine has never run": {"aBC_", "a", "b c", ""},
+		"one without a machine counts":           {"aBz", "a", "b", ""},
+		"one without a machine with an alarm":    {"aBz!", "a", "b", "etcd would have 1 healthy of 3 members and needs 2"},
+		"the only one":                           {"a", "a", "", "etcd would have 0 healthy of 0 members and needs 1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,15 +109,15 @@ func TestOrphansBelongToNoMachine(t *testing.T) {
 		members, nodes string
 		want           []string
 	}{
-		"by their names":                  {"cbA", "a", []string{"b", "c"}},
-		"none":                            {"AB", "a b", nil},
-		"a machine has no Node yet":       {"ABc", "a -", nil},
-		"one that has never run":          {"AB_", "a b", []string{"5f"}},
-		"two that have never run":         {"A__", "a", []string{"5f", "5f"}},
-		"it may be a machine's to come":   {"AB_", "a b c", nil},
-		"but not one that has run":        {"ABz_", "a b c", []string{"z"}},
-		"a member still learns":           {"AB3", "a b 3", nil},
-		"a learner that nobody waits for": {"AB3", "a b", []string{"3"}},
+		"by their names":                      {"cbA", "a", []string{"b", "c"}},
+		"none":                                {"AB", "a b", nil},
+		"a machine has no Node yet":           {"ABc", "a -", nil},
+		"one that has never run":              {"AB_", "a b", []string{"5f"}},
+		"two that have never run":             {"A__", "a", []string{"5f", "5f"}},
+		"it may be a machine's to come":       {"AB_", "a b c", nil},
+		"but not one that has run":            {"ABz_", "a b c", []string{"z"}},
+		"a member still learns":               {"AB3", "a b 3", nil},
+		"a learner without a waiting machine": {"AB3", "a b", []string{"3"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -146,6 +146,6 @@ func TestHeirsAreHealthyThenCurrentThenNew(t *testing.T) {
 		{Node: "gone", MemberHealthy: true},
 	}))
 	if diff := cmp.Diff([]string{"d", "c", "b", "e", "a"}, got); diff != "" {
-		t.Errorf("heirs (-want +got)\n%s", diff)
+		t.Errorf("candidates (-want +got)\n%s", diff)
 	}
 }

@@ -32,7 +32,7 @@ func TestMirror(t *testing.T) {
 		lacks  string
 		want   string
 	}{
-		"held by somebody else":        {object: Object{Held: true, Err: "Host ns/h0 is held by Cluster prod"}, want: "False Bad: Host ns/h0 is held by Cluster prod"},
+		"held by another owner":        {object: Object{Held: true, Err: "Host ns/h0 is held by Cluster prod"}, want: "False Bad: Host ns/h0 is held by Cluster prod"},
 		"not to be used":               {object: Object{Obj: host(nil), Err: "no contract"}, want: "Unknown InternalError: no contract"},
 		"not there":                    {object: Object{Missing: true}, want: "Unknown Gone: as it was"},
 		"lacks what it should have":    {object: Object{Obj: host(nil)}, done: true, lacks: "spec.providerID", want: "False Bad: Waiting for Host h0 to set spec.providerID"},

@@ -58,16 +58,16 @@ func TestEntries(t *testing.T) {
 		before []addonsv1.ResourceSetBinding
 		want   []addonsv1.ResourceSetBinding
 	}{
-		"one that selects":                                  {yes, []addonsv1.ClusterResourceSet{set("s", "x", "y")}, nil, []addonsv1.ResourceSetBinding{entry("s", pending("x"), pending("y"))}},
-		"one that does not":                                 {no, []addonsv1.ClusterResourceSet{set("s", "x")}, nil, nil},
-		"an empty selector selects nothing":                 {yes, []addonsv1.ClusterResourceSet{all}, nil, nil},
-		"in the order of names":                             {yes, []addonsv1.ClusterResourceSet{set("b"), set("a")}, nil, []addonsv1.ResourceSetBinding{entry("a"), entry("b")}},
-		"a resource written twice counts once":              {yes, []addonsv1.ClusterResourceSet{set("s", "x", "x")}, nil, []addonsv1.ResourceSetBinding{entry("s", pending("x"))}},
-		"what is known is kept, in the new order":           {yes, []addonsv1.ClusterResourceSet{set("s", "y", "x")}, []addonsv1.ResourceSetBinding{entry("s", applied("x"), applied("z"))}, []addonsv1.ResourceSetBinding{entry("s", pending("y"), applied("x"))}},
-		"one that selects no more, but has applied":         {no, []addonsv1.ClusterResourceSet{set("s", "x")}, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}},
-		"one that selects no more, and has applied nothing": {no, []addonsv1.ClusterResourceSet{set("s", "x")}, []addonsv1.ResourceSetBinding{entry("s", pending("x"))}, nil},
-		"one that is being deleted":                         {yes, []addonsv1.ClusterResourceSet{deleted}, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, nil},
-		"one that is gone":                                  {yes, nil, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, nil},
+		"one that selects":                                    {yes, []addonsv1.ClusterResourceSet{set("s", "x", "y")}, nil, []addonsv1.ResourceSetBinding{entry("s", pending("x"), pending("y"))}},
+		"one that does not":                                   {no, []addonsv1.ClusterResourceSet{set("s", "x")}, nil, nil},
+		"an empty selector selects nothing":                   {yes, []addonsv1.ClusterResourceSet{all}, nil, nil},
+		"in the order of names":                               {yes, []addonsv1.ClusterResourceSet{set("b"), set("a")}, nil, []addonsv1.ResourceSetBinding{entry("a"), entry("b")}},
+		"a resource written twice counts once":                {yes, []addonsv1.ClusterResourceSet{set("s", "x", "x")}, nil, []addonsv1.ResourceSetBinding{entry("s", pending("x"))}},
+		"what is known is kept, in the new order":             {yes, []addonsv1.ClusterResourceSet{set("s", "y", "x")}, []addonsv1.ResourceSetBinding{entry("s", applied("x"), applied("z"))}, []addonsv1.ResourceSetBinding{entry("s", pending("y"), applied("x"))}},
+		"one that no longer selects, but has applied":         {no, []addonsv1.ClusterResourceSet{set("s", "x")}, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}},
+		"one that no longer selects, and has applied nothing": {no, []addonsv1.ClusterResourceSet{set("s", "x")}, []addonsv1.ResourceSetBinding{entry("s", pending("x"))}, nil},
+		"one that is being deleted":                           {yes, []addonsv1.ClusterResourceSet{deleted}, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, nil},
+		"one that is gone":                                    {yes, nil, []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestFailuresAreWrittenAndRead(t *testing.T) {
 	if n, size := len(Failures(b)), len(b.Annotations[FailuresAnnotation]); n == 0 || size > maxFailures+2*n {
 		t.Errorf("%d failures in %d bytes", n, size)
 	}
-	b.Annotations[FailuresAnnotation] = "what somebody else wrote"
+	b.Annotations[FailuresAnnotation] = "another client's text"
 	if got := Failures(b); got != nil {
 		t.Errorf("failures %+v", got)
 	}

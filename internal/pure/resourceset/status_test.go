@@ -42,7 +42,7 @@ func TestResourcesApplied(t *testing.T) {
 			Status{Missing: []addonsv1.ResourceRef{ref("y")}, Clusters: []Cluster{bound("c1", open)}},
 			"False NotApplied ConfigMap y does not exist in namespace ns",
 		},
-		"a Secret of another type is told first": {
+		"a Secret of another type is reported first": {
 			Status{WrongType: []addonsv1.ResourceRef{{Kind: "Secret", Name: "z"}}, Missing: []addonsv1.ResourceRef{ref("y")}},
 			"False WrongSecretType * Secret z is not of type addons.cluster.x-k8s.io/resource-set: create it again with that type\n* ConfigMap y does not exist in namespace ns",
 		},

@@ -124,7 +124,7 @@ func TestMachinesAreHandedOver(t *testing.T) {
 				"create md-n1 with 0 replicas: no MachineSet matches the template",
 			},
 		},
-		"while nobody knows, all stays": {
+		"while the answer is unknown, all stays": {
 			md: deployment(3), answer: unknown, asked: []string{"old"}, undecided: true,
 			sets: func(md *clusterv1.MachineDeployment) []Set {
 				return []Set{annotated(set(md, "old", "v1", 2, 3, 3), moveTo, "new"), annotated(set(md, "new", "v2", 1, 1, 1), receiveFrom, "old")}
@@ -218,7 +218,7 @@ func TestWhoIsAskedWhetherMachinesCanBeUpdated(t *testing.T) {
 		"not one whose bootstrap data users bring": {change: func(md *clusterv1.MachineDeployment) {
 			md.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("other")}
 		}},
-		"not one that time calls to be made anew": {change: func(md *clusterv1.MachineDeployment) {
+		"not one that a deadline replaces": {change: func(md *clusterv1.MachineDeployment) {
 			md.Spec.Rollout.After = metav1.NewTime(epoch.Add(90 * time.Minute))
 		}},
 	}

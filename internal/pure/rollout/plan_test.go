@@ -134,7 +134,7 @@ func testPlan(t *testing.T, tests map[string]planCase) {
 func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
 	testPlan(t, map[string]planCase{
-		"at rest nothing happens": {
+		"in steady state nothing happens": {
 			md:   deployment(3),
 			sets: func(md *clusterv1.MachineDeployment) []Set { return []Set{set(md, "new", "v2", 3, 3, 3)} },
 		},
@@ -361,7 +361,7 @@ func TestOnDelete(t *testing.T) {
 			},
 			want: []string{"update old: bring in what changed in place"},
 		},
-		"OnDelete replaces what somebody deleted": {
+		"OnDelete replaces what another client deleted": {
 			md: deployment(3, onDelete),
 			sets: func(md *clusterv1.MachineDeployment) []Set {
 				return []Set{disabled(set(md, "old", "v1", 3, 2, 2)), set(md, "new", "v2", 0, 0, 0)}
@@ -433,7 +433,7 @@ func TestBlocked(t *testing.T) {
 			md: deployment(3, pace("1", "1")), blocked: blocked,
 			sets: func(md *clusterv1.MachineDeployment) []Set { return []Set{set(md, "old", "v1", 3, 3, 3)} },
 		},
-		"a rollout that has begun stands still": {
+		"a started rollout stops": {
 			md: deployment(3, pace("1", "1")), blocked: blocked,
 			sets: func(md *clusterv1.MachineDeployment) []Set {
 				return []Set{set(md, "old", "v1", 2, 2, 2), set(md, "new", "v2", 1, 1, 1)}
@@ -588,6 +588,6 @@ func TestPlanWaitsForRolloutAfter(t *testing.T) {
 	md := deployment(1, after(3*time.Hour))
 	r := Plan(Facts{Deployment: md, Sets: []Set{set(md, "new", "v2", 1, 1, 1)}, Now: epoch.Add(2 * time.Hour), Name: "md-n1", FieldOwner: "test"})
 	if want := epoch.Add(3 * time.Hour); !r.LookAgain.Equal(want) || len(r.Actions) > 0 {
-		t.Errorf("look again at %s, actions %v; want %s and none", r.LookAgain, r.Actions, want)
+		t.Errorf("requeue at %s, actions %v; want %s and none", r.LookAgain, r.Actions, want)
 	}
 }

@@ -115,7 +115,7 @@ func TestReport(t *testing.T) {
 			wantPhase: "Running",
 			want:      map[string]string{"Remediating": "True Remediating * Machine a: Waiting for remediation"},
 		},
-		"nobody has set replicas": {
+		"replicas are not set": {
 			s:         Status{Deployment: unset},
 			wantPhase: "Running",
 			want: map[string]string{

@@ -53,7 +53,7 @@ func TestUpToDate(t *testing.T) {
 			set: template(), deployment: template(func(s *clusterv1.MachineSpec) { s.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("s")} }),
 			want: "False NotUpToDate: * Bootstrap config Config m0, none required\n* Bootstrap data Secret none, s required",
 		},
-		"a Secret beside a bootstrap config does not count": {
+		"a Secret next to a bootstrap config does not count": {
 			set: template(), deployment: template(func(s *clusterv1.MachineSpec) { s.Bootstrap.DataSecretName = new("s") }), want: "True UpToDate: ",
 		},
 		"infrastructure of another group": {
@@ -101,12 +101,12 @@ func TestWhoIsNotUpToDateIsReplaced(t *testing.T) {
 	md := deployment(1)
 	md.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "Config", Name: "a"}
 	for name, change := range map[string]func(*clusterv1.MachineDeployment){
-		"nothing":                func(*clusterv1.MachineDeployment) {},
-		"version":                func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = "v3" },
-		"group of a reference":   func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Bootstrap.ConfigRef.APIGroup = "y.io" },
-		"Secret beside a config": func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Bootstrap.DataSecretName = new("s") },
-		"a rollout that is due":  after(90 * time.Minute),
-		"one that is not":        after(3 * time.Hour),
+		"nothing":                 func(*clusterv1.MachineDeployment) {},
+		"version":                 func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = "v3" },
+		"group of a reference":    func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Bootstrap.ConfigRef.APIGroup = "y.io" },
+		"Secret next to a config": func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Bootstrap.DataSecretName = new("s") },
+		"a rollout that is due":   after(90 * time.Minute),
+		"one that is not":         after(3 * time.Hour),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

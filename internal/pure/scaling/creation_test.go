@@ -24,7 +24,7 @@ func TestNeeded(t *testing.T) {
 		"one is missing":                      {nil, nil, true},
 		"none is missing":                     {machines(healthyOne("a")), nil, false},
 		"the missing one may be adopted":      {nil, machines(healthyOne("a")), false},
-		"one is to be replaced":               {machines(sick), nil, true},
+		"one must be replaced":                {machines(sick), nil, true},
 		"the one to be replaced goes already": {machines(going), nil, false},
 	} {
 		if got := Needed(tc.machines, tc.orphans, 1); got != tc.want {
@@ -65,7 +65,7 @@ func TestBlockers(t *testing.T) {
 		"the annotation": {func(c *Creation) {
 			c.Set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 		}, []string{"annotation cluster.x-k8s.io/disable-machine-create is set"}, ""},
-		"the annotation, but for another word": {change: func(c *Creation) {
+		"the annotation, with another value": {change: func(c *Creation) {
 			c.Set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "no"}
 		}},
 		"a missing template": {func(c *Creation) { c.Infrastructure.Obj, c.Infrastructure.Missing = nil, true }, []string{missing}, ""},

@@ -62,7 +62,7 @@ func TestReportLegacy(t *testing.T) {
 		"all is well":               {Status{Set: set(2), Machines: []*clusterv1.Machine{ready("a"), labelled}}, []string{"Ready True", created, machines, resized}, [3]int32{1, 2, 2}},
 		"none are wanted":           {Status{Set: set(0)}, []string{"Ready True", created, machines, resized}, [3]int32{}},
 		"an empty one is not taken": {Status{Set: set(0, converted)}, []string{"Ready True", created, machines, resized}, [3]int32{}},
-		"none tells yet": {
+		"none reports yet": {
 			Status{Set: set(2, wasResized), Machines: []*clusterv1.Machine{bare("a"), bare("b")}},
 			[]string{"Ready False Warning ScalingUp: Scaling up MachineSet to 2 replicas (actual 2)", created, growing}, [3]int32{},
 		},

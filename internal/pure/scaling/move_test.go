@@ -56,7 +56,7 @@ func TestMachinesOfWhichThereAreTooManyAreHandedOver(t *testing.T) {
 			machines: []*clusterv1.Machine{joined("a", hasFailed)}, to: Recipient{Name: "new", Room: 1},
 			want: []string{"delete a: have 1, want 0; its update in place has failed"},
 		},
-		"one that is to be replaced anyhow is deleted": {
+		"one that must be replaced anyway is deleted": {
 			machines: []*clusterv1.Machine{joined("a", wantedGone), joined("b", chosen), joined("c", nodeless)}, to: Recipient{Name: "new", Room: 3},
 			want: []string{"delete b: have 3, want 0", "delete c: have 3, want 0", "delete a: have 3, want 0"},
 		},
@@ -96,8 +96,8 @@ func TestRecipientOf(t *testing.T) {
 		machines []*clusterv1.Machine
 		want     *Recipient
 	}{
-		"nobody is named":                   {from: of("", "old", nil, 2), to: of("", "new", receives, 0)},
-		"nobody manages the set":            {from: &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Annotations: from.Annotations}}},
+		"no set is named":                   {from: of("", "old", nil, 2), to: of("", "new", receives, 0)},
+		"the set has no manager":            {from: &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Annotations: from.Annotations}}},
 		"it is not there":                   {from: from, want: &Recipient{Name: "new", Awaited: "Waiting for MachineSet new of MachineDeployment md to exist"}},
 		"it is another MachineDeployment's": {from: from, to: of("x", "new", receives, 0), want: &Recipient{Name: "new", Awaited: "Waiting for MachineSet new of MachineDeployment md to exist"}},
 		"it does not know of it":            {from: from, to: of("", "new", nil, 0), want: &Recipient{Name: "new", Awaited: "Waiting for MachineSet new to receive Machines from MachineSet old"}},
@@ -124,14 +124,14 @@ func TestMachinesThatAreNotCountedAreLeftAlone(t *testing.T) {
 		hand(m)
 		inplace.Begin(m)
 	}
-	machines := []*clusterv1.Machine{joined("fresh", hand), joined("known", hand), joined("begun", begun), joined("plain")}
+	machines := []*clusterv1.Machine{joined("fresh", hand), joined("known", hand), joined("started", begun), joined("plain")}
 	names := func(all []*clusterv1.Machine) (out []string) {
 		for _, m := range all {
 			out = append(out, m.Name)
 		}
 		return out
 	}
-	if diff := cmp.Diff([]string{"known", "begun", "plain"}, names(Counted(set, machines))); diff != "" {
+	if diff := cmp.Diff([]string{"known", "started", "plain"}, names(Counted(set, machines))); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"known"}, names(ToUpdate(set, machines))); diff != "" {

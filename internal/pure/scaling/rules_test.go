@@ -94,12 +94,12 @@ func TestRemediation(t *testing.T) {
 		u    Unhealthy
 		want []string
 	}{
-		"a great many go in batches":             {u: Unhealthy{Machines: many, MaxInFlight: -1}, want: batch},
-		"healthy machines stay":                  {u: Unhealthy{Machines: machines(healthyOne("a")), MaxInFlight: -1}},
-		"unhealthy, but nobody asked to replace": {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
-		"asked, but health is not known":         {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
-		"a machine recovers":                     {u: Unhealthy{Machines: machines(recovered(bare("a"))), MaxInFlight: -1}, want: []string{"keep a: it is healthy again"}},
-		"a deleting machine is left alone":       {u: Unhealthy{Machines: machines(recovered(deletingOne("a"))), MaxInFlight: -1}},
+		"a great many go in batches":              {u: Unhealthy{Machines: many, MaxInFlight: -1}, want: batch},
+		"healthy machines stay":                   {u: Unhealthy{Machines: machines(healthyOne("a")), MaxInFlight: -1}},
+		"unhealthy, but no request to replace it": {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
+		"asked, but health is not known":          {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
+		"a machine recovers":                      {u: Unhealthy{Machines: machines(recovered(bare("a"))), MaxInFlight: -1}, want: []string{"keep a: it is healthy again"}},
+		"a deleting machine is left alone":        {u: Unhealthy{Machines: machines(recovered(deletingOne("a"))), MaxInFlight: -1}},
 		"all go when nothing bounds them": {
 			u:    Unhealthy{Machines: machines(sick(bare("a")), sick(bare("b"))), MaxInFlight: -1},
 			want: []string{"replace b: it is unhealthy", "replace a: it is unhealthy"},
@@ -136,7 +136,7 @@ func TestRemediation(t *testing.T) {
 				got = append(got, v.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("verdicts (-want +got):\n%s", diff)
+				t.Errorf("results (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -72,7 +72,7 @@ func TestReport(t *testing.T) {
 			counters: [4]int32{1, 1, 1, 1},
 			want:     map[string]string{"Remediating": "True Remediating * Machine a: Waiting for remediation"},
 		},
-		"nobody has set replicas": {
+		"replicas are not set": {
 			s: Status{Set: unset},
 			want: map[string]string{
 				"ScalingUp":   "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",

@@ -153,7 +153,7 @@ func TestARefusingServerClosesConnections(t *testing.T) {
 	fault.Store(int32(apiserver.Refuse))
 	c.Recheck()
 	if ev := next(); ev.Type != "END" {
-		t.Errorf("the watch goes on: %v", ev)
+		t.Errorf("the watch continues: %v", ev)
 	}
 	hc, err := rest.HTTPClientFor(cfg)
 	if err != nil {

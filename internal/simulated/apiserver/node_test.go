@@ -88,7 +88,7 @@ func createsMirrorPods(t *testing.T, kubelet kubernetes.Interface, mine *corev1.
 		"one on another node":    func(p *corev1.Pod) { p.Spec.NodeName = "m" },
 		"one on no node":         func(p *corev1.Pod) { p.Spec.NodeName = "" },
 		"one with an account":    func(p *corev1.Pod) { p.Spec.ServiceAccountName = "admin" },
-		"one that nobody owns":   func(p *corev1.Pod) { p.OwnerReferences = nil },
+		"one without owner":      func(p *corev1.Pod) { p.OwnerReferences = nil },
 		"one of an earlier Node": func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" },
 		"one with a pull Secret": func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} },
 		"one that reads a Secret": func(p *corev1.Pod) {

@@ -81,7 +81,7 @@ func TestReadinessKeepsOtherTaints(t *testing.T) {
 	}
 	later := now.Add(time.Minute)
 	if !SetReady(n, corev1.ConditionUnknown, later) || len(n.Spec.Taints) != 3 || n.Spec.Taints[1].Key != "node.kubernetes.io/unreachable" {
-		t.Errorf("got taints %v of a Node nobody speaks for", n.Spec.Taints)
+		t.Errorf("got taints %v of an unknown Node", n.Spec.Taints)
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Status != corev1.ConditionUnknown || !c.LastTransitionTime.Time.Equal(later) {

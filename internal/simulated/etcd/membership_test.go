@@ -43,8 +43,8 @@ func TestMembershipChangesKeepTheQuorum(t *testing.T) {
 	}{
 		"a learner joins a healthy cluster":               {voters(1, nil), func(s *State) error { _, err := s.add([]string{peer(9)}, true); return err }, nil, 2, 1},
 		"a second learner has to wait":                    {voters(2, nil, 2), func(s *State) error { _, err := s.add([]string{peer(9)}, true); return err }, rpctypes.ErrGRPCTooManyLearners, 2, 1},
-		"nobody joins while a voter is down":              {voters(3, []uint64{3}), func(s *State) error { _, err := s.add([]string{peer(9)}, true); return err }, rpctypes.ErrGRPCUnhealthy, 3, 1},
-		"nobody joins without a quorum":                   {voters(3, []uint64{2, 3}), func(s *State) error { _, err := s.add([]string{peer(9)}, true); return err }, rpctypes.ErrGRPCTimeout, 3, 0},
+		"no member joins while a voter is down":           {voters(3, []uint64{3}), func(s *State) error { _, err := s.add([]string{peer(9)}, true); return err }, rpctypes.ErrGRPCUnhealthy, 3, 1},
+		"no member joins without a quorum":                {voters(3, []uint64{2, 3}), func(s *State) error { _, err := s.add([]string{peer(9)}, true); return err }, rpctypes.ErrGRPCTimeout, 3, 0},
 		"an address joins once":                           {voters(1, nil), func(s *State) error { _, err := s.add([]string{peer(1)}, true); return err }, rpctypes.ErrGRPCPeerURLExist, 1, 1},
 		"an address is a URL with a port":                 {voters(1, nil), func(s *State) error { _, err := s.add([]string{"10.0.0.9"}, true); return err }, rpctypes.ErrGRPCMemberBadURLs, 1, 1},
 		"a dead member is removed":                        {voters(3, []uint64{3}), func(s *State) error { return s.remove(3) }, nil, 2, 1},
@@ -53,7 +53,7 @@ func TestMembershipChangesKeepTheQuorum(t *testing.T) {
 		"removing the leader elects another":              {voters(3, nil), func(s *State) error { return s.remove(1) }, nil, 2, 2},
 		"the last member stays":                           {voters(1, nil), func(s *State) error { return s.remove(1) }, rpctypes.ErrMemberNotEnoughStarted, 1, 1},
 		"nothing is removed without a quorum":             {voters(3, []uint64{2, 3}), func(s *State) error { return s.remove(3) }, rpctypes.ErrGRPCTimeout, 3, 0},
-		"one of two that died cannot be removed":          {voters(2, []uint64{2}), func(s *State) error { return s.remove(2) }, rpctypes.ErrGRPCTimeout, 2, 0},
+		"one of two crashed members cannot be removed":    {voters(2, []uint64{2}), func(s *State) error { return s.remove(2) }, rpctypes.ErrGRPCTimeout, 2, 0},
 		"an unknown member is not removed":                {voters(3, nil), func(s *State) error { return s.remove(9) }, rpctypes.ErrGRPCMemberNotFound, 3, 1},
 		"a learner leaves even while a voter is down":     {voters(4, []uint64{3}, 4), func(s *State) error { return s.remove(4) }, nil, 3, 1},
 		"a learner that runs is promoted":                 {voters(2, nil, 2), func(s *State) error { return s.promote(2) }, nil, 2, 1},
@@ -65,12 +65,12 @@ func TestMembershipChangesKeepTheQuorum(t *testing.T) {
 		"a learner cannot lead":                           {voters(2, nil, 2), func(s *State) error { return s.moveLeader(1, 2) }, rpctypes.ErrGRPCBadLeaderTransferee, 2, 1},
 		"a dead member cannot lead":                       {voters(3, []uint64{3}), func(s *State) error { return s.moveLeader(1, 3) }, rpctypes.ErrGRPCTimeout, 3, 1},
 		"a peer address changes":                          {voters(2, nil), func(s *State) error { return s.update(2, []string{peer(8)}) }, nil, 2, 1},
-		"a peer address changes to nobody else's":         {voters(2, nil), func(s *State) error { return s.update(2, []string{peer(1)}) }, rpctypes.ErrGRPCPeerURLExist, 2, 1},
+		"a peer address cannot change to that of another": {voters(2, nil), func(s *State) error { return s.update(2, []string{peer(1)}) }, rpctypes.ErrGRPCPeerURLExist, 2, 1},
 		"an alarm is not raised without a quorum":         {voters(2, []uint64{2}), raise, rpctypes.ErrGRPCTimeout, 2, 0},
 		"an alarm is raised":                              {voters(1, nil), raise, nil, 1, 1},
 		"losing a voter that leads elects another":        {voters(3, []uint64{1}), func(*State) error { return nil }, nil, 3, 2},
 		"a voter joins a single member that has started":  {voters(1, nil), func(s *State) error { _, err := s.add([]string{peer(9)}, false); return err }, nil, 2, 0},
-		"a voter joins nobody who has not started enough": {unstarted(voters(2, nil)), func(s *State) error { _, err := s.add([]string{peer(9)}, false); return err }, rpctypes.ErrMemberNotEnoughStarted, 2, 1},
+		"a voter cannot join if too few have started":     {unstarted(voters(2, nil)), func(s *State) error { _, err := s.add([]string{peer(9)}, false); return err }, rpctypes.ErrMemberNotEnoughStarted, 2, 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -100,7 +100,7 @@ func TestWhoWaitsIsToldOfTheEndWhicheverItIs(t *testing.T) {
 			must(t, b.Await("x", func() { told <- struct{}{} }))
 		}
 		if !h.Wanted() {
-			t.Errorf("%s: nobody is seen waiting", name)
+			t.Errorf("%s: no waiting process is seen", name)
 		}
 		must(t, end(h))
 		<-told
@@ -169,7 +169,7 @@ func TestWhatIsInThePlaceOfALinkIsNoObstacle(t *testing.T) {
 	must(t, copied.Delete())
 	must(t, astray.Release())
 	if got := names(t, links); got != "copied" {
-		t.Errorf("left %s, want what is nobody's link", got)
+		t.Errorf("left %s, want links without owner", got)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestManyTakeTurns(t *testing.T) {
 		select {
 		case <-done:
 		case <-time.After(time.Minute):
-			t.Fatal("somebody waits for ever")
+			t.Fatal("a caller waits for ever")
 		}
 	}
 }

@@ -26,7 +26,7 @@ func plant(t *testing.T, resource schema.GroupResource, name string) {
 	real := reconcilers[resource]
 	t.Cleanup(func() { reconcilers[resource] = real })
 	reconcilers[resource] = func(c *Controllers, key store.Key) (time.Time, error) {
-		if key.Name == name && !strings.Contains(string(c.store.Entries().Get(key).Raw), `"mended"`) {
+		if key.Name == name && !strings.Contains(string(c.store.Entries().Get(key).Raw), `"repaired"`) {
 			panic("planted")
 		}
 		return real(c, key)
@@ -119,7 +119,7 @@ func TestObjectThatPanicsIsLeftOutUntilItChanges(t *testing.T) {
 		t.Errorf("got Events %q, want %q", got, want)
 	}
 	if err := objects.Modify(s, replicaSet("bad"), func(r *appsv1.ReplicaSet) error {
-		r.Labels = map[string]string{"mended": ""}
+		r.Labels = map[string]string{"repaired": ""}
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func TestAServiceHasAnAddressAndItsPodsBehindIt(t *testing.T) {
 	if !strings.HasPrefix(svc.Spec.ClusterIP, "10.9") && !strings.HasPrefix(svc.Spec.ClusterIP, "10.10") || len(svc.Spec.ClusterIPs) != 1 || svc.Spec.Ports[0].TargetPort.IntVal != 80 {
 		t.Errorf("spec %+v, want an address and a port", svc.Spec)
 	}
-	l.want("nobody", l.endpoints("web"))
+	l.want("unowned", l.endpoints("web"))
 	l.must(l.store.Add(deployment("web", 2)))
 	l.want("two Pods", l.endpoints("web"), "10.244.3.2:80 ready=true on a", "10.244.3.3:80 ready=true on a", "Endpoints: 2 ready, 0 not, port 80")
 	l.ready("a", corev1.ConditionFalse)
@@ -182,7 +182,7 @@ func TestEachNamespaceHasAnAccountAndTheCA(t *testing.T) {
 	change(l, ca, func(c *corev1.ConfigMap) { c.Data["ca.crt"] = "mine" })
 	l.must(l.store.Load(ca))
 	if ca.Data["ca.crt"] != string(l.ca.Cert) {
-		t.Error("what somebody changed is not brought back")
+		t.Error("what another client changed is not reverted")
 	}
 	l.must(l.store.Remove(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), "team", "default"))
 	l.must(l.store.Load(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "default"}}))
@@ -206,14 +206,14 @@ func TestKubeletsGetTheirCertificates(t *testing.T) {
 		approved bool
 		want     string // conditions, and whether it is signed
 	}{
-		"by its token, at once":              {certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet, nil, client, []string{"joining"}, false, "Approved AutoApproved signed"},
-		"not without a role":                 {certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet, nil, client, []string{"others"}, false, ""},
-		"not for somebody who is no kubelet": {certificatesv1.KubeAPIServerClientKubeletSignerName, pkix.Name{CommonName: "admin"}, nil, client, []string{"joining"}, false, ""},
-		"for serving once approved":          {certificatesv1.KubeletServingSignerName, kubelet, []string{"a"}, serving, nil, true, "Approved Test signed"},
-		"for serving, not unapproved":        {certificatesv1.KubeletServingSignerName, kubelet, []string{"a"}, serving, []string{"joining"}, false, ""},
-		"not for serving without a name":     {certificatesv1.KubeletServingSignerName, kubelet, nil, serving, nil, true, "Approved Test Failed SignerValidationFailure"},
-		"of others is theirs":                {"example.com/signer", kubelet, nil, client, nil, true, "Approved Test"},
-		"a client once approved":             {certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "jane"}, nil, client, nil, true, "Approved Test signed"},
+		"by its token, at once":               {certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet, nil, client, []string{"joining"}, false, "Approved AutoApproved signed"},
+		"not without a role":                  {certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet, nil, client, []string{"others"}, false, ""},
+		"not for a client that is no kubelet": {certificatesv1.KubeAPIServerClientKubeletSignerName, pkix.Name{CommonName: "admin"}, nil, client, []string{"joining"}, false, ""},
+		"for serving once approved":           {certificatesv1.KubeletServingSignerName, kubelet, []string{"a"}, serving, nil, true, "Approved Test signed"},
+		"for serving, not unapproved":         {certificatesv1.KubeletServingSignerName, kubelet, []string{"a"}, serving, []string{"joining"}, false, ""},
+		"not for serving without a name":      {certificatesv1.KubeletServingSignerName, kubelet, nil, serving, nil, true, "Approved Test Failed SignerValidationFailure"},
+		"of others is theirs":                 {"example.com/signer", kubelet, nil, client, nil, true, "Approved Test"},
+		"a client once approved":              {certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "jane"}, nil, client, nil, true, "Approved Test signed"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

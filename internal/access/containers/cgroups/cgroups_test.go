@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 		mountinfo string
 		want      Host
 	}{
-		"version 1 beside version 2":     {version1, hybrid},
+		"version 1 next to version 2":    {version1, hybrid},
 		"version 2 alone":                {version2, unified},
 		"version 2 over all the others":  {version1 + version2, unified},
 		"none":                           {"23 1 8:1 / / rw - ext4 /dev/sda1 rw\n", Host{}},

@@ -23,7 +23,7 @@ func TestNamesTellWhoseALinkIs(t *testing.T) {
 		"a container's":     {one, link, true, false},
 		"a network's":       {one, bridge, false, true},
 		"of another folder": {two, link, false, false},
-		"of somebody else":  {one, "eth0", false, false},
+		"of another owner":  {one, "eth0", false, false},
 		"of another kind":   {one, "x" + link[1:], false, false},
 	} {
 		if container, network := tc.names.OwnsLink(tc.link); container != tc.container || network != tc.network {
@@ -37,7 +37,7 @@ func TestNamesTellWhoseALinkIs(t *testing.T) {
 		t.Error("the table of another folder")
 	}
 	if one.Link("a") == one.Link("b") || link != one.Link("some-container") {
-		t.Error("names do not tell containers apart")
+		t.Error("containers share a name")
 	}
 }
 

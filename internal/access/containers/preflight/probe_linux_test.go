@@ -29,7 +29,7 @@ func TestAGroupWithProcessesGivesNothingOn(t *testing.T) {
 		"the root of a host":          {map[string]string{"cgroup.procs": "1\n", "cgroup.subtree_control": "\n"}, false},
 		"that of a container":         {map[string]string{"cgroup.procs": "1\n", "cgroup.subtree_control": "\n", "cgroup.type": "domain\n"}, true},
 		"one that was divided before": {map[string]string{"cgroup.procs": "", "cgroup.subtree_control": "cpu memory\n", "cgroup.type": "domain\n"}, false},
-		"one with nobody in it":       {map[string]string{"cgroup.procs": "", "cgroup.subtree_control": "\n", "cgroup.type": "domain\n"}, false},
+		"one without a process":       {map[string]string{"cgroup.procs": "", "cgroup.subtree_control": "\n", "cgroup.type": "domain\n"}, false},
 	} {
 		dir := t.TempDir()
 		for file, text := range tc.files {

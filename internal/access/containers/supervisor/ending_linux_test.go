@@ -88,9 +88,9 @@ func TestAnErrorArrivesWithWhatTheKernelSaid(t *testing.T) {
 		err  error
 		want syscall.Errno
 	}{
-		"none":           {nil, 0},
-		"of the kernel":  {fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), syscall.ENOSPC},
-		"of nobody else": {errors.New("no reason"), 0},
+		"none":                  {nil, 0},
+		"of the kernel":         {fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), syscall.ENOSPC},
+		"without a known cause": {errors.New("no reason"), 0},
 	} {
 		text, err := json.Marshal(answerOf(tc.err))
 		var a Answer

@@ -80,7 +80,7 @@ func TestRebootsInALoopComeSeldom(t *testing.T) {
 		"too soon":                 {time.Second, 0, time.Second},
 		"too soon again":           {time.Second, 4 * time.Second, 8 * time.Second},
 		"too soon for a long time": {time.Second, 29 * time.Second, 30 * time.Second},
-		"mended":                   {time.Minute, 30 * time.Second, 0},
+		"repaired":                 {time.Minute, 30 * time.Second, 0},
 	} {
 		if got := pauseBefore(tc.ran, tc.last); got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)

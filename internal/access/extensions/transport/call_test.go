@@ -162,7 +162,7 @@ func TestAnswersAreJudged(t *testing.T) {
 					t.Errorf("status %d, want %d", failure.Status, tc.status)
 				}
 				if strings.Contains(err.Error(), "secret") {
-					t.Errorf("tells a secret: %v", err)
+					t.Errorf("reveals a secret: %v", err)
 				}
 			})
 		}

@@ -99,7 +99,7 @@ func TestAnEndpointThatMakesNoSenseIsRefusedAtOnce(t *testing.T) {
 				_, err := p.Post(within(t), tc.endpoint, path, []byte(`{}`))
 				wantError(t, err, BadEndpoint, tc.want)
 				if strings.Contains(err.Error(), "secret") {
-					t.Errorf("tells a secret: %v", err)
+					t.Errorf("reveals a secret: %v", err)
 				}
 			}
 		})

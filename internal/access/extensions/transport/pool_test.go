@@ -117,7 +117,7 @@ func TestCloseEndsConnectionsThatAreBeingMade(t *testing.T) {
 	case err := <-done:
 		wantError(t, err, Canceled)
 	case <-time.After(connectTimeout / 2):
-		t.Error("the call goes on")
+		t.Error("the call continues")
 	}
 	eventually(t, noneLeft)
 }

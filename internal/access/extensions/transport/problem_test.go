@@ -25,7 +25,7 @@ import (
 
 func TestCertificatesThatAreRefusedAreExplained(t *testing.T) {
 	t.Parallel()
-	other := newAuthority(t, "somebody else")
+	other := newAuthority(t, "another authority")
 	certificate := func(edit func(*x509.Certificate)) func(*httptest.Server, *authority) {
 		return func(s *httptest.Server, a *authority) { s.TLS.Certificates[0] = a.issue(edit) }
 	}
@@ -50,7 +50,7 @@ func TestCertificatesThatAreRefusedAreExplained(t *testing.T) {
 			}
 		}), false, []string{"7.example, others; not for 127.0.0.1"}},
 		"of an authority that is not in the bundle": {func(s *httptest.Server, _ *authority) { s.TLS.Certificates[0] = other.issue(nil) }, false,
-			[]string{`its certificate was issued by "CN=somebody else", which the CA bundle does not hold: put that authority's certificate there`}},
+			[]string{`its certificate was issued by "CN=another authority", which the CA bundle does not hold: put that authority's certificate there`}},
 		"of an authority that the system does not know": {nil, true,
 			[]string{`its certificate was issued by "CN=test authority", which the system does not trust: put that authority's certificate into the CA bundle`}},
 		"for clients only": {certificate(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), false,
@@ -172,7 +172,7 @@ func TestClientCertificateIsShownAndReadAgain(t *testing.T) {
 
 func TestAClientCertificateThatIsRefusedIsNamed(t *testing.T) {
 	t.Parallel()
-	certFile, keyFile := newAuthority(t, "x").files(t.TempDir(), newAuthority(t, "nobody").issue(nil))
+	certFile, keyFile := newAuthority(t, "x").files(t.TempDir(), newAuthority(t, "unknown").issue(nil))
 	e := serve(t, answer(`{}`), func(s *httptest.Server, a *authority) {
 		s.TLS.ClientAuth, s.TLS.ClientCAs, s.TLS.MaxVersion = tls.RequireAndVerifyClientCert, x509.NewCertPool(), tls.VersionTLS12
 	})
@@ -213,7 +213,7 @@ func TestServersThatMisbehaveAreTold(t *testing.T) {
 		"closes before all it promised": {text("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"status\""), false, Connection, []string{"its answer broke off after 9 bytes: unexpected EOF"}},
 		"closes in a chunk":             {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"status\""), false, Connection, []string{"its answer broke off after"}},
 		"sends a chunk of no length":    {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), false, Connection, []string{"its answer broke off after 0 bytes"}},
-		"tells two lengths":             {text("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"), false, Connection, []string{""}},
+		"has two lengths":               {text("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}"), false, Connection, []string{""}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

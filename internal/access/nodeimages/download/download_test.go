@@ -79,10 +79,10 @@ func TestFile(t *testing.T) {
 			ranges:  strings.TrimSuffix(strings.Repeat("all,", maxRedirects), ","),
 			want:    "more than 10 redirects",
 		},
-		"the server is unwell for a while": {
+		"the server is unhealthy for a while": {
 			answers: []func(http.ResponseWriter, *http.Request){status(503), status(429), whole}, ranges: "all,all,all",
 		},
-		"the server is unwell for long": {
+		"the server is unhealthy for long": {
 			answers: []func(http.ResponseWriter, *http.Request){status(500)}, ranges: "all,all,all",
 			want: "500 Internal Server Error",
 		},

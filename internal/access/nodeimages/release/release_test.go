@@ -294,11 +294,11 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 		asked         string
 		want          string // of the error
 	}{
-		"all goes well":                  {0, 1, "", "all", ""},
-		"the connection breaks":          {1, 1, "", "all,bytes=100-", ""},
-		"it breaks until nobody asks":    {2, 1, "", "all,bytes=100-", "unexpected EOF"},
-		"and a build continues after it": {2, 2, "", "all,bytes=100-,bytes=100-", ""}, // a broken download starts again
-		"it is another layer":            {0, 1, "evil", "all,all", "it has digest sha256:"},
+		"all goes well":                    {0, 1, "", "all", ""},
+		"the connection breaks":            {1, 1, "", "all,bytes=100-", ""},
+		"it breaks until the last request": {2, 1, "", "all,bytes=100-", "unexpected EOF"},
+		"and a build continues after it":   {2, 2, "", "all,bytes=100-,bytes=100-", ""}, // a broken download starts again
+		"it is another layer":              {0, 1, "evil", "all,all", "it has digest sha256:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -341,7 +341,7 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 				t.Errorf("the archive has image %v, want %v, %v", b, a, err)
 			}
 			if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
-				t.Errorf("beside the archive are %v, %v", left, err)
+				t.Errorf("next to the archive are %v, %v", left, err)
 			}
 		})
 	}

@@ -63,7 +63,7 @@ func TestAnArchiveCannotLeaveItsFolder(t *testing.T) {
 			}
 			entries, err := os.ReadDir(filepath.Dir(dir))
 			if err != nil || len(entries) != 1 {
-				t.Errorf("beside the folder there are %v, %v", entries, err)
+				t.Errorf("next to the folder there are %v, %v", entries, err)
 			}
 			if _, err := os.Lstat("/tmp/evil"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("/tmp/evil is there: %v", err)

@@ -92,7 +92,7 @@ func build(t testing.TB, l Limits, layers ...[]byte) (root string, err error) {
 		t.Errorf("what lies outside is %q, %v", text, readErr)
 	}
 	if entries, listed := os.ReadDir(dir); listed != nil || len(entries) != len(layers)+2 {
-		t.Errorf("beside the root lie %v, %v", entries, listed)
+		t.Errorf("next to the root lie %v, %v", entries, listed)
 	}
 	return root, err
 }

@@ -128,10 +128,10 @@ func TestWhoAsksIsSaidAsTheRegistryWantsIt(t *testing.T) {
 		user, password string
 		denied         bool
 	}{
-		"nobody":                      {"", nil, "", "", false},
+		"unknown":                     {"", nil, "", "", false},
 		"basic":                       {`Basic realm="x"`, basic, "me", "secret", false},
 		"basic, wrong":                {`Basic realm="x"`, basic, "me", "guess", true},
-		"basic, nobody":               {`Basic realm="x"`, basic, "", "", true},
+		"basic, unknown":              {`Basic realm="x"`, basic, "", "", true},
 		"a token":                     {`Bearer realm="SELF/token",service="here"`, bearer, "me", "secret", false},
 		"a token, wrong":              {`Bearer realm="SELF/token",service="here"`, bearer, "me", "guess", true},
 		"a token is not worth enough": {`Bearer realm="SELF/token",service="here"`, func(*http.Request) bool { return false }, "me", "secret", true},
@@ -142,7 +142,7 @@ func TestWhoAsksIsSaidAsTheRegistryWantsIt(t *testing.T) {
 			t.Errorf("%s: got %v, denied: want %v", name, err, tc.denied)
 		}
 		if err != nil && tc.password != "" && strings.Contains(err.Error(), tc.password) {
-			t.Errorf("%s: the error tells the password: %v", name, err)
+			t.Errorf("%s: the error reveals the password: %v", name, err)
 		}
 	}
 }
@@ -166,7 +166,7 @@ fi
 		t.Fatal(err)
 	}
 	for name, config := range map[string]any{
-		"written down": map[string]any{"auths": map[string]any{f.host(): map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte("me:secret"))}}},
+		"recorded":     map[string]any{"auths": map[string]any{f.host(): map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte("me:secret"))}}},
 		"by a helper":  map[string]any{"credHelpers": map[string]string{f.host(): "test"}},
 		"by the store": map[string]any{"credsStore": "test"},
 	} {
@@ -189,11 +189,11 @@ func TestMirrorsAreAskedFirst(t *testing.T) {
 		status int // of the first mirror
 		second bool
 	}{
-		"it has the image":    {0, false},
-		"it has not":          {http.StatusNotFound, true},
-		"it lets nobody in":   {http.StatusForbidden, true},
-		"it is unwell":        {http.StatusBadGateway, true},
-		"it is not there yet": {-1, true},
+		"it has the image":       {0, false},
+		"it has not":             {http.StatusNotFound, true},
+		"it refuses all clients": {http.StatusForbidden, true},
+		"it is unhealthy":        {http.StatusBadGateway, true},
+		"it is not there yet":    {-1, true},
 	} {
 		first, second := newFake(t, "", nil), newFake(t, "", nil)
 		if tc.status < 0 {

@@ -53,17 +53,17 @@ func TestCompatible(t *testing.T) {
 		from, to string // in spec
 		want     []string
 	}{
-		"the same":                       {"g/v1", "g/v1", nil},
-		"other names":                    {"name: host", "name: other", nil},
-		"another version":                {"g/v1", "g/v2", nil},
-		"another group":                  {"{apiVersion: g/v1, kind: HostsTemplate", "{apiVersion: h/v1, kind: HostsTemplate", []string{"spec.infrastructure.templateRef is a HostsTemplate.h, and was a HostsTemplate.g"}},
-		"another control plane":          {"PlaneTemplate", "OtherTemplate", []string{"spec.controlPlane.templateRef is a OtherTemplate.g, and was a PlaneTemplate.g"}},
-		"other hosts":                    {"HostTemplate", "OtherTemplate", []string{"spec.controlPlane.machineInfrastructure.templateRef is a OtherTemplate.g, and was a HostTemplate.g", "spec.workers.machineDeployments[a].infrastructure.templateRef is a OtherTemplate.g, and was a HostTemplate.g"}},
-		"no machines any more":           {", machineInfrastructure: {templateRef: {apiVersion: g/v1, kind: HostTemplate, name: host}}", "", []string{"spec.controlPlane.machineInfrastructure.templateRef is set in one, and not in the other"}},
-		"another bootstrap":              {"BootTemplate", "OtherTemplate", nil},
-		"other pools":                    {"PoolTemplate", "OtherTemplate", []string{"spec.workers.machinePools[a].infrastructure.templateRef is a OtherTemplate.g, and was a PoolTemplate.g"}},
-		"other pools, of other classes":  {"machinePools: [{class: a, bootstrap: {templateRef: {apiVersion: g/v1, kind: BootTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: g/v1, kind: PoolTemplate", "machinePools: [{class: b, bootstrap: {templateRef: {apiVersion: g/v1, kind: BootTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: g/v1, kind: OtherTemplate", nil},
-		"no workers, which others judge": {"machineDeployments: [{class: a,", "machineDeployments: [{class: b,", nil},
+		"the same":                                {"g/v1", "g/v1", nil},
+		"other names":                             {"name: host", "name: other", nil},
+		"another version":                         {"g/v1", "g/v2", nil},
+		"another group":                           {"{apiVersion: g/v1, kind: HostsTemplate", "{apiVersion: h/v1, kind: HostsTemplate", []string{"spec.infrastructure.templateRef is a HostsTemplate.h, and was a HostsTemplate.g"}},
+		"another control plane":                   {"PlaneTemplate", "OtherTemplate", []string{"spec.controlPlane.templateRef is a OtherTemplate.g, and was a PlaneTemplate.g"}},
+		"other hosts":                             {"HostTemplate", "OtherTemplate", []string{"spec.controlPlane.machineInfrastructure.templateRef is a OtherTemplate.g, and was a HostTemplate.g", "spec.workers.machineDeployments[a].infrastructure.templateRef is a OtherTemplate.g, and was a HostTemplate.g"}},
+		"no machines any more":                    {", machineInfrastructure: {templateRef: {apiVersion: g/v1, kind: HostTemplate, name: host}}", "", []string{"spec.controlPlane.machineInfrastructure.templateRef is set in one, and not in the other"}},
+		"another bootstrap":                       {"BootTemplate", "OtherTemplate", nil},
+		"other pools":                             {"PoolTemplate", "OtherTemplate", []string{"spec.workers.machinePools[a].infrastructure.templateRef is a OtherTemplate.g, and was a PoolTemplate.g"}},
+		"other pools, of other classes":           {"machinePools: [{class: a, bootstrap: {templateRef: {apiVersion: g/v1, kind: BootTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: g/v1, kind: PoolTemplate", "machinePools: [{class: b, bootstrap: {templateRef: {apiVersion: g/v1, kind: BootTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: g/v1, kind: OtherTemplate", nil},
+		"no workers, which other functions check": {"machineDeployments: [{class: a,", "machineDeployments: [{class: b,", nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,7 @@ func TestTheOutcomeDependsOnTheInputAlone(t *testing.T) {
 		w.write(t)
 		at := again(t, w, seed).Objects()
 		if diff := cmp.Diff(w.write(t).Objects(), at); diff != "" {
-			t.Errorf("seed %d: it does not come to rest (-first +next):\n%s", seed, diff)
+			t.Errorf("seed %d: it does not reach a steady state (-first +next):\n%s", seed, diff)
 		}
 		anything(w, r)
 		again(t, w, seed)

@@ -93,7 +93,7 @@ func (w *world) provided(t *testing.T) desired.Desired {
 		t.Fatalf("errors %v, patches that match nothing: %v", got, d.Unmatched)
 	}
 	if diff := cmp.Diff(d.Objects(), w.write(t).Objects()); diff != "" {
-		t.Errorf("it does not come to rest (-first +next):\n%s", diff)
+		t.Errorf("it does not reach a steady state (-first +next):\n%s", diff)
 	}
 	return d
 }

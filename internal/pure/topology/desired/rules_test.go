@@ -141,7 +141,7 @@ func TestRules(t *testing.T) {
 			{plane, "metadata labels", labels("of-template=plane", "of-class=plane", "of-topology=plane", "of-both=topology")},
 			{plane, "spec machineTemplate metadata labels", labels("of-machine-template=plane", "of-class=plane", "of-topology=plane", "of-both=topology")},
 		}},
-		"nobody has other labels that objects are found by": {func(w *world) {
+		"no object has other labels that objects are found by": {func(w *world) {
 			w.cluster.Spec.Topology.ControlPlane.Metadata.Labels = map[string]string{clusterv1.ClusterNameLabel: "other"}
 			group0(w).Metadata.Labels = map[string]string{clusterv1.ClusterTopologyMachineDeploymentNameLabel: "other", clusterv1.ClusterNameLabel: "other"}
 		}, []check{
@@ -178,12 +178,12 @@ func TestRules(t *testing.T) {
 			spec := w.templates["PlaneTemplate/plane"].Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 			spec["controlPlaneEndpoint"] = map[string]any{"host": "", "port": int64(6443)}
 		}, []check{{infra, "spec controlPlaneEndpoint", nil}, {plane, "spec controlPlaneEndpoint", map[string]any{"port": int64(6443)}}}},
-		"the selector is just what tells the group from others": {none, []check{
+		"the selector has only what distinguishes the group": {none, []check{
 			{md0, "spec selector matchLabels", labels("topology.cluster.x-k8s.io/deployment-name=md-0")},
 			{md0, "metadata labels", labels("topology.cluster.x-k8s.io/deployment-name=md-0", "of-class=big", "of-both=class")},
 			{md0, "spec template metadata labels", labels("topology.cluster.x-k8s.io/deployment-name=md-0", "of-class=big", "of-both=class")},
 		}},
-		"a MachineDeployment of which nobody says more": {bare, []check{
+		"a MachineDeployment without further settings": {bare, []check{
 			{md0, "spec replicas", nil}, {md0, "spec rollout", nil}, {md0, "spec deletion", nil}, {md0, "spec remediation", nil}, {md0, "spec machineNaming", nil},
 			{md0, "spec template spec deletion", nil}, {md0, "spec template spec minReadySeconds", nil}, {md0, "metadata annotations", nil}, {md0, "status", nil},
 		}},

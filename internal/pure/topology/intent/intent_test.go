@@ -84,7 +84,7 @@ func TestAnApplyIsNeededOnlyWhenItChangesSomething(t *testing.T) {
 		"default inside an atomic list":       {whole(`{"atoms":[{"a":"x"}]}`), live(`{"atoms":[{"a":"x","b":2}]}`, `{"f:atoms":{}}`), intent.Unchanged},
 		"null that is not nullable":           {whole(`{"name":"a","count":null}`), live(`{"name":"a","count":3}`, `{"f:name":{}}`), intent.Unchanged},
 		"null that is nullable":               {whole(`{"maybe":null}`), live(`{}`, `{"f:maybe":{}}`), intent.Values},
-		"stray field of a bare object":        {whole(`{"bare":{"x":1}}`), live(`{"bare":{}}`, `{"f:bare":{}}`), intent.Unchanged},
+		"extra field of a bare object":        {whole(`{"bare":{"x":1}}`), live(`{"bare":{}}`, `{"f:bare":{}}`), intent.Unchanged},
 		"key with default":                    {whole(`{"ports":[{"port":1}]}`), live(`{"ports":[{"port":1,"protocol":"TCP"}]}`, `{"f:ports":{"k:{\"port\":1,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}`), intent.Unchanged},
 		"others' items":                       {whole(`{"tags":["a"]}`), live(`{"tags":["z","a"]}`, `{"f:tags":{"v:\"a\"":{}}}`), intent.Unchanged},
 		"order of ours":                       {whole(`{"tags":["b","a"]}`), live(`{"tags":["a","b"]}`, `{"f:tags":{"v:\"a\"":{},"v:\"b\"":{}}}`), intent.Values},
@@ -232,15 +232,15 @@ func TestWhatOthersHoldRemains(t *testing.T) {
 		intent, live string
 		want         []string
 	}{
-		"ours alone":                            {`{}`, live(`{"name":"a"}`, `{"f:name":{}}`), nil},
-		"held by another":                       {`{}`, live(`{"name":"a"}`, `{"f:name":{}}`, `{"f:name":{}}`), []string{".spec.name them/Update"}},
-		"a struct with another's field inside":  {`{}`, live(`{"group":{"x":"1","y":"2"}}`, `{"f:group":{"f:x":{},"f:y":{}}}`, `{"f:group":{"f:y":{}}}`), []string{".spec.group.y them/Update"}},
-		"an item with another's field inside":   {`{}`, live(`{"map":{"a":{"x":"1","y":"2"}}}`, `{"f:map":{"f:a":{".":{},"f:x":{},"f:y":{}}}}`, `{"f:map":{"f:a":{"f:y":{}}}}`), nil},
-		"an item that another holds":            {`{}`, live(`{"map":{"a":{"x":"1","y":"2"}}}`, `{"f:map":{"f:a":{".":{},"f:x":{},"f:y":{}}}}`, `{"f:map":{"f:a":{".":{},"f:y":{}}}}`), []string{".spec.map.a.y them/Update"}},
-		"nothing goes":                          {`{"name":"a"}`, live(`{"name":"a"}`, `{"f:name":{}}`, `{"f:name":{}}`), nil},
-		"below what is no object any more":      {`{"free":{"a":1}}`, live(`{"free":{"a":{"b":1}}}`, `{"f:free":{"f:a":{"f:b":{}}}}`, `{"f:free":{"f:a":{"f:b":{}}}}`), nil},
-		"an item of what is no list any more":   {`{"free":{"a":1}}`, live(`{"tags":["a"],"free":{"a":1}}`, `{"f:free":{"f:a":{}},"f:tags":{"v:\"a\"":{}}}`, `{"f:tags":{"v:\"a\"":{}}}`), []string{`.spec.tags[="a"] them/Update`}},
-		"a field beside, whose parent is still": {`{"group":{"x":"1"}}`, live(`{"group":{"x":"1","y":"2"}}`, `{"f:group":{"f:x":{},"f:y":{}}}`, `{"f:group":{"f:y":{}}}`), []string{".spec.group.y them/Update"}},
+		"ours alone":                             {`{}`, live(`{"name":"a"}`, `{"f:name":{}}`), nil},
+		"held by another":                        {`{}`, live(`{"name":"a"}`, `{"f:name":{}}`, `{"f:name":{}}`), []string{".spec.name them/Update"}},
+		"a struct with another's field inside":   {`{}`, live(`{"group":{"x":"1","y":"2"}}`, `{"f:group":{"f:x":{},"f:y":{}}}`, `{"f:group":{"f:y":{}}}`), []string{".spec.group.y them/Update"}},
+		"an item with another's field inside":    {`{}`, live(`{"map":{"a":{"x":"1","y":"2"}}}`, `{"f:map":{"f:a":{".":{},"f:x":{},"f:y":{}}}}`, `{"f:map":{"f:a":{"f:y":{}}}}`), nil},
+		"an item that another holds":             {`{}`, live(`{"map":{"a":{"x":"1","y":"2"}}}`, `{"f:map":{"f:a":{".":{},"f:x":{},"f:y":{}}}}`, `{"f:map":{"f:a":{".":{},"f:y":{}}}}`), []string{".spec.map.a.y them/Update"}},
+		"nothing goes":                           {`{"name":"a"}`, live(`{"name":"a"}`, `{"f:name":{}}`, `{"f:name":{}}`), nil},
+		"below what is no object any more":       {`{"free":{"a":1}}`, live(`{"free":{"a":{"b":1}}}`, `{"f:free":{"f:a":{"f:b":{}}}}`, `{"f:free":{"f:a":{"f:b":{}}}}`), nil},
+		"an item of what is no list any more":    {`{"free":{"a":1}}`, live(`{"tags":["a"],"free":{"a":1}}`, `{"f:free":{"f:a":{}},"f:tags":{"v:\"a\"":{}}}`, `{"f:tags":{"v:\"a\"":{}}}`), []string{`.spec.tags[="a"] them/Update`}},
+		"another field with an unchanged parent": {`{"group":{"x":"1"}}`, live(`{"group":{"x":"1","y":"2"}}`, `{"f:group":{"f:x":{},"f:y":{}}}`, `{"f:group":{"f:y":{}}}`), []string{".spec.group.y them/Update"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func TestAnswersOfExtensions(t *testing.T) {
 		"another name":             {hooksv1.JSONMergePatchType, `{"metadata":{"name":"x"},"spec":{"template":{"spec":{"x":2}}}}`, `{"first":1,"last":1,"list":["a","b"],"replicas":3,"version":"v1.33.0","x":2}`, ""},
 		"another kind":             {hooksv1.JSONMergePatchType, `{"kind":"X"}`, asGiven, ""},
 		"all of spec":              {hooksv1.JSONPatchType, `[{"op":"add","path":"/spec","value":{"template":{"spec":{}}}},{"op":"add","path":"/spec/template/spec/x","value":2}]`, `{"last":1,"replicas":3,"version":"v1.33.0","x":2}`, ""},
-		"a field beside":           {hooksv1.JSONPatchType, `[{"op":"add","path":"/spec/other","value":1},{"op":"add","path":"/status","value":{}}]`, asGiven, ""},
+		"another field":            {hooksv1.JSONPatchType, `[{"op":"add","path":"/spec/other","value":1},{"op":"add","path":"/status","value":{}}]`, asGiven, ""},
 		"no object at all":         {hooksv1.JSONMergePatchType, `"x"`, "", `it leaves no object`},
 		"no spec":                  {hooksv1.JSONMergePatchType, `{"spec":null}`, asGiven, ""},
 	}
@@ -99,7 +99,7 @@ func TestAnswersOfExtensions(t *testing.T) {
 			r := begin(t, mixed)
 			q := ask(t, r)
 			if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), `patch "ext" has no answer yet`) {
-				t.Fatalf("goes on without an answer: %v", err)
+				t.Fatalf("continues without an answer: %v", err)
 			}
 			if err := r.Answer(answer(q.Request.Items[0].UID, tc.kind, tc.patch)); err != nil {
 				t.Fatal(err)

@@ -110,7 +110,7 @@ func TestComplete(t *testing.T) {
 		"the last of a minor version":    {"v1.33.0", "v1.31.0", "v1.35.0", "v1.34.0 v1.34.5 v1.35.0", "", "v1.34.5, v1.35.0"},
 		"no workers":                     {"v1.32.0", "", "v1.36.0", long, "v1.36.0", "invalid worker upgrade plan; there are no workers or workers already at the desired version"},
 		"workers that are there":         {"v1.35.0", "v1.36.0", "v1.36.0", "v1.36.0", "v1.36.0", "invalid worker upgrade plan; there are no workers or workers already at the desired version"},
-		"where nobody is":                {"v1.32.0", "v1.32.0", "v1.36.0", long, "v1.34.1 v1.35.1 v1.36.0", workers + "versions v1.34.1,v1.35.1 doesn't match any versions in the control plane upgrade plan nor the control plane version"},
+		"no machine at the version":      {"v1.32.0", "v1.32.0", "v1.36.0", long, "v1.34.1 v1.35.1 v1.36.0", workers + "versions v1.34.1,v1.35.1 doesn't match any versions in the control plane upgrade plan nor the control plane version"},
 		"too far at once":                {"v1.32.0", "v1.31.0", "v1.36.0", long, "v1.35.0 v1.36.0", workers + "with the control plane at v1.35.0, workers at v1.31.0 would be more than 3 minor versions behind"},
 		"not to the end":                 {"v1.32.0", "v1.32.0", "v1.36.0", long, "v1.34.0", "workers upgrade plan must end with version v1.36.0, ends with v1.34.0 instead"},
 		"backwards":                      {"v1.34.0", "v1.34.0", "v1.36.0", "v1.35.0 v1.36.0", "v1.34.0 v1.36.0", workers + "item 0; version v1.34.0 must be greater than v1.34.0"},

@@ -13,7 +13,7 @@ func TestPending(t *testing.T) {
 	for name, tc := range map[string]struct{ topology, step, controlPlane, want string }{
 		"no topology":                         {"", "", "v1.34.0", ""},
 		"at the version of the topology":      {"v1.34.0", "", "v1.34.0", ""},
-		"an upgrade that has not begun":       {"v1.34.0", "", "v1.31.0", "v1.34.0"},
+		"an upgrade that has not started":     {"v1.34.0", "", "v1.31.0", "v1.34.0"},
 		"at the step of an upgrade":           {"v1.34.0", "v1.32.0", "v1.32.0", ""},
 		"a step that is about to be taken":    {"v1.34.0", "v1.32.0", "v1.31.0", "v1.32.0"},
 		"back to the version that it had":     {"v1.31.0", "v1.32.0", "v1.31.0", ""},

@@ -123,7 +123,7 @@ func (w *world) time() {
 	case 2:
 		if i := w.IntN(len(f.Workers) + 1); i < len(f.Workers) && w.chance(30) {
 			f.Workers[i].Wanted = false
-			w.note("%s is wanted no more", f.Workers[i].Object)
+			w.note("%s is no longer desired", f.Workers[i].Object)
 		}
 	case 3:
 		if i := w.IntN(len(f.Workers) + 1); i < len(f.Workers) {
@@ -187,7 +187,7 @@ func (w *world) answer(q Question) (Answer, error) {
 		w.note("  %s %s %s blocks", q.Hook, q.From, q.To)
 		return Answer{RetryAfter: time.Second, Message: "wait"}, nil
 	}
-	w.note("  %s %s %s goes on", q.Hook, q.From, q.To)
+	w.note("  %s %s %s continues", q.Hook, q.From, q.To)
 	w.now = append(w.now, q.Hook)
 	return Answer{}, nil
 }
@@ -314,7 +314,7 @@ func (w *world) setControlPlane(p Plan) {
 		case minor(to) > minor(from)+1:
 			w.broken("the control plane leaves out a minor version")
 		case !w.begun || !w.let(BeforeControlPlaneUpgrade) || !w.after || w.workers != "" || !w.idle():
-			w.broken("a step that nobody let go: %+v", w)
+			w.broken("a step that no hook released: %+v", w)
 		}
 		w.after, w.taken = false, true
 	}

@@ -68,7 +68,7 @@ var all = sync.OnceValue(func() made {
 	m := made{read: map[*store.Entry]*Access{}}
 	err := m.make()
 	if err != nil {
-		panic(fmt.Sprintf("born: objects.jsonl: %v", err)) // it is part of the program
+		panic(fmt.Sprintf("default objects: objects.jsonl: %v", err)) // it is part of the program
 	}
 	return m
 })

@@ -114,7 +114,7 @@ func TestEventsAreKeptWhileThereIsRoom(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was told of the change")
+		t.Error("no watch received the change")
 	}
 	if _, err := s.Delete(key("a"), s.Get(key("a")), body("3")); err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestAnObserverHearsOfEveryChangeAndMayUseTheStore(t *testing.T) {
 func TestWhatEveryClusterIsBornWithIsInNoJournal(t *testing.T) {
 	t.Parallel()
 	j := &tape{}
-	shared := []*store.Entry{{Key: key("a"), Version: 1, Raw: []byte("born"), Born: true}, {Key: key("b"), Version: 1, Raw: []byte("born"), Born: true}}
+	shared := []*store.Entry{{Key: key("a"), Version: 1, Raw: []byte("default"), Born: true}, {Key: key("b"), Version: 1, Raw: []byte("default"), Born: true}}
 	restart := func() *store.Store {
 		t.Helper()
 		s, err := store.Open(j, shared, func(r store.Record) (*store.Entry, error) {
@@ -294,6 +294,6 @@ func TestWhatEveryClusterIsBornWithIsInNoJournal(t *testing.T) {
 		t.Errorf("after a restart there is %v, want what it was changed to", e)
 	}
 	if s.Get(key("b")) != shared[1] {
-		t.Error("after a restart nobody has made anew what was deleted")
+		t.Error("after a restart deleted objects are not created again")
 	}
 }

@@ -272,12 +272,12 @@ func TestARolloutSaysHowFarItIs(t *testing.T) {
 		want  []string
 		again time.Time
 	}{
-		"all are there":    {deployment("v1", 2), set("v1", 1, 2, 2), []string{"Available=True MinimumReplicasAvailable", "Progressing=True NewReplicaSetAvailable"}, time.Time{}},
-		"one is missing":   {deployment("v1", 2), set("v1", 1, 2, 1), []string{"Available=False MinimumReplicasUnavailable", "Progressing=True ReplicaSetUpdated"}, start.Add(600 * time.Second)},
-		"nothing moves":    {deployment("v1", 2, progressing(start.Add(-time.Minute), "ReplicaSetUpdated")), set("v1", 1, 2, 1), []string{"Available=False MinimumReplicasUnavailable", "Progressing=True ReplicaSetUpdated"}, start.Add(540 * time.Second)},
-		"for too long":     {deployment("v1", 2, progressing(start.Add(-600*time.Second), "ReplicaSetUpdated")), set("v1", 1, 2, 1), []string{"Available=False MinimumReplicasUnavailable", "Progressing=False ProgressDeadlineExceeded"}, time.Time{}},
-		"none are wanted":  {deployment("v1", 0), set("v1", 1, 0, 0), []string{"Available=True MinimumReplicasAvailable", "Progressing=True NewReplicaSetAvailable"}, time.Time{}},
-		"it may not go on": {deployment("v1", 2, func(d *appsv1.Deployment) { d.Spec.Paused = true }), set("v1", 1, 2, 2), []string{"Available=True MinimumReplicasAvailable", "Progressing=Unknown DeploymentPaused"}, time.Time{}},
+		"all are there":        {deployment("v1", 2), set("v1", 1, 2, 2), []string{"Available=True MinimumReplicasAvailable", "Progressing=True NewReplicaSetAvailable"}, time.Time{}},
+		"one is missing":       {deployment("v1", 2), set("v1", 1, 2, 1), []string{"Available=False MinimumReplicasUnavailable", "Progressing=True ReplicaSetUpdated"}, start.Add(600 * time.Second)},
+		"nothing moves":        {deployment("v1", 2, progressing(start.Add(-time.Minute), "ReplicaSetUpdated")), set("v1", 1, 2, 1), []string{"Available=False MinimumReplicasUnavailable", "Progressing=True ReplicaSetUpdated"}, start.Add(540 * time.Second)},
+		"for too long":         {deployment("v1", 2, progressing(start.Add(-600*time.Second), "ReplicaSetUpdated")), set("v1", 1, 2, 1), []string{"Available=False MinimumReplicasUnavailable", "Progressing=False ProgressDeadlineExceeded"}, time.Time{}},
+		"none are wanted":      {deployment("v1", 0), set("v1", 1, 0, 0), []string{"Available=True MinimumReplicasAvailable", "Progressing=True NewReplicaSetAvailable"}, time.Time{}},
+		"it must not continue": {deployment("v1", 2, func(d *appsv1.Deployment) { d.Spec.Paused = true }), set("v1", 1, 2, 2), []string{"Available=True MinimumReplicasAvailable", "Progressing=Unknown DeploymentPaused"}, time.Time{}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
