@@ -64,13 +64,12 @@ func newRestore(env *Env, run func(context.Context, *Env, backupOptions) error) 
 	var o backupOptions
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make a data directory of a backup",
-		Long: `Make a data directory of a backup, for "capstan up" to go on with. The directory
-must not be there, or be empty. The whole file is checked before anything of it
-is written; --dry-run checks that it can be restored, and writes nothing that
-stays.
+		Short: "Create a data directory from a backup",
+		Long: `Create a data directory from a backup; "capstan up" continues with it. The
+directory must not exist, or must be empty. The whole file is checked before the
+first write; --dry-run checks that it can be restored, and removes what it wrote.
 
-No other plane may run with the same objects: it would look after the same
+No other plane may run with the same objects: both would control the same
 clusters.`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

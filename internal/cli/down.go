@@ -28,8 +28,9 @@ func newDown(env *Env, run func(context.Context, *Env, downOptions) error) *cobr
 		Use:   "down",
 		Short: "Stop the management plane",
 		Long: `Stop the management plane that runs on the data directory, and wait for it.
-Its data stays, and clusters run on without it. Simulated ones do not: they run
-in its process, do not answer while it is down, and go on with the next "up".`,
+Its data stays, and clusters continue to run without it. Simulated clusters are
+part of its process: they do not answer while it is down, and continue with the
+next "up".`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkGiven(cmd); err != nil {

@@ -91,10 +91,10 @@ func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what runs on the data directory",
-		Long: `Show what runs on the data directory. The exit status tells it too:
+		Long: `Show what runs on the data directory. The exit status reports it, too:
 
   0  a management plane runs and answers
-  1  it cannot be told
+  1  unknown
   3  none runs
   4  one runs that does not answer: it starts, it stops, or it is stuck`,
 		Args: command.NoArgs,

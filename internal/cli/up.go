@@ -74,11 +74,11 @@ func newUp(env *Env, run func(context.Context, *Env, upOptions) error) *cobra.Co
 		Short: "Start the management plane",
 		Long: `Start the management plane: an API server with its store, the definitions of
 Cluster API, and all controllers, in one process. It runs until it is
-interrupted, or in the background with --detach. What it keeps is in the data
-directory: a later "up" on the same directory takes up where this one stops.
+interrupted, or in the background with --detach. Its state is in the data
+directory: a later "up" on the same directory continues from it.
 
-Where a plane runs already, --detach succeeds if the flags that are given are
-those that it runs with, and fails otherwise.`,
+If a plane runs already, --detach succeeds if that plane has the same flags, and
+fails otherwise.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkGiven(cmd); err != nil {

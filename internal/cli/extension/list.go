@@ -78,9 +78,9 @@ func newList(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [NAME...]",
 		Short: "Show the registered extensions, what they answer and how calls went",
-		Long: `Show each ExtensionConfig with its handlers. How often a handler was called,
-how long that took and what went wrong last is told by the controllers, since
-their start, if they run in the API server that is asked.`,
+		Long: `Show each ExtensionConfig with its handlers. The controllers report the number
+of calls of a handler, their duration and the last error since their start, if
+they run in the same process as the API server.`,
 		Example: `  capstan extension list
   capstan extension list policy -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -37,9 +37,9 @@ func newRegister(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "register NAME (--url URL | --service NAMESPACE/NAME[:PORT][/PATH])",
 		Short: "Register an extension, or change how it is registered",
-		Long: `Create or change the ExtensionConfig NAME and wait until the extension told
-which hooks it answers. What is not given is taken away from an ExtensionConfig
-that exists: repeat the flags that shall stay.`,
+		Long: `Create or change the ExtensionConfig NAME and wait until the extension has
+reported the hooks that it answers. An existing ExtensionConfig loses the settings
+that are not given: repeat the flags that must stay.`,
 		Example: `  capstan extension register policy --url https://127.0.0.1:9443 --ca-file ca.crt
   capstan extension register policy --url https://127.0.0.1:9443 --ca-file ca.crt --setting freeze=true
   capstan extension register policy --service policies/webhook:8443 --inject-ca-from-secret policies/serving-cert

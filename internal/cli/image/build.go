@@ -38,8 +38,8 @@ func (o *options) newBuild() *cobra.Command {
 	b := &o.build
 	cmd := &cobra.Command{
 		Use:   "build --kubernetes-version VERSION",
-		Short: "Make a node image for a version of Kubernetes",
-		Long: `Make a node image for a version of Kubernetes, as root. The host needs mmdebstrap or
+		Short: "Build a node image for a version of Kubernetes",
+		Long: `Build a node image for a version of Kubernetes, as root. The host needs mmdebstrap or
 debootstrap.
 
 With --source release, programs come from the releases of their projects, with their
@@ -47,7 +47,7 @@ published checksums, and container images from their registry. With --source mod
 all is built from source through Go's module proxy, which needs Go, gcc and
 libseccomp-dev, and takes some 10 minutes and 10 GiB the first time.
 
-A build that was interrupted goes on where it stopped.`,
+Run the same command to continue an interrupted build.`,
 		Example: "  capstan image build --kubernetes-version v1.36.3",
 		Args:    command.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.runBuild(cmd.Context()) },

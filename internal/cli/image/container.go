@@ -28,9 +28,9 @@ func (o *options) newPull() *cobra.Command {
 		Use:   "pull NAME...",
 		Short: "Fetch container images from registries",
 		Long: `Fetch container images from registries, for the processor of this host. Credentials are
-those of Docker: what "docker login" has written down, and its credential helpers. What
-registries.yaml in the data directory says of mirrors and authorities holds here, too. What
-was interrupted goes on where it stopped.`,
+those of Docker: what "docker login" has stored, and its credential helpers. The mirrors and
+authorities of registries.yaml in the data directory are used here, too. Run the same command
+to continue an interrupted download.`,
 		Example: `  capstan image pull registry.example.com/org/provider:v1.2.3
   capstan image pull busybox --mirror docker.io=https://mirror.example.com`,
 		Args: cobra.MinimumNArgs(1),

@@ -79,13 +79,13 @@ func (o *options) newExport() *cobra.Command {
 func (o *options) newImport() *cobra.Command {
 	imp := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Bring images from a file",
-		Long: `Bring a node image from a file that export has written, or container images from an
-archive that "docker save" has written, or from a folder or archive in the layout of OCI. What
-it is, is told by what is in it.
+		Short: "Import images from a file",
+		Long: `Import a node image from a file that export has written, or container images from an
+archive that "docker save" has written, or from a folder or archive in the OCI layout. The
+content of the file determines its kind.
 
-What is in it is compared with the digest that it says it has. Whether a node image is the one
-that you were promised is told by --id alone: machines run what is in it as root.`,
+The content is compared with the digest in the file. Only --id verifies that a node image is
+the expected one: machines run its programs as root.`,
 		Example: `  capstan image import node-v1.36.3.tar.zst --id sha256:2c26b46b68ff...
   capstan image import manager.tar
   capstan image import dist/manager/layout --name example.com/manager:v1`,

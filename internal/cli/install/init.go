@@ -30,16 +30,17 @@ func NewInit(env *command.Env) *cobra.Command {
 		Short: "Install providers on a management cluster",
 		Long: `Install providers on a management cluster: their definitions, roles, webhooks and
 Deployments, in the order core, bootstrap, control plane, infrastructure, others.
-What is installed is noted in the inventory, as clusterctl does.
+The inventory records the installed providers, as with clusterctl.
 
-On a cluster without a core provider the core is cluster-api, and bootstrap and
-control plane are kubeadm, unless it is said otherwise; - is for none. A plane of
-Capstan has these built in: nothing is installed twice there.
+On a cluster without a core provider the default core is cluster-api, and the
+default bootstrap and control plane are kubeadm; - means none. A plane of Capstan
+has these built in: nothing is installed twice there.
 
-All is read and checked before anything is written. Whoever is interrupted goes on
-with the same command.
+All input is read and checked before the first write. If the command is
+interrupted, run it again to continue.
 
-Where nobody honours the Certificates of providers, cert-manager is installed first.`,
+If the cluster has no issuer for the Certificates of providers, cert-manager is
+installed first.`,
 		Example: `  capstan init --infrastructure aws
   capstan init --infrastructure aws:v2.11.1 --wait-providers
   capstan init --bootstrap - --control-plane -`,

@@ -120,8 +120,8 @@ Their controllers are stopped, their objects are replaced by those of the new
 release, and the inventory is brought up to date. Definitions stay, with all objects
 of their kinds; those are stored at the new version where it has changed.
 
-All is read and checked before anything is written. Whoever is interrupted goes on
-with the same command.`,
+All input is read and checked before the first write. If the command is
+interrupted, run it again to continue.`,
 		Example: `  capstan upgrade apply --contract v1beta2
   capstan upgrade apply --infrastructure capa-system/aws:v2.11.1`,
 		Args: command.NoArgs,

@@ -39,11 +39,12 @@ func New(env *command.Env) *cobra.Command {
 		Long: `Move Clusters, ClusterClasses and everything that belongs to them from one
 management cluster to another. Machines stay as they are.
 
-What moves is shown first, and what stays behind and why. It is paused, copied,
-read back and compared; only then is it deleted at the source, and looked after at
-the target. A journal at both sides, the ConfigMap capstan-move, tells how far the
-move is. Whatever interrupts it, the same command goes on; with --rollback it gives
-the source back what it had.`,
+The command first shows which objects move, which stay, and why. It pauses the
+objects, copies them, reads them back and compares them; only then does it delete
+them at the source and resume them at the target. A journal on both sides, the
+ConfigMap capstan-move, records the progress of the move. If the move is
+interrupted, run the same command to continue, or add --rollback to restore the
+source.`,
 		Example: `  capstan move --to-kubeconfig target.kubeconfig -n fleet --dry-run
   capstan move --to-kubeconfig target.kubeconfig -n fleet
   capstan move --to-directory backup -n fleet

@@ -48,19 +48,18 @@ func newTest(env *command.Env) *cobra.Command {
 	var o testOptions
 	cmd := &cobra.Command{
 		Use:   "test (--config FILE | --files FILE)",
-		Short: "Find out whether a provider keeps the contract",
+		Short: "Check whether a provider fulfills the contract",
 		Long: `Run the conformance suite against a provider and report each check: ok, FAIL,
 note (advice, which Cluster API does not depend on) or skip. The status is 1
 when one fails.
 
-The config has an example of each kind that the provider brings. The suite makes
-them on the management cluster, where the provider must be running, in
-namespaces of its own, with Clusters and Machines that own them; it pauses,
-resumes and deletes them, and watches. Everything that it makes is deleted
-afterwards, also after an interrupt.
+The config has an example of each kind that the provider defines. The suite creates
+them on the management cluster, where the provider must be running, in its own
+namespaces, with Clusters and Machines that own them; it pauses, resumes and deletes
+them, and watches. It deletes all objects that it created, also after an interrupt.
 
-Without examples, definitions alone are looked at, and --files needs no
-management cluster for it: they are the manifests of a release.`,
+Without examples, only definitions are checked, and --files, the manifests of a
+release, needs no management cluster.`,
 		Example: `  capstan provider test --config provider.yaml
   capstan provider test --config provider.yaml --roles InfraMachine -o junit
   capstan provider test --files infrastructure-components.yaml

@@ -174,8 +174,8 @@ func newStatus(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status KIND/NAME...",
 		Short: "Follow rollouts until they are done",
-		Long: `Follow the rollouts of objects until each has all machines that it asks for, up
-to date and available. Without --wait it tells how far they are.`,
+		Long: `Follow the rollouts of objects until each has all desired machines, up to date and
+available. With --wait=false, only report their progress.`,
 		Example: "  capstan rollout status machinedeployment/demo-md-0 --wait=false",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, objects, err := t.objects(cmd, env, false, args, scalable)

@@ -28,9 +28,9 @@ func NewUpgradeCluster(env *command.Env) *cobra.Command {
 		Short: "Upgrade Kubernetes in a workload cluster",
 		Long: `Upgrade the machines of a workload cluster to another version of Kubernetes:
 the version of its topology, or the control plane and then, when that is done,
-the workers. The plan is shown before anything changes. An upgrade that was
-interrupted goes on by the same command. No minor version is skipped, and nothing
-is downgraded.`,
+the workers. The plan is shown before anything changes. If the upgrade is
+interrupted, run the same command to continue. It skips no minor version, and
+never downgrades.`,
 		Example: `  capstan upgrade cluster demo --kubernetes-version v1.34.1 --dry-run
   capstan upgrade cluster demo --kubernetes-version v1.34.1`,
 		Args: command.ExactlyOneName,

@@ -41,22 +41,22 @@ func newChaos(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Let things go wrong with simulated clusters, at random",
-		Long: `Let things go wrong at random with the simulated clusters of a namespace, for some
+		Long: `Cause random faults in the simulated clusters of a namespace, for a limited
 time: machines never boot, lose power, flap or lose their disks; API servers hang,
 refuse, answer late, lose watches or have a wrong clock; members of etcd stop, lag,
 lose their quorum or fill their disks.
 
-What happens when follows from --seed, --for, --every and what there is, and from
-nothing else. Each step is an event on the object that it happens to, and a line of
-a file, with which the same is done again: --repeat. With --dry-run it is only told.
+The steps and their times depend only on --seed, --for, --every and the existing
+objects. Each step is an event on its object, and a line of a file; --repeat runs
+the steps of such a file again. --dry-run only prints them.
 
-At the end all faults are taken back that were set here, also after Ctrl-C. If the
-program is killed they stay, until the next run or --stop takes them back. Those that
-users have set are left alone. Disks that are lost (--lose-disks) stay so: health
-checks replace such machines, where there are any.
+At the end the command removes all faults that it set, also after Ctrl-C. If the
+program is killed they stay until the next run or --stop removes them. Faults that
+users have set stay. Lost disks (--lose-disks) cannot be restored: health checks
+replace such machines, if there are any.
 
-Nothing but simulated clusters is touched. You are asked before it begins, unless
-with --yes. Let one run at a time go on a management cluster.`,
+The command changes only simulated clusters. It asks before it starts, unless --yes
+is set. Run it only once at a time on a management cluster.`,
 		Example: `  capstan simulated chaos --for 10m
   capstan simulated chaos --seed 42 --for 1h --every 10s --cluster demo --yes
   capstan simulated chaos --repeat ~/.local/share/capstan/chaos/20260102-030405-42.jsonl

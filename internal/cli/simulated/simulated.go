@@ -31,26 +31,26 @@ func New(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulated",
 		Short: "List and remove stored simulated clusters, and inject faults",
-		Long: `See and remove what is kept of simulated clusters on this host.
+		Long: `List and remove the stored state of simulated clusters on this host, and inject faults.
 
-It belongs to the host and not to a plane: it stays when a plane ends, and when the
-objects of a cluster have gone without having been deleted, until somebody takes the
-cluster up again. What a plane runs is never touched.`,
+The state belongs to the host and not to a plane: it stays when a plane ends, and
+when the objects of a cluster were lost without deletion, until a plane uses the
+cluster again. The state of running planes is never changed.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List what is kept, who uses it, and how large it is",
+		Short: "List the stored state, its users and its size",
 		Args:  command.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return o.list() },
 	}
 	command.OutputFlag(list, &o.output, "a table", "json", "yaml")
 	remove := &cobra.Command{
 		Use:   "remove NAME...",
-		Short: "Remove what is kept of clusters that no plane runs",
-		Long: `Remove what is kept of clusters that no plane runs: their machines are gone then,
-and cannot be taken up again. NAME is NAMESPACE/NAME, or an identity as list has it.`,
+		Short: "Remove the stored state of clusters that no plane runs",
+		Long: `Remove the stored state of clusters that no plane runs: their machines are deleted
+and cannot be restored. NAME is NAMESPACE/NAME, or an identity as list has it.`,
 		Example: "  capstan simulated remove default/demo",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, names []string) error { return o.remove(cmd.Context(), names) },
@@ -58,15 +58,15 @@ and cannot be taken up again. NAME is NAMESPACE/NAME, or an identity as list has
 	prune := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove state that no object uses",
-		Long: `Remove what is kept of clusters that nobody will ask for again, as far as this host
-can tell: a plane has released them, or the data directory of the plane that ran
-them last is gone. Those of planes that are only stopped stay.`,
+		Long: `Remove the stored state of clusters that no plane will use again, as far as this
+host knows: a plane has released them, or the data directory of the plane that ran
+them last was deleted. The state of stopped planes stays.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.remove(cmd.Context(), nil) },
 	}
 	cmd.AddCommand(list, remove, prune, newChaos(env))
 	for _, c := range []*cobra.Command{list, remove, prune} {
-		c.Flags().StringVar(&o.dir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines")
+		c.Flags().StringVar(&o.dir, "simulated-dir", env.DefaultSimulatedDir(), "folder of the state of simulated machines")
 		_ = c.MarkFlagDirname("simulated-dir")
 	}
 	for _, c := range []*cobra.Command{remove, prune} {

@@ -72,7 +72,7 @@ func Root(h Host, m Machine) map[string]File {
 const containerd = `version = 3
 
 [plugins.'io.containerd.cri.v1.runtime']
-  # This host lets nobody be spared when memory runs out.
+  # This host protects no process when memory runs out.
   restrict_oom_score_adj = true
 `
 
@@ -81,7 +81,7 @@ func kubelet(h Host) string {
 	var b strings.Builder
 	b.WriteString(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-# Swap and disk are the host's: a machine cannot mend either.
+# Swap and disk are the host's: a machine cannot correct either.
 failSwapOn: false
 imageGCHighThresholdPercent: 100
 evictionHard:
