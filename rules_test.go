@@ -81,10 +81,10 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestNobodyIsExempt refuses comments that silence a linter: correct code is written so
+// TestNoFileIsExempt refuses comments that silence a linter: correct code is written so
 // that the linter accepts it, and a check that is wrong for this project is disabled for
 // all code.
-func TestNobodyIsExempt(t *testing.T) {
+func TestNoFileIsExempt(t *testing.T) {
 	everyFile(t, func(s source) {
 		for n, line := range bytes.Split(s.src, []byte("\n")) {
 			if exemption.Match(line) {

@@ -222,9 +222,9 @@ func TestATreeIsReadWithWhatItShows(t *testing.T) {
 	}
 }
 
-// TestAStrangeObjectIsShownAllTheSame: authors of providers use the tree when their
+// TestDescribeShowsUnusualObject: authors of providers use the tree when their
 // objects are malformed.
-func TestAStrangeObjectIsShownAllTheSame(t *testing.T) {
+func TestDescribeShowsUnusualObject(t *testing.T) {
 	t.Parallel()
 	o := seen(&unstructured.Unstructured{Object: map[string]any{
 		"kind": "Host", "metadata": map[string]any{"name": "h"}, "spec": map[string]any{"replicas": "many"},

@@ -67,7 +67,7 @@ func TestAClusterThatCannotBeWatchedIsReadNowAndThen(t *testing.T) {
 	}
 }
 
-func TestADeletionTellsWhatIsAwaited(t *testing.T) {
+func TestFollowReportsAwaitedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()
 		if err := clusterv1.AddToScheme(scheme); err != nil {

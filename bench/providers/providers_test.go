@@ -56,7 +56,7 @@ func TestHoldersAreKnownByNameAndParent(t *testing.T) {
 	}
 }
 
-func TestTheFirstProviderIsToldFromTheOthers(t *testing.T) {
+func TestCostDistinguishesFirstProvider(t *testing.T) {
 	t.Parallel()
 	const m = 1 << 20
 	c := Cost{Providers: 3, AvailableSeconds: []float64{1, 3, 2}, ServiceMilliseconds: 1.5, DirectMilliseconds: 1, AloneMilliseconds: 2, CrowdedMilliseconds: 5}

@@ -143,8 +143,8 @@ func TestAllIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatIsBeingDeletedIsToldOfOnce, and not again for each object in it.
-func TestANamespaceThatIsBeingDeletedIsToldOfOnce(t *testing.T) {
+// TestCheckReportsDeletedNamespaceOnce, and not again for each object in it.
+func TestCheckReportsDeletedNamespaceOnce(t *testing.T) {
 	t.Parallel()
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "one", errors.New("namespace a is being terminated"))
 	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"})
@@ -169,7 +169,7 @@ func TestANamespaceThatIsBeingDeletedIsToldOfOnce(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedCheckIsToldOfOnce(t *testing.T) {
+func TestCheckReportsInterruptOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, namespace)
 	w.allow(t)
@@ -200,7 +200,7 @@ func TestMissingRightsAreNamedAndNothingIsTried(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotAskForHisRightsIsToldByWhatFollows(t *testing.T) {
+func TestCheckReportsDenialsWithoutAccessReviews(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ answer, want error }{
 		"no right to ask":   {refused("selfsubjectaccessreviews", "", "not you"), nil},

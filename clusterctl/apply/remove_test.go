@@ -105,7 +105,7 @@ func TestWebhooksAreDeletedFirstAndWhatIsGoneIsNoError(t *testing.T) {
 	})
 }
 
-func TestADeletionGoesOnAfterOneThatIsRefused(t *testing.T) {
+func TestRemoveContinuesAfterRefusedDeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, account, manager)
 	w.refuse = func(what string) error {

@@ -274,10 +274,10 @@ func TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedInstallationOfCertManagerGoesOn cuts the connection at every write of
+// TestInstallResumesInterruptedCertManager cuts the connection at every write of
 // an installation and of an upgrade in turn, and runs the same command again, or an
 // installation of another version first.
-func TestAnInterruptedInstallationOfCertManagerGoesOn(t *testing.T) {
+func TestInstallResumesInterruptedCertManager(t *testing.T) {
 	t.Parallel()
 	const first, second = "cert-manager: {url: URL, version: v1.20.0}", "cert-manager: {url: URL, version: v1.21.1}"
 	ensure := func(w *world, t *testing.T) error { return w.Ensure(t.Context()) }

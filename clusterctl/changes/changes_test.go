@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestChangesAreToldOf checks how often changes are reported in ten and a half
+// TestChangesAreReported checks how often changes are reported in ten and a half
 // seconds, with the time of a response in between.
-func TestChangesAreToldOf(t *testing.T) {
+func TestChangesAreReported(t *testing.T) {
 	refused := func() (watch.Interface, error) { return nil, errors.New("forbidden") }
 	ended := func() (watch.Interface, error) {
 		w := watch.NewFake()

@@ -88,8 +88,8 @@ func (l *listed) List(_ context.Context, kind plan.Kind, _ string, _ ...string) 
 
 func (l *listed) Update(context.Context, *unstructured.Unstructured) error { return nil } // of the journal
 
-// TestOnlyWhatIsAwaitedIsReadAnew waits for a Host, while no other kind is requested.
-func TestOnlyWhatIsAwaitedIsReadAnew(t *testing.T) {
+// TestForwardRereadsOnlyAwaitedObjects waits for a Host, while no other kind is requested.
+func TestForwardRereadsOnlyAwaitedObjects(t *testing.T) {
 	t.Parallel()
 	host := func(kind, paused string) *unstructured.Unstructured {
 		obj := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{

@@ -71,7 +71,7 @@ func TestTriesKeepApartAndTheServerMayAskForMore(t *testing.T) {
 	}
 }
 
-func TestNobodyIsWaitedForLong(t *testing.T) {
+func TestFetchTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*Options, context.CancelCauseFunc)

@@ -60,7 +60,7 @@ func TestPackagesOfGitLab(t *testing.T) {
 	}
 }
 
-func TestAUserOfAURLIsToldToTheServerAlone(t *testing.T) {
+func TestGitLabSendsUserOnlyToServer(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	const path = "/api/v4/projects/42/packages/generic/aws/"

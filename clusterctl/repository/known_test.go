@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-func TestFlavorsAreToldWithoutAskingAServer(t *testing.T) {
+func TestFlavorsNeedNoServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, file := range []string{

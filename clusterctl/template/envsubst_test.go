@@ -102,7 +102,7 @@ func TestBrokenVariablesAreNamedWithTheirLine(t *testing.T) {
 	}
 }
 
-func TestVariablesTellsTheDefaults(t *testing.T) {
+func TestVariablesReturnsDefaults(t *testing.T) {
 	got, err := Envsubst{}.Variables([]byte("${A} ${B:=1} ${C:=${D:-x}} ${E/a/b} ${E:=e} ${F=1} ${F} ${F=2} ${G:?say it} ${#H}"))
 	if err != nil {
 		t.Fatal(err)

@@ -192,7 +192,7 @@ func TestAStepIsHeldForAWhile(t *testing.T) {
 	}
 }
 
-func TestAfterControlPlaneInitializedTellsOfTheCluster(t *testing.T) {
+func TestAfterControlPlaneInitializedReportsCluster(t *testing.T) {
 	t.Parallel()
 	req, resp := hooksv1.AfterControlPlaneInitializedRequest{}, hooksv1.AfterControlPlaneInitializedResponse{}
 	req.Cluster.Namespace, req.Cluster.Name = "default", "demo"

@@ -49,11 +49,11 @@ func TestGoodExtensionPassesEverything(t *testing.T) {
 	}
 }
 
-// TestExtensionThatTakesWhateverComesPasses is about servers such as those with
+// TestSuitePassesTolerantExtension is about servers such as those with
 // Cluster API's own package: they check neither the method nor the content type
 // nor the kind, answer what they cannot decode with a Failure, and do not set the
 // content type of their answers.
-func TestExtensionThatTakesWhateverComesPasses(t *testing.T) {
+func TestSuitePassesTolerantExtension(t *testing.T) {
 	t.Parallel()
 	r := extension.Run(t.Context(), serve(t, lax(good(t))))
 	if r.Err() != nil || r.Skipped != 0 || r.Advised == 0 {
@@ -102,9 +102,9 @@ func files(t *testing.T, cert tls.Certificate) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// TestSuiteEndsWhateverTheServerDoes leaves no goroutine behind: httptest waits
+// TestSuiteEndsWithAnyServer leaves no goroutine behind: httptest waits
 // for its connections, and the clean-up of a listener for what it accepted.
-func TestSuiteEndsWhateverTheServerDoes(t *testing.T) {
+func TestSuiteEndsWithAnyServer(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -286,7 +286,7 @@ func TestBrokenRequestIsNotTheExtensionsFault(t *testing.T) {
 	}
 }
 
-func TestRequestForNobodyIsRefusedBeforeHandlersAreCalled(t *testing.T) {
+func TestSuiteRefusesRequestWithoutHandlerBeforeCalls(t *testing.T) {
 	t.Parallel()
 	var rec recorder
 	c := serve(t, rec.middleware(good(t)))

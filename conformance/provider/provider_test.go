@@ -64,8 +64,8 @@ func TestAProviderThatKeepsTheContractPasses(t *testing.T) {
 	}
 }
 
-// TestAProviderOfTheContractBeforeIsLookedAtByThat and advised about it.
-func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
+// TestSuiteChecksOldProviderByOldContract also expects advice about the contract.
+func TestSuiteChecksOldProviderByOldContract(t *testing.T) {
 	t.Parallel()
 	for role := range provider.Roles() {
 		t.Run(role, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
 	}
 }
 
-// TestSeveralMisbehavioursAreToldEach of a provider with many violations.
-func TestSeveralMisbehavioursAreToldEach(t *testing.T) {
+// TestSuiteReportsEachMisbehavior has a provider with many violations.
+func TestSuiteReportsEachMisbehavior(t *testing.T) {
 	t.Parallel()
 	together := []string{"is restless", "changes its endpoint", "writes to its owner", "continues in a pause", "takes all finalizers away"}
 	var wanted []misbehaviour

@@ -130,7 +130,7 @@ func TestSchemasHaveEnumsAndBounds(t *testing.T) {
 	}
 }
 
-func TestADeprecatedHookSaysSo(t *testing.T) {
+func TestDocumentMarksDeprecatedHook(t *testing.T) {
 	t.Parallel()
 	d := catalog.Descriptor{Description: "It does.", Deprecated: &catalog.Deprecation{Since: "v1.4.0", Date: "2026-11-20", Use: "g/v2/H"}}
 	if got, want := description(d), "Deprecated since v1.4.0 (2026-11-20): use g/v2/H. It does."; got != want {

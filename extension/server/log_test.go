@@ -157,7 +157,7 @@ func TestTheClusterOfARequestIsFound(t *testing.T) {
 	}
 }
 
-func TestHooksThatTellOfAStepAreLoggedAndQuestionsAreDetails(t *testing.T) {
+func TestServerLogsStepsAndQuestionsByLevel(t *testing.T) {
 	t.Parallel()
 	got := map[int][]string{}
 	for _, hook := range catalog.Default().Hooks() {

@@ -43,7 +43,7 @@ func TestHealthIsServedWithTheCallsToo(t *testing.T) {
 	}
 }
 
-func TestMetricsTellWhatBecameOfCalls(t *testing.T) {
+func TestMetricsCountCallsByResult(t *testing.T) {
 	t.Parallel()
 	s := creating(t, Options{Address: "127.0.0.1:0", OperationsAddress: "127.0.0.1:0"}, func(_ context.Context, req *createRequest, _ *createResponse) error {
 		if req.Cluster.Name != "c1" {

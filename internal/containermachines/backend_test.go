@@ -87,7 +87,7 @@ func TestAMachineIsMadeAsItsSpecSays(t *testing.T) {
 	}
 }
 
-func TestNobodyElseMayReadWhatIsKept(t *testing.T) {
+func TestStateIsPrivate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.cluster()
@@ -168,7 +168,7 @@ func TestBootstrapDataThatNeverEndsFailsInTheEnd(t *testing.T) {
 	}
 }
 
-func TestTimeGoesOnWhileTheProcessIsAwayAndBeginsAnewWithTheMachine(t *testing.T) {
+func TestTimeoutContinuesAcrossRestartsAndRestartsWithMachine(t *testing.T) {
 	t.Parallel()
 	l, _ := late(t)
 	l.restart()
@@ -329,7 +329,7 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatFailsHalfwayLeavesNothingAndIsMadeAnew(t *testing.T) {
+func TestPartialFailureLeavesNothingAndIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*lab, error){
 		"its files":     func(l *lab, err error) { l.images.err = err },
@@ -468,7 +468,7 @@ func TestASubnetThatSomethingElseTookIsChangedAsLongAsItMay(t *testing.T) {
 	}
 }
 
-func TestAHostWithoutAFreeSubnetSaysSo(t *testing.T) {
+func TestHostWithoutFreeSubnetIsReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.taken = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
@@ -508,7 +508,7 @@ func TestContainersAreNamedAfterTheirMachines(t *testing.T) {
 	}
 }
 
-func TestAnAutoscalerIsToldWhatMachinesHave(t *testing.T) {
+func TestCapacityIsReportedForAutoscaler(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	o := l.Offer(wantMachine().Spec)

@@ -132,7 +132,7 @@ var badExtensions = map[string]struct {
 	},
 }
 
-func TestBadExtensionsAreTold(t *testing.T) {
+func TestBadExtensionsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range badExtensions {
 		t.Run(name, func(t *testing.T) {

@@ -163,7 +163,7 @@ var mistakes = map[string]struct {
 // told is a condition that must have a message and not be True.
 type told struct{ object, condition, message string }
 
-func TestMistakesAreNamedAndTheRestOfTheFleetGoesOn(t *testing.T) {
+func TestMistakesAreReportedAndOtherClustersContinue(t *testing.T) {
 	t.Parallel()
 	fleets := map[string]fleet{}
 	for name, m := range mistakes {

@@ -366,9 +366,9 @@ func without(field string) func(*podLab, *appsv1.Deployment, string) {
 	}
 }
 
-// TestPodsThatCannotRunSayWhyUntilTheyAreMended: each reports a reason, as a
+// TestUnrunnablePodsHaveReasonUntilCorrected: each reports a reason, as a
 // kubelet does, and a remedy, which helps.
-func TestPodsThatCannotRunSayWhyUntilTheyAreMended(t *testing.T) {
+func TestUnrunnablePodsHaveReasonUntilCorrected(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
 	b := newPodLab(t)

@@ -39,9 +39,9 @@ func definitions(answer *atomic.Pointer[string]) http.HandlerFunc {
 	}
 }
 
-// TestAClassTellsWhatItsExtensionAnswers: no answer, a failure, an unusable answer,
+// TestClassReportsVariablesOfExtension: no answer, a failure, an unusable answer,
 // and then variables, with which a Cluster is defaulted in a dry run.
-func TestAClassTellsWhatItsExtensionAnswers(t *testing.T) {
+func TestClassReportsVariablesOfExtension(t *testing.T) {
 	t.Parallel()
 	x := &extension{fleet: newFleet(t)}
 	template := func(kind string) clusterv1.ClusterClassTemplateReference {

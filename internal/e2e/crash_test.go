@@ -20,10 +20,10 @@ import (
 // lastWords are what the provider to copy writes last before it crashes.
 const lastWords = "provider-example: it crashes because of --crash-after"
 
-// TestAProviderThatCrashesIsToldOfAndGoes: both the installation and the status of
+// TestCrashingProviderIsReportedAndDeleted: both the installation and the status of
 // the plane show its last log lines; deleted with all that it installed, it leaves
 // no Pod and no definition.
-func TestAProviderThatCrashesIsToldOfAndGoes(t *testing.T) {
+func TestCrashingProviderIsReportedAndDeleted(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)

@@ -237,7 +237,7 @@ func TestAnExtensionIsFollowedFromRegistrationToRemoval(t *testing.T) {
 	x.eventually(func() error { return x.registered(c.Name) })
 }
 
-func TestARemovedExtensionIsAskedNoMore(t *testing.T) {
+func TestRemovedExtensionIsNotCalled(t *testing.T) {
 	t.Parallel()
 	x := newExtension(newFleet(t))
 	held := x.config("", func(c *runtimev1.ExtensionConfig) { c.Finalizers = []string{"example.com/mine"} })
@@ -323,7 +323,7 @@ func TestARestartDoesNotWriteToExtensions(t *testing.T) {
 	}
 }
 
-func TestThePlaneTellsOfExtensionsOnlyWhomItKnows(t *testing.T) {
+func TestExtensionPagesNeedAuthentication(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	for path, want := range map[string]string{"/capstan/v1/extensions": "[", "/capstan/v1/hooks/openapi.json": "{"} {

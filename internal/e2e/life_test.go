@@ -120,7 +120,7 @@ func TestAnotherVersionReplacesTheControlPlane(t *testing.T) {
 	f.eventually(func() error { return errors.Join(f.settled("c"), f.nodesAre("c", "v1.36.3", 4)) })
 }
 
-func TestAMachineThatSomebodyDeletesIsReplaced(t *testing.T) {
+func TestDeletedMachineIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.create("c", shape{controlPlane: 3, workers: 2})
@@ -166,7 +166,7 @@ func TestANodeThatIsNotReadyShowsInTheConditions(t *testing.T) {
 	f.becomes("c")
 }
 
-func TestAClusterThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
+func TestUnresponsiveClusterDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []infrav1.ClusterFault{infrav1.ClusterFaultAPIServerHangs, infrav1.ClusterFaultAPIServerRefuses} {
 		t.Run(string(fault), func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // TestBadPodsOfAPlainUser runs these tests again, with a plane that has no rights.
 func TestBadPodsOfAPlainUser(t *testing.T) {
 	testenv.OwnPlanes(t, 2)
-	asPlainUser(t, []string{"test/misbehaves"}, "TestPodsThatCannotRunSayWhyUntilTheyAreMended", "TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole")
+	asPlainUser(t, []string{"test/misbehaves"}, "TestUnrunnablePodsHaveReasonUntilCorrected", "TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole")
 }
 
 // TestHostilePodsOfAPlainUser runs this test again, with a plane that has no rights.

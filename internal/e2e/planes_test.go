@@ -392,10 +392,10 @@ func TestPlanesOutliveTheirStore(t *testing.T) {
 	}
 }
 
-// TestABackupOfPlanesWithAStoreGoesOnByItself saves what two planes share, by the
+// TestPlaneRestoresBackupOfSharedStore saves what two planes share, by the
 // one that does not lead and while a cluster grows, and continues in a plane with
 // an embedded store.
-func TestABackupOfPlanesWithAStoreGoesOnByItself(t *testing.T) {
+func TestPlaneRestoresBackupOfSharedStore(t *testing.T) {
 	testenv.OwnPlanes(t, 3)
 	s := newSharing(t, "b")
 	b := s.at("b")

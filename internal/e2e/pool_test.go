@@ -126,7 +126,7 @@ func TestAnotherTemplateOfAPoolIsRolledOutBySurge(t *testing.T) {
 	}
 }
 
-func TestALocalMachineThatSomebodyDeletesIsReplaced(t *testing.T) {
+func TestDeletedLocalMachineIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	newPool(f, "c", 2)

@@ -123,7 +123,7 @@ func TestAddonsReachTheClustersThatALabelSelects(t *testing.T) {
 	w.Golden("add-ons-reach-the-clusters-that-a-label-selects.txt")
 }
 
-func TestAnAddonIsKeptAsItIsWanted(t *testing.T) {
+func TestAddonIsKeptAsDesired(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	one := "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {color: blue}}"
@@ -142,7 +142,7 @@ func TestAnAddonIsKeptAsItIsWanted(t *testing.T) {
 	change(t, w, "keys", &corev1.Secret{}, "take the other out: it stays", func(s *corev1.Secret) { s.Data["it"] = []byte(one) })
 	there(w, "demo", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}})
 	tellAddons(w)
-	w.Golden("an-add-on-is-kept-as-it-is-wanted.txt")
+	w.Golden("an-add-on-is-kept-as-desired.txt")
 }
 
 func TestWhatIsWrongWithAddonsIsNamed(t *testing.T) {

@@ -153,7 +153,7 @@ func TestCertificatesFollowTheirAuthority(t *testing.T) {
 	w.Golden("certificates-follow-their-authority.txt")
 }
 
-func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestASecretOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs"}, Data: map[string][]byte{"password": []byte("x")}}

@@ -235,7 +235,7 @@ func controlPlaneHealth() *clusterv1.MachineHealthCheck {
 	return check
 }
 
-func TestAControlPlaneKeepsItsQuorumWhileItIsMended(t *testing.T) {
+func TestAControlPlaneKeepsItsQuorumWhileItIsRepaired(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 3, 0)
@@ -269,7 +269,7 @@ func TestTheFirstMachineThatNeverComesUpIsReplaced(t *testing.T) {
 	w.Golden("a-first-machine-that-never-comes-up-is-replaced.txt")
 }
 
-func TestOneMachineIsJudgedByOneHealthCheck(t *testing.T) {
+func TestOneMachineIsCheckedByOneHealthCheck(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 1, 2)
@@ -290,7 +290,7 @@ func TestOneMachineIsJudgedByOneHealthCheck(t *testing.T) {
 	w.Golden("two-health-checks-select-one-worker.txt")
 }
 
-func TestAnExternalControllerMendsAWorker(t *testing.T) {
+func TestAnExternalControllerRepairsAWorker(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 1, 2)

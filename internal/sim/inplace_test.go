@@ -172,7 +172,7 @@ func TestWorkersAreUpdatedInPlace(t *testing.T) {
 	w.Golden("workers-are-updated-in-place.txt")
 }
 
-func TestNothingIsLostWhenTheProcessDiesInAnUpdate(t *testing.T) {
+func TestWorkerUpdateSurvivesCrash(t *testing.T) {
 	t.Parallel()
 	w, x := withUpdater(t)
 	create(t, w, "demo", 1, 1)
@@ -189,7 +189,7 @@ func TestNothingIsLostWhenTheProcessDiesInAnUpdate(t *testing.T) {
 	x.updatedOnce(before, identities(w), "demo-workers-1-1")
 }
 
-func TestNothingIsLostWhenTheProcessDiesInAnUpdateOfAControlPlane(t *testing.T) {
+func TestControlPlaneUpdateSurvivesCrash(t *testing.T) {
 	t.Parallel()
 	w, x := withUpdater(t)
 	create(t, w, "demo", 3, 0)
@@ -306,7 +306,7 @@ func TestATemplateGoesBackAndChangesAgainWhileMachinesAreUpdated(t *testing.T) {
 	w.Golden("a-template-goes-back-while-machines-are-updated.txt")
 }
 
-func TestAMachineIsDeletedOrCondemnedWhileItIsUpdated(t *testing.T) {
+func TestAMachineIsDeletedOrRemediatedWhileItIsUpdated(t *testing.T) {
 	t.Parallel()
 	w, x := withUpdater(t)
 	create(t, w, "demo", 1, 3)

@@ -287,11 +287,11 @@ var (
 	firstKept   kept
 )
 
-// TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack crashes a move between any two of
+// TestMoveResumesOrRollsBackAfterCrash crashes a move between any two of
 // its writes. Another move, or a rollback, leaves every object on one side, once,
 // as it was; and no cluster is ever reconciled by both. The same holds after a
 // crash of a rollback.
-func TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
+func TestMoveResumesOrRollsBackAfterCrash(t *testing.T) {
 	t.Parallel()
 	begin, kept := newMoving(t)
 	calm := begin.fork()

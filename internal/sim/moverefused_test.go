@@ -234,9 +234,9 @@ func TestADirectoryHoldsWhatMoves(t *testing.T) {
 	}
 }
 
-// TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack creates objects from a
+// TestRestoreResumesOrRollsBackAfterCrash creates objects from a
 // directory, by processes that crash between any two writes.
-func TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
+func TestRestoreResumesOrRollsBackAfterCrash(t *testing.T) {
 	t.Parallel()
 	begin, kept := newMoving(t)
 	dir := filepath.Join(t.TempDir(), "saved")

@@ -98,7 +98,7 @@ func TestAClusterComesUp(t *testing.T) {
 	w.Golden("a-cluster-comes-up.txt")
 }
 
-func TestAWorldAtRestWritesNothing(t *testing.T) {
+func TestSteadyStateWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 3, 1)

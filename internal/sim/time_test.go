@@ -59,7 +59,7 @@ func TestADrainEndsWithItsTimeout(t *testing.T) {
 	w.Golden("a-drain-ends-with-its-timeout.txt")
 }
 
-func TestTimeGoesOnUntilSomethingIsSo(t *testing.T) {
+func TestTimeAdvancesUntilCondition(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 1, 1)
@@ -79,7 +79,7 @@ func TestTimeGoesOnUntilSomethingIsSo(t *testing.T) {
 	}
 }
 
-func TestAWorldMadeOfAnotherIsAtRestAndGoesItsOwnWay(t *testing.T) {
+func TestCopiedWorldIsSteadyAndIndependent(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 1, 1)
@@ -101,7 +101,7 @@ func TestAWorldMadeOfAnotherIsAtRestAndGoesItsOwnWay(t *testing.T) {
 	}
 }
 
-func TestWhatFailsIsTriedAgainUntilItIsMended(t *testing.T) {
+func TestFailureIsRetriedUntilCorrected(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 1, 0)

@@ -138,9 +138,9 @@ var brokenThings = map[string]brokenThing{
 	}, `ReconcileFailed desired objects: patch "outside": extension validate-topology.ext: call extension handler "validate-topology.ext" of hook ValidateTopology for Cluster default/demo: the extension answered Failure: too many workers`, false},
 }
 
-// TestWhatIsWrongIsToldAndStopsNoOtherCluster breaks something, and then changes the
+// TestErrorsAreReportedAndStopNoOtherCluster breaks something, and then changes the
 // workers of demo, and those of a Cluster of another class.
-func TestWhatIsWrongIsToldAndStopsNoOtherCluster(t *testing.T) {
+func TestErrorsAreReportedAndStopNoOtherCluster(t *testing.T) {
 	t.Parallel()
 	idle := strings.Replace(fleetCluster, "name: blue, replicas: 1", "name: blue, replicas: 0", 1)
 	for name, tc := range brokenThings {

@@ -57,9 +57,9 @@ func distinct(calls []string) (all []string) {
 	return all
 }
 
-// TestNothingIsLostWhenTheProcessDiesInACreation compares what is created, and
+// TestCreationSurvivesCrash compares what is created, and
 // which hooks are called, with a creation without a crash.
-func TestNothingIsLostWhenTheProcessDiesInACreation(t *testing.T) {
+func TestCreationSurvivesCrash(t *testing.T) {
 	t.Parallel()
 	calm, heard := withObserver(t)
 	calm.create(fleetCluster)
@@ -85,9 +85,9 @@ func TestNothingIsLostWhenTheProcessDiesInACreation(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostWhenTheProcessDiesInAnUpgrade goes over three minors, or over
+// TestUpgradeSurvivesCrash goes over three minors, or over
 // one where processes crash more often, with every hook blocking once.
-func TestNothingIsLostWhenTheProcessDiesInAnUpgrade(t *testing.T) {
+func TestUpgradeSurvivesCrash(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		lives

@@ -310,7 +310,7 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	}
 }
 
-func TestCloseWaitsForThoseWhoTellOfEvents(t *testing.T) {
+func TestCloseWaitsForEventReporters(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	events := l.b.MachineChanges(t.Context())

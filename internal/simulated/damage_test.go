@@ -27,7 +27,7 @@ var damages = map[string]func([]byte) []byte{
 	"one bit":           func(d []byte) []byte { d = bytes.Clone(d); d[len(d)/2] ^= 1; return d },
 }
 
-func TestDamageToAnyFileIsToldAndTheClusterCanBeDeleted(t *testing.T) {
+func TestDamagedFileIsReportedAndClusterIsDeletable(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.controlPlane(1)
@@ -131,9 +131,9 @@ func TestFilesOfEarlierVersionsAreRead(t *testing.T) {
 	l.mustRun("w-1", l.workerData())
 }
 
-// TestAFolderThatIsReadSlowlyHoldsUpNobodyElse reads the journal of a cluster from
+// TestSlowFolderDelaysNoOtherCluster reads the journal of a cluster from
 // a pipe that has no data yet.
-func TestAFolderThatIsReadSlowlyHoldsUpNobodyElse(t *testing.T) {
+func TestSlowFolderDelaysNoOtherCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.controlPlane(1)

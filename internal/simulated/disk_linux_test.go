@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder/smalldisk"
 )
 
-func TestAFullDiskIsToldAndCostsNothing(t *testing.T) {
+func TestFullDiskIsReportedWithoutLoss(t *testing.T) {
 	disk := smalldisk.Mount(t, 1)
 	if disk == "" {
 		return

@@ -193,7 +193,7 @@ func TestOnlyThePortOfTheAPIServerAnswers(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorOfAnotherClusterIsNobody(t *testing.T) {
+func TestAdministratorOfAnotherClusterIsRefused(t *testing.T) {
 	t.Parallel()
 	l, other := newLab(t), &lab{t: t, clock: nil, pki: map[certs.Purpose]certs.Pair{}}
 	l.controlPlane(1)
@@ -219,7 +219,7 @@ func TestAnAdministratorOfAnotherClusterIsNobody(t *testing.T) {
 	}
 }
 
-func TestGarbageHarmsNobody(t *testing.T) {
+func TestForwarderSurvivesGarbage(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.controlPlane(1)

@@ -68,7 +68,7 @@ func TestTheControllersAskInTheirOwnTerms(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfAMachine(t *testing.T) {
+func TestMachineReport(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status MachineStatus

@@ -322,7 +322,7 @@ func TestStateOfALaterVersionIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestAnAddressStaysWithItsClusterWhoeverRuns(t *testing.T) {
+func TestAddressStaysWithItsCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	if err := l.b.releaseCluster(l.cluster); err != nil { // releases the address

@@ -115,7 +115,7 @@ func TestDefinitionsOfCertManagersOwnAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestObjectsOfADefinitionAreStoredAnew(t *testing.T) {
+func TestObjectsOfDefinitionAreMigrated(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)
 	kind := testenv.Kind("storage.example.com", "Shelf")

@@ -114,9 +114,9 @@ func TestClassesThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// TestAClassTellsWhatIsWrongUntilItIsPutRight: only the watch of its template
+// TestClassReportsErrorsUntilCorrected: only the watch of its template
 // triggers the reconcile.
-func TestAClassTellsWhatIsWrongUntilItIsPutRight(t *testing.T) {
+func TestClassReportsErrorsUntilCorrected(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)
 	for _, text := range []string{hosts, controls, someClass} {

@@ -164,7 +164,7 @@ func handshake(addr string) error {
 	return conn.Close()
 }
 
-func TestAPathIsNoHindrance(t *testing.T) {
+func TestPlaneStartsInUnusualPath(t *testing.T) {
 	t.Parallel()
 	for name, folder := range map[string]string{"long": strings.Repeat("long-", 20), "odd": "a, b#c?d%zz"} {
 		t.Run(name, func(t *testing.T) {

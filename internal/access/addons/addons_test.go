@@ -108,7 +108,7 @@ func check(t *testing.T, c client.Client) {
 	}
 }
 
-func TestInterruptedUpdateOfCoreDNSGoesOn(t *testing.T) {
+func TestInterruptedUpdateOfCoreDNSResumes(t *testing.T) {
 	t.Parallel()
 	for stop := range 5 {
 		var writes []string

@@ -162,7 +162,7 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsLetGoGoesUnlessOthersHoldIt(t *testing.T) {
+func TestApplyRemovesReleasedFieldsUnlessOwnedByOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	wanted := w.object("MachineHealthCheck", fmt.Sprintf(check, 600))
@@ -184,7 +184,7 @@ func TestWhatIsLetGoGoesUnlessOthersHoldIt(t *testing.T) {
 	}
 }
 
-func TestAStrangersObjectIsNotTouched(t *testing.T) {
+func TestApplyDoesNotChangeUnrelatedObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	wanted := w.object("MachineHealthCheck", fmt.Sprintf(check, 600))
@@ -206,7 +206,7 @@ func TestAStrangersObjectIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestLostManagedFieldsAreWrittenAnew(t *testing.T) {
+func TestApplyRewritesLostManagedFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	wanted := w.object("MachineHealthCheck", fmt.Sprintf(check, 600))

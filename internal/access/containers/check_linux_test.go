@@ -44,7 +44,7 @@ func state(t *testing.T) (links, mounts string) {
 	return links, string(text)
 }
 
-func TestAnotherFoldersNetworkIsTold(t *testing.T) {
+func TestCheckReportsNetworkOfAnotherFolder(t *testing.T) {
 	if !ownNetwork(t) {
 		return
 	}

@@ -88,7 +88,7 @@ func TestAnotherSpecIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnEndIsToldAndLeavesNothing(t *testing.T) {
+func TestContainerExitIsReportedAndCleanedUp(t *testing.T) {
 	b := newLab(t)
 	changes := b.Changes(t.Context())
 	b.start(b.spec("one", "cat", "/nothing"))

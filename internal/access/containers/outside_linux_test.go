@@ -154,7 +154,7 @@ func (o *outside) reaches(at netip.AddrPort, behind string) error {
 	})
 }
 
-func TestContainersReachWhatTheHostReachesAndNobodyReachesThem(t *testing.T) {
+func TestContainersReachNetworkAndAreNotReachable(t *testing.T) {
 	if !ownNetwork(t) {
 		return
 	}

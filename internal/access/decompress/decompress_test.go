@@ -33,7 +33,7 @@ func zstandard(t *testing.T, text string) []byte {
 	return w.EncodeAll([]byte(text), nil)
 }
 
-func TestCompressionIsToldByContent(t *testing.T) {
+func TestCompressionIsDetectedByContent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		from       []byte

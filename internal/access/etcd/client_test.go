@@ -127,7 +127,7 @@ func TestTheFirstStatusIsTheOneThatProvedTheConnection(t *testing.T) {
 	}
 }
 
-func TestLeadershipMovesFromWhoeverIsConnected(t *testing.T) {
+func TestMoveLeaderWorksFromAnyMember(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	cluster, d := start(t, ca, "a", "b", "c")
@@ -190,7 +190,7 @@ func TestPromotionNeedsARunningLearner(t *testing.T) {
 	}
 }
 
-func TestALostQuorumIsToldInEtcdsWords(t *testing.T) {
+func TestLostQuorumReturnsErrorOfEtcd(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	cluster, d := start(t, ca, "a", "b")

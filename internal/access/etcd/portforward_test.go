@@ -84,7 +84,7 @@ func TestPortForwardFallsBackToBareSPDY(t *testing.T) {
 	}
 }
 
-func TestPortForwardTellsWhatTheOtherSideReports(t *testing.T) {
+func TestPortForwardReturnsRemoteError(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	cluster, _ := start(t, ca, "a")

@@ -200,7 +200,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-func TestStatsTellOfDiscoveriesUntilTheConfigIsRemoved(t *testing.T) {
+func TestStatsCountDiscoveriesUntilConfigIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	answer := make(chan string, 2)

@@ -52,7 +52,7 @@ func TestRegistryIsReadyOnceAllExpectedWereTried(t *testing.T) {
 	step("with nothing to expect", true)
 }
 
-func TestCallsBeforeReadySaySo(t *testing.T) {
+func TestCallsBeforeReadyReturnError(t *testing.T) {
 	t.Parallel()
 	w, e := newWorld(t), serve(t, success)
 	w.registry.ready = make(chan struct{})

@@ -58,7 +58,7 @@ func TestBlockingAnswersAreForOneObjectAndHook(t *testing.T) {
 	}
 }
 
-func TestBlockingAnswersGoWithWhoeverGaveThem(t *testing.T) {
+func TestBlockingAnswersAreDroppedWithTheirExtension(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(w *world, e, free *extension)

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestWhoIsWokenByAChangeIsNotGivenTheAnswerOfBefore calls the extension during the
+// TestChangeInvalidatesAnswerBeforeReconcile calls the extension during the
 // notification: a queue may be as quick.
-func TestWhoIsWokenByAChangeIsNotGivenTheAnswerOfBefore(t *testing.T) {
+func TestChangeInvalidatesAnswerBeforeReconcile(t *testing.T) {
 	t.Parallel()
 	w, e := newWorld(t), serve(t, blocking)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

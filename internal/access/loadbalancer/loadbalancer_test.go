@@ -223,7 +223,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhoHasNoMoreToSayIsStillAnswered(t *testing.T) {
+func TestHalfClosedConnectionIsStillAnswered(t *testing.T) {
 	t.Parallel()
 	l := open(t, Options{})
 	l.SetMembers([]netip.AddrPort{server(t, "a")})

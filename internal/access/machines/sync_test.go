@@ -73,7 +73,7 @@ func TestSyncWritesTheMachineLastAndThenNothing(t *testing.T) {
 	p.wrote()
 }
 
-func TestSyncLooksAtNothingElseForFieldsOfTheMachine(t *testing.T) {
+func TestSyncReadsOnlyMachineForItsFields(t *testing.T) {
 	t.Parallel()
 	p := made(t)
 	want := template()
@@ -195,9 +195,9 @@ func TestPrepareLeavesTheMachineToItsCaller(t *testing.T) {
 	}
 }
 
-// TestWhatIsWantedNoMoreGoesAlsoWhereTheRecordWasLost uses a Machine as it is after
+// TestSyncRemovesUndesiredFieldsWithoutRecord uses a Machine as it is after
 // a server could not convert its managedFields.
-func TestWhatIsWantedNoMoreGoesAlsoWhereTheRecordWasLost(t *testing.T) {
+func TestSyncRemovesUndesiredFieldsWithoutRecord(t *testing.T) {
 	t.Parallel()
 	m := template().Machine("m")
 	m.Labels["user"] = "label"

@@ -79,7 +79,7 @@ func TestSidesAreTriedOutAndNothingIsStored(t *testing.T) {
 	}
 }
 
-func TestWhatAProviderRefusesIsToldFromOtherFailures(t *testing.T) {
+func TestUpdateDistinguishesRefusalFromFailure(t *testing.T) {
 	t.Parallel()
 	hosts := schema.GroupResource{Group: "x.io", Resource: "hosts"}
 	for name, tc := range map[string]struct {

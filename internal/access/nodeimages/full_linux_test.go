@@ -38,7 +38,7 @@ func smallDisk(t *testing.T, options string) string {
 	return dir
 }
 
-func TestADiskThatIsFullIsSaidAndGoesOnWhenThereIsRoom(t *testing.T) {
+func TestFullDiskIsReportedAndBuildResumesWithSpace(t *testing.T) {
 	i := put(t, openStore(t), "v1.36.3", strings.Repeat("kubelet ", 32<<10)) // 256 KiB
 	var archive bytes.Buffer
 	if err := i.Export(t.Context(), &archive, Plain); err != nil {

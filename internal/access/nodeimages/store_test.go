@@ -201,7 +201,7 @@ func appendTo(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-func TestAVarSharesWhatNobodyWritesInPlace(t *testing.T) {
+func TestVarSharesFilesThatAreNotWrittenInPlace(t *testing.T) {
 	t.Parallel()
 	i := put(t, openStore(t), "v1.36.3", "")
 	dir := filepath.Join(t.TempDir(), "var")

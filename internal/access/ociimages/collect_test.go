@@ -63,7 +63,7 @@ func (w *world) root(name string) (release func()) {
 	return release
 }
 
-func TestWhatNobodyNeedsIsCollected(t *testing.T) {
+func TestCollectRemovesUnusedImages(t *testing.T) {
 	t.Parallel()
 	all := []string{"middle", "old", "young"}
 	for name, tc := range map[string]struct {
@@ -170,8 +170,8 @@ func TestLayersOfAnImageThatComesAreKept(t *testing.T) {
 	}
 }
 
-// TestAUserThatDiesGivesBack kills a process that uses an image.
-func TestAUserThatDiesGivesBack(t *testing.T) {
+// TestCollectReleasesUseOfExitedProcess kills a process that uses an image.
+func TestCollectReleasesUseOfExitedProcess(t *testing.T) {
 	if dir := os.Getenv("CAPSTAN_TEST_HOLD"); dir != "" {
 		s, err := Open(dir, Options{})
 		must(t, err)
@@ -185,7 +185,7 @@ func TestAUserThatDiesGivesBack(t *testing.T) {
 	}
 	t.Parallel()
 	w := newWorld(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAUserThatDiesGivesBack$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestCollectReleasesUseOfExitedProcess$")
 	cmd.Env = append(os.Environ(), "CAPSTAN_TEST_HOLD="+w.store.Dir())
 	out, err := cmd.StdoutPipe()
 	must(t, err)

@@ -159,7 +159,7 @@ func imageFor(t *testing.T, p v1.Platform) v1.Image {
 	return imageOf(t, p, layerWith(t, map[string]string{"a": p.Architecture}))
 }
 
-func TestAPullGoesOnWhereItStopped(t *testing.T) {
+func TestPullResumesInterruptedDownload(t *testing.T) {
 	t.Parallel()
 	r, s := newServer(t), openStore(t)
 	var noise strings.Builder

@@ -162,7 +162,7 @@ func TestALongLineIsOneLineAgain(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeKeptIsReadAllTheSame(t *testing.T) {
+func TestLogIsReadEvenIfNotStored(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t)
 	if err := l.file.Close(); err != nil { // simulates a broken disk

@@ -64,7 +64,7 @@ func apiServer(t *testing.T, more chan struct{}) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-func TestEachChangeOfNodesIsTold(t *testing.T) {
+func TestNodesReportEachChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

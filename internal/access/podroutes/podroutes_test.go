@@ -221,7 +221,7 @@ func says(what string) net.Conn {
 	return near
 }
 
-func TestAPodIsToldWhereNamesLead(t *testing.T) {
+func TestServerAnswersPodQueries(t *testing.T) {
 	t.Parallel()
 	r := routes(t)
 	tests := map[string]struct {

@@ -71,7 +71,7 @@ func TestClientsTakePartInAContainer(t *testing.T) {
 	}
 }
 
-func TestInputEndsWithTheFirstClientWhereItIsToldSo(t *testing.T) {
+func TestStdinOnceClosesInputAfterFirstClient(t *testing.T) {
 	s := start(t, open(t, Options{}))
 	c := container(t, "cat")
 	c.Stdin, c.StdinOnce = true, true
@@ -88,7 +88,7 @@ func TestInputEndsWithTheFirstClientWhereItIsToldSo(t *testing.T) {
 	}
 }
 
-func TestAContainerWithoutInputHearsNobody(t *testing.T) {
+func TestContainerWithoutStdinIgnoresInput(t *testing.T) {
 	s := start(t, open(t, Options{}))
 	p, err := s.Run(t.Context(), container(t, "term"))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestAContainerWithoutInputHearsNobody(t *testing.T) {
 	}
 }
 
-func TestAClientThatDoesNotReadStopsNobody(t *testing.T) {
+func TestSlowClientBlocksNoOtherClient(t *testing.T) {
 	s := start(t, open(t, Options{Kept: 64 << 10}))
 	c := container(t, "cat")
 	c.Stdin, c.StdinOnce = true, true
@@ -136,7 +136,7 @@ func TestAClientThatDoesNotReadStopsNobody(t *testing.T) {
 	}
 }
 
-func TestAClientTellsTheSizeOfATerminal(t *testing.T) {
+func TestClientSetsTerminalSize(t *testing.T) {
 	s := start(t, open(t, Options{}))
 	c := container(t, "size")
 	c.Stdin, c.StdinOnce, c.TTY = true, true, true

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
-func TestCheckTellsHowSandboxesRun(t *testing.T) {
+func TestCheckReportsSandboxMode(t *testing.T) {
 	r := Check(soon(t), t.TempDir())
 	want := Root
 	if os.Geteuid() != 0 {
@@ -49,7 +49,7 @@ func TestAContainerIsAlone(t *testing.T) {
 	}
 }
 
-func TestOutputAndEndAreTold(t *testing.T) {
+func TestOutputAndExitAreReported(t *testing.T) {
 	s := start(t, open(t, Options{}))
 	tests := map[string]struct {
 		args       []string

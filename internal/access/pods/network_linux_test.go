@@ -230,7 +230,7 @@ func TestPodsDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestDamagedQuestionsHarmNobody(t *testing.T) {
+func TestServerSurvivesMalformedQueries(t *testing.T) {
 	s := start(t, open(t, Options{Network: &outside{}}))
 	p, err := s.Run(t.Context(), container(t, "baddns"))
 	if err != nil {

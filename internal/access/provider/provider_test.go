@@ -310,7 +310,7 @@ func TestLookTemplateKeepsWhatHinders(t *testing.T) {
 	}
 }
 
-func TestAdoptBesideATool(t *testing.T) {
+func TestAdoptNextToTool(t *testing.T) {
 	t.Parallel()
 	h := host("h0")
 	h.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "demo"})
@@ -346,7 +346,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestEventsWakeTheOwnerAndWhoRefers(t *testing.T) {
+func TestEventsTriggerOwnerAndReferringObjects(t *testing.T) {
 	t.Parallel()
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "refers"}, Spec: clusterv1.MachineSpec{InfrastructureRef: ref}}
 	refs := func(o client.Object) []string {

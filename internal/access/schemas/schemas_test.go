@@ -116,7 +116,7 @@ func TestACRDNewerThanTheWatchIsNotReadAgain(t *testing.T) {
 	}
 }
 
-func TestAKindThatCannotBeUsedIsToldWithARemedy(t *testing.T) {
+func TestUnusableKindIsReportedWithRemedy(t *testing.T) {
 	t.Parallel()
 	s, _ := newServer(t)
 	c := schemas.New(s, s)

@@ -53,7 +53,7 @@ func showing(t *testing.T, pair certs.Pair) func(net.Conn) {
 	}
 }
 
-func TestExpiryIsReadWhateverTheCertificateIsWorth(t *testing.T) {
+func TestExpiryIsReadFromUntrustedCertificate(t *testing.T) {
 	t.Parallel()
 	began := time.Now().Add(-2 * time.Hour)
 	ca, err := certs.New(certs.CA, "", began, 0)
@@ -87,7 +87,7 @@ func TestACertificateOfAnotherAuthorityIsForeign(t *testing.T) {
 	}
 }
 
-func TestWhatShowsNoCertificateIsToldByName(t *testing.T) {
+func TestErrorNamesServerWithoutCertificate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		node  string

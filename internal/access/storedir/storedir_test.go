@@ -20,7 +20,7 @@ func open(t *testing.T) Dir {
 	return d
 }
 
-func TestNobodyElseMayEnter(t *testing.T) {
+func TestStoreFolderIsPrivate(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for _, name := range []string{"", "things", "tmp"} {

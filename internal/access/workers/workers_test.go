@@ -74,7 +74,7 @@ func (n nodes) Client(_ context.Context, cluster client.ObjectKey) (client.Clien
 	}}).Build(), nil
 }
 
-func TestAPoolIsUpgradingWhileANodeTellsAnotherVersion(t *testing.T) {
+func TestPoolIsUpgradingWhileNodeHasAnotherVersion(t *testing.T) {
 	t.Parallel()
 	down := errors.New("the cache is closed")
 	for name, tc := range map[string]struct {

@@ -94,7 +94,7 @@ func TestNodesAreReadFromTheCacheByProviderID(t *testing.T) {
 	})
 }
 
-func TestFirstConnectionIsTriedAgainSoonAndWakesThoseWhoWait(t *testing.T) {
+func TestFirstConnectionIsRetriedSoonAndTriggersWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		s.down = true
@@ -122,7 +122,7 @@ func TestFirstConnectionIsTriedAgainSoonAndWakesThoseWhoWait(t *testing.T) {
 	})
 }
 
-func TestHealthTellsSinceWhenAClusterIsAskedFor(t *testing.T) {
+func TestHealthReportsFirstRequestOfCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		s.down = true
@@ -169,7 +169,7 @@ func TestGraceStarts(t *testing.T) {
 	}
 }
 
-func TestClusterThatHangsDelaysNobody(t *testing.T) {
+func TestHangingClusterDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hanging, good := startServer(t), startServer(t)
 		hanging.hangs = true
@@ -268,7 +268,7 @@ func TestConnectionIsGivenUpAfterFiveFailedProbes(t *testing.T) {
 	})
 }
 
-func TestHealthTellsSinceWhenAClusterAnswersWithoutAFailure(t *testing.T) {
+func TestHealthReportsStartOfFailureFreePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		f := startFleet(t, map[string]*server{"demo": s})

@@ -292,7 +292,7 @@ func TestAPoolKeepsTheKindOfItsBootstrap(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfATopologyChangesWhenAllIsAtRest(t *testing.T) {
+func TestTopologyVersionChangesOnlyInSteadyState(t *testing.T) {
 	t.Parallel()
 	const image = "variables: [{name: image, value: {name: a}}]"
 	to := func(version string) string { return "spec: {topology: {version: " + version + ", " + image + "}}" }

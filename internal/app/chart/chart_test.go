@@ -233,9 +233,9 @@ func TestAFolderThatIsNotEmptyIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestTheReadmeTellsOfAllValues holds README.md of the chart against its values;
+// TestReadmeListsAllValues holds README.md of the chart against its values;
 // UPDATE_GOLDEN=1 writes it.
-func TestTheReadmeTellsOfAllValues(t *testing.T) {
+func TestReadmeListsAllValues(t *testing.T) {
 	t.Parallel()
 	const path = "../../../charts/capstan/README.md"
 	want, err := Readme(files(t)["values.yaml"])

@@ -40,7 +40,7 @@ func (c *counted) DeleteMachine(context.Context, host.Machine) error {
 	return nil
 }
 
-func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
+func TestHostIsCheckedBeforeFirstMachine(t *testing.T) {
 	t.Parallel()
 	uses := map[string]func(context.Context, host.Backend) error{
 		"a cluster is made": func(ctx context.Context, b host.Backend) error {

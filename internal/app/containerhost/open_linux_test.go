@@ -52,7 +52,7 @@ func never(t *testing.T) func(context.Context) []containers.Problem {
 	}
 }
 
-func TestWhoIsNotRootIsToldWhatToDo(t *testing.T) {
+func TestOpenNamesRemedyWithoutRoot(t *testing.T) {
 	if os.Getenv(nested) == "" && os.Geteuid() == 0 {
 		const nobody = 65534
 		again(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})

@@ -14,9 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// TestEachDefinitionIsMigratedBySomebodyWhoMay compares the list with what is
+// TestEachDefinitionHasMigratorWithPermission compares the list with what is
 // installed, and with the names in the roles.
-func TestEachDefinitionIsMigratedBySomebodyWhoMay(t *testing.T) {
+func TestEachDefinitionHasMigratorWithPermission(t *testing.T) {
 	t.Parallel()
 	crds, err := manifests.CRDs()
 	if err != nil {

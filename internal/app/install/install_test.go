@@ -55,9 +55,9 @@ func TestADefinitionThatStoppedHalfwayIsEstablished(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotNudgeWaits covers a manager without permission to write the status
+// TestInstallWaitsWithoutPermissionToTouch covers a manager without permission to write the status
 // of definitions: the API server of another establishes them.
-func TestWhoMayNotNudgeWaits(t *testing.T) {
+func TestInstallWaitsWithoutPermissionToTouch(t *testing.T) {
 	t.Parallel()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "hosts.x.io"}}
 	for name, refusal := range map[string]*apierrors.StatusError{

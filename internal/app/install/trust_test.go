@@ -18,9 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// TestOnlyDefinitionsThatNameTheServiceAreToldWhomToTrust has an API server whose
+// TestTrustChangesOnlyDefinitionsOfService has an API server whose
 // definitions are those of the manifests, converted by different services.
-func TestOnlyDefinitionsThatNameTheServiceAreToldWhomToTrust(t *testing.T) {
+func TestTrustChangesOnlyDefinitionsOfService(t *testing.T) {
 	t.Parallel()
 	here := types.NamespacedName{Namespace: "capstan-system", Name: "capstan-webhooks"}
 	tests := map[string]struct {

@@ -136,7 +136,7 @@ func TestProfilesOnLoopbackAskForToken(t *testing.T) {
 	}
 }
 
-func TestOnlyWhomTheAPIServerLetsReadsDiagnostics(t *testing.T) {
+func TestDiagnosticsNeedPermissionOfAPIServer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		header   string

@@ -27,7 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
-func TestPagesTellOfExtensions(t *testing.T) {
+func TestPagesReportExtensions(t *testing.T) {
 	t.Parallel()
 	c := catalog.Default()
 	registry := extensions.NewRegistry(c)

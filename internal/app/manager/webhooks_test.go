@@ -186,7 +186,7 @@ func registered(provider, url string) []client.Object {
 	}
 }
 
-func TestWebhooksThatNobodyServesAnyMoreAreWithdrawn(t *testing.T) {
+func TestUnservedWebhooksAreRemoved(t *testing.T) {
 	t.Parallel()
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "capstan-kubeadm", errors.New("no"))
 	for name, tc := range map[string]struct {

@@ -282,7 +282,7 @@ func TestARealCrashLoopShowsItsLastLines(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsNotThereIsToldByName(t *testing.T) {
+func TestMissingCommandIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.add("restartPolicy: Always, containers: [{name: a, image: '" + imageName + "', command: [/none]}]")
 	w.until("the reason", func(p *corev1.Pod) bool {

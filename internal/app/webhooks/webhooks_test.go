@@ -230,9 +230,9 @@ func apply(t *testing.T, obj map[string]any, patch []byte) map[string]any {
 	return out
 }
 
-// TestValidationIsNotCalledForWhatItDoesNotLookAt covers most writes of
+// TestValidationIsCalledOnlyForCheckedFields covers most writes of
 // controllers.
-func TestValidationIsNotCalledForWhatItDoesNotLookAt(t *testing.T) {
+func TestValidationIsCalledOnlyForCheckedFields(t *testing.T) {
 	t.Parallel()
 	const spec = "spec: {clusterName: c, controlPlaneEndpoint: {host: a}, format: ignition, clientConfig: {}, template: {metadata: {}, spec: {format: ignition}}}\n"
 	for _, w := range all() {

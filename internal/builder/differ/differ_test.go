@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestAnApplyIsForetold runs a few hundred steps, always the same; make differ
+// TestApplyIsPredicted runs a few hundred steps, always the same; make differ
 // runs others.
-func TestAnApplyIsForetold(t *testing.T) {
+func TestApplyIsPredicted(t *testing.T) {
 	t.Parallel()
 	crds, err := CRDs()
 	if err != nil {

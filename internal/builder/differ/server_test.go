@@ -21,9 +21,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestAnApplyToAServerIsForetold shows that the server in this process is
+// TestApplyToServerIsPredicted shows that the server in this process is
 // realistic: a real one, with its webhooks and CEL rules, agrees.
-func TestAnApplyToAServerIsForetold(t *testing.T) {
+func TestApplyToServerIsPredicted(t *testing.T) {
 	env := testenv.Start(t)
 	crds, err := CRDs()
 	if err != nil {

@@ -33,7 +33,7 @@ func TestWhoInterruptsAQuestionDoesNotAgree(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
+func TestAskFailsWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	var talk bytes.Buffer
 	if err := (&Env{In: strings.NewReader("n\n"), Err: &talk}).AskIfPossible(t.Context(), "Delete all?"); err != nil || talk.Len() > 0 {

@@ -125,7 +125,7 @@ func TestACommandLineThatIsSuggestedMeansTheSameManagementCluster(t *testing.T) 
 	}
 }
 
-func TestWhoeverDoesNotAnswerIsNamedWithTheRemedy(t *testing.T) {
+func TestUnreachableServerIsNamedWithRemedy(t *testing.T) {
 	t.Parallel()
 	stranger := httptest.NewTLSServer(nil)
 	t.Cleanup(stranger.Close)

@@ -10,7 +10,7 @@ import (
 
 const hostile = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r\ttail"
 
-func TestEachWarningOfAnAPIServerIsToldOnce(t *testing.T) {
+func TestEachWarningOfAPIServerIsPrintedOnce(t *testing.T) {
 	t.Parallel()
 	var talk bytes.Buffer
 	w := &warnings{env: &Env{Err: &talk}, told: map[string]bool{}}
@@ -22,7 +22,7 @@ func TestEachWarningOfAnAPIServerIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestWhatStrangersWroteCannotCommandTheTerminal(t *testing.T) {
+func TestTableSanitizesForeignText(t *testing.T) {
 	t.Parallel()
 	var out, talk bytes.Buffer
 	env := &Env{Out: &out, Err: &talk}

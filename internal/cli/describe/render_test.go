@@ -231,7 +231,7 @@ func TestMessagesAreWrapped(t *testing.T) {
 	}
 }
 
-func TestColumnsStandBelowEachOtherWhateverTheirLetters(t *testing.T) {
+func TestColumnsAlignWithWideCharacters(t *testing.T) {
 	t.Parallel()
 	in := tree.Input{Cluster: tree.Object{Kind: "Cluster", Name: "demo"}, Infrastructure: &tree.Object{Kind: "機械", Name: "x", Version: "v1"},
 		ControlPlane: &tree.Object{Kind: "Plane", Name: "y", Version: "v1"}}

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-func TestDoctorTellsWhatIsMissingAndFails(t *testing.T) {
+func TestDoctorReportsMissingPartsAndFails(t *testing.T) {
 	t.Parallel()
 	lacks := containers.Problem{What: "no overlayfs", Remedy: "load its module"}
 	minor := containers.Problem{What: "no CAP_SYS_RESOURCE", Remedy: "grant it", Warning: true}

@@ -74,7 +74,7 @@ func TestATableOfTheServerIsPrintedAsKubectlDoes(t *testing.T) {
 	}
 }
 
-func TestAWatchGoesOnWhereItEndedAndBeginsAnewWhereItCannot(t *testing.T) {
+func TestWatchResumesOrRestarts(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -108,7 +108,7 @@ func TestAWatchGoesOnWhereItEndedAndBeginsAnewWhereItCannot(t *testing.T) {
 	}
 }
 
-func TestMisuseOfAListIsToldBeforeAnythingIsAsked(t *testing.T) {
+func TestListReportsMisuseBeforeRequests(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"clusters -o jso":            `did you mean "json"?`,

@@ -27,9 +27,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// TestNothingIsInstalledBesideAManager has capstan-manager run in a cluster, as an
+// TestInitRefusesClusterWithManager has capstan-manager run in a cluster, as an
 // administrator starts it.
-func TestNothingIsInstalledBesideAManager(t *testing.T) {
+func TestInitRefusesClusterWithManager(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
 	c := newCluster(t)

@@ -127,7 +127,7 @@ func TestWhatIsShownOfALog(t *testing.T) {
 	}
 }
 
-func TestAFollowedLogShowsWhatComesAndBeginsAnewWithTheFile(t *testing.T) {
+func TestFollowedLogRestartsWithNewFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, logged, os.O_TRUNC)
@@ -153,7 +153,7 @@ func TestAFollowedLogShowsWhatComesAndBeginsAnewWithTheFile(t *testing.T) {
 	})
 }
 
-func TestALogThatIsNotThereIsToldWithTheRemedy(t *testing.T) {
+func TestMissingLogIsReportedWithRemedy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := logsOf(t.Context(), dir, &buffer{}); err == nil || !strings.Contains(err.Error(), "`capstan up --data-dir "+dir+"` starts one") {

@@ -186,7 +186,7 @@ func TestWhatCannotBeTakenBackIsSaid(t *testing.T) {
 	})
 }
 
-func TestStepsThatCannotBeDoneAreWrittenDown(t *testing.T) {
+func TestChaosRecordsImpossibleSteps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conflicts := 2

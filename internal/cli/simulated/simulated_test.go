@@ -103,7 +103,7 @@ func TestWhatIsKeptIsListedWithWhoUsesIt(t *testing.T) {
 	}
 }
 
-func TestPruneLeavesWhatSomebodyMayAskFor(t *testing.T) {
+func TestPruneKeepsStateThatMayBeUsed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	all := l.left()

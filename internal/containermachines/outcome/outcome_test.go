@@ -24,7 +24,7 @@ runcmd:
 - curl -u me:s3cr3tpw https://files.example.com/x
 `
 
-func TestAFailureTellsWhyAndNothingOfTheData(t *testing.T) {
+func TestFailureHasReasonButNoData(t *testing.T) {
 	t.Parallel()
 	const ended = "cloud-init ended without /run/cluster-api/bootstrap-success.complete"
 	for name, tc := range map[string]struct{ result, output, want string }{
@@ -69,7 +69,7 @@ func TestAFailureIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatIsLateTellsWhatItWasAt(t *testing.T) {
+func TestLateBootReportsCurrentStep(t *testing.T) {
 	t.Parallel()
 	const ran = "the bootstrap data has run for 1m0s without making " + Sentinel
 	for name, tc := range map[string]struct{ status, output, want string }{

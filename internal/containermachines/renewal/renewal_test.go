@@ -82,7 +82,7 @@ func TestWhatDiffersIsSent(t *testing.T) {
 	}
 }
 
-func TestAnImageThatIsGoneIsToldOf(t *testing.T) {
+func TestMissingImageIsReported(t *testing.T) {
 	t.Parallel()
 	from, to := images(t)
 	if err := os.RemoveAll(to.Var); err != nil {

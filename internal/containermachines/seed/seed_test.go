@@ -21,7 +21,7 @@ var machine = Machine{
 	MachineID: strings.Repeat("ab", 16), BootID: "11111111-2222-3333-4444-555555555555",
 }
 
-func TestWhatTheHostLacksIsToldToTheMachine(t *testing.T) {
+func TestSeedConfiguresMissingHostFeatures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		host       Host
@@ -53,9 +53,9 @@ func TestWhatTheHostLacksIsToldToTheMachine(t *testing.T) {
 	}
 }
 
-// TestKubeadmIsToldWhatBootstrapDataDoesNotKnow runs the script, with a kubeadm
+// TestSeedConfiguresKubeadmForHost runs the script, with a kubeadm
 // that prints its arguments.
-func TestKubeadmIsToldWhatBootstrapDataDoesNotKnow(t *testing.T) {
+func TestSeedConfiguresKubeadmForHost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "kubeadm.yaml")

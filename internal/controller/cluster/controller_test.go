@@ -155,7 +155,7 @@ func TestAClusterTakesWhatItsProvidersSay(t *testing.T) {
 	}
 }
 
-func TestFailureDomainsThatAreReportedNoMoreAreGone(t *testing.T) {
+func TestReconcileRemovesUnreportedFailureDomains(t *testing.T) {
 	bare := network()
 	delete(bare.Object["status"].(map[string]any), "failureDomains")
 	had := newCluster(func(c *clusterv1.Cluster) { c.Status.FailureDomains = []clusterv1.FailureDomain{{Name: "a"}} })
@@ -197,7 +197,7 @@ func TestFailuresThatProvidersReportAreShown(t *testing.T) {
 	}
 }
 
-func TestAControlPlaneMayTellItsVersionAlone(t *testing.T) {
+func TestControlPlaneMayReportOnlyVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status map[string]any
 		want   *clusterv1.ClusterControlPlaneStatus

@@ -163,7 +163,7 @@ func (w *world) says(condition, want string) {
 
 const oneOld = "False RefVersionsNotUpToDate The following templateRefs are not using the latest apiVersion:\n* BootTemplate boot: current: v1, latest: v2"
 
-func TestAClassOwnsItsTemplatesAndTellsItsVariables(t *testing.T) {
+func TestClassOwnsTemplatesAndReportsVariables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, spec)
 	writes, err := w.reconcile()
@@ -195,9 +195,9 @@ func TestAClassOwnsItsTemplatesAndTellsItsVariables(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongWithATemplateIsTold also checks that one template does not delay
+// TestReconcileReportsInvalidTemplate also checks that one template does not delay
 // the others.
-func TestWhatIsWrongWithATemplateIsTold(t *testing.T) {
+func TestReconcileReportsInvalidTemplate(t *testing.T) {
 	t.Parallel()
 	const missing = "Unknown InternalError spec.workers.machinePools[b].infrastructure.templateRef: "
 	tests := map[string]struct {
@@ -318,9 +318,9 @@ func sources(class *clusterv1.ClusterClass) string {
 	return strings.Join(all, "; ")
 }
 
-// TestRulesThatNobodyAdmittedAreTold has a class that was created while admission
+// TestReconcileReportsUnadmittedRules has a class that was created while admission
 // did not run.
-func TestRulesThatNobodyAdmittedAreTold(t *testing.T) {
+func TestReconcileReportsUnadmittedRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, spec+"  - {name: b, required: true, schema: {openAPIV3Schema: {type: array, items: {type: string, x-kubernetes-validations: [{rule: 'self =='}]}}}}\n")
 	if _, err := w.reconcile(); !errors.Is(err, reconcile.TerminalError(nil)) {
@@ -392,7 +392,7 @@ func TestAPausedClassStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhoIsWoken(t *testing.T) {
+func TestMappersTriggerClasses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, external)
 	template := func(kind, name, namespace string) client.Object {

@@ -108,9 +108,9 @@ func TestTheFirstByNameMakesTheBinding(t *testing.T) {
 	}
 }
 
-// TestAPausedClusterGetsNoBindingUntilItGoesOn: the binding of a Cluster in a move
+// TestPausedClusterGetsBindingAfterResume: the binding of a Cluster in a move
 // is moved after it.
-func TestAPausedClusterGetsNoBindingUntilItGoesOn(t *testing.T) {
+func TestPausedClusterGetsBindingAfterResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, set("a"))
 	cluster, s := &clusterv1.Cluster{}, &addonsv1.ClusterResourceSet{}
@@ -171,7 +171,7 @@ func TestAConflictIsNotReported(t *testing.T) {
 	}
 }
 
-func TestASetStaysUntilNoBindingSpeaksOfIt(t *testing.T) {
+func TestSetStaysUntilNoBindingRefersToIt(t *testing.T) {
 	t.Parallel()
 	deleted := set("a")
 	deleted.DeletionTimestamp = new(metav1.Unix(1e9, 0))

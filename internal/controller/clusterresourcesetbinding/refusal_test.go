@@ -27,9 +27,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
-// TestWhatAWorkloadClusterSaysOfASecretIsNotRepeated uses a response that contains
+// TestErrorsOmitTextAboutSecrets uses a response that contains
 // the Secret's data.
-func TestWhatAWorkloadClusterSaysOfASecretIsNotRepeated(t *testing.T) {
+func TestErrorsOmitTextAboutSecrets(t *testing.T) {
 	t.Parallel()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}, Type: addonsv1.ClusterResourceSetSecretType}
 	secret.Data = map[string][]byte{
@@ -238,7 +238,7 @@ func TestABindingGoesWithItsClusterAndItsSets(t *testing.T) {
 	}
 }
 
-func TestAKindIsUnservedOnlyIfAllErrorsSaySo(t *testing.T) {
+func TestKindIsUnservedOnlyIfAllErrorsAgree(t *testing.T) {
 	t.Parallel()
 	none := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "example.com", Kind: "Widget"}}
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}

@@ -186,7 +186,7 @@ func (s *server) migrated(want ...string) {
 	}
 }
 
-func TestObjectsAreStoredAnewOnceForEachGeneration(t *testing.T) {
+func TestObjectsAreMigratedOncePerGeneration(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, definition(), 2)
 	s.rest()
@@ -201,7 +201,7 @@ func TestObjectsAreStoredAnewOnceForEachGeneration(t *testing.T) {
 	}
 }
 
-func TestWhatIsStoredRightIsOnlyLookedAt(t *testing.T) {
+func TestMigratedObjectsAreOnlyRead(t *testing.T) {
 	t.Parallel()
 	stored := definition()
 	stored.Status.StoredVersions = []string{"v2"}

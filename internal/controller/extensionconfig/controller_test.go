@@ -172,7 +172,7 @@ func TestWhatWasNeverDiscoveredIsRegisteredWithoutHandlers(t *testing.T) {
 	w.said("Normal Discovered Discovered no handlers")
 }
 
-func TestWhatCannotBeRegisteredIsTold(t *testing.T) {
+func TestReconcileReportsFailedRegistration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ext())
 	w.refuse = errors.New("spec.namespaceSelector: no such operator")

@@ -67,7 +67,7 @@ func TestADeletionThatFinalizersOfOthersHoldUpEndsCallsToo(t *testing.T) {
 	}
 }
 
-func TestWhatOthersTakeOverIsCalledNoMore(t *testing.T) {
+func TestTakenOverExtensionIsNotCalled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ext())
 	w.reconcile()
@@ -100,7 +100,7 @@ func TestWhatIsDeletedWhileItIsAskedIsNotRegistered(t *testing.T) {
 	}
 }
 
-func TestTheLateNewsOfADeletionDoNotTouchTheNextOfThatName(t *testing.T) {
+func TestLateDeletionEventKeepsNewConfigOfSameName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ext())
 	w.reconcile()
@@ -120,7 +120,7 @@ func TestTheLateNewsOfADeletionDoNotTouchTheNextOfThatName(t *testing.T) {
 	w.callable("c.ext")
 }
 
-func TestWarmUpRegistersWhatTheStatusTells(t *testing.T) {
+func TestWarmUpRegistersHandlersOfStatus(t *testing.T) {
 	t.Parallel()
 	named := func(name string, edits ...func(*runtimev1.ExtensionConfig)) client.Object {
 		c := ext(edits...)

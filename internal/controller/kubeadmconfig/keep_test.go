@@ -199,7 +199,7 @@ func TestAfterAMoveTheDataIsTakenOver(t *testing.T) {
 	}
 }
 
-func TestASecretInTheWay(t *testing.T) {
+func TestReconcileReportsConflictingSecret(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		secret  *corev1.Secret
@@ -252,7 +252,7 @@ func TestASecretInTheWay(t *testing.T) {
 	}
 }
 
-func TestAPausedConfigOnlySaysSo(t *testing.T) {
+func TestPausedConfigOnlyReportsPause(t *testing.T) {
 	t.Parallel()
 	m := worker("w1")
 	w := newWorld(t, cluster(initialized, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) }), m, certSecret(certs.CA), configFor(m))

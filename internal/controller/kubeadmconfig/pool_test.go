@@ -48,7 +48,7 @@ func TestAChangedConfigReachesTheMachinesToCome(t *testing.T) {
 	}
 }
 
-func TestAChangeThatCannotBeRenderedIsToldOf(t *testing.T) {
+func TestUnrenderableChangeIsReported(t *testing.T) {
 	t.Parallel()
 	w := joined(t, pool())
 	before := string(w.secret("p1").Data["value"])

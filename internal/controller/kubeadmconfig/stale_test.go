@@ -55,8 +55,8 @@ func TestALaggingCacheMakesNoSecondAuthority(t *testing.T) {
 	}
 }
 
-// TestWhoIsWoken maps changes to the configs that they affect.
-func TestWhoIsWoken(t *testing.T) {
+// TestMappersTriggerConfigs maps changes to the configs that they affect.
+func TestMappersTriggerConfigs(t *testing.T) {
 	t.Parallel()
 	done := func(c *bootstrapv1.KubeadmConfig) { c.Status.Initialization.DataSecretCreated = new(true) }
 	elsewhere := func(c *bootstrapv1.KubeadmConfig) { c.Labels[clusterv1.ClusterNameLabel] = "other" }
@@ -96,8 +96,8 @@ func TestWhoIsWoken(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotConcernUsWakesNobody checks the predicates with changes.
-func TestWhatDoesNotConcernUsWakesNobody(t *testing.T) {
+// TestUnrelatedEventsTriggerNothing checks the predicates with changes.
+func TestUnrelatedEventsTriggerNothing(t *testing.T) {
 	t.Parallel()
 	machine := func(change func(*clusterv1.Machine)) bool {
 		is := worker("w1")

@@ -59,7 +59,7 @@ func (l *lab) secret(name string) *corev1.Secret {
 	return s
 }
 
-func TestMachinesOfNobodyAreAdopted(t *testing.T) {
+func TestUnownedMachinesAreAdopted(t *testing.T) {
 	t.Parallel()
 	l := orphaned(t)
 	// The first machine's KubeadmConfig owns the CA, as if it would be deleted with
@@ -86,7 +86,7 @@ func TestMachinesOfNobodyAreAdopted(t *testing.T) {
 	l.want(l.controlPlane(), "Initialized True Initialized", "Available True Available")
 }
 
-func TestNobodyIsAdoptedUnlessAllCanBe(t *testing.T) {
+func TestMachinesAreAdoptedTogetherOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*lab)
@@ -123,7 +123,7 @@ func TestNobodyIsAdoptedUnlessAllCanBe(t *testing.T) {
 	}
 }
 
-func TestMachinesOfNobodyThatGoAreWaitedFor(t *testing.T) {
+func TestReconcileWaitsForDeletedUnownedMachines(t *testing.T) {
 	t.Parallel()
 	l := orphaned(t)
 	for _, m := range l.machines() {

@@ -146,7 +146,7 @@ func TestMachinesJoinOneAtATime(t *testing.T) {
 	}
 }
 
-func TestAtRestEtcdIsLeftAlone(t *testing.T) {
+func TestReconcileDoesNotCallEtcdInSteadyState(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
 	l.settle()

@@ -56,7 +56,7 @@ func TestTheEndOfCertificatesIsNotedOnce(t *testing.T) {
 	}
 }
 
-func TestACertificateThatCannotBeReadIsLookedAtLater(t *testing.T) {
+func TestUnreadableCertificateIsRetriedLater(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		unread error

@@ -46,7 +46,7 @@ func TestAMachineIsWrittenOnceBeforeItIsReplaced(t *testing.T) {
 	l.want(l.controlPlane(), "Remediating True Remediating")
 }
 
-func TestWhatAnotherLooksAtIsReportedThoughAPhaseFails(t *testing.T) {
+func TestObservationsAreReportedEvenIfPhaseFails(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
 	l.settle()
@@ -99,7 +99,7 @@ func (l *lab) told() []string {
 	return builder.Legacy(d.V1Beta1.Conditions)
 }
 
-func TestClientsOfV1beta1AreTold(t *testing.T) {
+func TestReportSetsV1Beta1Status(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
 	l.refuse = func(client.Object) error { return errors.New("quota") }
@@ -150,7 +150,7 @@ func TestClientsOfV1beta1AreTold(t *testing.T) {
 	}
 }
 
-func TestClientsOfV1beta1AreToldNothingWhereTheyAreNotWanted(t *testing.T) {
+func TestV1Beta1StatusIsEmptyIfDisabled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
 	l.Legacy = false

@@ -321,7 +321,7 @@ func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
 	}
 }
 
-func TestWhatWentWithoutItsFinalizerIsRemovedIfSomebodyAskedForIt(t *testing.T) {
+func TestBackendStateIsRemovedWithoutFinalizerOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.r.removed(t.Context(), local(), true)

@@ -354,7 +354,7 @@ func TestAMachineOfAClusterThatIsBeingOpenedStaysAsItWas(t *testing.T) {
 	}
 }
 
-func TestReconcileWithoutUsableDataSaysSo(t *testing.T) {
+func TestReconcileReportsUnusableData(t *testing.T) {
 	t.Parallel()
 	empty := data()
 	empty.Data = nil
@@ -377,7 +377,7 @@ func TestReconcileWithoutUsableDataSaysSo(t *testing.T) {
 	}
 }
 
-func TestReconcileLeavesAloneWhatNobodyOwns(t *testing.T) {
+func TestReconcileIgnoresUnownedObject(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		machine *clusterv1.Machine

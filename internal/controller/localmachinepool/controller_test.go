@@ -341,7 +341,7 @@ func TestDeletionTakesTheMachinesFirst(t *testing.T) {
 	}
 }
 
-func TestWhoWakesThePool(t *testing.T) {
+func TestMapperTriggersPool(t *testing.T) {
 	t.Parallel()
 	lm, m := member("a")
 	orphan := lm.DeepCopy()

@@ -26,7 +26,7 @@ func (backend) Offer(infrav1.LocalMachineSpec) host.Offer {
 	return host.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}, NodeInfo: infrav1.NodeInfo{OperatingSystem: "linux"}}
 }
 
-func TestATemplateTellsItsCapacityOnce(t *testing.T) {
+func TestTemplateReportsCapacityOnce(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
@@ -59,7 +59,7 @@ func TestATemplateTellsItsCapacityOnce(t *testing.T) {
 	}
 }
 
-func TestATemplateOfNoKindThatIsHereTellsNothing(t *testing.T) {
+func TestTemplateOfUnavailableKindReportsNothing(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {

@@ -486,7 +486,7 @@ func TestCertificatesExpiry(t *testing.T) {
 	}
 }
 
-func TestNodeEventsWakeTheirMachineOnly(t *testing.T) {
+func TestNodeEventsTriggerOnlyTheirMachine(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{Mgmt: indexed(t, machine(running), controlPlaneMachine())}
 	key := client.ObjectKey{Namespace: "ns", Name: "demo"}
@@ -508,7 +508,7 @@ func TestNodeEventsWakeTheirMachineOnly(t *testing.T) {
 	}
 }
 
-func TestOnlyTheMachinesOfTheClusterAreWoken(t *testing.T) {
+func TestClusterTriggersOnlyItsMachines(t *testing.T) {
 	t.Parallel()
 	elsewhere := machine(func(m *clusterv1.Machine) { m.Name, m.Spec.ClusterName = "m9", "else" })
 	r := &Reconciler{Mgmt: indexed(t, machine(), controlPlaneMachine(), elsewhere)}

@@ -233,7 +233,7 @@ func TestADrainThatIsSkipped(t *testing.T) {
 	}
 }
 
-func TestDrainTellsWhatBlocks(t *testing.T) {
+func TestDrainReportsBlockingPods(t *testing.T) {
 	t.Parallel()
 	budget := apierrors.NewTooManyRequestsError("")
 	budget.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "The disruption budget web needs 2 healthy pods and has 2 currently"}}}
@@ -282,7 +282,7 @@ func TestDrainTellsWhatBlocks(t *testing.T) {
 	}
 }
 
-func TestEvictionsThatTakeLongGoOnInTheNextReconcile(t *testing.T) {
+func TestLongEvictionsContinueInNextReconcile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(0)), held(provisioned()), node(), pod("p0"), pod("p1"), pod("p2"))
 	var asked []string
@@ -340,7 +340,7 @@ func TestAMachineThatIsDeletedBeforeItIsProvisioned(t *testing.T) {
 	}
 }
 
-func TestDeletionTellsOfTwoNodesWithOneProviderID(t *testing.T) {
+func TestDeletionReportsDuplicateProviderID(t *testing.T) {
 	t.Parallel()
 	const why = "spec.providerID x://m0 is that of Nodes n0 and n1: delete the one that does not exist"
 	bare := func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "" }

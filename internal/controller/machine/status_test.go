@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-func TestWhoIsOfNoDeploymentIsNotJudged(t *testing.T) {
+func TestStandaloneMachineHasNoUpToDateCondition(t *testing.T) {
 	t.Parallel()
 	s := &state{machine: machine(), set: &clusterv1.MachineSet{}, now: now}
 	if report(s, nil); conditions.Has(s.machine, clusterv1.MachineUpToDateCondition) {

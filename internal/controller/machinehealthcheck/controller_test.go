@@ -304,9 +304,9 @@ func TestANodeThatComesBackIsFound(t *testing.T) {
 	}
 }
 
-// TestAFleetAtRestAsksForNothing checks the cost of 500 Machines under 50 checks in
+// TestSteadyFleetSendsNoRequests checks the cost of 500 Machines under 50 checks in
 // steady state: no write, and no timer that would trigger a reconcile.
-func TestAFleetAtRestAsksForNothing(t *testing.T) {
+func TestSteadyFleetSendsNoRequests(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{cluster()}
 	for p := range 50 {

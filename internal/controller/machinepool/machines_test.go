@@ -109,8 +109,8 @@ func TestAKindOfMachinesThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatWakesAPool covers events of infrastructure machines and Nodes.
-func TestWhatWakesAPool(t *testing.T) {
+// TestMapperTriggersMachinePool covers events of infrastructure machines and Nodes.
+func TestMapperTriggersMachinePool(t *testing.T) {
 	t.Parallel()
 	w := withMachines(t)
 	w.must(w.mgmt.Create(t.Context(), host("new")))

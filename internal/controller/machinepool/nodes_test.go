@@ -171,7 +171,7 @@ func TestNodesStay(t *testing.T) {
 	}
 }
 
-func TestOddReportsAreToldOf(t *testing.T) {
+func TestInvalidProviderIDsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machinePool(3), boot(), hostPool("x://1", "x://1", ""), node("n1", "x://1", true), node("n2", "x://1", true))
 	p := w.settle()

@@ -84,7 +84,7 @@ func TestReconcileNamesMachinesByTheTemplate(t *testing.T) {
 	}
 }
 
-func TestReconcileAtRestWritesNothing(t *testing.T) {
+func TestReconcileWritesNothingInSteadyState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withPlane(), plane("v1.36.0", "v1.36.0"), machineSet(2), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
 	if _, err := w.reconcile(); err != nil {
@@ -279,7 +279,7 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 	}
 }
 
-func TestAControlPlaneWakesWhoWaitsForIt(t *testing.T) {
+func TestControlPlaneTriggersWaitingSets(t *testing.T) {
 	t.Parallel()
 	set := func(name string, have *int32) *clusterv1.MachineSet {
 		s := machineSet(1)
@@ -355,9 +355,9 @@ func TestReconcileDeletesItsMachinesBeforeItGoes(t *testing.T) {
 	}
 }
 
-// TestReconcileLooksAgainAfterEachBatch checks that a corrected number of replicas
+// TestReconcileRequeuesAfterEachBatch checks that a corrected number of replicas
 // takes effect before the mistyped one is reached.
-func TestReconcileLooksAgainAfterEachBatch(t *testing.T) {
+func TestReconcileRequeuesAfterEachBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machineSet(1_000_000), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
 	w.r.Recorder = events.NewFakeRecorder(1000)
@@ -448,7 +448,7 @@ func TestReconcileBringsInPlaceChangesToMachines(t *testing.T) {
 	}
 }
 
-func TestReconcileReplacesWhatAHealthCheckFoundSick(t *testing.T) {
+func TestReconcileReplacesUnhealthyMachines(t *testing.T) {
 	t.Parallel()
 	sick := func(name string) *clusterv1.Machine {
 		m := withCondition(withCondition(machine(name), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
@@ -526,7 +526,7 @@ func TestReconcileLeavesAPausedSetAlone(t *testing.T) {
 	}
 }
 
-func TestReconcileReplacesNothingByAVerdictFromBeforeTheConnection(t *testing.T) {
+func TestReconcileIgnoresHealthReportedBeforeConnection(t *testing.T) {
 	t.Parallel()
 	sick := withCondition(withCondition(machine("a"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
 	sick.Status.NodeRef.Name = "n"

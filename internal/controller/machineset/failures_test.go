@@ -11,7 +11,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-func TestReconcileGoesOnWithTheOthersWhenOneFails(t *testing.T) {
+func TestReconcileContinuesAfterOneFailure(t *testing.T) {
 	t.Parallel()
 	late := machineSet(2)
 	late.Spec.Template.Spec.MinReadySeconds = new(int32(5))

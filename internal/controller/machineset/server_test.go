@@ -18,9 +18,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestAControlPlaneWakesTheSetsThatWaitForIt uses a control plane that reports only
+// TestServerTriggersSetsWaitingForControlPlane uses a control plane that reports only
 // its version, so that no change of its Cluster triggers a reconcile.
-func TestAControlPlaneWakesTheSetsThatWaitForIt(t *testing.T) {
+func TestServerTriggersSetsWaitingForControlPlane(t *testing.T) {
 	env := testenv.Start(t)
 	group := env.Namespace + ".example.com"
 	for _, kind := range []string{"Plane", "Host", "HostTemplate"} {

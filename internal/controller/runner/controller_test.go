@@ -51,9 +51,9 @@ func TestAPodIsBoundAndRun(t *testing.T) {
 	}
 }
 
-// TestANodeIsToldOfAgain checks that the status reports the program that runs now,
+// TestNodeIsReportedAgain checks that the status reports the program that runs now,
 // and that labels of the Node's owner stay.
-func TestANodeIsToldOfAgain(t *testing.T) {
+func TestNodeIsReportedAgain(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*corev1.NodeStatus){
 		"by a later version": func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = "v2" },
@@ -126,7 +126,7 @@ func TestAnImageThatIsImportedIsRunSoon(t *testing.T) {
 	w.until("it to be ready", ready)
 }
 
-func TestAPodThatCannotBeRunIsToldWhy(t *testing.T) {
+func TestUnrunnablePodGetsReason(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ pod, want string }{
 		"the host's network":  {"spec: {hostNetwork: true, containers: [{name: a}]}", "spec.hostNetwork: a Pod of a plane has namespaces of its own: set it to false"},
@@ -179,7 +179,7 @@ func TestACrashLoopShowsItsLastLinesAndWaits(t *testing.T) {
 	}
 }
 
-func TestInitContainersComeFirstOneByOne(t *testing.T) {
+func TestInitContainersRunFirstInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.add("spec: {restartPolicy: Always, initContainers: [{name: i, image: x}, {name: s, image: x, restartPolicy: Always}, {name: j, image: x}], containers: [{name: a, image: x}]}")
@@ -274,7 +274,7 @@ func TestAnImageIsHadAsItsPolicySays(t *testing.T) {
 	}
 }
 
-func TestLimitsThatAreNotHeldAreToldOf(t *testing.T) {
+func TestUnenforcedLimitsAreReported(t *testing.T) {
 	t.Parallel()
 	for limits, want := range map[string]int{"{}": 0, "{ephemeral-storage: 1Gi}": 0, "{memory: 64Mi}": 1, "{cpu: 1}": 1} {
 		w := newWorld(t)

@@ -56,7 +56,7 @@ func TestLogsAreThoseOfTheRunThatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAContainerThatHasNotBegunHasNoLog(t *testing.T) {
+func TestUnstartedContainerHasNoLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.add("spec: {containers: [{name: a, image: gone}]}")

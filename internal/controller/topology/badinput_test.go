@@ -41,9 +41,9 @@ func (w *world) replicas() (controlPlane, workers int32) {
 	return *plane.Spec.Replicas, *md.Spec.Replicas
 }
 
-// TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn: the replicas follow the
+// TestBadInputIsReportedAndRestContinues: the replicas follow the
 // topology, unless they wait for an upgrade with the version.
-func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
+func TestBadInputIsReportedAndRestContinues(t *testing.T) {
 	t.Parallel()
 	const external = `    machinePools: []
   patches:
@@ -153,8 +153,8 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 	}
 }
 
-// TestAFieldThatOthersHoldIsTold when the topology lets it go.
-func TestAFieldThatOthersHoldIsTold(t *testing.T) {
+// TestFieldConflictIsReported has a topology that releases the field.
+func TestFieldConflictIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.add(strings.Replace(cluster, "name: a, replicas: 1", "name: a, replicas: 1, metadata: {labels: {team: x}}", 1))

@@ -151,8 +151,8 @@ func TestADeletionNeedsNoClass(t *testing.T) {
 	}
 }
 
-// TestAPatchThatMatchesNothingIsTold.
-func TestAPatchThatMatchesNothingIsTold(t *testing.T) {
+// TestUnmatchedPatchIsReported.
+func TestUnmatchedPatchIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []
   patches:
@@ -308,8 +308,8 @@ func TestAVersionThatNeverBeganCanBeTakenBack(t *testing.T) {
 	}
 }
 
-// TestWhatKeepsAClusterWaitingIsTold also checks that nothing is created meanwhile.
-func TestWhatKeepsAClusterWaitingIsTold(t *testing.T) {
+// TestReconcileReportsWhatClusterWaitsFor also checks that nothing is created meanwhile.
+func TestReconcileReportsWhatClusterWaitsFor(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cluster func(string) string
@@ -376,8 +376,8 @@ func TestAClusterWithoutItsFinalizerWaits(t *testing.T) {
 	}
 }
 
-// TestAStrangersObjectIsLeftAlone has a Cluster that refers to an unrelated object.
-func TestAStrangersObjectIsLeftAlone(t *testing.T) {
+// TestReconcileIgnoresUnrelatedObject has a Cluster that refers to an unrelated object.
+func TestReconcileIgnoresUnrelatedObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.add(strings.Replace(cluster, "spec:", "spec:\n  infrastructureRef: {apiGroup: infrastructure.capstan.dev, kind: LocalCluster, name: mine}", 1))
@@ -397,9 +397,9 @@ func TestAStrangersObjectIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestWhatIsWantedNoMoreGoes checks that health checks are deleted first, and that
+// TestReconcileDeletesUndesiredObjects checks that health checks are deleted first, and that
 // changes of other clients are reverted.
-func TestWhatIsWantedNoMoreGoes(t *testing.T) {
+func TestReconcileDeletesUndesiredObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.add(cluster)

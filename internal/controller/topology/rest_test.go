@@ -157,8 +157,8 @@ func TestWhatIsNewIsCompared(t *testing.T) {
 	}
 }
 
-// TestWhoeverIsAskedIsAskedAgain has an extension whose answer may change.
-func TestWhoeverIsAskedIsAskedAgain(t *testing.T) {
+// TestExtensionsAreCalledAgain has an extension whose answer may change.
+func TestExtensionsAreCalledAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "    machinePools:", `    machinePools: []
   patches:

@@ -12,8 +12,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// TestWhatOfAClassWakesItsClusters covers the fields that Clusters read and report.
-func TestWhatOfAClassWakesItsClusters(t *testing.T) {
+// TestClassChangesTriggerClusters covers the fields that Clusters read and report.
+func TestClassChangesTriggerClusters(t *testing.T) {
 	t.Parallel()
 	said := func(kind, status, reason, message string) func(*clusterv1.ClusterClass) {
 		return func(c *clusterv1.ClusterClass) {
@@ -46,9 +46,9 @@ func TestWhatOfAClassWakesItsClusters(t *testing.T) {
 	}
 }
 
-// TestAClusterIsLookedAtOnceItHasItsFinalizer checks that it is reconciled then,
+// TestReconcileObservesClusterAfterAddingFinalizer checks that it is reconciled then,
 // and when it was deleted.
-func TestAClusterIsLookedAtOnceItHasItsFinalizer(t *testing.T) {
+func TestReconcileObservesClusterAfterAddingFinalizer(t *testing.T) {
 	t.Parallel()
 	bare, held := &clusterv1.Cluster{}, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{clusterv1.ClusterFinalizer}}}
 	p := predicate.And(clusterMatters(), notJustCreated())

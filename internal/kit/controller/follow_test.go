@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestNamesFromOutsideWakeWhatTheyName(t *testing.T) {
+func TestExternalNamesTriggerReconciles(t *testing.T) {
 	t.Parallel()
 	key, names := types.NamespacedName{Namespace: "ns", Name: "m0"}, make(chan types.NamespacedName)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

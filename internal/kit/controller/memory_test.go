@@ -53,7 +53,7 @@ func (c *counting) Reconcile(_ context.Context, set *clusterv1.MachineSet) (ctrl
 	return ctrl.Result{}, nil
 }
 
-func TestAReconcilerIsToldWhatHasGone(t *testing.T) {
+func TestReconcilerReceivesDeletedObjects(t *testing.T) {
 	t.Parallel()
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name, UID: "1"}}
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(set).Build()

@@ -55,8 +55,8 @@ func TestAPaceJoinsWhatComesCloseTogether(t *testing.T) {
 	}
 }
 
-// TestWhatIsPutOffStaysAFailure: its backoff still doubles.
-func TestWhatIsPutOffStaysAFailure(t *testing.T) {
+// TestDelayedRetryRemainsFailure: its backoff still doubles.
+func TestDelayedRetryRemainsFailure(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	store, clock := fake.NewClientBuilder().WithObjects(node).Build(), testclock.NewFakePassiveClock(time.Unix(2, 0))

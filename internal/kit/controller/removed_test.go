@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-func TestOnlyWhatSomebodyDeletedIsRemoved(t *testing.T) {
+func TestOnlyDeletedObjectsAreRemoved(t *testing.T) {
 	t.Parallel()
 	type deletion = event.TypedDeleteEvent[*clusterv1.Machine]
 	paused := func(status metav1.ConditionStatus) *clusterv1.Machine {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestAControllerIsWokenWhateverTheVersion of the reference: one that is no longer
-// served is as good as any.
-func TestAControllerIsWokenWhateverTheVersion(t *testing.T) {
+// TestOwnerIsTriggeredInAnyVersion: the version of the owner reference may no longer
+// be served.
+func TestOwnerIsTriggeredInAnyVersion(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		ref  metav1.OwnerReference

@@ -43,7 +43,7 @@ func TestAcquireRefusesASecondHolderByName(t *testing.T) {
 	}
 }
 
-func TestRunningTellsWhatTheHolderSaid(t *testing.T) {
+func TestRunningReturnsHolder(t *testing.T) {
 	t.Parallel()
 	d := Dir(t.TempDir())
 	if _, running, err := Running(d); running || err != nil {

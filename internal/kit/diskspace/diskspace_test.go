@@ -39,7 +39,7 @@ func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-func TestADiskThatIsFullIsToldOfWithWhatHelps(t *testing.T) {
+func TestFullDiskErrorHasRemedy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error

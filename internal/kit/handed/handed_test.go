@@ -39,7 +39,7 @@ func TestBothKindsOfConnectionsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestAConnectionIsClosedThatNobodyAccepts(t *testing.T) {
+func TestUnacceptedConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	if err := l.Close(); err != nil {

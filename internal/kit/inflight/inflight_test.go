@@ -47,7 +47,7 @@ func TestLimitHoldsWhatComesAfterTheFirstFew(t *testing.T) {
 	})
 }
 
-func TestLimitLetsGoOfARequestThatEnds(t *testing.T) {
+func TestLimitReleasesEndedRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		leave := make(chan struct{})

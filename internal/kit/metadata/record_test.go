@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWhatWasPassedOnIsRecordedAnew(t *testing.T) {
+func TestForwardedFieldsAreRecordedAgain(t *testing.T) {
 	t.Parallel()
 	entry := func(manager, sub, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{

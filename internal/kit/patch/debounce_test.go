@@ -161,9 +161,9 @@ func TestAWriteWaitsAsLongAsItWasOnceToWait(t *testing.T) {
 	}
 }
 
-// TestTwoWritersPutOffEachItsOwn: a write of one of them does not restart the delay
+// TestTwoWritersDelaySeparately: a write of one of them does not restart the delay
 // of the other.
-func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
+func TestTwoWritersDelaySeparately(t *testing.T) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	c, writes := counting(t, m)
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))

@@ -111,7 +111,7 @@ func TestARecordGivesTheSamePlanAgain(t *testing.T) {
 	}
 }
 
-func TestAgainTellsWhatIsOtherThanThen(t *testing.T) {
+func TestAgainReturnsDifferences(t *testing.T) {
 	t.Parallel()
 	told := func(items ...string) (all Answers[string, int]) {
 		for _, i := range items {
@@ -132,7 +132,7 @@ func TestAgainTellsWhatIsOtherThanThen(t *testing.T) {
 	}
 }
 
-func TestAFailureIsWhatItStandsFor(t *testing.T) {
+func TestFailureUnwrapsCause(t *testing.T) {
 	t.Parallel()
 	if f := Failed(nil); f != nil {
 		t.Errorf("%v of no error", f)

@@ -184,7 +184,7 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 	}
 }
 
-func TestAWriteThatFailsIsReturnedBesideTheFailure(t *testing.T) {
+func TestFailedWriteIsJoinedToFailure(t *testing.T) {
 	t.Parallel()
 	f := flow(&state{object: with(), cluster: &clusterv1.Cluster{}})
 	f.Live = failing(errors.New("quota"), false)

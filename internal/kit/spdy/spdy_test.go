@@ -188,7 +188,7 @@ func TestAStreamThatCouldNotBeRepliedToCanBeClosed(t *testing.T) {
 	<-server.CloseChan()
 }
 
-func TestAStreamThatNobodyReadsDoesNotHoldUpTheEnd(t *testing.T) {
+func TestUnreadStreamDoesNotBlockClose(t *testing.T) {
 	t.Parallel()
 	a, b := sockets(t)
 	server := Server(b, func(*Stream) error { return nil })

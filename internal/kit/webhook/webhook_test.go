@@ -99,7 +99,7 @@ func TestHandlerAnswersReviews(t *testing.T) {
 	}
 }
 
-func TestValidateTellsRefusalFromFailure(t *testing.T) {
+func TestValidateDistinguishesRefusalFromFailure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		verdict  Verdict

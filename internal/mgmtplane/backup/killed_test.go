@@ -103,7 +103,7 @@ func await(t *testing.T, pattern, path string) {
 	}
 }
 
-func TestWhatSomebodyWorksOnIsLeftAlone(t *testing.T) {
+func TestCleanupKeepsFoldersInUse(t *testing.T) {
 	dir := t.TempDir()
 	busy, err := os.CreateTemp(dir, saving)
 	if err != nil {

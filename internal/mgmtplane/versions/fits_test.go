@@ -53,7 +53,7 @@ func TestWhatTheStoredVersionDoesNotAllowIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyWritesOfOldVersionsAreLookedAt(t *testing.T) {
+func TestOnlyWritesOfOldVersionsAreChecked(t *testing.T) {
 	t.Parallel()
 	f := newFits(converter(t), func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		t.Error("the schema is read")

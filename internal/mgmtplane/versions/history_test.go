@@ -124,7 +124,7 @@ func encode(t *testing.T, v any) string {
 	return string(text)
 }
 
-func TestWhatNobodyHasIsForgotten(t *testing.T) {
+func TestHistoryEvictsUnusedObjects(t *testing.T) {
 	t.Parallel()
 	h := &history{}
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u"}}}

@@ -107,7 +107,7 @@ func TestACacheStartsWithItsFirstReader(t *testing.T) {
 	}
 }
 
-func TestACacheEndsWhenNobodyHasReadItForAWhile(t *testing.T) {
+func TestCacheStopsWhenIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var started, stopped atomic.Int32
@@ -197,7 +197,7 @@ func TestAListThatCannotBeWholeFails(t *testing.T) {
 	}
 }
 
-func TestAWatchGoesOnWithoutWhatCannotBeConverted(t *testing.T) {
+func TestWatchSkipsUnconvertibleObjects(t *testing.T) {
 	t.Parallel()
 	var started, stopped atomic.Int32
 	cached := &counted{}

@@ -16,7 +16,7 @@ type warnings struct{ all []string }
 
 func (w *warnings) AddWarning(_, text string) { w.all = append(w.all, text) }
 
-func TestWhatCannotBeHadIsRefusedOrWarnedOf(t *testing.T) {
+func TestUnavailableFieldsAreRefusedOrWarned(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		group, resource, sub string

@@ -173,7 +173,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func TestCheckNamesWhatCannotBeHad(t *testing.T) {
+func TestCheckNamesUnavailableFields(t *testing.T) {
 	t.Parallel()
 	if err := Check(fine().Certificate); err != nil {
 		t.Error(err)

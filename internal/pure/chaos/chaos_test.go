@@ -77,8 +77,8 @@ func TestAPlanIsThatOfItsSeed(t *testing.T) {
 	}
 }
 
-// TestWhateverTheSeed holds plans to what they promise.
-func TestWhateverTheSeed(t *testing.T) {
+// TestAnySeed checks the invariants of plans.
+func TestAnySeed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		o := options(seed, time.Duration(seed+1)*time.Minute/4, time.Duration(seed%7+1)*5*time.Second)

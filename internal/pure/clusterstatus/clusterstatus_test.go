@@ -360,7 +360,7 @@ func TestConditionsOfMembers(t *testing.T) {
 	}
 }
 
-func TestAStatusListsNoMoreVersionsThanItCanHold(t *testing.T) {
+func TestStatusLimitsListedVersions(t *testing.T) {
 	t.Parallel()
 	var many []clusterv1.StatusVersion
 	for i := range 40 {

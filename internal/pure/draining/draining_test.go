@@ -130,7 +130,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestJudgeNamesTheRuleThatIsBroken(t *testing.T) {
+func TestForPodNamesInvalidRule(t *testing.T) {
 	t.Parallel()
 	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	for want, change := range map[string]func(*clusterv1.MachineDrainRuleSpec){

@@ -50,7 +50,7 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-func TestAsLabelValueFitsAndTellsNamesApart(t *testing.T) {
+func TestAsLabelValueFitsAndDistinguishesNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 100)
 	for _, name := range []string{"short", long, long + "b"} {

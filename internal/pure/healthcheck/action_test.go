@@ -124,7 +124,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotBeMadeIsTold(t *testing.T) {
+func TestUnbuildableRequestIsReported(t *testing.T) {
 	t.Parallel()
 	a := Decide(facts(machine(), node("Ready Unknown", time.Hour), external)).Actions[0].Failed(errors.New("quota"))
 	if c := a.Set[1]; c.Reason != clusterv1.MachineExternallyRemediatedRemediationRequestCreationFailedReason || c.Message != "quota" {

@@ -206,7 +206,7 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-func TestAVerdictSaysWhichRuleAndSinceWhen(t *testing.T) {
+func TestResultHasRuleAndTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		facts Facts

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
-// TestOldClientsAreToldWhatIsFound goes through the states of a Machine: the v1beta1
+// TestReportSetsV1Beta1Conditions goes through the states of a Machine: the v1beta1
 // conditions follow the current ones.
-func TestOldClientsAreToldWhatIsFound(t *testing.T) {
+func TestReportSetsV1Beta1Conditions(t *testing.T) {
 	t.Parallel()
 	m, at := &clusterv1.Machine{}, time.Unix(0, 0)
 	set := func(conditionType string, status metav1.ConditionStatus, reason, message string) func() {
@@ -73,7 +73,7 @@ func TestAnOldRequestAloneStartsNothing(t *testing.T) {
 	}
 }
 
-func TestOldClientsAreToldWhetherRemediationIsAllowed(t *testing.T) {
+func TestReportSetsV1Beta1RemediationAllowed(t *testing.T) {
 	t.Parallel()
 	check, at := &clusterv1.MachineHealthCheck{}, time.Unix(0, 0)
 	for _, step := range []struct {

@@ -81,7 +81,7 @@ func TestOrdersStandAsLongAsTheirCheckAndNoLongerThanTheConnection(t *testing.T)
 	}
 }
 
-func TestWhatWasSaidIsWithdrawnWhenNoCheckJudges(t *testing.T) {
+func TestConditionsAreRemovedWithoutHealthCheck(t *testing.T) {
 	t.Parallel()
 	const told = "Node n has been deleted (MachineHealthCheck mhc)"
 	said := []func(*clusterv1.Machine){

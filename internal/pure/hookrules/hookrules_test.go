@@ -130,7 +130,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-func TestStraysAreNeitherCurrentNorDesired(t *testing.T) {
+func TestUnexpectedFieldsAreNeitherCurrentNorDesired(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		current, updated, desired string

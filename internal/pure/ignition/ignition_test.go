@@ -216,7 +216,7 @@ func TestCheckNamesTheFieldThatIgnitionCannotFollow(t *testing.T) {
 	}
 }
 
-func TestRenderTellsWhatIgnitionWouldRefuse(t *testing.T) {
+func TestRenderReportsWhatIgnitionRefuses(t *testing.T) {
 	t.Parallel()
 	spec := bootstrapv1.KubeadmConfigSpec{}
 	tests := map[string]struct {

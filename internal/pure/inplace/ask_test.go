@@ -34,7 +34,7 @@ func sides() (from, to Machine) {
 	return from, Machine{wanted, from.Infrastructure, object("Boot", map[string]any{"files": []any{"b"}})}
 }
 
-func TestAnExtensionIsToldWhatMattersAndNoMore(t *testing.T) {
+func TestExtensionReceivesOnlyRelevantFields(t *testing.T) {
 	t.Parallel()
 	q := CanUpdateMachine(sides())
 	if m := q.Current.Machine; m.Kind != "Machine" || m.ResourceVersion != "" || len(m.Annotations) != 1 || m.Annotations["note"] != "kept" {

@@ -88,7 +88,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedAgainWhoWasNotAsked(t *testing.T) {
+func TestExpiresIsZeroAfterFailure(t *testing.T) {
 	t.Parallel()
 	if at := (Etcd{Err: errors.New("no Pod runs")}).Expires(); !at.IsZero() {
 		t.Errorf("got %s, want no time", at)

@@ -104,7 +104,7 @@ func TestRemediate(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatDoesNotStandYetIsLookedAtAgain(t *testing.T) {
+func TestPendingOrderIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	f := facts(3, "a unhealthy nomember,b,c")
 	f.OrdersHeld, f.OrdersHeldUntil = []string{"a"}, now.Add(10*time.Second)

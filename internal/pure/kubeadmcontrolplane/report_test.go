@@ -165,7 +165,7 @@ func TestRemediationsAreSummedUp(t *testing.T) {
 	}
 }
 
-func TestReportCountsWhatIsJudgedNow(t *testing.T) {
+func TestReportCountsCurrentUpToDateState(t *testing.T) {
 	t.Parallel()
 	f := facts(3, "a,b old,c,d")
 	report(f.Machines[0], metav1.Condition{Type: "UpToDate", Status: metav1.ConditionFalse, Reason: "X"})

@@ -52,7 +52,7 @@ func reporting(want int32, reasons ...string) *known {
 	return &known{Facts: f}
 }
 
-func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
+func TestReportSummarizesMachines(t *testing.T) {
 	t.Parallel()
 	going := func(k *known) *known {
 		k.ControlPlane.DeletionTimestamp = new(metav1.NewTime(k.Now))

@@ -87,7 +87,7 @@ func TestAMachineKeepsWhatIsAboutItAlone(t *testing.T) {
 	}
 }
 
-func TestAMachineHasNoMoreReadinessGatesThanItMay(t *testing.T) {
+func TestReadinessGatesAreLimited(t *testing.T) {
 	t.Parallel()
 	kcp := templated(func(kcp *controlplanev1.KubeadmControlPlane) {
 		kcp.Spec.MachineTemplate.Spec.ReadinessGates = nil

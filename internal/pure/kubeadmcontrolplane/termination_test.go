@@ -103,7 +103,7 @@ func TestTerminations(t *testing.T) {
 	}
 }
 
-func TestHeirsAreMachinesThatStay(t *testing.T) {
+func TestCandidatesAreRemainingMachines(t *testing.T) {
 	t.Parallel()
 	f := facts(5, "a,b nomember old,c bare,d going,e unhealthy")
 	want := []quorum.Heir{

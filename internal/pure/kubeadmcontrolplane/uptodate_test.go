@@ -274,7 +274,7 @@ networking: {podSubnet: 10.0.0.0/8}
 	}
 }
 
-func TestUpdateKubeadmConfigLeavesWhatTheSpecDoesNotSpeakOf(t *testing.T) {
+func TestUpdateKubeadmConfigKeepsUnspecifiedFields(t *testing.T) {
 	t.Parallel()
 	const current = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration

@@ -207,7 +207,7 @@ func run(name, why string) Member {
 	return m
 }
 
-func TestReadyTellsWhatIsMissing(t *testing.T) {
+func TestReadyReportsMissingFields(t *testing.T) {
 	t.Parallel()
 	old := run("b", "")
 	old.Local.Annotations[infrav1.PoolTemplateAnnotation] = "before"
@@ -258,7 +258,7 @@ func TestReadyTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestReportTellsOfTheMachines(t *testing.T) {
+func TestReportSummarizesPoolMachines(t *testing.T) {
 	t.Parallel()
 	broken := run("b", "no network")
 	broken.Local.Status.FailureReason, broken.Local.Status.FailureMessage = new("CreateError"), new("no network")

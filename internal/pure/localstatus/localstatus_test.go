@@ -183,7 +183,7 @@ func TestReportCluster(t *testing.T) {
 	}
 }
 
-func TestWhatTheContractV1Beta1HasIsToldToo(t *testing.T) {
+func TestReportSetsContractV1Beta1Fields(t *testing.T) {
 	t.Parallel()
 	told := func(ready *bool, reason, message *string) string {
 		return fmt.Sprintf("ready %t, %s: %s", ptr.Deref(ready, false), ptr.Deref(reason, "none"), ptr.Deref(message, "none"))

@@ -195,7 +195,7 @@ func TestAvailableAndItsDeadline(t *testing.T) {
 	}
 }
 
-func TestDeletionUpdateAndGenerationAreTold(t *testing.T) {
+func TestDeletionUpdateAndGenerationAreReported(t *testing.T) {
 	t.Parallel()
 	f := facts(up, going, func(f *Facts) {
 		f.Update = Stage{clusterv1.MachineInPlaceUpdatingReason, "the extension copies files"}

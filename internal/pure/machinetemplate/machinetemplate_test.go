@@ -166,7 +166,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func TestFollowTellsOfARecordThatCannotBeRead(t *testing.T) {
+func TestFollowReportsUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	m := signed(some().Machine("m"), `{`)
 	m.Labels["app"] = "y"

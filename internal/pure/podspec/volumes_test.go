@@ -81,7 +81,7 @@ func TestAContainerWritesAsMuchAsItsLimitOfStorage(t *testing.T) {
 	}
 }
 
-func TestAPodIsLimitedByWhatRunsBesideEachOther(t *testing.T) {
+func TestPodLimitSumsConcurrentContainers(t *testing.T) {
 	t.Parallel()
 	const limits = "resources: {limits: {cpu: 100m, memory: 10Mi}}"
 	tests := map[string]struct {
@@ -107,7 +107,7 @@ func TestAPodIsLimitedByWhatRunsBesideEachOther(t *testing.T) {
 	}
 }
 
-func TestAPodIsToldOfNames(t *testing.T) {
+func TestPodGetsResolvConfAndHosts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ pod, resolv, hosts string }{
 		"an ordinary one": {

@@ -142,7 +142,7 @@ func TestTheSameFactsGiveTheSameStatusAgain(t *testing.T) {
 	}
 }
 
-func TestAnEndIsToldAsItWas(t *testing.T) {
+func TestTerminationIsReported(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		exit Exit

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-func TestTellLegacy(t *testing.T) {
+func TestReportLegacy(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	machine := func(status metav1.ConditionStatus, since time.Duration) *clusterv1.Machine {

@@ -169,7 +169,7 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-func TestProblemsAreToldOfInShort(t *testing.T) {
+func TestProblemsAreSummarized(t *testing.T) {
 	t.Parallel()
 	ready := metav1.Condition{Type: clusterv1.MachinesReadyCondition, Status: metav1.ConditionTrue, Reason: clusterv1.ReadyReason}
 	if got := withProblems(ready, nil); got != ready {

@@ -133,7 +133,7 @@ func TestOrphansBelongToNoMachine(t *testing.T) {
 	}
 }
 
-func TestHeirsAreHealthyThenCurrentThenNew(t *testing.T) {
+func TestCandidatesAreOrderedByHealthAndAge(t *testing.T) {
 	t.Parallel()
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 	got := names(Heirs(members("abcde1"), []Heir{

@@ -118,7 +118,7 @@ func TestFailuresAreWrittenAndRead(t *testing.T) {
 	}
 }
 
-func TestJoinedTellsTheFirstAndCountsTheRest(t *testing.T) {
+func TestJoinedHasFirstErrorAndCount(t *testing.T) {
 	t.Parallel()
 	if got, want := Joined([]string{"1", "2", "3", "4", "5"}), "1; 2; 3; and 2 more"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -151,7 +151,7 @@ fraction: 0.5
 	}
 }
 
-func TestTheHashTellsDataApart(t *testing.T) {
+func TestHashDistinguishesData(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}
 	for i, data := range []map[string]string{nil, {"a": ""}, {"a": "b"}, {"ab": ""}, {"a": "bc"}, {"a": "b", "b": "c"}} {

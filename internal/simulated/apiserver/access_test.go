@@ -297,7 +297,7 @@ func TestACertificateIsAskedForAndApproved(t *testing.T) {
 	}
 }
 
-func TestATokenTellsTheSimulationWhoseItIs(t *testing.T) {
+func TestTokenIdentifiesUser(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	if err := c.Store().Add(joinToken("aaaaaa", time.Now().Add(time.Hour))); err != nil {

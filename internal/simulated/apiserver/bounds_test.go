@@ -21,8 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 )
 
-// TestAClusterAtRestIsSmall measures alone, so it is not parallel.
-func TestAClusterAtRestIsSmall(t *testing.T) {
+// TestSteadyClusterIsSmall measures alone, so it is not parallel.
+func TestSteadyClusterIsSmall(t *testing.T) {
 	const clusters, limit = 40, 400 << 10
 	dir, listeners := t.TempDir(), apiserver.NewListeners(discard())
 	t.Cleanup(func() { _ = listeners.Close() })
@@ -119,7 +119,7 @@ func TestWhatIsTooLargeIsRefused(t *testing.T) {
 	call(t, admin, http.StatusUnprocessableEntity, "POST", configMapsPath, "", strings.Replace(notes, "large", "noted", 1))
 }
 
-func TestGarbageOnThePortHarmsNobody(t *testing.T) {
+func TestServerSurvivesGarbageOnPort(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	address := strings.TrimPrefix(c.host, "https://")

@@ -107,7 +107,7 @@ func TestAWatchWithASelectorSeesObjectsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestAWatchBeginsWhereItIsTold(t *testing.T) {
+func TestWatchStartsAtRequestedVersion(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	cfg := c.admin(t)
@@ -148,7 +148,7 @@ func TestAWatchBeginsWhereItIsTold(t *testing.T) {
 	}
 }
 
-func TestAWatchThatBeginsTooEarlyIsToldToListAgain(t *testing.T) {
+func TestWatchOfOldVersionExpires(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "big"}}
@@ -171,7 +171,7 @@ func TestAWatchThatBeginsTooEarlyIsToldToListAgain(t *testing.T) {
 	}
 }
 
-func TestAWatchFromALaterVersionThanThereIsIsToldToListAgain(t *testing.T) {
+func TestWatchOfFutureVersionExpires(t *testing.T) {
 	t.Parallel()
 	if got := answers(t, start(t).admin(t), "/api/v1/nodes?watch=true&resourceVersion=999999"); got != http.StatusGone {
 		t.Errorf("answers %d, want 410", got)

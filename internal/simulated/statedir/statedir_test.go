@@ -66,7 +66,7 @@ func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
 	}
 }
 
-func TestOneHoldsAndOthersAreToldWho(t *testing.T) {
+func TestAcquireReportsHolder(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	a, b := open(t, path, "", "plane a"), open(t, path, "", "plane b")
@@ -89,7 +89,7 @@ func TestOneHoldsAndOthersAreToldWho(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsIsToldOfTheEndWhicheverItIs(t *testing.T) {
+func TestWaiterReceivesEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Held) error{"released": (*Held).Release, "closed": (*Held).Close, "deleted": (*Held).Delete} {
 		path := t.TempDir()
@@ -128,7 +128,7 @@ func TestWaitingEnds(t *testing.T) {
 	must(t, h.Release())
 }
 
-func TestOneThatWasLetGoBeforeAnybodyLookedIsTold(t *testing.T) {
+func TestWaiterReceivesEarlierRelease(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir(), "", "a")
 	must(t, take(t, d, "x").Close())

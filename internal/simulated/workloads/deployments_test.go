@@ -71,7 +71,7 @@ func TestARolloutStopsAtWhatDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestAPodThatNobodyControlsIsTakenUpAndGivenUp(t *testing.T) {
+func TestUncontrolledPodIsAdoptedAndReleased(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a")
 	l.must(l.store.Add(deployment("web", 1)))

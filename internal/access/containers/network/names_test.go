@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNamesTellWhoseALinkIs(t *testing.T) {
+func TestNamesIdentifyOwnerOfLink(t *testing.T) {
 	one, two := Names{"0123abcd"}, Names{"0123abce"}
 	link, bridge := one.Link("some-container"), one.Bridge("net")
 	for _, l := range []string{link, bridge} {

@@ -251,9 +251,9 @@ func TestACallDoesNotWaitForATurnThatItWillNotGet(t *testing.T) {
 	wantError(t, err, Backoff, "boom")
 }
 
-// TestOverlappingCallsDoNotShutTheGateForGood covers overlapping calls: a try whose
+// TestOverlappingCallsDoNotCloseGatePermanently covers overlapping calls: a try whose
 // server is found to work again, or to be worse, by a probe in the meantime.
-func TestOverlappingCallsDoNotShutTheGateForGood(t *testing.T) {
+func TestOverlappingCallsDoNotCloseGatePermanently(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	tests := map[string]func(t *testing.T, g *gate, try pass){

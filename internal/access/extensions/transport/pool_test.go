@@ -213,7 +213,7 @@ func TestForgetAndPostMayMeet(t *testing.T) {
 	wg.Wait()
 }
 
-func TestASlowServerWorksOnAFewCallsAndDelaysNobodyElse(t *testing.T) {
+func TestSlowServerDelaysNoOtherServer(t *testing.T) {
 	const calls = 1000
 	for name, edit := range map[string]func(*httptest.Server, *authority){"HTTP1": http1, "HTTP2": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -317,7 +317,7 @@ func used() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-func TestServersThatNobodyCallsAreForgotten(t *testing.T) {
+func TestPoolEvictsIdleServers(t *testing.T) {
 	t.Parallel()
 	clock := testclock.NewFakeClock(time.Now())
 	p := newPool(t, Options{Clock: clock})

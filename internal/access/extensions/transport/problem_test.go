@@ -189,7 +189,7 @@ func TestNewNamesTheClientCertificateThatIsMissing(t *testing.T) {
 	}
 }
 
-func TestServersThatMisbehaveAreTold(t *testing.T) {
+func TestProblemReportsMisbehavingServers(t *testing.T) {
 	t.Parallel()
 	text := func(text string) func(net.Conn) {
 		return func(c net.Conn) {
@@ -225,7 +225,7 @@ func TestServersThatMisbehaveAreTold(t *testing.T) {
 	}
 }
 
-func TestNobodyListensIsAConnectionError(t *testing.T) {
+func TestClosedPortIsConnectionError(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -88,7 +88,7 @@ func script(t *testing.T, text string) string {
 	return file
 }
 
-func TestAContainerdThatEndsTellsWhy(t *testing.T) {
+func TestContainerdExitIsReportedWithReason(t *testing.T) {
 	asRoot(t)
 	t.Parallel()
 	err := Make(t.Context(), Options{Containerd: script(t, "echo no room left; exit 3")}, t.TempDir())
@@ -119,7 +119,7 @@ func TestWhoIsInterruptedLeavesNoContainerd(t *testing.T) {
 	}
 }
 
-func TestNothingButTheStoreIsLeft(t *testing.T) {
+func TestBakeLeavesOnlyStore(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
 	files := map[string]bool{ // whether the file stays

@@ -81,7 +81,7 @@ func TestNoPackageComesForTheLayoutOfUsr(t *testing.T) {
 	}
 }
 
-func TestInputsTellRootsApart(t *testing.T) {
+func TestInputsDistinguishRoots(t *testing.T) {
 	t.Parallel()
 	one := Inputs(Options{}, "mmdebstrap")
 	if !slices.Equal(one, Inputs(Options{Suite: defaultSuite, Env: []string{"A=b"}}, "mmdebstrap")) {

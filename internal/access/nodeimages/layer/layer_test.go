@@ -76,7 +76,7 @@ func TestWhatIsInALayerCanBeReadByItsServices(t *testing.T) {
 	}
 }
 
-func TestContainerdIsToldWhatKubeadmExpects(t *testing.T) {
+func TestContainerdConfigMatchesKubeadm(t *testing.T) {
 	t.Parallel()
 	var c struct {
 		Version int
@@ -142,7 +142,7 @@ func TestServicesAreEnabledOrMasked(t *testing.T) {
 	}
 }
 
-func TestInputsTellLayersApart(t *testing.T) {
+func TestInputsDistinguishLayers(t *testing.T) {
 	t.Parallel()
 	a, errA := Inputs(Contents{Sandbox: "a"})
 	b, errB := Inputs(Contents{Sandbox: "b"})

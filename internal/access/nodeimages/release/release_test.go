@@ -182,7 +182,7 @@ func TestAVersionThatWasNeverReleasedIsNamed(t *testing.T) {
 	}
 }
 
-func TestExtractTakesWhatIsWantedAlone(t *testing.T) {
+func TestExtractWritesOnlyDesiredFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.tgz")

@@ -60,7 +60,7 @@ func TestAStepIsMadeOnceForItsInputs(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeThatWasChangedIsMadeAnew(t *testing.T) {
+func TestStepRebuildsChangedOutcome(t *testing.T) {
 	t.Parallel()
 	dir, made := t.TempDir(), 0
 	c := open(t, dir)
@@ -79,7 +79,7 @@ func TestAnOutcomeThatWasChangedIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestWhatWasInterruptedGoesOnIfItCan(t *testing.T) {
+func TestInterruptedStepResumesIfPossible(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		resumes bool
@@ -121,7 +121,7 @@ func TestWhatWasInterruptedGoesOnIfItCan(t *testing.T) {
 	}
 }
 
-func TestWhoIsToldToStopBeginsNothing(t *testing.T) {
+func TestStepsStartNothingAfterCancel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")

@@ -118,7 +118,7 @@ func TestAPipeIsNeitherDigestedNorCopiedNorPacked(t *testing.T) {
 	}
 }
 
-func TestWhoIsToldToStopDoesNothing(t *testing.T) {
+func TestCopyDoesNothingAfterCancel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

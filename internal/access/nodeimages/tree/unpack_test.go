@@ -88,7 +88,7 @@ func TestLinksAreKeptButNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAFolderThatNobodyMayWriteToIsFilledBefore(t *testing.T) {
+func TestUnpackFillsReadOnlyFolder(t *testing.T) {
 	t.Parallel()
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

@@ -71,7 +71,7 @@ func TestDurationsAreWholeSeconds(t *testing.T) {
 	}
 }
 
-func TestNothingAndEmptyAreToldApart(t *testing.T) {
+func TestNilAndEmptyAreDistinguished(t *testing.T) {
 	t.Parallel()
 	digit := func(from *int, to *string) { *to = strconv.Itoa(*from) }
 	if List[int](nil, digit) != nil {

@@ -150,7 +150,7 @@ func TestAnExternalPatchChangesWhatIsMade(t *testing.T) {
 	}
 }
 
-func TestWithoutAPlaneAnExternalPatchIsTold(t *testing.T) {
+func TestExternalPatchWithoutPlaneIsReported(t *testing.T) {
 	t.Parallel()
 	w := load(t, "class.yaml")
 	external(w, "ext", nil)
@@ -160,7 +160,7 @@ func TestWithoutAPlaneAnExternalPatchIsTold(t *testing.T) {
 	}
 }
 
-func TestAPatchThatMatchesNothingIsTold(t *testing.T) {
+func TestUnmatchedPatchIsReported(t *testing.T) {
 	t.Parallel()
 	w := load(t, "class.yaml")
 	w.class.Spec.Patches = append(w.class.Spec.Patches, *builder.Parse[clusterv1.ClusterClassPatch](t, `

@@ -94,10 +94,10 @@ func (s *server) apply(o *unstructured.Unstructured) *unstructured.Unstructured 
 	return s.live[key].DeepCopy()
 }
 
-// TestAServerKeepsWhatIsWanted takes a Cluster of Capstan's own kinds through its
+// TestServerStoresDesiredObjects takes a Cluster of Capstan's own kinds through its
 // lifecycle on the server's own code: writes are accepted, steady state follows
 // immediately, and waiting parts do not change in the fields that wait.
-func TestAServerKeepsWhatIsWanted(t *testing.T) {
+func TestServerStoresDesiredObjects(t *testing.T) {
 	t.Parallel()
 	w := load(t, "local.yaml")
 	s := serve(t, w)

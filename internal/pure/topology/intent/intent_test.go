@@ -261,9 +261,9 @@ func TestWhatOthersHoldRemains(t *testing.T) {
 	}
 }
 
-// TestTheOutcomeOfAnApplyIsForetold distinguishes a template whose spec changes, and
+// TestApplyOutcomeIsPredicted distinguishes a template whose spec changes, and
 // which must be replaced, from one whose metadata alone does.
-func TestTheOutcomeOfAnApplyIsForetold(t *testing.T) {
+func TestApplyOutcomeIsPredicted(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ intent, live, want string }{
 		"a value":                          {`{"name":"b"}`, live(`{"name":"a","size":1}`, `{"f:name":{}}`), `{"name":"b","size":1,"count":3.0}`},

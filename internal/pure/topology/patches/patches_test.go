@@ -252,7 +252,7 @@ func TestPatchesOfAnObjectShareABudget(t *testing.T) {
 	}
 }
 
-func TestAPatchThatFailsIsToldAndOthersGoOn(t *testing.T) {
+func TestFailedPatchIsReportedAndOthersContinue(t *testing.T) {
 	t.Parallel()
 	for op, want := range map[string]string{
 		"{op: replace, path: /spec/template/spec/no, value: 1}":                                     `PlaneTemplate ns/cp: patch "p", definitions[0]: replace /spec/template/spec/no: it does not apply to the template: there is no /spec/template/spec/no: use add, or have the template set it`,
@@ -310,7 +310,7 @@ func TestCompileNamesAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestADefinitionThatMatchesNothingIsTold(t *testing.T) {
+func TestUnmatchedDefinitionIsReported(t *testing.T) {
 	t.Parallel()
 	const op = "jsonPatches: [{op: remove, path: /spec/template/spec/x}]"
 	r := begin(t, `[{name: p, definitions: [{selector: {apiVersion: cp/v2, kind: PlaneTemplate, matchResources: {controlPlane: true}}, `+op+`}, {selector: `+controlPlanes+`, `+op+`},

@@ -126,7 +126,7 @@ func reload(t *testing.T, content []byte) ([]store.Record, error) {
 	return got, nil
 }
 
-func TestEveryLossOfWhatWasAcknowledgedIsTold(t *testing.T) {
+func TestLossOfAcknowledgedWritesIsReported(t *testing.T) {
 	t.Parallel()
 	content, ends := written(t)
 	for n := range content {
@@ -216,7 +216,7 @@ func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSyncedYetIsToldOnce(t *testing.T) {
+func TestUnsyncedWritesAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "objects.jsonl")
 	f := journal.At(path, logr.Discard())

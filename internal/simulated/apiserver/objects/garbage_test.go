@@ -85,7 +85,7 @@ func (y yard) want(what string, want ...string) {
 	}
 }
 
-func TestWhatNobodyOwnsAnyMoreGoes(t *testing.T) {
+func TestUnownedObjectsAreDeleted(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	gone := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "gone"}}
@@ -116,7 +116,7 @@ func TestAForegroundDeletionWaitsForWhatBlocksItAllTheWayDown(t *testing.T) {
 	y.want("in the end")
 }
 
-func TestFinalizersSayWhatBecomesOfDependents(t *testing.T) {
+func TestFinalizersDecideDeletionOfDependents(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	parent := y.add("a", false)

@@ -264,7 +264,7 @@ func TestAnObserverHearsOfEveryChangeAndMayUseTheStore(t *testing.T) {
 	}
 }
 
-func TestWhatEveryClusterIsBornWithIsInNoJournal(t *testing.T) {
+func TestDefaultObjectsAreNotInJournal(t *testing.T) {
 	t.Parallel()
 	j := &tape{}
 	shared := []*store.Entry{{Key: key("a"), Version: 1, Raw: []byte("default"), Born: true}, {Key: key("b"), Version: 1, Raw: []byte("default"), Born: true}}
