@@ -118,7 +118,7 @@ func (b *bench) fail(ctx context.Context, r *Result) error {
 	q := after.requests.Since(before.requests)
 	h.Machines, h.ByVerbAndResource = len(chosen), q.Counts(counters.Counted)
 	h.RequestsPerMachine = round(q.Sum(counters.Counted)/float64(len(chosen)) - 1) // without the patch that made it fail
-	return b.letGo(ctx, chosen)
+	return b.removeHooks(ctx, chosen)
 }
 
 // choose selects the configured number of workers of each cluster.
@@ -148,8 +148,8 @@ func (b *bench) late(message string) (time.Duration, error) {
 	return time.Since(since.Add(seconds(b.scenario.HealthTimeoutSeconds))), nil
 }
 
-// letGo removes the hook from the Machines, and waits for their replacements.
-func (b *bench) letGo(ctx context.Context, chosen map[string]*clusterv1.Machine) error {
+// removeHooks removes the hook from the Machines, and waits for their replacements.
+func (b *bench) removeHooks(ctx context.Context, chosen map[string]*clusterv1.Machine) error {
 	for _, m := range chosen {
 		if err := b.merge(ctx, m, `{"metadata":{"annotations":{"`+held+`":null}}}`); err != nil {
 			return err

@@ -169,7 +169,7 @@ func (p *part) owned(there map[*part]*clusterv1.Cluster) *unstructured.Unstructu
 		return p.Unstructured
 	}
 	by := p.claim(cluster)
-	if by.Judge(p) != (claim.Verdict{}) {
+	if by.Evaluate(p) != (claim.Result{}) {
 		return p.Unstructured
 	}
 	obj := p.DeepCopy()

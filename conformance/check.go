@@ -21,9 +21,9 @@ type Check struct {
 	Advice bool `json:"advice,omitempty"`
 }
 
-// Judge returns the result for the outcome of a check: nil, the problem, or Skip. remedy
+// Evaluate returns the result for the outcome of a check: nil, the problem, or Skip. remedy
 // is what an author can do about it.
-func (c Check) Judge(err error, remedy string) Result {
+func (c Check) Evaluate(err error, remedy string) Result {
 	r := Result{Check: c.Name, Outcome: Passed}
 	if skipped, ok := errors.AsType[skipError](err); ok {
 		r.Outcome, r.Problem = Skipped, OneLine(skipped.error)

@@ -50,8 +50,8 @@ func nodes(t testing.TB, cfg *rest.Config) map[string]corev1.ConditionStatus {
 	return out
 }
 
-// begun is a cluster that is closed with the test.
-func begun(t testing.TB, o Options) *Cluster {
+// started is a cluster that is closed with the test.
+func started(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	c, err := New(o)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestClustersRunSideBySideAndKnowOnlyTheirOwn(t *testing.T) {
 	configs := make([]*rest.Config, 5)
 	var starting sync.WaitGroup
 	for i := range configs {
-		starting.Go(func() { configs[i] = begun(t, Options{}).Config() })
+		starting.Go(func() { configs[i] = started(t, Options{}).Config() })
 	}
 	starting.Wait()
 	for i, cfg := range configs {
@@ -114,7 +114,7 @@ func TestClustersRunSideBySideAndKnowOnlyTheirOwn(t *testing.T) {
 
 func TestFaultsComeAndGo(t *testing.T) {
 	t.Parallel()
-	c := begun(t, Options{
+	c := started(t, Options{
 		Workers: 1, Faults: []infrav1.ClusterFault{infrav1.ClusterFaultAPIServerRefuses},
 		NodeFaults: map[string][]infrav1.MachineFault{"worker-1": {infrav1.MachineFaultNodeNotReady}},
 	})
@@ -163,7 +163,7 @@ func TestADirectoryKeepsTheCluster(t *testing.T) {
 	if _, err := clientFor(t, old).CoreV1().Namespaces().Get(t.Context(), "mine", metav1.GetOptions{}); err == nil {
 		t.Error("a closed cluster answers")
 	}
-	begun(t, Options{Dir: dir, Workers: 2})
+	started(t, Options{Dir: dir, Workers: 2})
 	if _, err := clientFor(t, old).CoreV1().Namespaces().Get(t.Context(), "mine", metav1.GetOptions{}); err != nil {
 		t.Errorf("with the previous configuration: %v", err)
 	}
@@ -178,7 +178,7 @@ func TestADirectoryKeepsTheCluster(t *testing.T) {
 func TestWhatCannotBeStartedIsNamed(t *testing.T) {
 	t.Parallel()
 	kept := filepath.Join(t.TempDir(), "kept")
-	if err := begun(t, Options{Dir: kept}).Close(); err != nil {
+	if err := started(t, Options{Dir: kept}).Close(); err != nil {
 		t.Fatal(err)
 	}
 	damaged := t.TempDir()
@@ -186,7 +186,7 @@ func TestWhatCannotBeStartedIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	spoiled := t.TempDir()
-	t.Cleanup(func() { begun(t, Options{Dir: spoiled}) })
+	t.Cleanup(func() { started(t, Options{Dir: spoiled}) })
 	for name, tc := range map[string]struct {
 		options Options
 		want    string
@@ -211,7 +211,7 @@ func TestWhatCannotBeStartedIsNamed(t *testing.T) {
 
 func TestAKubeconfigIsForPrograms(t *testing.T) {
 	t.Parallel()
-	cfg, err := clientcmd.RESTConfigFromKubeConfig(begun(t, Options{}).Kubeconfig())
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(started(t, Options{}).Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (w *Watcher) Follow(gvk schema.GroupVersionKind, of ...client.ListOption) {
 // have changed, since the last receive: one value may report many changes.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-func (w *Watcher) tell() {
+func (w *Watcher) notify() {
 	select {
 	case w.changed <- struct{}{}:
 	default: // a change is pending already
@@ -72,13 +72,13 @@ func (w *Watcher) follow(ctx context.Context, gvk schema.GroupVersionKind, of []
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		if watching, err := w.mgmt.Watch(ctx, list, of...); err == nil {
-			w.tell()
+			w.notify()
 			w.pass(ctx, watching)
 		}
 		t := time.NewTimer(Retry)
 		select {
 		case <-t.C:
-			w.tell()
+			w.notify()
 		case <-ctx.Done():
 			t.Stop()
 		}
@@ -94,7 +94,7 @@ func (w *Watcher) pass(ctx context.Context, watching watch.Interface) {
 			if !ok {
 				return
 			}
-			w.tell()
+			w.notify()
 		case <-ctx.Done():
 			return
 		}

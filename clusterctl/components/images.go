@@ -41,8 +41,8 @@ func containers(spec map[string]any) (all []map[string]any) {
 	return all
 }
 
-// ReplaceImages puts the images in that are to be used instead of those in objects of a
-// component, and returns all, sorted. image nil keeps them.
+// ReplaceImages replaces the images in the objects of a component, and returns all,
+// sorted. image nil keeps them.
 func ReplaceImages(objects []*unstructured.Unstructured, component string, image func(component, image string) (string, error)) ([]string, error) {
 	used := map[string]bool{}
 	replace := func(obj *unstructured.Unstructured, holder map[string]any, field string) error {

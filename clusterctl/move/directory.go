@@ -37,7 +37,7 @@ func Save(ctx context.Context, o Options, directory string) error {
 	case m.here != nil && (m.here.Phase != Saving || m.here.To != to):
 		return fmt.Errorf("another move is not finished: %w", &BusyError{m.here.Record})
 	case m.here != nil:
-		err = m.takeUp(ctx)
+		err = m.resume(ctx)
 	case o.Rollback:
 		return fmt.Errorf("namespace %s of %s is not being saved to %s: there is nothing to roll back", o.Namespace, m.source, directory)
 	default:

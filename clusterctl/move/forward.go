@@ -249,7 +249,7 @@ func (m *mover) ensure(ctx context.Context, p *plan.Plan, f *found, written map[
 		return 0, err
 	}
 	c := &copying{mover: m, there: there, uids: map[types.UID]types.UID{}, written: written}
-	if c.wrote, err = m.dropStrays(ctx, p, there); err != nil {
+	if c.wrote, err = m.deleteLeftovers(ctx, p, there); err != nil {
 		return c.wrote, err
 	}
 	spaces := map[string]bool{m.Namespace: true, "": true}
@@ -277,8 +277,8 @@ func (m *mover) ensure(ctx context.Context, p *plan.Plan, f *found, written map[
 	return c.wrote, nil
 }
 
-// dropStrays deletes copies at the target of objects that are no longer part of the plan.
-func (m *mover) dropStrays(ctx context.Context, p *plan.Plan, there state) (dropped int, err error) {
+// deleteLeftovers deletes copies at the target of objects that are no longer part of the plan.
+func (m *mover) deleteLeftovers(ctx context.Context, p *plan.Plan, there state) (dropped int, err error) {
 	kinds, wanted := p.Kinds(), map[types.UID]bool{}
 	for _, i := range p.Items {
 		wanted[i.UID] = true

@@ -170,11 +170,11 @@ func (m *mover) begin(ctx context.Context) error {
 	if m.here != nil && m.there != nil && m.there.Operation != m.here.Operation {
 		return &BusyError{m.there.Record}
 	}
-	return m.takeUp(ctx)
+	return m.resume(ctx)
 }
 
-// takeUp resumes a move that was started.
-func (m *mover) takeUp(ctx context.Context) error {
+// resume resumes a move that was started.
+func (m *mover) resume(ctx context.Context) error {
 	j := m.main()
 	if j.Heard != nil && j.By != m.By && !m.Gone(j.By) && m.Clock.Since(j.Heard.Time) < claimLasts {
 		return &BusyError{j.Record}

@@ -92,7 +92,7 @@ func (m *mover) beginRestoring(ctx context.Context, p *plan.Plan, from string) (
 	case j != nil && m.Rollback && j.Phase == Finishing:
 		return fmt.Errorf("%s has every object already: restore again without --rollback to finish; to have the clusters gone, delete them then", m.target)
 	case j != nil:
-		return m.takeUp(ctx)
+		return m.resume(ctx)
 	case m.Rollback:
 		return fmt.Errorf("%s is not being restored to %s: there is nothing to roll back", from, m.target)
 	}

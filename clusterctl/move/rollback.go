@@ -135,7 +135,7 @@ func (m *mover) unmake(ctx context.Context, p *plan.Plan, there state) error {
 	if m.there == nil {
 		return nil // that was done, or not started
 	}
-	if _, err := m.dropStrays(ctx, p, there); err != nil {
+	if _, err := m.deleteLeftovers(ctx, p, there); err != nil {
 		return err
 	}
 	before, err := readReplaced(ctx, m.target, m.Namespace)

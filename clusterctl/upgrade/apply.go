@@ -199,7 +199,7 @@ func (u *Upgrader) check(ctx context.Context, releases []install.Release) error 
 func (u *Upgrader) replace(ctx context.Context, releases []install.Release) (done inventory.Providers, err error) {
 	inv := inventory.New(u.Cluster.Client())
 	for _, r := range releases {
-		if err := u.storeAnew(ctx, r); err != nil { // while the old controllers can convert
+		if err := u.rewriteStored(ctx, r); err != nil { // while the old controllers can convert
 			return nil, err
 		}
 	}
@@ -280,9 +280,9 @@ func (u *Upgrader) definition(ctx context.Context, name string) (*apiextensionsv
 	return crd, nil
 }
 
-// storeAnew stores the objects of definitions at their storage version, where a new
+// rewriteStored stores the objects of definitions at their storage version, where a new
 // definition drops another one.
-func (u *Upgrader) storeAnew(ctx context.Context, r install.Release) error {
+func (u *Upgrader) rewriteStored(ctx context.Context, r install.Release) error {
 	for _, obj := range r.Objects() {
 		drops, err := u.drops(ctx, obj)
 		if err != nil {

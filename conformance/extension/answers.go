@@ -154,7 +154,7 @@ func othersDoNotBlock(ctx context.Context, s *session, h *handler) error {
 
 // timeoutHonoured sends the server a timeout that is shorter than the announced one.
 func timeoutHonoured(ctx context.Context, s *session, h *handler) error {
-	r, _, err := s.begun(ctx, h)
+	r, _, err := s.firstAnswer(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func unknownFieldsTolerated(ctx context.Context, s *session, h *handler) error {
 		_, err := s.ask(ctx, h, r)
 		return err
 	}
-	r, before, err := s.begun(ctx, h)
+	r, before, err := s.firstAnswer(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func addUnknown(m map[string]any) {
 
 // settingsAccepted adds a setting that is meant for another handler.
 func settingsAccepted(ctx context.Context, s *session, h *handler) error {
-	r, before, err := s.begun(ctx, h)
+	r, before, err := s.firstAnswer(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func repeatable(ctx context.Context, s *session, h *handler) error {
 
 // again sends the same request twice more and compares each answer with the one before.
 func again(ctx context.Context, s *session, h *handler, compare func(before, after answer) error) error {
-	r, before, err := s.begun(ctx, h)
+	r, before, err := s.firstAnswer(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func valueStable(ctx context.Context, s *session, h *handler) error {
 // concurrentCallsAnswered sends many calls concurrently, each with its own uids where the
 // hook has some.
 func concurrentCallsAnswered(ctx context.Context, s *session, h *handler) error {
-	r, before, err := s.begun(ctx, h)
+	r, before, err := s.firstAnswer(ctx, h)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func inPlaceTowardsDesired(ctx context.Context, s *session, h *handler) error {
 	}
 	var errs []error
 	for _, u := range all {
-		strayed := hookrules.Strays(u.current, u.updated, u.desired)
+		strayed := hookrules.UnexpectedFields(u.current, u.updated, u.desired)
 		if strayed = hookrules.Below(strayed, u.allowed); len(strayed) > 0 {
 			errs = append(errs, fmt.Errorf("%sPatch makes of %s what is neither current nor desired", u.object, hookrules.Join(strayed)))
 		}

@@ -170,7 +170,7 @@ func patchesIdempotent(ctx context.Context, s *session, h *handler) error {
 // patchedAccepted has the templates validated with the patches of all handlers of the
 // server for GeneratePatches, applied in sequence.
 func patchedAccepted(ctx context.Context, s *session, h *handler) error {
-	validate, _, err := s.begun(ctx, h)
+	validate, _, err := s.firstAnswer(ctx, h)
 	if err != nil {
 		return err
 	}

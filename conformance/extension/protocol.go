@@ -123,7 +123,7 @@ func discoveryValid(ctx context.Context, s *session, _ *handler) error {
 		}
 	}
 	s.discovered = true
-	s.fault = s.strayRequests(found)
+	s.fault = s.unmatchedRequests(found)
 	return nil
 }
 
@@ -359,7 +359,7 @@ func (e endless) Read(p []byte) (int, error) {
 
 // cancelledCallForgotten aborts calls at different points.
 func cancelledCallForgotten(ctx context.Context, s *session, h *handler) error {
-	r, before, err := s.begun(ctx, h)
+	r, before, err := s.firstAnswer(ctx, h)
 	if err != nil {
 		return err
 	}

@@ -61,9 +61,9 @@ func (s *session) request(h *handler) (request, error) {
 	return s.finish(r, h), nil
 }
 
-// strayRequests returns an error for requests that match no handler: they were meant to
+// unmatchedRequests returns an error for requests that match no handler: they were meant to
 // replace a built-in request, but would not.
-func (s *session) strayRequests(handlers []runtimev1.ExtensionHandler) error {
+func (s *session) unmatchedRequests(handlers []runtimev1.ExtensionHandler) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.config.Requests)) {
 		_, err := s.config.Catalog.Named(name)

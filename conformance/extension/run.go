@@ -106,7 +106,7 @@ func (s *session) result(ctx context.Context, c check, h *handler) Result {
 	if ctx.Err() != nil {
 		err = conformance.Skip("the run was ended: %w", context.Cause(ctx))
 	}
-	res := c.Judge(err, c.remedy)
+	res := c.Evaluate(err, c.remedy)
 	res.Duration = metav1.Duration{Duration: time.Since(start)}
 	if h != nil {
 		res.Handler = h.name

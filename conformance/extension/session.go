@@ -205,8 +205,8 @@ func (s *session) start(ctx context.Context, h *handler) (*firstAnswer, error) {
 	return h.first, nil
 }
 
-// begun returns the handler's first request and usable answer.
-func (s *session) begun(ctx context.Context, h *handler) (request, answer, error) {
+// firstAnswer returns the handler's first request and usable answer.
+func (s *session) firstAnswer(ctx context.Context, h *handler) (request, answer, error) {
 	first, err := s.start(ctx, h)
 	if err != nil {
 		return nil, answer{}, err
@@ -221,9 +221,9 @@ func (s *session) begun(ctx context.Context, h *handler) (request, answer, error
 	return first.request.clone(), a, nil
 }
 
-// succeeded is begun for checks that need an answer with content.
+// succeeded is firstAnswer for checks that need an answer with content.
 func (s *session) succeeded(ctx context.Context, h *handler) (request, answer, error) {
-	r, a, err := s.begun(ctx, h)
+	r, a, err := s.firstAnswer(ctx, h)
 	if err == nil && a.response.GetStatus() != hooksv1.ResponseStatusSuccess {
 		err = conformance.Skip("it answered Failure (%s): give a request of your own that it answers with Success", a.response.GetMessage())
 	}

@@ -22,7 +22,7 @@ import (
 // it before them.
 type core struct{ client client.WithWatch }
 
-func (c *core) lookAt(ctx context.Context, namespace string) error {
+func (c *core) observe(ctx context.Context, namespace string) error {
 	var clusters clusterv1.ClusterList
 	var machines clusterv1.MachineList
 	var pools clusterv1.MachinePoolList

@@ -128,17 +128,17 @@ func (f *fakeProvider) run(ctx context.Context) {
 		f.dirty = map[string]bool{}
 		f.mu.Unlock()
 		for namespace := range namespaces {
-			if err := f.lookAt(ctx, namespace); err != nil && !apierrors.IsNotFound(err) {
+			if err := f.observe(ctx, namespace); err != nil && !apierrors.IsNotFound(err) {
 				time.AfterFunc(20*time.Millisecond, func() { f.look(namespace) })
 			}
 		}
 	}
 }
 
-func (f *fakeProvider) lookAt(ctx context.Context, namespace string) error {
+func (f *fakeProvider) observe(ctx context.Context, namespace string) error {
 	var errs []error
 	if f.core != nil {
-		errs = append(errs, f.core.lookAt(ctx, namespace))
+		errs = append(errs, f.core.observe(ctx, namespace))
 	}
 	for _, kind := range fakeKinds {
 		list := &unstructured.UnstructuredList{}

@@ -271,7 +271,7 @@ func (s *subject) result(ctx context.Context, c check) conformance.Result {
 	if ctx.Err() != nil {
 		err = conformance.Skip("the run was ended: %w", context.Cause(ctx))
 	}
-	r := c.Judge(err, c.remedy)
+	r := c.Evaluate(err, c.remedy)
 	r.Kind, r.Duration = s.kind.Kind, metav1.Duration{Duration: time.Since(start)}
 	if r.Outcome == conformance.Failed && c.vital {
 		s.problem = "it failed before: " + c.Name

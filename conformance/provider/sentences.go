@@ -118,7 +118,7 @@ func (r *role) beginning(owner, done string) []check {
 			check{Check: advice, remedy: "Support the flag --watch-filter, and let no other objects trigger a reconcile.", live: true, test: in((*life.Object).Filtered)}),
 		r.say("An X comes to be "+done+".",
 			"Within the timeout, after the annotation is removed, without any other change.",
-			check{remedy: "Check the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: in((*life.Object).GoesOn)}),
+			check{remedy: "Check the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: in((*life.Object).Unblock)}),
 	}
 }
 

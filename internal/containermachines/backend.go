@@ -98,9 +98,9 @@ const (
 	firstPort = 6443
 	// closing is how long an endpoint waits for its connections at the end.
 	closing = 500 * time.Millisecond
-	// patience is how long bootstrap data may run. All that kubeadm waits for takes
+	// bootTimeout is how long bootstrap data may run. All that kubeadm waits for takes
 	// less than 15 minutes by default; as much is left for the other commands.
-	patience = 30 * time.Minute
+	bootTimeout = 30 * time.Minute
 )
 
 // Backend is the container machines of one host.
@@ -248,14 +248,14 @@ func (b *Backend) follow(changes <-chan string) {
 			if !ok {
 				return
 			}
-			b.tell(name)
+			b.notify(name)
 		case <-b.ctx.Done():
 			return
 		}
 	}
 }
 
-func (b *Backend) tell(container string) {
+func (b *Backend) notify(container string) {
 	b.mu.Lock()
 	m := b.byName[container]
 	b.mu.Unlock()

@@ -142,7 +142,7 @@ func late(t *testing.T) (*lab, <-chan types.NamespacedName) {
 	l.cluster()
 	l.machine()
 	changes := l.MachineChanges(t.Context())
-	l.clock.Step(patience - time.Second)
+	l.clock.Step(bootTimeout - time.Second)
 	if s := l.machine(); s.Stage != host.Bootstrapping {
 		t.Errorf("before its time is up: %+v", s)
 	}

@@ -285,7 +285,7 @@ func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) (er
 	if err := b.keep(m); err != nil {
 		return err
 	}
-	if err := b.furnish(m, want, image); err != nil {
+	if err := b.writeFiles(m, want, image); err != nil {
 		return fmt.Errorf("make its files: %w", err)
 	}
 	if err := b.o.Launcher.Create(ctx, b.spec(m, want, image)); err != nil {
@@ -319,8 +319,8 @@ func (m *machine) seeded(want host.Machine) seed.Machine {
 	}
 }
 
-// furnish writes the files of a machine.
-func (b *Backend) furnish(m *machine, want host.Machine, image Image) error {
+// writeFiles writes the files of a machine.
+func (b *Backend) writeFiles(m *machine, want host.Machine, image Image) error {
 	root, inVar := filepath.Join(b.folder(m.name), rootDir), filepath.Join(b.folder(m.name), varDir)
 	if err := image.MakeVar(inVar); err != nil {
 		return err

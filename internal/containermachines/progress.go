@@ -51,7 +51,7 @@ func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus,
 	case m.Done:
 		s.Stage, s.Message = host.Done, "machine runs as container "+m.name
 	case now.State == containers.Running:
-		s.Stage, s.Message = host.Bootstrapping, outcome.Waiting(m.Name, m.Began, patience)
+		s.Stage, s.Message = host.Bootstrapping, outcome.Waiting(m.Name, m.Began, bootTimeout)
 	}
 	return s, nil
 }
@@ -82,7 +82,7 @@ func (b *Backend) observe(m *machine) error {
 			if err != nil {
 				return err
 			}
-			m.Failed = b.failure(m, func(output, data []byte) string { return outcome.Late(patience, status, output, data) })
+			m.Failed = b.failure(m, func(output, data []byte) string { return outcome.Late(bootTimeout, status, output, data) })
 		}
 	}
 	m.Done = done != nil
@@ -96,7 +96,7 @@ func (b *Backend) observe(m *machine) error {
 }
 
 // late reports whether the bootstrap data of a machine has had its time.
-func (b *Backend) late(m *machine) bool { return !b.o.Clock.Now().Before(m.Began.Add(patience)) }
+func (b *Backend) late(m *machine) bool { return !b.o.Clock.Now().Before(m.Began.Add(bootTimeout)) }
 
 // there reads a file of a machine; nil if it is not there, and never nil if it is.
 func (b *Backend) there(name, path string, limit int64) ([]byte, error) {
@@ -147,7 +147,7 @@ func (b *Backend) watch(m *machine) error {
 			}
 		})
 	}
-	timer := b.o.Clock.AfterFunc(m.Began.Add(patience).Sub(b.o.Clock.Now()), recovery.Func(context.Background(), func() { b.machines.Publish(key) }))
+	timer := b.o.Clock.AfterFunc(m.Began.Add(bootTimeout).Sub(b.o.Clock.Now()), recovery.Func(context.Background(), func() { b.machines.Publish(key) }))
 	m.watched = func() {
 		timer.Stop()
 		cancel()

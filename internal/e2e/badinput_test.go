@@ -183,7 +183,7 @@ func TestMistakesAreReportedAndOtherClustersContinue(t *testing.T) {
 				m.make(f)
 			}
 			for _, told := range m.told {
-				f.eventually(func() error { return f.tells(told) })
+				f.eventually(func() error { return f.reports(told) })
 			}
 			if m.mend != nil {
 				m.mend(f)
@@ -193,7 +193,7 @@ func TestMistakesAreReportedAndOtherClustersContinue(t *testing.T) {
 	}
 }
 
-func (f fleet) tells(want told) error {
+func (f fleet) reports(want told) error {
 	var kind, name string
 	if _, err := fmt.Sscan(want.object, &kind, &name); err != nil {
 		return err

@@ -109,7 +109,7 @@ func (b *podLab) spoilBlob(h v1.Hash, f func([]byte) []byte) {
 	b.spoilt["/"+h.String()] = f
 }
 
-func (b *podLab) mendBlobs() {
+func (b *podLab) repairBlobs() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.spoilt)
@@ -451,7 +451,7 @@ func TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole(t *testing.T) {
 		b.spoilBlob(tc.blob, tc.spoil)
 		d := b.deploy("damaged-"+name, image, "", "")
 		b.says(d, []string{"ErrImagePull", "ImagePullBackOff"}, tc.says)
-		b.mendBlobs()
+		b.repairBlobs()
 		b.becomes(d)
 		b.must(b.env.Client.Delete(b.Context(), d, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		testenv.Eventually(b, func() error {

@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// bookTimeout is how long an idle machine may take for the steps of one page. They take
-// up to a minute, in which the programs of the page are linked.
+// bookTimeout is how long an idle machine may take for the steps of one page. They need
+// at most a minute, in which the programs of the page are linked.
 const bookTimeout = 5 * time.Minute
 
 // TestTheStepsOfTheBookWork runs the ten steps of pages of docs/book exactly as

@@ -53,7 +53,7 @@ func TestDeletionAtAnyMomentLeavesNothing(t *testing.T) {
 				if left := f.objectsOf("c"); len(left) > 0 {
 					return fmt.Errorf("left behind: %v", left)
 				}
-				return f.nobodyListens(lc.Spec.ControlPlaneEndpoint)
+				return f.noServerListens(lc.Spec.ControlPlaneEndpoint)
 			})
 		})
 	}
@@ -75,7 +75,7 @@ func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
 		if left := f.objectsOf("c"); len(left) > 0 {
 			return fmt.Errorf("still there: %v", left)
 		}
-		return f.nobodyListens(lc.Spec.ControlPlaneEndpoint)
+		return f.noServerListens(lc.Spec.ControlPlaneEndpoint)
 	})
 	// Then the namespace's own controller follows, which goes through all kinds of
 	// the plane again, one request after the other.
@@ -87,7 +87,7 @@ func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
 	})
 }
 
-func (f fleet) nobodyListens(e clusterv1.APIEndpoint) error {
+func (f fleet) noServerListens(e clusterv1.APIEndpoint) error {
 	if e.Host == "" {
 		return nil
 	}

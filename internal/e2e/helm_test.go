@@ -60,7 +60,7 @@ func TestHelmLooksAfterTheManager(t *testing.T) {
 	h.run("rollback", "capstan", "1", "--wait")
 	h.isThere(1, 0)
 	f.refuses()
-	f.nobodyWasRefused() // later, managers that stop while their roles are deleted may be refused
+	f.noRequestWasRefused() // later, managers that stop while their roles are deleted may be refused
 
 	h.run("uninstall", "capstan", "--wait")
 	f.must(f.Client.Get(f.Context(), f.key("c"), &clusterv1.Cluster{}))

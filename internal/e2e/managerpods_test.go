@@ -64,7 +64,7 @@ func TestManagersRunAsPods(t *testing.T) {
 	f.take(objects)
 	f.becomes("c")
 	f.mayNot()
-	f.nobodyWasRefused()
+	f.noRequestWasRefused()
 }
 
 // barePlane is a plane without any of Cluster API, and its data directory.
@@ -195,9 +195,9 @@ func (f fleet) mayNot() {
 	}
 }
 
-// nobodyWasRefused reads what the API server has forbidden since it was started; and
+// noRequestWasRefused reads what the API server has forbidden since it was started; and
 // then it forbids something, to see that this is how it counts.
-func (f fleet) nobodyWasRefused() {
+func (f fleet) noRequestWasRefused() {
 	f.Helper()
 	if n := f.refusals(); n != 0 {
 		f.Errorf("the API server has forbidden %v requests, and only managers sent requests without permission", n)

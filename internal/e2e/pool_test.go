@@ -20,19 +20,19 @@ func newPool(f fleet, name string, workers int32) {
 	f.Helper()
 	f.create(name, shape{workers: workers, template: template.LocalMachinePool()})
 	f.becomes(name)
-	f.poolTells(name)
+	f.poolReports(name)
 }
 
 func (f fleet) scalePool(name string, to int32) {
 	f.Helper()
 	modify(f, name+"-pool", &clusterv1.MachinePool{}, func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = &to })
 	f.becomes(name)
-	f.poolTells(name)
+	f.poolReports(name)
 }
 
-// poolTells waits until the infrastructure of a pool has reported all machines, and
+// poolReports waits until the infrastructure of a pool has reported all machines, and
 // no other.
-func (f fleet) poolTells(name string) {
+func (f fleet) poolReports(name string) {
 	f.Helper()
 	f.eventually(func() error {
 		mp, pool := &clusterv1.MachinePool{}, &infrav1.LocalMachinePool{}
@@ -120,7 +120,7 @@ func TestAnotherTemplateOfAPoolIsRolledOutBySurge(t *testing.T) {
 		}
 		return f.settled("c")
 	})
-	f.poolTells("c")
+	f.poolReports("c")
 	if now := f.uids("c", controlPlane); !slices.Equal(kept, now) {
 		t.Errorf("control plane machines %v, want %v", now, kept)
 	}
@@ -141,7 +141,7 @@ func TestDeletedLocalMachineIsReplaced(t *testing.T) {
 		}
 		return f.settled("c")
 	})
-	f.poolTells("c")
+	f.poolReports("c")
 	if !slices.Contains(f.uids("c", worker), before[1]) {
 		t.Errorf("Machine %s has gone too", before[1])
 	}

@@ -67,7 +67,7 @@ func TestARestartWritesNothingThatChangesNothing(t *testing.T) {
 	for _, end := range []func() error{p.stop, p.crash} {
 		f.must(end())
 		f = p.start()
-		f.eventually(func() error { return p.atRest(f, slices.Sorted(maps.Keys(clusters)), before) })
+		f.eventually(func() error { return p.steady(f, slices.Sorted(maps.Keys(clusters)), before) })
 		if diff := cmp.Diff(before, f.quiet()); diff != "" {
 			t.Fatalf("objects (-before +after):\n%s", diff)
 		}
@@ -126,9 +126,9 @@ func (f fleet) quiet() map[string]map[string]any {
 	return last
 }
 
-// atRest returns what the controllers still have to do. Each of them must have
+// steady returns what the controllers still have to do. Each of them must have
 // reconciled every object of its kind, and be connected to the clusters.
-func (p *ownPlane) atRest(f fleet, clusters []string, objects map[string]map[string]any) error {
+func (p *ownPlane) steady(f fleet, clusters []string, objects map[string]map[string]any) error {
 	m, err := scrape(p.metrics)
 	if err != nil {
 		return err

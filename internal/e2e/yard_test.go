@@ -62,7 +62,7 @@ func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	if diff := cmp.Diff(uids, atA.uids("c", every)); diff != "" {
 		t.Errorf("Machines after the upgrade (-before +after):\n%s", diff)
 	}
-	atA.storesExamplesAnew()
+	atA.migratesExamples()
 	atA.convertsExamples()
 
 	x.run(atA, "move", "--to-kubeconfig", atB.Kubeconfig)
@@ -88,12 +88,12 @@ func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	}
 	x.run(atB, "delete", "--infrastructure", "example")
 	atB.must(atB.Client.Get(t.Context(), client.ObjectKey{Name: "example-system"}, &corev1.Namespace{}))
-	atB.storesExamplesAnew() // they are still defined
+	atB.migratesExamples() // they are still defined
 }
 
-// storesExamplesAnew checks that all definitions of the provider to copy store the version
+// migratesExamples checks that all definitions of the provider to copy store the version
 // of its second release alone.
-func (f fleet) storesExamplesAnew() {
+func (f fleet) migratesExamples() {
 	f.Helper()
 	var all apiextensionsv1.CustomResourceDefinitionList
 	f.must(f.Client.List(f.Context(), &all, client.MatchingLabels{"cluster.x-k8s.io/provider": "infrastructure-example"}))

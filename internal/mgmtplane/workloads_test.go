@@ -38,8 +38,8 @@ import (
 
 const (
 	nodeAddress = "10.244.0.1"
-	// patience is for a busy machine; a passing test takes a second or two.
-	patience = time.Minute
+	// busyTimeout is for a busy machine; a passing test takes a second or two.
+	busyTimeout = time.Minute
 )
 
 // node is a fake node: it binds Pods, reports them as running and completes the
@@ -107,7 +107,7 @@ func (n *node) must(what string, err error) {
 func (n *node) until(what string, check func(context.Context) error) {
 	n.Helper()
 	var last error
-	if wait.PollUntilContextTimeout(n.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	if wait.PollUntilContextTimeout(n.Context(), 20*time.Millisecond, busyTimeout, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == nil, nil
 	}) != nil {

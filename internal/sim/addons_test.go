@@ -71,8 +71,8 @@ func label(t *testing.T, w *story, cluster, value string) {
 	})
 }
 
-// tellAddons writes what is applied.
-func tellAddons(w *story) {
+// recordAddons writes what is applied.
+func recordAddons(w *story) {
 	for _, obj := range w.objects("ClusterResourceSet") {
 		set := obj.(*addonsv1.ClusterResourceSet)
 		c := conditions.Get(set, addonsv1.ClusterResourceSetResourcesAppliedCondition)
@@ -106,19 +106,19 @@ func TestAddonsReachTheClustersThatALabelSelects(t *testing.T) {
 	add(t, w, configMap("network", network))
 	add(t, w, resourceSet("network", addonsv1.ClusterResourceSetStrategyApplyOnce, resource("ConfigMap", "network")))
 	create(t, w, "demo", 1, 0)
-	tellAddons(w)
+	recordAddons(w)
 	label(t, w, "demo", "yes")
-	tellAddons(w)
+	recordAddons(w)
 	there(w, "demo", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "network", Name: "cni"}})
 	label(t, w, "demo", "no")
-	tellAddons(w)
+	recordAddons(w)
 	change(t, w, "network", &corev1.ConfigMap{}, "change what is applied once", func(c *corev1.ConfigMap) { c.Data["more"] = strings.ReplaceAll(network, "cni", "other") })
 	label(t, w, "demo", "yes")
-	tellAddons(w)
+	recordAddons(w)
 	w.Tell("# delete the ClusterResourceSet")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "network", &addonsv1.ClusterResourceSet{})))
 	w.Run()
-	tellAddons(w)
+	recordAddons(w)
 	there(w, "demo", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "network", Name: "cni"}})
 	w.Golden("add-ons-reach-the-clusters-that-a-label-selects.txt")
 }
@@ -131,17 +131,17 @@ func TestAddonIsKeptAsDesired(t *testing.T) {
 	add(t, w, resourceSet("keys", addonsv1.ClusterResourceSetStrategyReconcile, resource("Secret", "keys")))
 	create(t, w, "demo", 1, 0)
 	label(t, w, "demo", "yes")
-	tellAddons(w)
+	recordAddons(w)
 	change(t, w, "keys", &corev1.Secret{}, "make it red, and add another", func(s *corev1.Secret) {
 		s.Data["it"] = []byte(strings.ReplaceAll(one, "blue", "red") + "\n---\n" + strings.ReplaceAll(one, "one", "two"))
 	})
 	got := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}
 	there(w, "demo", got)
 	w.Tell("it is %s", got.Data["color"])
-	tellAddons(w)
+	recordAddons(w)
 	change(t, w, "keys", &corev1.Secret{}, "take the other out: it stays", func(s *corev1.Secret) { s.Data["it"] = []byte(one) })
 	there(w, "demo", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}})
-	tellAddons(w)
+	recordAddons(w)
 	w.Golden("an-add-on-is-kept-as-desired.txt")
 }
 
@@ -158,16 +158,16 @@ func TestWhatIsWrongWithAddonsIsNamed(t *testing.T) {
 	add(t, w, resourceSet("stolen", addonsv1.ClusterResourceSetStrategyApplyOnce, resource("Secret", "ours")))
 	create(t, w, "demo", 1, 0)
 	label(t, w, "demo", "yes")
-	tellAddons(w)
+	recordAddons(w)
 	there(w, "demo", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "network", Name: "cni"}})
 	before := w.store.writes
 	w.RunFor(10 * time.Minute)
 	w.Tell("%d writes meanwhile", w.store.writes-before)
 	change(t, w, "widgets", &corev1.ConfigMap{}, "correct it", func(c *corev1.ConfigMap) { c.Data["it.yaml"] = network })
-	tellAddons(w)
+	recordAddons(w)
 	w.Tell("# delete the cluster")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
 	w.Run()
-	tellAddons(w)
+	recordAddons(w)
 	w.Golden("what-is-wrong-with-add-ons-is-named.txt")
 }

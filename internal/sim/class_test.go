@@ -55,8 +55,8 @@ func (d *definer) CallExtension(_ context.Context, _ any, _ metav1.Object, _ str
 	return yaml.Unmarshal([]byte("variables: "+d.variables), response)
 }
 
-// tellClass writes the class, and which templates it owns.
-func tellClass(w *story) {
+// recordClass writes the class, and which templates it owns.
+func recordClass(w *story) {
 	for _, obj := range w.objects(clusterv1.ClusterClassKind) {
 		c := obj.(*clusterv1.ClusterClass)
 		for _, cond := range c.Status.Conditions {
@@ -101,13 +101,13 @@ func TestAClassWaitsForItsTemplateAndItsExtension(t *testing.T) {
 	if err := w.World.Run(t.Context()); err == nil {
 		t.Error("nothing fails")
 	}
-	tellClass(w)
+	recordClass(w)
 
 	w.Tell("# the template comes, and the extension answers")
 	add(t, w, &infrav1.LocalMachineTemplate{ObjectMeta: named})
 	x.down = nil
 	w.Run()
-	tellClass(w)
+	recordClass(w)
 	before, asked := fmt.Sprint(w.Requests()), x.asked
 	w.Run()
 	if after := fmt.Sprint(w.Requests()); after != before {
@@ -122,6 +122,6 @@ func TestAClassWaitsForItsTemplateAndItsExtension(t *testing.T) {
 	if err := w.World.Run(t.Context()); err == nil {
 		t.Error("nothing fails")
 	}
-	tellClass(w)
+	recordClass(w)
 	w.Golden("a-class-waits-for-its-template-and-its-extension.txt")
 }

@@ -55,9 +55,9 @@ func members(t *testing.T, w *story) {
 	}
 }
 
-// condemn sets the conditions that a MachineHealthCheck sets on a machine that must
+// markForRemediation sets the conditions that a MachineHealthCheck sets on a machine that must
 // be replaced.
-func condemn(t *testing.T, w *story, name string) {
+func markForRemediation(t *testing.T, w *story, name string) {
 	t.Helper()
 	w.Tell("# a health check wants %s replaced", name)
 	m := get(t, w, name, &clusterv1.Machine{})
@@ -105,7 +105,7 @@ func TestAMachineOfAControlPlaneNeverJoins(t *testing.T) {
 	w.RunFor(10 * time.Minute)
 	says(t, w, "Available", "ScalingUp", "MachinesReady")
 	newMachines(t, w, "let new machines boot", boot)
-	condemn(t, w, "demo-control-plane-2")
+	markForRemediation(t, w, "demo-control-plane-2")
 	says(t, w, "Available", "ScalingUp", "Remediating")
 	end(t, w)
 	w.Golden("a-control-plane-machine-never-joins.txt")
@@ -119,10 +119,10 @@ func TestTheFirstMachineOfAControlPlaneNeverJoins(t *testing.T) {
 	scale(t, w, 3, "scale to 3")
 	w.RunFor(5 * time.Minute)
 	says(t, w, "Available", "ScalingUp")
-	condemn(t, w, "demo-control-plane-1")
+	markForRemediation(t, w, "demo-control-plane-1")
 	says(t, w, "Available", "ScalingUp", "Remediating")
 	newMachines(t, w, "let new machines boot", boot)
-	condemn(t, w, "demo-control-plane-2")
+	markForRemediation(t, w, "demo-control-plane-2")
 	says(t, w, "Available", "ScalingUp", "Remediating")
 	end(t, w)
 	w.Golden("the-first-control-plane-machine-never-joins.txt")
@@ -151,9 +151,9 @@ func TestAnEtcdMemberIsDead(t *testing.T) {
 	says(t, w, "Available", "EtcdClusterHealthy", "ControlPlaneComponentsHealthy")
 	scale(t, w, 5, "scale to 5")
 	says(t, w, "ScalingUp")
-	condemn(t, w, "demo-control-plane-1")
+	markForRemediation(t, w, "demo-control-plane-1")
 	says(t, w, "Remediating")
-	condemn(t, w, "demo-control-plane-2")
+	markForRemediation(t, w, "demo-control-plane-2")
 	w.RunFor(15 * time.Second)
 	says(t, w, "Available", "EtcdClusterHealthy", "Remediating", "ScalingUp")
 	end(t, w)
@@ -189,7 +189,7 @@ func TestTheSecondMachineOfAnUpgradeFails(t *testing.T) {
 	w.RunFor(10 * time.Minute)
 	says(t, w, "Available", "RollingOut", "ScalingDown", "MachinesUpToDate", "EtcdClusterHealthy")
 	end(t, w)
-	condemn(t, w, "demo-control-plane-5")
+	markForRemediation(t, w, "demo-control-plane-5")
 	w.RunFor(10 * time.Minute)
 	says(t, w, "Available", "RollingOut")
 	end(t, w)
@@ -238,10 +238,10 @@ func TestRemediationIsRetried(t *testing.T) {
 		}
 	})
 	newMachines(t, w, "let new machines never boot", neverBoot)
-	condemn(t, w, "demo-control-plane-2")
+	markForRemediation(t, w, "demo-control-plane-2")
 	for _, next := range []string{"demo-control-plane-4", "demo-control-plane-5", "demo-control-plane-6"} {
 		w.RunFor(time.Minute)
-		condemn(t, w, next)
+		markForRemediation(t, w, next)
 		says(t, w, "Remediating")
 		w.RunFor(3 * time.Minute)
 		says(t, w, "Remediating")

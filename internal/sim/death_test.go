@@ -25,9 +25,9 @@ func onceEach(int) int { return 1 }
 // than one.
 func longer(process int) int { return 1 + process%8 }
 
-// dies runs processes that crash one after another on the same objects, until is
+// crashes runs processes that crash one after another on the same objects, until is
 // returns true. It returns the story of the one that continues.
-func dies(w *story, l lives, change func(*Options), is func(*story) bool) *story {
+func crashes(w *story, l lives, change func(*Options), is func(*story) bool) *story {
 	w.t.Helper()
 	for process := range 500 {
 		w.store.refuse, w.store.of, w.store.spare = errDied, l.of, l.writes(process)

@@ -34,9 +34,9 @@ func oneIsReplaced(t *testing.T) *story {
 	return w
 }
 
-// letGo releases the worker that is being replaced, so that the other one could
+// release releases the worker that is being replaced, so that the other one could
 // follow.
-func letGo(t *testing.T, w *story) {
+func release(t *testing.T, w *story) {
 	t.Helper()
 	for _, obj := range w.objects("Machine") {
 		if m := obj.(*clusterv1.Machine); !m.DeletionTimestamp.IsZero() {
@@ -54,7 +54,7 @@ func TestNothingIsReplacedForACheckThatHasGone(t *testing.T) {
 	w.Tell("# delete the check")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "workers", &clusterv1.MachineHealthCheck{})))
 	w.Run()
-	letGo(t, w)
+	release(t, w)
 	w.RunFor(time.Hour)
 	health(t, w)
 	w.Golden("a-check-that-has-gone-replaces-nothing.txt")
@@ -66,7 +66,7 @@ func TestANewProcessReplacesNothingBeforeItKnows(t *testing.T) {
 	w.Tell("# a new process, which has yet to hear of demo")
 	clear(w.clusters.open)
 	w.Run()
-	letGo(t, w)
+	release(t, w)
 	health(t, w)
 	w.RunFor(4 * time.Minute)
 	health(t, w)
@@ -93,7 +93,7 @@ func TestAPausedCheckReplacesNothing(t *testing.T) {
 	change(t, w, "workers", &clusterv1.MachineHealthCheck{}, "pause the check", func(c *clusterv1.MachineHealthCheck) {
 		c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 	})
-	letGo(t, w)
+	release(t, w)
 	w.RunFor(time.Hour)
 	health(t, w)
 	change(t, w, "workers", &clusterv1.MachineHealthCheck{}, "let the check continue", func(c *clusterv1.MachineHealthCheck) { c.Annotations = nil })

@@ -182,7 +182,7 @@ func TestWorkerUpdateSurvivesCrash(t *testing.T) {
 	edit(t, w, "demo-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-workers-2"
 	})
-	w = dies(w, lives{writes: onceEach}, x.as, func(w *story) bool {
+	w = crashes(w, lives{writes: onceEach}, x.as, func(w *story) bool {
 		md, sets := get(t, w, "demo-workers", &clusterv1.MachineDeployment{}), w.objects("MachineSet")
 		return len(sets) == 1 && sets[0].GetName() != "demo-workers-1" && *md.Status.UpToDateReplicas == 1
 	})
@@ -198,7 +198,7 @@ func TestControlPlaneUpdateSurvivesCrash(t *testing.T) {
 		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
 		k.Spec.KubeadmConfigSpec.Files = append(k.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: "/etc/audit.yaml", Content: "rules: []"})
 	})
-	w = dies(w, lives{writes: onceEach}, x.as, func(w *story) bool { // until the second has started: the next goes as the last
+	w = crashes(w, lives{writes: onceEach}, x.as, func(w *story) bool { // until the second has started: the next goes as the last
 		return inplace.Pending(get(t, w, controlPlane+"-2", &clusterv1.Machine{}))
 	})
 	w.RunFor(time.Minute)
@@ -319,7 +319,7 @@ func TestAMachineIsDeletedOrRemediatedWhileItIsUpdated(t *testing.T) {
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo-workers-1-1", &clusterv1.Machine{})))
 	w.Run()
 	workers(t, w)
-	condemn(t, w, "demo-workers-1-2")
+	markForRemediation(t, w, "demo-workers-1-2")
 	workers(t, w)
 	x.takes = 10 * time.Second
 	w.RunFor(time.Hour)

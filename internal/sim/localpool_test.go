@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// tellPool writes the state of a cluster's pool to the story.
-func tellPool(t *testing.T, w *story, name string) {
+// recordPool writes the state of a cluster's pool to the story.
+func recordPool(t *testing.T, w *story, name string) {
 	t.Helper()
 	mp, pool := get(t, w, name, &clusterv1.MachinePool{}), get(t, w, name, &infrav1.LocalMachinePool{})
 	ready := conditions.Get(pool, clusterv1.ReadyCondition)
@@ -24,14 +24,14 @@ func tellPool(t *testing.T, w *story, name string) {
 func scalePool(t *testing.T, w *story, to int32, what string) {
 	t.Helper()
 	change(t, w, "demo-pool", &clusterv1.MachinePool{}, what, func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = &to })
-	tellPool(t, w, "demo-pool")
+	recordPool(t, w, "demo-pool")
 }
 
 func TestAPoolIsScaledByPreference(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	createFrom(t, w, template.LocalMachinePool(), "demo", 1, 1)
-	tellPool(t, w, "demo-pool")
+	recordPool(t, w, "demo-pool")
 	scalePool(t, w, 5, "scale to 5")
 	marked := w.objects("LocalMachine")[3].GetName()
 	change(t, w, marked, &clusterv1.Machine{}, "mark "+marked, func(m *clusterv1.Machine) {
@@ -56,19 +56,19 @@ func TestANewTemplateOfAPoolIsRolledOut(t *testing.T) {
 	change(t, w, "demo-pool", &infrav1.LocalMachinePool{}, "let the machines take a second to start", func(p *infrav1.LocalMachinePool) {
 		p.Spec.Template.Simulated.VM.StartupMilliseconds = new(int32(1000))
 	})
-	tellPool(t, w, "demo-pool")
+	recordPool(t, w, "demo-pool")
 	w.RunFor(time.Minute)
-	tellPool(t, w, "demo-pool")
+	recordPool(t, w, "demo-pool")
 	change(t, w, "demo-pool", &infrav1.LocalMachinePool{}, "use a template that never boots", func(p *infrav1.LocalMachinePool) {
 		p.Spec.Template.Simulated.Faults = []infrav1.MachineFault{infrav1.MachineFaultNeverBoots}
 	})
 	w.RunFor(time.Hour)
-	tellPool(t, w, "demo-pool")
+	recordPool(t, w, "demo-pool")
 	change(t, w, "demo-pool", &infrav1.LocalMachinePool{}, "take that back", func(p *infrav1.LocalMachinePool) {
 		p.Spec.Template.Simulated.Faults = nil
 	})
 	w.RunFor(time.Minute)
-	tellPool(t, w, "demo-pool")
+	recordPool(t, w, "demo-pool")
 	end(t, w)
 	w.Golden("a-pool-template-is-rolled-out.txt")
 }
@@ -87,7 +87,7 @@ func TestAMachineOfAPoolIsDeletedByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.Run()
-			tellPool(t, w, "demo-pool")
+			recordPool(t, w, "demo-pool")
 			break
 		}
 	}
@@ -108,7 +108,7 @@ func TestTwoPoolsCannotHaveOneLocalMachinePool(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Run()
-	tellPool(t, w, "demo-pool")
+	recordPool(t, w, "demo-pool")
 	get(t, w, "demo-second", second)
 	w.Tell("MachinePool demo-second: %s", conditions.Message(second, clusterv1.InfrastructureReadyCondition))
 	before := w.store.writes

@@ -310,7 +310,7 @@ func TestMoveResumesOrRollsBackAfterCrash(t *testing.T) {
 		}
 		kept.is(what+", moved again", on, on.target, on.source)
 		if i%(1+len(chosen)/4) == 0 { // at four moments, crash the rollback as well
-			kept.diesRollingBack(what, back.fork())
+			kept.crashesRollingBack(what, back.fork())
 		}
 		if err := back.move(true); err == nil {
 			kept.is(what+", rolled back", back, back.source, back.target)
@@ -320,9 +320,9 @@ func TestMoveResumesOrRollsBackAfterCrash(t *testing.T) {
 	}
 }
 
-// diesRollingBack rolls back by a process that crashes, and again by one that does
+// crashesRollingBack rolls back by a process that crashes, and again by one that does
 // not.
-func (k kept) diesRollingBack(what string, m *moving) {
+func (k kept) crashesRollingBack(what string, m *moving) {
 	m.t.Helper()
 	moments, err := m.run(true)
 	if err != nil {

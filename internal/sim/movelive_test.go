@@ -108,10 +108,10 @@ func (p *planes) activeOnce(when string) {
 	}
 }
 
-// move is a process that moves, or rolls back, and crashes after dies writes; 0 is
+// move is a process that moves, or rolls back, and crashes after crashAfter writes; 0 is
 // never. The controllers work after some of its writes, and while it waits.
-func (p *planes) move(from, to *story, rollback bool, dies int) error {
-	wire := &wire{breaks: func(write int) bool { return write == dies }}
+func (p *planes) move(from, to *story, rollback bool, crashAfter int) error {
+	wire := &wire{breaks: func(write int) bool { return write == crashAfter }}
 	wire.after = func() {
 		p.activeOnce(fmt.Sprintf("write %d", wire.writes))
 		if p.dice.IntN(12) == 0 {
@@ -188,11 +188,11 @@ func TestAMoveBetweenPlanesThatWorkLosesNothing(t *testing.T) {
 				from, to := p.sides[trip], p.sides[1-trip]
 				rollback, over := false, false
 				for process := 0; !over; process++ {
-					dies := 0
+					crashAfter := 0
 					if process < 6 {
-						dies = 1 + p.dice.IntN(70)
+						crashAfter = 1 + p.dice.IntN(70)
 					}
-					err := p.move(from, to, rollback, dies)
+					err := p.move(from, to, rollback, crashAfter)
 					switch {
 					case err == nil && rollback:
 						rolledBack++

@@ -93,8 +93,8 @@ func (p plainPool) joins(id string, ready corev1.ConditionStatus) {
 	p.must(p.nodes.Status().Patch(p.t.Context(), node, client.MergeFrom(before)))
 }
 
-// tell writes the status of the pool and its Nodes.
-func (p plainPool) tell() {
+// record writes the status of the pool and its Nodes.
+func (p plainPool) record() {
 	p.t.Helper()
 	mp := get(p.t, p.story, "pool", &clusterv1.MachinePool{})
 	p.Tell("MachinePool pool: %s, %d replicas, %d ready, %d provider IDs, %d Nodes", mp.Status.Phase, *mp.Status.Replicas, *mp.Status.ReadyReplicas, len(mp.Spec.ProviderIDList), len(mp.Status.NodeRefs))
@@ -121,21 +121,21 @@ func TestAPoolWithoutMachinesFollowsItsProvider(t *testing.T) {
 		p.joins(id, corev1.ConditionTrue)
 	}
 	p.reports(3, "x://a", "x://b", "x://c")
-	p.tell()
+	p.record()
 	p.reports(3, "x://a")
-	p.tell()
+	p.record()
 	w.Tell("# Node n-c is not ready")
 	p.joins("c", corev1.ConditionUnknown)
 	w.Run()
-	p.tell()
+	p.record()
 	p.reports(2, "x://a", "x://a", "x://b", "")
-	p.tell()
+	p.record()
 	foreign := get(t, w, "demo-control-plane-1", &clusterv1.Machine{}).Spec.ProviderID
 	p.reports(3, "x://a", "x://b", foreign)
-	p.tell()
+	p.record()
 	change(t, w, "pool", &clusterv1.MachinePool{}, "scale to 1", func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = new(int32(1)) })
 	p.reports(1, "x://a")
-	p.tell()
+	p.record()
 	end(t, w)
 	w.Golden("a-pool-without-machines-follows-its-provider.txt")
 }

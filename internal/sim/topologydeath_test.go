@@ -69,7 +69,7 @@ func TestCreationSurvivesCrash(t *testing.T) {
 			w, x := withObserver(t)
 			x.hold = once(2)
 			w.create(fleetCluster)
-			w = dies(w, l, x.as, func(w *story) bool {
+			w = crashes(w, l, x.as, func(w *story) bool {
 				if len(x.calls) == 1 && len(made(w)) > 0 {
 					t.Errorf("made while BeforeClusterCreate blocks: %v", made(w))
 				}
@@ -109,7 +109,7 @@ func TestUpgradeSurvivesCrash(t *testing.T) {
 			x.calls, x.hold = nil, once(2)
 			edit(t, w, "demo", &clusterv1.Cluster{}, upgrade)
 			last := version.MustParseSemantic("v1.33.1")
-			w = dies(w, tc.lives, x.as, func(w *story) bool {
+			w = crashes(w, tc.lives, x.as, func(w *story) bool {
 				plane := version.MustParseSemantic(w.objects("KubeadmControlPlane")[0].(*controlplanev1.KubeadmControlPlane).Spec.Version)
 				workers := version.MustParseSemantic(w.objects("MachineDeployment")[0].(*clusterv1.MachineDeployment).Spec.Template.Spec.Version)
 				if plane.LessThan(last) || plane.LessThan(workers) || plane.Minor() > last.Minor()+1 {

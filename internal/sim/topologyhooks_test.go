@@ -23,15 +23,15 @@ import (
 // long each blocks a Cluster.
 type observer struct {
 	*server.Server
-	tell  func(format string, args ...any)
-	hold  func(call string) (seconds int32)
-	calls []string
+	record func(format string, args ...any)
+	hold   func(call string) (seconds int32)
+	calls  []string
 }
 
 // newObserver answers all hooks of a Cluster's lifecycle, and blocks nothing.
 func newObserver(t testing.TB) *observer {
 	t.Helper()
-	x := &observer{Server: newExtension(t), tell: func(string, ...any) {}, hold: func(string) int32 { return 0 }}
+	x := &observer{Server: newExtension(t), record: func(string, ...any) {}, hold: func(string) int32 { return 0 }}
 	if err := errors.Join(
 		observe(x, hooksv1.BeforeClusterCreate, func(*hooksv1.BeforeClusterCreateRequest) string { return "" }),
 		observe(x, hooksv1.AfterControlPlaneInitialized, func(*hooksv1.AfterControlPlaneInitializedRequest) string { return "" }),
@@ -67,12 +67,12 @@ func observe[Req, Resp any](x *observer, hook func(*Req, *Resp), about func(*Req
 		name := strings.TrimSuffix(any(req).(hooksv1.RequestObject).GetObjectKind().GroupVersionKind().Kind, "Request")
 		call := strings.TrimSpace(name + " " + about(req))
 		x.calls = append(x.calls, call)
-		x.tell("extension: %s", call)
+		x.record("extension: %s", call)
 		if blocking, can := any(resp).(hooksv1.RetryResponseObject); can {
 			if seconds := x.hold(call); seconds > 0 {
 				blocking.SetMessage("not yet")
 				blocking.SetRetryAfterSeconds(seconds)
-				x.tell("extension: not yet, ask again in %d seconds", seconds)
+				x.record("extension: not yet, ask again in %d seconds", seconds)
 			}
 		}
 		return nil
@@ -118,7 +118,7 @@ func withObserver(t *testing.T) (*story, *observer) {
 	t.Helper()
 	x := newObserver(t)
 	w := newTopology(t, x.as)
-	x.tell = w.Tell
+	x.record = w.Tell
 	register(t, w, "ext")
 	w.Run()
 	return w, x

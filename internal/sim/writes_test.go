@@ -38,9 +38,9 @@ func TestAReconcileWritesItsObjectAtMostTwice(t *testing.T) {
 	}
 }
 
-// watchOwnWrites calls tell with the number of writes of each reconcile to its
+// watchOwnWrites calls report with the number of writes of each reconcile to its
 // object, and counts all such writes.
-func watchOwnWrites(w *story, tell func(controller string, key client.ObjectKey, spec, status int)) *int {
+func watchOwnWrites(w *story, report func(controller string, key client.ObjectKey, spec, status int)) *int {
 	var kind string
 	var of client.ObjectKey
 	var spec, status int
@@ -71,7 +71,7 @@ func watchOwnWrites(w *story, tell func(controller string, key client.ObjectKey,
 		step := c.step
 		c.step = func(ctx context.Context, key client.ObjectKey) (time.Duration, error) {
 			kind, of, spec, status = c.kind.Kind, key, 0, 0
-			defer func() { tell(c.Name, key, spec, status) }()
+			defer func() { report(c.Name, key, spec, status) }()
 			return step(ctx, key)
 		}
 	}

@@ -33,8 +33,8 @@ const (
 type ClusterResourceSetStrategy string
 
 const (
-	// ClusterResourceSetStrategyApplyOnce applies to each cluster once and
-	// never looks again. It is the default.
+	// ClusterResourceSetStrategyApplyOnce applies to each cluster only
+	// once. It is the default.
 	ClusterResourceSetStrategyApplyOnce ClusterResourceSetStrategy = "ApplyOnce"
 
 	// ClusterResourceSetStrategyReconcile applies again whenever the Secret

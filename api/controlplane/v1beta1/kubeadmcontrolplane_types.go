@@ -14,7 +14,7 @@ import (
 
 // KubeadmControlPlaneSpec is the desired state of a control plane.
 type KubeadmControlPlaneSpec struct {
-	// replicas is how many machines there are to be.
+	// replicas is the desired number of machines.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 

@@ -50,7 +50,7 @@ const (
 
 // KubeadmControlPlaneSpec is the desired state of a control plane.
 type KubeadmControlPlaneSpec struct {
-	// replicas is how many machines there are to be; 1 when it is not set. An
+	// replicas is the desired number of machines; 1 when it is not set. An
 	// odd number, unless etcd is external.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`

@@ -200,8 +200,8 @@ func (o *Object) Filtered(ctx context.Context) error {
 	return o.Unreconciled(ctx, o.Main)
 }
 
-// GoesOn removes everything that the object waits for.
-func (o *Object) GoesOn(ctx context.Context) error {
+// Unblock removes everything that the object waits for.
+func (o *Object) Unblock(ctx context.Context) error {
 	if err := o.World.Change(ctx, o.Main, func(obj *unstructured.Unstructured) {
 		testnamespace.Annotate(obj, clusterv1.PausedAnnotation, "")
 		labels := maps.Clone(o.World.Labels)

@@ -13,7 +13,7 @@ import (
 // the features that containers use in separate namespaces and changes nothing.
 func Check(context.Context) []Problem {
 	var problems []Problem
-	for _, f := range preflight.Judge(preflight.Probe()) {
+	for _, f := range preflight.Evaluate(preflight.Probe()) {
 		problems = append(problems, Problem(f))
 	}
 	return problems

@@ -70,7 +70,7 @@ func (l *Launcher) Changes(ctx context.Context) <-chan string {
 	return out
 }
 
-func (l *Launcher) tell(name string) {
+func (l *Launcher) notify(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for to := range l.listeners {
@@ -121,7 +121,7 @@ func (l *Launcher) hear(name string) {
 			return
 		}
 		if !first && !st.Ended { // its end is reported when the supervisor has exited
-			l.tell(name)
+			l.notify(name)
 		}
 	}
 }
@@ -162,5 +162,5 @@ func (l *Launcher) ended(name string) {
 	if alive {
 		l.follow(name)
 	}
-	l.tell(name)
+	l.notify(name)
 }

@@ -82,7 +82,7 @@ func TestContainersBeginAgainAfterTheHostDid(t *testing.T) {
 		if got, code := b.run("one", "write", "/mine", "x"); code != 0 {
 			t.Fatal(got)
 		}
-		die()
+		crash()
 	}
 	if got := b.is("one", Stopped, 1); got.Message != "the host was started again" || got.PID != 0 {
 		t.Errorf("got %+v", got)

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 )
 
-// die ends this process as a crash would.
-func die() {
+// crash ends this process as a crash would.
+func crash() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	<-time.After(time.Hour) // without a timer, Go may report a deadlock
 }
@@ -42,7 +42,7 @@ func TestAContainerOutlivesWhoStartedIt(t *testing.T) {
 	if isOther() {
 		b, _ := otherProcess(t)
 		b.start(b.spec("one", "wait", "hello"))
-		die()
+		crash()
 	}
 	b := newLab(t)
 	if err := b.Close(); err != nil {
@@ -79,7 +79,7 @@ func TestWhereverItIsKilledNothingIsLeft(t *testing.T) {
 		b, step := otherProcess(t)
 		b.reached = func(at string) {
 			if at == step {
-				die()
+				crash()
 			}
 		}
 		ctx := t.Context()

@@ -35,7 +35,7 @@ func (l *Launcher) Start(ctx context.Context, name string) error {
 		return fmt.Errorf("start container %s: %w", name, err)
 	}
 	l.follow(name)
-	l.tell(name) // watches of its files check them now
+	l.notify(name) // watches of its files check them now
 	return nil
 }
 

@@ -227,14 +227,14 @@ func (w *watches) read(file *os.File) {
 			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
 			name := string(bytes.TrimRight(rest[unix.SizeofInotifyEvent:size], "\x00"))
 			rest = rest[size:]
-			w.wake(number, mask, name)
+			w.notify(number, mask, name)
 		}
 	}
 }
 
-// wake notifies the watches that await a name in a folder: all those of a folder
+// notify notifies the watches that await a name in a folder: all those of a folder
 // that was removed, and all if the kernel's queue overflowed.
-func (w *watches) wake(number int, mask uint32, name string) {
+func (w *watches) notify(number int, mask uint32, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n, all := range w.by {

@@ -156,7 +156,7 @@ func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
 	}
 	r.mu.Unlock()
 	if changed {
-		r.tell(config.Name, was, is)
+		r.notify(config.Name, was, is)
 	} else {
 		was.version.Store(&config.ResourceVersion)
 	}
@@ -177,10 +177,10 @@ func (r *Registry) Remove(name string) {
 	delete(r.waiting, name)
 	r.readyIfTried()
 	r.mu.Unlock()
-	r.tell(name, was, nil)
+	r.notify(name, was, nil)
 }
 
-func (r *Registry) tell(config string, was, is *registration) {
+func (r *Registry) notify(config string, was, is *registration) {
 	for _, w := range r.watchers {
 		w(config, was, is)
 	}

@@ -33,7 +33,7 @@ func Of(ctx context.Context, mgmt client.Reader, namespace, cluster string) ([]*
 // must not be replaced now, and until when. If no Machine is marked for
 // remediation, it reads nothing.
 func Held(ctx context.Context, mgmt client.Reader, clusters workload.Clusters, o healthcheck.Orders, machines []*clusterv1.Machine) (names []string, until time.Time, err error) {
-	if !slices.ContainsFunc(machines, healthcheck.Condemned) {
+	if !slices.ContainsFunc(machines, healthcheck.MarkedForRemediation) {
 		return nil, until, nil
 	}
 	if o.Checks, err = Of(ctx, mgmt, o.Cluster.Namespace, o.Cluster.Name); err != nil {

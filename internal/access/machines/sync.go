@@ -73,7 +73,7 @@ func (f Factory) pass(ctx context.Context, t machinetemplate.Template, ref clust
 	if err != nil {
 		return client.IgnoreNotFound(err) // the Machine reports it
 	}
-	if !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(from).Judge(obj).Holder != "" {
+	if !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(from).Evaluate(obj).Holder != "" {
 		return nil
 	}
 	changed := obj.DeepCopy()

@@ -27,8 +27,8 @@ var probe = os.Getenv(rootlessVariable)
 const (
 	// rootlessVariable names the program that "make test-programs" built.
 	rootlessVariable = "CAPSTAN_TEST_PODS_PROBE"
-	// nobody is the plain user.
-	nobody = 65534
+	// plainUser has no rights.
+	plainUser = 65534
 )
 
 // needProbe skips a test where the program is not built.
@@ -50,14 +50,14 @@ func TestAsPlainUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, nobody, nobody)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, plainUser, plainUser)); err != nil {
 		t.Fatal(err)
 	}
 	// The plain user owns a copy, as after a manual installation.
 	self := filepath.Join(dir, "pods.test")
 	b, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
-		err = errors.Join(wholefile.WriteProgram(self, b), os.Chown(self, nobody, nobody))
+		err = errors.Join(wholefile.WriteProgram(self, b), os.Chown(self, plainUser, plainUser))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -66,10 +66,10 @@ func TestAsPlainUser(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Dir = dir
 	cmd.Env = []string{rootlessVariable + "=" + probe, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: plainUser, Gid: plainUser}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("as user %d: %v\n%s", nobody, err, out)
+		t.Fatalf("as user %d: %v\n%s", plainUser, err, out)
 	}
 	t.Logf("%s", out)
 }

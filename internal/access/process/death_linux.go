@@ -4,6 +4,6 @@ package process
 
 import "syscall"
 
-func dieWithParent() *syscall.SysProcAttr {
+func exitWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -6,5 +6,5 @@ package process
 
 import "syscall"
 
-// dieWithParent is not available here: a killed test leaves its plane behind.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+// exitWithParent is not available here: a killed test leaves its plane behind.
+func exitWithParent() *syscall.SysProcAttr { return nil }

@@ -81,7 +81,7 @@ func (p *Process) start(printed func(string)) error {
 		// A plane must not outlive a program that is killed. The kernel ties that to the
 		// thread that started it, so the thread must stay.
 		runtime.LockOSThread()
-		p.cmd.SysProcAttr = dieWithParent()
+		p.cmd.SysProcAttr = exitWithParent()
 		err := p.cmd.Start()
 		started <- err
 		if err != nil {

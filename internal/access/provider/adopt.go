@@ -41,11 +41,11 @@ type Adoption struct {
 // Adopt sets owner and label on obj, in one patch. It sends none if they are set or
 // obj is being deleted. If obj belongs to another owner, the error is a HeldError.
 func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
-	verdict, err := judge(obj, a.Claim)
+	verdict, err := checkClaim(obj, a.Claim)
 	if err != nil || !obj.GetDeletionTimestamp().IsZero() {
 		return err
 	}
-	if verdict.Beside {
+	if verdict.Shared {
 		a.Owner.Controller, a.Owner.BlockOwnerDeletion = nil, nil
 	}
 	// Usually everything is set: checking that requires no copy of the object.
@@ -80,7 +80,7 @@ func (o *Objects) Take(ctx context.Context, r *Reference, a Adoption) error {
 // belongs to another owner, that is recorded in the reference, without the object,
 // and is no error.
 func (o *Objects) Remove(ctx context.Context, r *Reference, c claim.Claim) error {
-	if _, err := judge(r.Obj, c); err != nil {
+	if _, err := checkClaim(r.Obj, c); err != nil {
 		return r.keepHeld(err)
 	}
 	as := client.Preconditions{UID: new(r.Obj.GetUID())}
@@ -123,12 +123,12 @@ func template(c *clusterv1.Cluster, kind schema.GroupKind, role claim.Role, get 
 	if err != nil {
 		return nil, err
 	}
-	_, err = judge(obj, claim.ToShare(c))
+	_, err = checkClaim(obj, claim.ToShare(c))
 	return obj, err
 }
 
-func judge(obj *Object, c claim.Claim) (claim.Verdict, error) {
-	v := c.Judge(obj)
+func checkClaim(obj *Object, c claim.Claim) (claim.Result, error) {
+	v := c.Evaluate(obj)
 	if v.Holder != "" {
 		return v, &HeldError{fmt.Sprintf("%s %s", obj.GetKind(), client.ObjectKeyFromObject(obj)), v.Holder}
 	}

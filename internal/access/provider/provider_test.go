@@ -303,7 +303,7 @@ func TestLookTemplateKeepsWhatHinders(t *testing.T) {
 			if (err != nil) != tc.wantErr {
 				t.Errorf("error %v, want one: %v", err, tc.wantErr)
 			}
-			if got := r.Known().Hindrance(); got != tc.want || (r.Obj == nil) != (tc.want != "") {
+			if got := r.Known().Problem(); got != tc.want || (r.Obj == nil) != (tc.want != "") {
 				t.Errorf("object %v, problem %q, want %q", r.Obj, got, tc.want)
 			}
 		})

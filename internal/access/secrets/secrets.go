@@ -85,7 +85,7 @@ func free(secret *corev1.Secret, cluster *clusterv1.Cluster) error {
 	if ref := cluster.Spec.ControlPlaneRef; ref.IsDefined() {
 		c.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name} // of any version
 	}
-	if v := c.Judge(secret); v.Holder != "" {
+	if v := c.Evaluate(secret); v.Holder != "" {
 		return fmt.Errorf("secret %s/%s, which Cluster %s needs, is held by %s: delete it, or remove that owner or label", secret.Namespace, secret.Name, cluster.Name, v.Holder)
 	}
 	return nil

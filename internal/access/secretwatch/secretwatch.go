@@ -152,7 +152,7 @@ func (w *Watches) open(key client.ObjectKey) {
 	}
 	ctx, end := context.WithCancel(w.ctx)
 	w.watched[key] = end
-	wake := func(any) { w.wake(key) }
+	wake := func(any) { w.trigger(key) }
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: w.lister(key),
 		ObjectType:    &metav1.PartialObjectMetadata{},
@@ -175,7 +175,7 @@ func (w *Watches) lister(key client.ObjectKey) cache.ListerWatcher {
 	}
 }
 
-func (w *Watches) wake(key client.ObjectKey) {
+func (w *Watches) trigger(key client.ObjectKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n := range w.named[key] {

@@ -98,7 +98,7 @@ func (w *watched) expect(want ...string) {
 	}
 }
 
-func (w *watched) woke(want ...string) {
+func (w *watched) triggered(want ...string) {
 	w.Helper()
 	synctest.Wait()
 	var got []string
@@ -131,14 +131,14 @@ func TestOneSecretIsWatchedOnceForAllThatNameIt(t *testing.T) {
 		w.Follow(client.ObjectKey{Name: "other"}, b)
 		w.expect("ns metadata.name=a", "ns metadata.name=b")
 		w.api.change("ns metadata.name=a")
-		w.woke("early", "late")
+		w.triggered("early", "late")
 		w.api.change("ns metadata.name=b")
-		w.woke("other")
+		w.triggered("other")
 
 		w.Follow(client.ObjectKey{Name: "early"}, b) // instead of a
 		w.expect("ns metadata.name=a", "ns metadata.name=b")
 		w.api.change("ns metadata.name=a")
-		w.woke("late")
+		w.triggered("late")
 
 		w.Follow(client.ObjectKey{Name: "late"}, client.ObjectKey{})
 		w.Follow(client.ObjectKey{Name: "late"}, client.ObjectKey{})
@@ -172,7 +172,7 @@ func TestOneObjectMayNameSeveralSecrets(t *testing.T) {
 		w.Follow(client.ObjectKey{Name: "one"}, a, b, client.ObjectKey{})
 		w.expect("ns metadata.name=a", "ns metadata.name=b")
 		w.api.change("ns metadata.name=a")
-		w.woke("one")
+		w.triggered("one")
 		w.Follow(client.ObjectKey{Name: "one"}, b)
 		w.expect("ns metadata.name=a", "ns metadata.name=b") // the other one still names it
 		other.Follow(client.ObjectKey{Name: "idle"})

@@ -45,7 +45,7 @@ func (x Extensions) CanUpdateMachine(ctx context.Context, from, to inplace.Machi
 	if err := x.Hooks.CallExtension(ctx, hooksv1.CanUpdateMachine, from.Machine, handler, q, a); err != nil {
 		return none, err
 	}
-	answer, err := inplace.JudgeMachine(q, a)
+	answer, err := inplace.InterpretMachine(q, a)
 	if err != nil {
 		x.Hooks.Reject(hooksv1.CanUpdateMachine, handler, q)
 	}
@@ -62,7 +62,7 @@ func (x Extensions) CanUpdateMachineSet(ctx context.Context, from, to inplace.Se
 	if err := x.Hooks.CallExtension(ctx, hooksv1.CanUpdateMachineSet, from.Set, handler, q, a); err != nil {
 		return none, err
 	}
-	answer, err := inplace.JudgeSet(q, a)
+	answer, err := inplace.InterpretSet(q, a)
 	if err != nil {
 		x.Hooks.Reject(hooksv1.CanUpdateMachineSet, handler, q)
 	}

@@ -144,7 +144,7 @@ func (c *Cache) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (ctrl
 	case <-ctx.Done():
 		return ctrl.Result{}, ctx.Err()
 	}
-	c.wake(client.ObjectKeyFromObject(cluster))
+	c.notify(client.ObjectKeyFromObject(cluster))
 	return ctrl.Result{}, nil
 }
 
@@ -168,8 +168,8 @@ func (c *Cache) Start(ctx context.Context) error {
 	return nil
 }
 
-// wake notifies the keeper of a cluster, and starts one if there is none.
-func (c *Cache) wake(key client.ObjectKey) {
+// notify notifies the keeper of a cluster, and starts one if there is none.
+func (c *Cache) notify(key client.ObjectKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k, ok := c.keepers[key]

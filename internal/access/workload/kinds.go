@@ -68,9 +68,9 @@ func (k *kinds) await(among *sync.WaitGroup) {
 	}
 }
 
-// goesOn reports whether a controller still waits. If not, the next call of await
+// continues reports whether a controller still waits. If not, the next call of await
 // starts a new watch.
-func (k *kinds) goesOn(ctx context.Context) bool {
+func (k *kinds) continues(ctx context.Context) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.runs = ctx.Err() == nil && time.Now().Before(k.until)
@@ -80,7 +80,7 @@ func (k *kinds) goesOn(ctx context.Context) bool {
 // run watches as long as a controller waits, or until the server refuses to show
 // its definitions: the next call of await tries that again.
 func (k *kinds) run(ctx context.Context) {
-	for retry := firstRetry; k.goesOn(ctx); retry = min(2*retry, lastRetry) {
+	for retry := firstRetry; k.continues(ctx); retry = min(2*retry, lastRetry) {
 		err := recovery.Call(ctx, func() error { return k.watch(ctx) })
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			k.mu.Lock()

@@ -50,8 +50,8 @@ func Webhooks(c *catalog.Catalog) []webhook.Webhook {
 	}
 	return []webhook.Webhook{
 		webhook.Default(target("defaults-missing", lacks), DefaultExtensionConfig),
-		webhook.Validate(target("spec-or-annotation-changed", changed), func(_ context.Context, r webhook.Review[runtimev1.ExtensionConfig]) (webhook.Verdict, error) {
-			return webhook.Verdict{Errors: ValidateExtensionConfig(r.Object, r.Old), Warnings: Warnings(c, r.Object)}, nil
+		webhook.Validate(target("spec-or-annotation-changed", changed), func(_ context.Context, r webhook.Review[runtimev1.ExtensionConfig]) (webhook.Result, error) {
+			return webhook.Result{Errors: ValidateExtensionConfig(r.Object, r.Old), Warnings: Warnings(c, r.Object)}, nil
 		}),
 	}
 }

@@ -23,7 +23,7 @@ import (
 // address is for.
 func Webhooks(c client.Reader) []webhook.Webhook {
 	return []webhook.Webhook{
-		webhook.Validate(target("IPAddress", "ipaddresses"), func(ctx context.Context, r webhook.Review[ipamv1.IPAddress]) (webhook.Verdict, error) {
+		webhook.Validate(target("IPAddress", "ipaddresses"), func(ctx context.Context, r webhook.Review[ipamv1.IPAddress]) (webhook.Result, error) {
 			var claim *ipamv1.IPAddressClaim
 			if r.Old == nil {
 				claim = &ipamv1.IPAddressClaim{}
@@ -31,10 +31,10 @@ func Webhooks(c client.Reader) []webhook.Webhook {
 				if apierrors.IsNotFound(err) {
 					claim = nil
 				} else if err != nil {
-					return webhook.Verdict{}, err
+					return webhook.Result{}, err
 				}
 			}
-			return webhook.Verdict{Errors: ValidateIPAddress(r.Object, r.Old, claim)}, nil
+			return webhook.Result{Errors: ValidateIPAddress(r.Object, r.Old, claim)}, nil
 		}),
 		webhook.Check(target("IPAddressClaim", "ipaddressclaims", admissionregistrationv1.Update), ValidateIPAddressClaim),
 	}

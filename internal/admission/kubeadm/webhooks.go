@@ -31,13 +31,13 @@ func Webhooks(c client.Reader) []webhook.Webhook {
 		webhook.Default(target(controlPlane("KubeadmControlPlane"), "kubeadmcontrolplanes", map[string]string{"defaults-missing": controlPlaneLacks}), DefaultKubeadmControlPlane),
 		webhook.Check(target(controlPlane("KubeadmControlPlane"), "kubeadmcontrolplanes", changed), ValidateKubeadmControlPlane),
 		webhook.Check(target(controlPlane("KubeadmControlPlaneTemplate"), "kubeadmcontrolplanetemplates", changed), ValidateKubeadmControlPlaneTemplate),
-		webhook.Validate(scale(), func(ctx context.Context, r webhook.Review[autoscalingv1.Scale]) (webhook.Verdict, error) {
+		webhook.Validate(scale(), func(ctx context.Context, r webhook.Review[autoscalingv1.Scale]) (webhook.Result, error) {
 			kcp := &controlplanev1.KubeadmControlPlane{}
 			err := c.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, kcp)
 			if err != nil && !apierrors.IsNotFound(err) {
-				return webhook.Verdict{}, err
+				return webhook.Result{}, err
 			}
-			return webhook.Verdict{Errors: ValidateScale(r.Object, kcp)}, nil
+			return webhook.Result{Errors: ValidateScale(r.Object, kcp)}, nil
 		}),
 	}
 }

@@ -131,7 +131,7 @@ func template[T any, P interface {
 		"spec-changed":        webhook.SpecChanged,
 		"has-what-is-checked": "oldObject != null || object.?spec.?template.?metadata.hasValue()",
 	}
-	return webhook.Validate(on, func(_ context.Context, r webhook.Review[T]) (v webhook.Verdict, _ error) {
+	return webhook.Validate(on, func(_ context.Context, r webhook.Review[T]) (v webhook.Result, _ error) {
 		at, now := field.NewPath("spec", "template"), of(r.Object)
 		v.Errors = fieldrules.Metadata(at.Child("metadata"), now.meta)
 		if r.Old == nil {

@@ -30,8 +30,8 @@ const maxDeadline = 7 * 24 * time.Hour
 
 // change admits a change that can replace Machines of a Cluster that requires plans if
 // it is part of one. A dry run is admitted: a plan starts with one.
-func (a *admission) change(kind string) func(context.Context, webhook.Review[unstructured.Unstructured]) (webhook.Verdict, error) {
-	return func(ctx context.Context, r webhook.Review[unstructured.Unstructured]) (webhook.Verdict, error) {
+func (a *admission) change(kind string) func(context.Context, webhook.Review[unstructured.Unstructured]) (webhook.Result, error) {
+	return func(ctx context.Context, r webhook.Review[unstructured.Unstructured]) (webhook.Result, error) {
 		cluster := r.Object.GetLabels()[clusterv1.ClusterNameLabel]
 		if named, _, _ := unstructured.NestedString(r.Object.Object, "spec", "clusterName"); named != "" {
 			cluster = named
@@ -41,22 +41,22 @@ func (a *admission) change(kind string) func(context.Context, webhook.Review[uns
 		}
 		paths := planguard.Replaces(kind, outcome.Fields(r.Old, r.Object))
 		if len(paths) == 0 || r.DryRun || !r.Object.GetDeletionTimestamp().IsZero() {
-			return webhook.Verdict{}, nil
+			return webhook.Result{}, nil
 		}
 		return a.planned(ctx, kind, r.Namespace, r.Name, cluster, paths)
 	}
 }
 
 // scale is change for the subresource, of which only a smaller number is refused.
-func (a *admission) scale(kind schema.GroupVersionKind) func(context.Context, webhook.Review[autoscalingv1.Scale]) (webhook.Verdict, error) {
-	return func(ctx context.Context, r webhook.Review[autoscalingv1.Scale]) (webhook.Verdict, error) {
+func (a *admission) scale(kind schema.GroupVersionKind) func(context.Context, webhook.Review[autoscalingv1.Scale]) (webhook.Result, error) {
+	return func(ctx context.Context, r webhook.Review[autoscalingv1.Scale]) (webhook.Result, error) {
 		if r.DryRun {
-			return webhook.Verdict{}, nil
+			return webhook.Result{}, nil
 		}
 		owner := &unstructured.Unstructured{}
 		owner.SetGroupVersionKind(kind)
 		if err := a.live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, owner); err != nil {
-			return webhook.Verdict{}, client.IgnoreNotFound(err)
+			return webhook.Result{}, client.IgnoreNotFound(err)
 		}
 		cluster := owner.GetLabels()[clusterv1.ClusterNameLabel]
 		if named, _, _ := unstructured.NestedString(owner.Object, "spec", "clusterName"); named != "" {
@@ -66,7 +66,7 @@ func (a *admission) scale(kind schema.GroupVersionKind) func(context.Context, we
 	}
 }
 
-func (a *admission) planned(ctx context.Context, kind, namespace, name, cluster string, paths []string) (v webhook.Verdict, err error) {
+func (a *admission) planned(ctx context.Context, kind, namespace, name, cluster string, paths []string) (v webhook.Result, err error) {
 	g, err := a.guard(ctx, namespace, cluster)
 	if err != nil || g == nil || !g.Spec.Required || planguard.Writes(g, kind, namespace, name, a.now()) {
 		return v, err
@@ -78,7 +78,7 @@ func (a *admission) planned(ctx context.Context, kind, namespace, name, cluster 
 
 // validate admits a guard that fits its Cluster. A plan does not change while it is
 // carried out.
-func (a *admission) validate(_ context.Context, r webhook.Review[planv1.PlanGuard]) (v webhook.Verdict, _ error) {
+func (a *admission) validate(_ context.Context, r webhook.Review[planv1.PlanGuard]) (v webhook.Result, _ error) {
 	spec, at := r.Object.Spec, field.NewPath("spec")
 	if r.Old != nil {
 		was := r.Old.Spec
@@ -112,15 +112,15 @@ func (a *admission) validate(_ context.Context, r webhook.Review[planv1.PlanGuar
 }
 
 // release records who ends a plan before it has been carried out.
-func (a *admission) release(ctx context.Context, r webhook.Review[planv1.PlanGuard]) (webhook.Verdict, error) {
+func (a *admission) release(ctx context.Context, r webhook.Review[planv1.PlanGuard]) (webhook.Result, error) {
 	g := r.Old
 	if r.DryRun || !planguard.Holds(g, a.now()) || g.Spec.Plan == "" {
-		return webhook.Verdict{}, nil
+		return webhook.Result{}, nil
 	}
 	now := metav1.NewTime(a.now())
 	cluster := &clusterv1.Cluster{}
 	if err := a.live.Get(ctx, client.ObjectKeyFromObject(g), cluster); err != nil {
-		return webhook.Verdict{}, client.IgnoreNotFound(err)
+		return webhook.Result{}, client.IgnoreNotFound(err)
 	}
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: g.Name + "-released-", Namespace: g.Namespace},
@@ -129,7 +129,7 @@ func (a *admission) release(ctx context.Context, r webhook.Review[planv1.PlanGua
 		Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: "capstan"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := a.live.Create(ctx, event); err != nil {
-		return webhook.Verdict{}, fmt.Errorf("record that %s ends plan %s: %w", r.User, g.Spec.Plan, err)
+		return webhook.Result{}, fmt.Errorf("record that %s ends plan %s: %w", r.User, g.Spec.Plan, err)
 	}
-	return webhook.Verdict{}, nil
+	return webhook.Result{}, nil
 }

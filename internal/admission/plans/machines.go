@@ -47,7 +47,7 @@ func (a *admission) guard(ctx context.Context, namespace, cluster string) (*plan
 }
 
 // hold refuses a request, and records that in the guard.
-func (a *admission) hold(ctx context.Context, g *planv1.PlanGuard, h planv1.Held, dryRun bool) webhook.Verdict {
+func (a *admission) hold(ctx context.Context, g *planv1.PlanGuard, h planv1.Held, dryRun bool) webhook.Result {
 	h.At = metav1.NewTime(a.now())
 	if !dryRun {
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -65,7 +65,7 @@ func (a *admission) hold(ctx context.Context, g *planv1.PlanGuard, h planv1.Held
 			ctrl.LoggerFrom(ctx).Error(err, "The refusal could not be recorded", "planguard", client.ObjectKeyFromObject(g), "kind", h.Kind, "name", h.Name)
 		}
 	}
-	return webhook.Verdict{Forbidden: errors.New(planguard.Sentence(g, h))}
+	return webhook.Result{Forbidden: errors.New(planguard.Sentence(g, h))}
 }
 
 // moved reports whether clusterctl move deletes an object: nothing acts on that, because
@@ -75,31 +75,31 @@ func moved(obj metav1.Object) bool {
 	return marked && len(obj.GetFinalizers()) == 0
 }
 
-func (a *admission) deleteMachine(ctx context.Context, r webhook.Review[clusterv1.Machine]) (webhook.Verdict, error) {
+func (a *admission) deleteMachine(ctx context.Context, r webhook.Review[clusterv1.Machine]) (webhook.Result, error) {
 	m := r.Old
 	g, err := a.guard(ctx, m.Namespace, m.Spec.ClusterName)
 	if err != nil || g == nil || moved(m) || planguard.Deletes(g, m, a.now()) {
-		return webhook.Verdict{}, err
+		return webhook.Result{}, err
 	}
 	return a.hold(ctx, g, planv1.Held{Kind: "Machine", Name: m.Name, UID: m.UID, What: "deleted", User: r.User, Why: outcome.Cause(m)}, r.DryRun), nil
 }
 
-func (a *admission) updateMachine(ctx context.Context, r webhook.Review[clusterv1.Machine]) (webhook.Verdict, error) {
+func (a *admission) updateMachine(ctx context.Context, r webhook.Review[clusterv1.Machine]) (webhook.Result, error) {
 	m := r.Object
 	g, err := a.guard(ctx, m.Namespace, m.Spec.ClusterName)
 	if err != nil || g == nil || planguard.Updates(g, m, a.now()) {
-		return webhook.Verdict{}, err
+		return webhook.Result{}, err
 	}
 	return a.hold(ctx, g, planv1.Held{Kind: "Machine", Name: m.Name, UID: m.UID, What: "updated in place", User: r.User, Why: outcome.Cause(m)}, r.DryRun), nil
 }
 
 // deleteInfrastructure admits the deletion of a Machine's infrastructure if that of the
 // Machine was admitted.
-func (a *admission) deleteInfrastructure(ctx context.Context, r webhook.Review[metav1.PartialObjectMetadata]) (webhook.Verdict, error) {
+func (a *admission) deleteInfrastructure(ctx context.Context, r webhook.Review[metav1.PartialObjectMetadata]) (webhook.Result, error) {
 	obj := r.Old
 	g, err := a.guard(ctx, obj.Namespace, obj.Labels[clusterv1.ClusterNameLabel])
 	if err != nil || g == nil || moved(obj) {
-		return webhook.Verdict{}, err
+		return webhook.Result{}, err
 	}
 	m := &clusterv1.Machine{}
 	for _, ref := range obj.OwnerReferences {
@@ -111,21 +111,21 @@ func (a *admission) deleteInfrastructure(ctx context.Context, r webhook.Review[m
 		err := a.live.Get(ctx, client.ObjectKey{Namespace: obj.Namespace, Name: ref.Name}, live)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
-			return webhook.Verdict{}, fmt.Errorf("read Machine %s: %w", ref.Name, err)
+			return webhook.Result{}, fmt.Errorf("read Machine %s: %w", ref.Name, err)
 		case err == nil && live.UID == ref.UID:
 			m = live
 		}
 	}
 	if !m.DeletionTimestamp.IsZero() || planguard.Deletes(g, m, a.now()) {
-		return webhook.Verdict{}, nil
+		return webhook.Result{}, nil
 	}
 	return a.hold(ctx, g, planv1.Held{Kind: obj.Kind, Name: obj.Name, UID: obj.UID, What: "deleted", User: r.User, Why: "infrastructure of Machine " + m.Name}, r.DryRun), nil
 }
 
 // deleteOwner admits the deletion of a Cluster or another owner of Machines if the plan
 // deletes all of them: a deletion that has started cannot be undone.
-func (a *admission) deleteOwner(kind string) func(context.Context, webhook.Review[metav1.PartialObjectMetadata]) (webhook.Verdict, error) {
-	return func(ctx context.Context, r webhook.Review[metav1.PartialObjectMetadata]) (webhook.Verdict, error) {
+func (a *admission) deleteOwner(kind string) func(context.Context, webhook.Review[metav1.PartialObjectMetadata]) (webhook.Result, error) {
+	return func(ctx context.Context, r webhook.Review[metav1.PartialObjectMetadata]) (webhook.Result, error) {
 		obj := r.Old
 		cluster := obj.Labels[clusterv1.ClusterNameLabel]
 		if kind == "Cluster" {
@@ -133,14 +133,14 @@ func (a *admission) deleteOwner(kind string) func(context.Context, webhook.Revie
 		}
 		g, err := a.guard(ctx, obj.Namespace, cluster)
 		if err != nil || g == nil || moved(obj) {
-			return webhook.Verdict{}, err
+			return webhook.Result{}, err
 		}
 		if kind == "MachinePool" && planguard.Writes(g, kind, obj.Namespace, obj.Name, a.now()) {
-			return webhook.Verdict{}, nil
+			return webhook.Result{}, nil
 		}
 		var all clusterv1.MachineList
 		if err := a.live.List(ctx, &all, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
-			return webhook.Verdict{}, fmt.Errorf("list the Machines of Cluster %s: %w", cluster, err)
+			return webhook.Result{}, fmt.Errorf("list the Machines of Cluster %s: %w", cluster, err)
 		}
 		var kept []string
 		for i := range all.Items {
@@ -149,7 +149,7 @@ func (a *admission) deleteOwner(kind string) func(context.Context, webhook.Revie
 			}
 		}
 		if len(kept) == 0 && kind != "MachinePool" {
-			return webhook.Verdict{}, nil
+			return webhook.Result{}, nil
 		}
 		why := "with Machines " + strings.Join(kept[:min(len(kept), maxNamed)], ", ")
 		if more := len(kept) - maxNamed; more > 0 {
@@ -175,26 +175,26 @@ func owns(kind string, obj *metav1.PartialObjectMetadata, m *clusterv1.Machine) 
 	return metav1.IsControlledBy(m, obj)
 }
 
-func (a *admission) shrinkPool(ctx context.Context, r webhook.Review[clusterv1.MachinePool]) (webhook.Verdict, error) {
+func (a *admission) shrinkPool(ctx context.Context, r webhook.Review[clusterv1.MachinePool]) (webhook.Result, error) {
 	p := r.Object
 	g, err := a.guard(ctx, r.Namespace, p.Spec.ClusterName)
 	if err != nil || g == nil {
-		return webhook.Verdict{}, err
+		return webhook.Result{}, err
 	}
 	to := int32(0)
 	if p.Spec.Replicas != nil {
 		to = *p.Spec.Replicas
 	}
 	if planguard.Shrinks(g, r.Name, to, a.now()) {
-		return webhook.Verdict{}, nil
+		return webhook.Result{}, nil
 	}
 	return a.hold(ctx, g, planv1.Held{Kind: "MachinePool", Name: r.Name, UID: p.UID, What: fmt.Sprintf("scaled down to %d", to), User: r.User}, r.DryRun), nil
 }
 
-func (a *admission) scalePool(ctx context.Context, r webhook.Review[autoscalingv1.Scale]) (webhook.Verdict, error) {
+func (a *admission) scalePool(ctx context.Context, r webhook.Review[autoscalingv1.Scale]) (webhook.Result, error) {
 	p := &clusterv1.MachinePool{}
 	if err := a.live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, p); err != nil {
-		return webhook.Verdict{}, client.IgnoreNotFound(err)
+		return webhook.Result{}, client.IgnoreNotFound(err)
 	}
 	p.Spec.Replicas = &r.Object.Spec.Replicas
 	return a.shrinkPool(ctx, webhook.Review[clusterv1.MachinePool]{Object: p, DryRun: r.DryRun, User: r.User, Namespace: r.Namespace, Name: r.Name})

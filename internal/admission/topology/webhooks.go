@@ -73,7 +73,7 @@ func target(kind, resource string, when map[string]string) webhook.Target {
 // an update that omits it, and sets the variables of a topology to the defaults of
 // the class. It also validates the variables against the class that the defaults
 // are from: the class may change before the validating webhook is called.
-func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Verdict, err error) {
+func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Result, err error) {
 	c := r.Object
 	if r.Old == nil {
 		controllerutil.AddFinalizer(c, clusterv1.ClusterFinalizer)
@@ -114,7 +114,7 @@ func classKey(r webhook.Review[clusterv1.Cluster]) client.ObjectKey {
 
 // validateCluster returns the errors in a Cluster, and those in its topology
 // according to its class.
-func (a *admission) validateCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Verdict, err error) {
+func (a *admission) validateCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Result, err error) {
 	v.Errors = ValidateCluster(r.Object, r.Old)
 	if !r.Object.Spec.Topology.IsDefined() || !r.Object.DeletionTimestamp.IsZero() || !changed(r.Object, r.Old) {
 		return v, nil
@@ -152,7 +152,7 @@ func (a *admission) validateCluster(ctx context.Context, r webhook.Review[cluste
 
 // rebase adds an error if a Cluster cannot change to another class. The current
 // class need not be ready: a Cluster can leave a broken class.
-func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Verdict) error {
+func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Result) error {
 	at := field.NewPath("spec", "topology", "classRef")
 	if why := classes.Unready(class); why != "" {
 		v.Errors = append(v.Errors, field.Invalid(at, class.Name, why+": wait for it, or name another"))
@@ -174,7 +174,7 @@ func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Clust
 
 // upgrade adds an error if the version cannot change, or only a warning if an
 // annotation of the Cluster skips the check.
-func (a *admission) upgrade(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Verdict) error {
+func (a *admission) upgrade(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Result) error {
 	u, err := a.observeUpgrade(ctx, r.Object, r.Old, class)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (a *admission) upgrade(ctx context.Context, r webhook.Review[clusterv1.Clus
 
 // validateClass returns the errors in a ClusterClass, and one for each part that
 // its Clusters use and the class lacks.
-func (a *admission) validateClass(ctx context.Context, r webhook.Review[clusterv1.ClusterClass]) (v webhook.Verdict, err error) {
+func (a *admission) validateClass(ctx context.Context, r webhook.Review[clusterv1.ClusterClass]) (v webhook.Result, err error) {
 	if !r.Object.DeletionTimestamp.IsZero() {
 		return v, nil
 	}
@@ -209,7 +209,7 @@ func (a *admission) validateClass(ctx context.Context, r webhook.Review[clusterv
 }
 
 // deleteClass refuses to delete a class while Clusters use it.
-func (a *admission) deleteClass(ctx context.Context, r webhook.Review[clusterv1.ClusterClass]) (v webhook.Verdict, err error) {
+func (a *admission) deleteClass(ctx context.Context, r webhook.Review[clusterv1.ClusterClass]) (v webhook.Result, err error) {
 	clusters, err := a.clustersOf(ctx, r.Old)
 	if err == nil && len(clusters) > 0 {
 		v.Forbidden = inUse(clusters)

@@ -21,7 +21,7 @@ type try struct {
 	live    map[string]any
 	after   map[string]any
 	in      *intent.Intent // nil if it was refused here
-	verdict intent.Verdict
+	verdict intent.Comparison
 	did     string // what others did before
 }
 
@@ -49,7 +49,7 @@ func (l *life) step(ctx context.Context) error {
 	in, refused := l.sub.types[t.version].Intend(Manager, t.wanted)
 	if refused == nil {
 		t.in, sent = in, runtime.DeepCopyJSON(in.Object())
-		if ok, err := l.judge(ctx, &t); !ok || err != nil {
+		if ok, err := l.predict(ctx, &t); !ok || err != nil {
 			return err
 		}
 	}
@@ -91,9 +91,9 @@ func (l *life) interrupted() {
 	l.report.Counts["interrupted"]++
 }
 
-// judge predicts what an apply will do. If managedFields were lost it first records
+// predict predicts what an apply will do. If managedFields were lost it first records
 // ours again, as a writer does; it is not ok if another client wrote before.
-func (l *life) judge(ctx context.Context, t *try) (ok bool, err error) {
+func (l *life) predict(ctx context.Context, t *try) (ok bool, err error) {
 	if t.verdict = t.in.Against(t.live, l.settled); t.verdict.Reason != intent.FieldsLost {
 		return true, nil
 	}
@@ -137,13 +137,13 @@ func (l *life) compare(t try) {
 	default:
 		l.report.Counts["written, yet no field of ours"]++
 	}
-	l.foretell(t)
+	l.comparePrediction(t)
 	l.remains(t)
 }
 
-// foretell compares the predicted result of an apply with the result, where
+// comparePrediction compares the predicted result of an apply with the result, where
 // webhooks did not change it.
-func (l *life) foretell(t try) {
+func (l *life) comparePrediction(t try) {
 	foretold, err := t.in.After(t.live, t.verdict)
 	if err != nil {
 		l.report.fault(l.sub.kind+": the outcome is not predicted", t.example(err))

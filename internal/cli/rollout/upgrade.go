@@ -84,7 +84,7 @@ func (o *upgradeOptions) run(ctx context.Context, env *command.Env, cluster stri
 			if err := o.follow(ctx, env, func(ctx context.Context, tell func(string)) error {
 				return c.WaitControlPlane(ctx, key, o.version, tell)
 			}); err != nil {
-				return o.goesOn(env, err)
+				return o.interrupted(env, err)
 			}
 		}
 		if err := c.Apply(ctx, s, false); err != nil {
@@ -92,7 +92,7 @@ func (o *upgradeOptions) run(ctx context.Context, env *command.Env, cluster stri
 		}
 	}
 	if err := o.follow(ctx, env, func(ctx context.Context, tell func(string)) error { return c.WaitUpgraded(ctx, key, o.version, tell) }); err != nil {
-		return o.goesOn(env, err)
+		return o.interrupted(env, err)
 	}
 	if o.wait {
 		env.Say("Cluster %s has version %s", key, o.version)
@@ -114,7 +114,7 @@ func (o *upgradeOptions) preview(ctx context.Context, env *command.Env, c *rollo
 	return o.show(ctx, env)
 }
 
-func (o *upgradeOptions) goesOn(env *command.Env, err error) error {
+func (o *upgradeOptions) interrupted(env *command.Env, err error) error {
 	env.Say("The operation continues; run the same command to wait for it again")
 	return err
 }

@@ -82,8 +82,8 @@ func plus(a netip.Addr, n uint32) netip.Addr {
 	return netip.AddrFrom4(raw)
 }
 
-// Routes are the destinations in the kernel's table of routes, /proc/net/route, but
-// for the default one. Lines that cannot be read are left out.
+// Routes are the destinations in the kernel's table of routes, /proc/net/route,
+// except the default one. Lines that cannot be read are left out.
 func Routes(table string) (to []netip.Prefix) {
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)

@@ -225,8 +225,8 @@ func unserved(err error) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !unserved(err) })
 }
 
-// tell reports changes as an event of the Cluster.
-func (r *Reconciler) tell(s *state) {
+// recordEvents reports changes as an event of the Cluster.
+func (r *Reconciler) recordEvents(s *state) {
 	if len(s.applied) > 0 {
 		r.Recorder.Eventf(s.cluster, nil, corev1.EventTypeNormal, "AddonsApplied", "Apply", "Applied %s", conditions.Names(s.applied))
 	}

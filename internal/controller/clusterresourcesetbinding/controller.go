@@ -131,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceS
 		r.Workload.AwaitKinds(client.ObjectKeyFromObject(cluster))
 	}
 	res := ctrl.Result{RequeueAfter: s.progress.next(s, r.Clock.Now())}
-	r.tell(s)
+	r.recordEvents(s)
 	return res, errors.Join(append(s.errs, commit(ctx))...)
 }
 

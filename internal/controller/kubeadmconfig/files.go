@@ -59,7 +59,7 @@ func (r *Reconciler) fromSecret(ctx context.Context, s *state, name, key string)
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: name}, secret); err != nil {
 		return "", fmt.Errorf("get Secret %s/%s: %w", s.config.Namespace, name, err)
 	}
-	if v := claim.ToShare(s.cluster).Judge(secret); v.Holder != "" {
+	if v := claim.ToShare(s.cluster).Evaluate(secret); v.Holder != "" {
 		return "", s.refuse("secret %s/%s is held by %s: name another Secret, or remove that owner or label", secret.Namespace, secret.Name, v.Holder)
 	}
 	value, ok := secret.Data[key]

@@ -575,7 +575,7 @@ func TestUnhealthyMachineIsReplaced(t *testing.T) {
 	l.settle()
 	l.said = nil
 	l.etcd.sick = map[string]bool{"node-cp-2": true}
-	l.condemn("cp-2")
+	l.markForRemediation("cp-2")
 	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 	l.settle()
 	want := []string{"delete cp-2: it is unhealthy", "create a machine that joins: have 2, want 3"}
@@ -596,14 +596,14 @@ func TestAReplacementThatIsNotWantedAnyMoreHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 5)
 	l.settle()
-	l.condemn("cp-2")
+	l.markForRemediation("cp-2")
 	if _, err := l.once(); err != nil {
 		t.Fatal(err)
 	}
 	l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = new(int32(3)) })
 	l.settle()
 	l.said = nil
-	l.condemn("cp-3")
+	l.markForRemediation("cp-3")
 	l.settle()
 	if diff := cmp.Diff([]string{"delete cp-3: it is unhealthy", "create a machine that joins: have 2, want 3"}, l.said); diff != "" {
 		t.Errorf("events (-want +got)\n%s", diff)
@@ -614,7 +614,7 @@ func TestAReplacementWaitsForTheWorkloadCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
 	l.settle()
-	l.condemn("cp-2")
+	l.markForRemediation("cp-2")
 	for range 2 { // the first deletes it, the second removes it
 		if _, err := l.once(); err != nil {
 			t.Fatal(err)

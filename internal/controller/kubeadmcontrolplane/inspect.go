@@ -124,7 +124,7 @@ type shown struct {
 func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error) {
 	ending := kubeadmcontrolplane.Ending(s.Facts)
 	before := apiServersOf(s, ending)
-	next, err := r.lookAtCertificates(ctx, s, ending)
+	next, err := r.observeCertificates(ctx, s, ending)
 	if !slices.Equal(before, apiServersOf(s, ending)) {
 		return phase.Wait(0), err
 	}
@@ -135,13 +135,13 @@ func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error)
 // KubeadmConfigs of the machines. From there it is copied to the Machines, where
 // the rollout reads it.
 func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error) {
-	return r.lookAtCertificates(ctx, s, kubeadmcontrolplane.Undated(s.Facts))
+	return r.observeCertificates(ctx, s, kubeadmcontrolplane.Undated(s.Facts))
 }
 
-// lookAtCertificates records when the certificates of some machines expire. An API
+// observeCertificates records when the certificates of some machines expire. An API
 // server that presents none is no failure of the control plane: it is checked again
 // after a while.
-func (r *Reconciler) lookAtCertificates(ctx context.Context, s *state, machines []*kubeadmcontrolplane.Machine) (phase.Next, error) {
+func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines []*kubeadmcontrolplane.Machine) (phase.Next, error) {
 	var ask []*kubeadmcontrolplane.Machine
 	last, known, next := r.unreadable.Get(s.ControlPlane), unreadable{}, phase.Continue()
 	for _, server := range apiServersOf(s, s.Machines) {

@@ -309,8 +309,8 @@ func (l *lab) status(m *clusterv1.Machine, change func()) {
 	l.must(l.Mgmt.Status().Patch(l.Context(), m, client.MergeFrom(before)))
 }
 
-// condemn marks a machine for remediation, as a health check does.
-func (l *lab) condemn(name string) {
+// markForRemediation marks a machine for remediation, as a health check does.
+func (l *lab) markForRemediation(name string) {
 	l.Helper()
 	for _, m := range l.machines() {
 		if m.Name != name {

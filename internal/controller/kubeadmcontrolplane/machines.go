@@ -42,7 +42,7 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err
 	}
-	s.Machines = append(s.Machines, &kubeadmcontrolplane.Machine{Machine: m, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}})
+	s.Machines = append(s.Machines, &kubeadmcontrolplane.Machine{Machine: m, Comparison: kubeadmcontrolplane.Comparison{UpToDate: true}})
 	delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine now has the annotation
 	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, "reason", a.Why)
 	r.event(s, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", a.String())

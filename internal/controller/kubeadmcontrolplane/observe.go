@@ -117,7 +117,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	} else if err != nil {
 		return err
 	}
-	s.template, s.Template = t.Obj, t.Known().Hindrance()
+	s.template, s.Template = t.Obj, t.Known().Problem()
 	return nil
 }
 
@@ -147,7 +147,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.
 			return fmt.Errorf("get KubeadmConfig %s: %w", key, err)
 		}
 	}
-	out.Verdict = kubeadmcontrolplane.Judge(s.ControlPlane, out, s.Now)
+	out.Comparison = kubeadmcontrolplane.Compare(s.ControlPlane, out, s.Now)
 	return nil
 }
 

@@ -76,7 +76,7 @@ func (r *Reconciler) holdOrders(ctx context.Context, s *state) (err error) {
 	for i, m := range s.Machines {
 		machines[i] = m.Machine
 	}
-	s.OrdersHeld, s.OrdersHeldUntil, err = healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.Cluster, Now: s.Now, Patience: repeated}, machines)
+	s.OrdersHeld, s.OrdersHeldUntil, err = healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.Cluster, Now: s.Now, Timeout: repeated}, machines)
 	return err
 }
 

@@ -34,7 +34,7 @@ func TestAMachineIsWrittenOnceBeforeItIsReplaced(t *testing.T) {
 	l := newLab(t, 3)
 	l.settle()
 	l.serving("kube-scheduler", "cp-2", "cp-3")
-	l.condemn("cp-1")
+	l.markForRemediation("cp-1")
 	l.etcd.deaf = true
 	failure := "remediate: Machine cp-1: no other member could take the leadership of etcd: etcd does not listen\netcd does not listen"
 	l.wantWrites(failure, "patch status of cp-1")

@@ -90,7 +90,7 @@ func TestAnOrderOfACheckThatHasGoneIsNotFollowed(t *testing.T) {
 	l := newLab(t, 3)
 	l.settle()
 	l.said = nil
-	l.condemn("cp-2")
+	l.markForRemediation("cp-2")
 	m := l.machines()[1]
 	l.status(m, func() {
 		c := *conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)

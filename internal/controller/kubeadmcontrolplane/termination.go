@@ -118,7 +118,7 @@ func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leav
 		return nil
 	}
 	var errs []error
-	for _, heir := range quorum.Heirs(members, kubeadmcontrolplane.Heirs(s.Facts, leaving)) {
+	for _, heir := range quorum.Candidates(members, kubeadmcontrolplane.LeaderCandidates(s.Facts, leaving)) {
 		if err := c.MoveLeader(ctx, heir.ID); err != nil {
 			errs = append(errs, err)
 			continue

@@ -115,7 +115,7 @@ func TestTheReplacementOfAMachineThatNeverJoinedEndsItsMember(t *testing.T) {
 	l.settle()
 	l.etcd.list = append(l.etcd.list, etcd.Member{ID: 7, Learner: true})
 	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
-	l.condemn("cp-3")
+	l.markForRemediation("cp-3")
 	l.settle()
 	l.want(l.controlPlane(), "EtcdClusterHealthy True Healthy", "Available True Available")
 	if diff := cmp.Diff([]string{"remove "}, l.etcd.log); diff != "" {

@@ -116,7 +116,7 @@ func (r *Reconciler) delete(ctx context.Context, s *state, m *localpool.Member, 
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get Machine %s: %w", client.ObjectKeyFromObject(m.Local), err)
 		}
-		if err == nil && s.StandsFor(machine, m.Local) {
+		if err == nil && s.Represents(machine, m.Local) {
 			m.Machine = machine
 		}
 	}

@@ -28,7 +28,7 @@ type deletion struct {
 // delete executes the deletion of the Machine, as far as possible now.
 func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) {
 	s.deletion.plan.Reason = clusterv1.MachineDeletingReason
-	res, err := phase.InOrder(phase.Do("observe", r.lookAround), phase.Do("delete", r.takeDown))(ctx, s)
+	res, err := phase.InOrder(phase.Do("observe", r.lookAround), phase.Do("delete", r.planDeletion))(ctx, s)
 	if p := &s.deletion.plan; err != nil && p.Reason == clusterv1.MachineDeletingReason {
 		p.Reason, p.Message = clusterv1.MachineDeletingInternalErrorReason, err.Error()
 	}
@@ -55,9 +55,9 @@ func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, erro
 	return phase.Continue(), nil
 }
 
-// takeDown plans the deletion, answers the questions of the plan, and copies its
+// planDeletion plans the deletion, answers the questions of the plan, and copies its
 // result to the state.
-func (r *Reconciler) takeDown(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) planDeletion(ctx context.Context, s *state) (phase.Next, error) {
 	made, err := decisions.Make(ctx, machinedeletion.Planner, deletionFacts(s), func(q machinedeletion.Question) (machinedeletion.Answer, error) { return r.answer(ctx, s, q) })
 	p := made.Plan
 	s.deletion.plan, s.machine.Status.Deletion = p, p.Began

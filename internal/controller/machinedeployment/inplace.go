@@ -43,9 +43,9 @@ func (r *Reconciler) canUpdate(ctx context.Context, s *state, f rollout.Facts, q
 	return a, nil
 }
 
-// tellReplacement reports why Machines are replaced that an extension might have
+// reportReplacement reports why Machines are replaced that an extension might have
 // updated.
-func (r *Reconciler) tellReplacement(s *state, answers questions.Answers[rollout.Question, rollout.Answer]) {
+func (r *Reconciler) reportReplacement(s *state, answers questions.Answers[rollout.Question, rollout.Answer]) {
 	for _, a := range answers {
 		if why := a.Answer.Why; why != "" {
 			r.Recorder.Eventf(s.deployment, nil, corev1.EventTypeNormal, "NotUpdatedInPlace", "RollOut", "Machines of %s are replaced: %s", a.Question.From, why)

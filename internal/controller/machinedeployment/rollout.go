@@ -88,7 +88,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	if err != nil {
 		return err
 	}
-	if hindrance := t.Known().Hindrance(); hindrance != "" {
+	if hindrance := t.Known().Problem(); hindrance != "" {
 		s.blocked = append(s.blocked, hindrance)
 		return nil
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 			errs = append(errs, fmt.Errorf("%s: %w", a, err))
 		}
 		if _, starts := a.(rollout.Create); starts {
-			r.tellReplacement(s, made.Answers)
+			r.reportReplacement(s, made.Answers)
 		}
 	}
 	if err := errors.Join(append(errs, s.unusable)...); err != nil {

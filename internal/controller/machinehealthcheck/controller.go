@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 		End:      phase.InOrder[*state](),
 		Report:   report,
 		Legacy:   reconciler.If(r.Legacy, func(s *state, _ error) { healthcheck.ReportLegacy(s.Check, s.Now) }),
-		Deadline: func(s *state) time.Time { return s.decision.Wake },
+		Deadline: func(s *state) time.Time { return s.decision.RequeueAt },
 	}.Reconcile(ctx, check)
 }
 

@@ -32,7 +32,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	for _, a := range s.decision.Actions {
 		errs = append(errs, r.carryOut(ctx, s, a))
 	}
-	key, news := client.ObjectKeyFromObject(s.Check), healthcheck.News(s.Facts, s.decision)
+	key, news := client.ObjectKeyFromObject(s.Check), healthcheck.Event(s.Facts, s.decision)
 	if r.mustEmit(key, news.Once) {
 		r.Recorder.Eventf(s.Check, nil, news.Type, news.Reason, "Remediate", "%s", plaintext.Line(news.Message, maxNote))
 	}
@@ -53,7 +53,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 	}
 	m := a.Machine.DeepCopy()
 	commit := patch.Remember(r.Mgmt, m, patch.Locked)
-	if a.Anew {
+	if a.Again {
 		conditions.Delete(m, clusterv1.MachineHealthCheckSucceededCondition)
 	}
 	for _, c := range a.Set {

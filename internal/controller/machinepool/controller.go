@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *clusterv1.MachinePool) (c
 			phase.Do("machines", r.keepMachines),
 			phase.Do("nodes", r.keepNodes)),
 		End: phase.InOrder(
-			phase.Do("delete", r.takeDown),
+			phase.Do("delete", r.deleteReferences),
 			phase.Do("delete Nodes", r.deleteNodes)),
 		Report:   report,
 		Legacy:   reconciler.If(r.Legacy, reportLegacy),

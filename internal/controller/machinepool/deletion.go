@@ -21,10 +21,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 )
 
-// takeDown deletes the Machines, so that their Nodes are drained, and at the same
+// deleteReferences deletes the Machines, so that their Nodes are drained, and at the same
 // time the objects to which the pool refers, so that its provider creates no
 // others. It waits until all are deleted.
-func (r *Reconciler) takeDown(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) deleteReferences(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
 	var left []string
 	for _, ref := range []*provider.Reference{&s.infra, &s.bootstrapConfig} {

@@ -137,7 +137,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state, hosts []unstructured.U
 // holder returns the owner of an infrastructure machine, or of the Machine of its
 // name.
 func (r *Reconciler) holder(ctx context.Context, m *clusterv1.Machine, obj *unstructured.Unstructured) (string, error) {
-	if v := claim.ByMachine(m).Judge(obj); v.Holder != "" {
+	if v := claim.ByMachine(m).Evaluate(obj); v.Holder != "" {
 		return v.Holder, nil
 	}
 	there := &clusterv1.Machine{}

@@ -32,10 +32,10 @@ func (s *state) facts(failed error) pool.Facts {
 }
 
 // report fills the status from the state.
-func report(s *state, failed error) { pool.Tell(s.facts(failed)) }
+func report(s *state, failed error) { pool.FillStatus(s.facts(failed)) }
 
 // reportLegacy sets the fields for clients of v1beta1.
-func reportLegacy(s *state, failed error) { pool.TellLegacy(s.facts(failed)) }
+func reportLegacy(s *state, failed error) { pool.FillLegacy(s.facts(failed)) }
 
 // deadline is the next time at which the status changes without an event; zero if
 // there is none.

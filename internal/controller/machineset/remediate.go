@@ -52,7 +52,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 
 // carryOut writes the result to the Machine before it deletes it, so that the
 // reason is visible as long as the Machine exists.
-func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Verdict) error {
+func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Decision) error {
 	m := v.Machine
 	commit := patch.Remember(r.Mgmt, m, patch.Locked)
 	if v.Condition == nil {

@@ -41,8 +41,8 @@ type life struct {
 	graceful   time.Duration // the grace period of its end
 	sandbox    Running
 	containers map[string]*run
-	poked      chan struct{} // closed when objects that it names have changed
-	looked     chan struct{} // the value of poked when volumes were last updated
+	notified   chan struct{} // closed when objects that it names have changed
+	looked     chan struct{} // the value of notified when volumes were last updated
 	renew      map[string]tokenOf
 	failed     string // why it must not run again, "" if it may
 	failure    string // details of failed
@@ -66,7 +66,7 @@ func newLife(n *Node, pod *corev1.Pod, address netip.Addr) *life {
 	l := &life{
 		node: n, uid: pod.UID, key: client.ObjectKeyFromObject(pod), address: address, accepted: n.Clock.Now(),
 		name:  fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID),
-		ended: make(chan struct{}), ends: make(chan struct{}), poked: make(chan struct{}),
+		ended: make(chan struct{}), ends: make(chan struct{}), notified: make(chan struct{}),
 		pod: pod.DeepCopy(), containers: map[string]*run{}, renew: map[string]tokenOf{},
 	}
 	if pod.Status.StartTime != nil {
@@ -136,7 +136,7 @@ func (l *life) over() bool {
 
 // change changes the state of a container, and triggers a status write.
 func (l *life) change(name string, by func(*run)) {
-	defer l.node.wake(l.key)
+	defer l.node.trigger(l.key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	by(l.containers[name])
@@ -180,15 +180,15 @@ func (l *life) stopping() bool {
 func (l *life) volumesChanged() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	close(l.poked)
-	l.poked = make(chan struct{})
+	close(l.notified)
+	l.notified = make(chan struct{})
 }
 
 // changes returns a channel that the next call of volumesChanged closes.
 func (l *life) changes() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.poked
+	return l.notified
 }
 
 // pause waits for a time, or for changes if that is not nil, and reports whether
@@ -209,7 +209,7 @@ func (l *life) pause(ctx context.Context, d time.Duration, changes chan struct{}
 
 // run runs the Pod until it has ended or must end.
 func (l *life) run(ctx context.Context) {
-	defer l.node.wake(l.key)
+	defer l.node.trigger(l.key)
 	defer close(l.ended)
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -302,7 +302,7 @@ func (l *life) prepare(ctx context.Context) bool {
 		reason := "FailedMount"
 		if err == nil {
 			if err = l.begin(ctx); err == nil {
-				l.node.wake(l.key)
+				l.node.trigger(l.key)
 				return !l.stopping()
 			}
 			reason = "FailedCreatePodSandBox"

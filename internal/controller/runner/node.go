@@ -140,7 +140,7 @@ func (w waker) Start(_ context.Context, q workqueue.TypedRateLimitingInterface[r
 	return nil
 }
 
-func (n *Node) wake(key client.ObjectKey) {
+func (n *Node) trigger(key client.ObjectKey) {
 	n.mu.Lock()
 	q := n.queue
 	n.mu.Unlock()

@@ -41,7 +41,7 @@ const afterHook = 2 * time.Second
 func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up func()) {
 	if c.StartupProbe != nil {
 		passed := false
-		l.ask(ctx, c, "Startup", c.StartupProbe, func(v podstatus.Verdict) bool {
+		l.ask(ctx, c, "Startup", c.StartupProbe, func(v podstatus.ProbeResult) bool {
 			passed = v == podstatus.Passed
 			return v == podstatus.Undecided
 		})
@@ -58,7 +58,7 @@ func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up f
 	var probes sync.WaitGroup
 	if c.ReadinessProbe != nil {
 		probes.Go(l.part(func() {
-			l.ask(ctx, c, readiness, c.ReadinessProbe, func(v podstatus.Verdict) bool {
+			l.ask(ctx, c, readiness, c.ReadinessProbe, func(v podstatus.ProbeResult) bool {
 				l.mu.Lock()
 				same := l.containers[c.Name].Ready == (v == podstatus.Passed)
 				l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up f
 	}
 	if c.LivenessProbe != nil {
 		probes.Go(l.part(func() {
-			l.ask(ctx, c, "Liveness", c.LivenessProbe, func(v podstatus.Verdict) bool { return v != podstatus.Failed })
+			l.ask(ctx, c, "Liveness", c.LivenessProbe, func(v podstatus.ProbeResult) bool { return v != podstatus.Failed })
 			if ctx.Err() == nil {
 				l.unhealthy(ctx, c, p, "liveness", c.LivenessProbe)
 			}
@@ -86,7 +86,7 @@ func (l *life) unhealthy(ctx context.Context, c podspec.Container, p *prepared, 
 }
 
 // ask runs one probe repeatedly, until told reports that no further run is needed.
-func (l *life) ask(ctx context.Context, c podspec.Container, name string, p *corev1.Probe, told func(podstatus.Verdict) bool) {
+func (l *life) ask(ctx context.Context, c podspec.Container, name string, p *corev1.Probe, told func(podstatus.ProbeResult) bool) {
 	timing, answers := podstatus.TimingOf(p), podstatus.NewProbe(p)
 	wait, soon := timing.Delay, name == readiness
 	for asked := 1; ; asked++ {

@@ -27,7 +27,7 @@ const (
 // point closes looked, also while the content is being written.
 func (l *life) volumes(ctx context.Context) error {
 	l.mu.Lock()
-	l.looked = l.poked
+	l.looked = l.notified
 	l.mu.Unlock()
 	pod := l.current()
 	all := podspec.VolumesOf(pod)

@@ -199,10 +199,10 @@ func (r *Reconciler) remember(cluster *clusterv1.Cluster, how ...patch.Option) p
 	return patch.Remember(r.Mgmt, cluster, append(how, patch.Locked)...)
 }
 
-// rememberToTell is remember for a write that only reports: no controller waits for
+// rememberToReport is remember for a write that only reports: no controller waits for
 // it, and a Cluster that is being provisioned is written again soon by its own
 // controller, whose write then includes this report.
-func (r *Reconciler) rememberToTell(cluster *clusterv1.Cluster) patch.Commit {
+func (r *Reconciler) rememberToReport(cluster *clusterv1.Cluster) patch.Commit {
 	return r.remember(cluster, patch.Debounced(r.Debounce), patch.Carried(r.carry))
 }
 

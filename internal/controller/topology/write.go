@@ -82,7 +82,7 @@ func (r *Reconciler) writeCluster(ctx context.Context, s *state) (phase.Next, er
 	}
 	c.Spec.ControlPlaneRef = s.desired.ControlPlaneRef
 	err := s.commit(ctx)
-	s.commit = r.rememberToTell(c)
+	s.commit = r.rememberToReport(c)
 	return phase.Continue(), err
 }
 

@@ -263,7 +263,7 @@ func (w *runner[T]) wait(ctx context.Context, req reconcile.Request) time.Durati
 // are reconciled again after a start. Every other failure keeps its requeue time;
 // its retries end only if nothing in it can succeed without a change of the object.
 func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res reconcile.Result, err error) (reconcile.Result, error) {
-	postponed, err := putOff(err)
+	postponed, err := takePostponed(err)
 	if postponed > 0 && (res.RequeueAfter == 0 || postponed < res.RequeueAfter) {
 		res.RequeueAfter = postponed
 	}
@@ -289,13 +289,13 @@ func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res recon
 	return reconcile.Result{}, err
 }
 
-// putOff takes the postponed writes out of err, and returns when the first of
+// takePostponed takes the postponed writes out of err, and returns when the first of
 // them is due.
-func putOff(err error) (after time.Duration, rest error) {
+func takePostponed(err error) (after time.Duration, rest error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var left []error
 		for _, e := range joined.Unwrap() {
-			a, r := putOff(e)
+			a, r := takePostponed(e)
 			if a > 0 && (after == 0 || a < after) {
 				after = a
 			}
@@ -307,7 +307,7 @@ func putOff(err error) (after time.Duration, rest error) {
 		return postponed.After, nil
 	}
 	if inner := errors.Unwrap(err); inner != nil {
-		if after, rest = putOff(inner); rest != nil {
+		if after, rest = takePostponed(inner); rest != nil {
 			rest = err
 		}
 		return after, rest

@@ -218,7 +218,7 @@ func TestAPostponedWriteBringsTheObjectBack(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			after, err := putOff(tc.err)
+			after, err := takePostponed(tc.err)
 			if after != tc.wantAfter || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
 				t.Errorf("putOff = %s, %v; want %s, %v", after, err, tc.wantAfter, tc.wantErr)
 			}

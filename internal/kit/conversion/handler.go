@@ -15,7 +15,7 @@ import (
 const Path = "/convert"
 
 // maxReview is many times what an API server sends: it converts what it reads one
-// by one, and etcd takes no object of more than a megabyte and a half.
+// at a time, and etcd takes no object of more than a megabyte and a half.
 const maxReview = 64 << 20
 
 // review is ConversionReview v1 whose objects stay bytes: the generated type would

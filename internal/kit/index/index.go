@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package index finds the objects of one Cluster in the cache without looking
-// at those of the others.
+// Package index finds the objects of one Cluster in the cache without reading
+// those of the others.
 package index
 
 import (

@@ -36,7 +36,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
-	stop := context.AfterFunc(ctx, recovery.Func(ctx, r.wake))
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, r.broadcast))
 	go recovery.Func(ctx, func() {
 		defer stop()
 		err := serve(t.handler, r, in)
@@ -159,7 +159,7 @@ func (r *response) finish(err error) {
 	r.changed.Broadcast()
 }
 
-func (r *response) wake() {
+func (r *response) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed.Broadcast()

@@ -236,8 +236,8 @@ func awaited(before, after client.Object) bool {
 	})
 }
 
-// putOff returns a PostponedError if the status write can and may still wait.
-func (p *commit) putOff(fields []string) error {
+// postpone returns a PostponedError if the status write can and may still wait.
+func (p *commit) postpone(fields []string) error {
 	if !p.mayWait(fields) {
 		return nil
 	}

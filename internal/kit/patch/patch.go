@@ -88,7 +88,7 @@ func (p *commit) write(ctx context.Context) error {
 		return rejected
 	}
 	if rejected == nil {
-		if err := p.putOff(fields); err != nil {
+		if err := p.postpone(fields); err != nil {
 			return err
 		}
 	}

@@ -113,7 +113,7 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 		return res, errors.Join(err, commit(ctx))
 	}
 	if f.quiet(s) {
-		return f.wakeIn(s, res), nil
+		return f.requeueBy(s, res), nil
 	}
 	prepared := f.Prepare != nil && f.Prepare(s)
 	deleting := !obj.GetDeletionTimestamp().IsZero()
@@ -129,7 +129,7 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 			}
 		}
 		err = errors.Join(err, commit(ctx))
-		res = f.wakeIn(s, res)
+		res = f.requeueBy(s, res)
 	}()
 	switch {
 	case deleting:
@@ -150,8 +150,8 @@ func If[S any](wanted bool, report func(s *S, failed error)) func(s *S, failed e
 
 func (f Flow[T, S]) quiet(s *S) bool { return f.Quiet != nil && f.Quiet(s) }
 
-// wakeIn requeues the object no later than at the deadline.
-func (f Flow[T, S]) wakeIn(s *S, res reconcile.Result) reconcile.Result {
+// requeueBy requeues the object no later than at the deadline.
+func (f Flow[T, S]) requeueBy(s *S, res reconcile.Result) reconcile.Result {
 	if f.Deadline == nil {
 		return res
 	}

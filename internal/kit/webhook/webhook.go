@@ -81,8 +81,8 @@ type Review[T any] struct {
 	Namespace, Name string
 }
 
-// Verdict is the result of a validating webhook.
-type Verdict struct {
+// Result is the result of a validating webhook.
+type Result struct {
 	// Errors refuse the object.
 	Errors field.ErrorList
 	// Warnings are shown to the user.
@@ -94,15 +94,15 @@ type Verdict struct {
 // Default creates a webhook that sets what the user omitted. old is nil on
 // creation.
 func Default[T any](target Target, set func(obj, old *T)) Webhook {
-	return Mutate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
+	return Mutate(target, func(_ context.Context, r Review[T]) (Result, error) {
 		set(r.Object, r.Old)
-		return Verdict{}, nil
+		return Result{}, nil
 	})
 }
 
 // Mutate creates a webhook that changes the object of a review, or returns why it
 // cannot.
-func Mutate[T any](target Target, change func(context.Context, Review[T]) (Verdict, error)) Webhook {
+func Mutate[T any](target Target, change func(context.Context, Review[T]) (Result, error)) Webhook {
 	return Webhook{Target: target, Mutating: true, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		review, err := decode[T](req)
 		before := new(T)
@@ -124,7 +124,7 @@ func Mutate[T any](target Target, change func(context.Context, Review[T]) (Verdi
 }
 
 // Validate creates a webhook that admits an object or returns why not.
-func Validate[T any](target Target, check func(context.Context, Review[T]) (Verdict, error)) Webhook {
+func Validate[T any](target Target, check func(context.Context, Review[T]) (Result, error)) Webhook {
 	return Webhook{Target: target, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		review, err := decode[T](req)
 		if err != nil {
@@ -137,13 +137,13 @@ func Validate[T any](target Target, check func(context.Context, Review[T]) (Verd
 
 // Guard creates a webhook that admits the deletion of an object or returns why not. The
 // object is the Old one of the review, which has no other.
-func Guard[T any](target Target, check func(context.Context, Review[T]) (Verdict, error)) Webhook {
+func Guard[T any](target Target, check func(context.Context, Review[T]) (Result, error)) Webhook {
 	target.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
 	return Validate(target, check)
 }
 
-// answer converts a Verdict to the response for the API server.
-func (t Target) answer(req *admissionv1.AdmissionRequest, v Verdict, err error) *admissionv1.AdmissionResponse {
+// answer converts a Result to the response for the API server.
+func (t Target) answer(req *admissionv1.AdmissionRequest, v Result, err error) *admissionv1.AdmissionResponse {
 	switch {
 	case err != nil:
 		return refuse(apierrors.NewInternalError(fmt.Errorf("admit %s %s/%s: %w", t.Kind.Kind, req.Namespace, req.Name, err)))
@@ -160,8 +160,8 @@ func (t Target) answer(req *admissionv1.AdmissionRequest, v Verdict, err error) 
 // It is called before defaulting and before the validation of the schema: what is
 // refused in any case need not be valid first.
 func Gate[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook {
-	w := Mutate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
-		return Verdict{Errors: check(r.Object, r.Old)}, nil
+	w := Mutate(target, func(_ context.Context, r Review[T]) (Result, error) {
+		return Result{Errors: check(r.Object, r.Old)}, nil
 	})
 	w.gates = true
 	return w
@@ -169,8 +169,8 @@ func Gate[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook
 
 // Check creates a validating webhook from a pure check. old is nil on creation.
 func Check[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook {
-	return Validate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
-		return Verdict{Errors: check(r.Object, r.Old)}, nil
+	return Validate(target, func(_ context.Context, r Review[T]) (Result, error) {
+		return Result{Errors: check(r.Object, r.Old)}, nil
 	})
 }
 

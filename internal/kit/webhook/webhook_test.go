@@ -102,18 +102,18 @@ func TestHandlerAnswersReviews(t *testing.T) {
 func TestValidateDistinguishesRefusalFromFailure(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		verdict  Verdict
+		verdict  Result
 		err      error
 		wantCode int32
 	}{
-		"fields":    {verdict: Verdict{Errors: field.ErrorList{field.Required(field.NewPath("x"), "")}}, wantCode: 422},
-		"forbidden": {verdict: Verdict{Forbidden: errors.New("not now")}, wantCode: 403},
+		"fields":    {verdict: Result{Errors: field.ErrorList{field.Required(field.NewPath("x"), "")}}, wantCode: 422},
+		"forbidden": {verdict: Result{Forbidden: errors.New("not now")}, wantCode: 403},
 		"failure":   {err: errors.New("no answer"), wantCode: 500},
-		"warnings":  {verdict: Verdict{Warnings: []string{"old"}}},
+		"warnings":  {verdict: Result{Warnings: []string{"old"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := Validate(configMaps, func(context.Context, Review[corev1.ConfigMap]) (Verdict, error) { return tc.verdict, tc.err })
+			w := Validate(configMaps, func(context.Context, Review[corev1.ConfigMap]) (Result, error) { return tc.verdict, tc.err })
 			req := &admissionv1.AdmissionRequest{}
 			req.Object.Raw = []byte("{}")
 			got := w.Admit(t.Context(), req)
@@ -162,11 +162,11 @@ func defaulted() admissionregistrationv1.ValidatingWebhook {
 func TestGuardsAreAskedAboutDeletions(t *testing.T) {
 	t.Parallel()
 	target := Target{Kind: schema.GroupVersionKind{Group: "g.io", Version: "v1", Kind: "Thing"}, Resource: "things"}
-	w := Guard(target, func(_ context.Context, r Review[metav1.PartialObjectMetadata]) (Verdict, error) {
+	w := Guard(target, func(_ context.Context, r Review[metav1.PartialObjectMetadata]) (Result, error) {
 		if r.Old.Labels["used"] != "" {
-			return Verdict{Forbidden: errors.New("it is used")}, nil
+			return Result{Forbidden: errors.New("it is used")}, nil
 		}
-		return Verdict{}, nil
+		return Result{}, nil
 	})
 	if got := w.Name() + " " + w.Path(); got != "deletion.thing.g.io /guard-g-io-v1-thing" {
 		t.Errorf("is %s", got)

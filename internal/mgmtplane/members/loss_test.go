@@ -106,7 +106,7 @@ func shown(t *testing.T, m *Membership, want ...string) {
 
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) { return done(), nil }); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, busyTimeout, true, func(context.Context) (bool, error) { return done(), nil }); err != nil {
 		t.Fatalf("wait until %s: %v", what, err)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// patience is for a busy machine.
-const patience = time.Minute
+// busyTimeout is for a busy machine.
+const busyTimeout = time.Minute
 
 // store runs an etcd, and returns a function that connects to it.
 func store(t *testing.T) func() *clientv3.Client {
@@ -64,8 +64,8 @@ func closes(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("%s: not after %s", what, patience)
+	case <-time.After(busyTimeout):
+		t.Fatalf("%s: not after %s", what, busyTimeout)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestAnotherLeadsWhenOneIsLost(t *testing.T) {
 	case <-a.Lost():
 	case <-b.Elected():
 		t.Error("b leads before a knows that it is lost")
-	case <-time.After(patience):
+	case <-time.After(busyTimeout):
 		t.Fatal("no member has noticed")
 	}
 	closes(t, "b leads", b.Elected())
@@ -207,7 +207,7 @@ func TestAMemberThatWaitsJoinsAgain(t *testing.T) {
 // remain waits until there are so many members.
 func remain(t *testing.T, m *Membership, want int) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, busyTimeout, true, func(ctx context.Context) (bool, error) {
 		all, err := m.List(ctx)
 		return len(slices.DeleteFunc(all, func(m Member) bool { return m.Gone })) == want, err
 	}); err != nil {

@@ -88,69 +88,69 @@ func controller(kind string, obj metav1.Object) metav1.OwnerReference {
 	}
 }
 
-// Verdict is the owner to which an object belongs.
-type Verdict struct {
+// Result is the owner to which an object belongs.
+type Result struct {
 	Holder string // the owner that holds it, if not the claimant, for messages; else empty
-	Beside bool   // the claimant may have it, but only next to its controller
+	Shared bool   // the claimant may have it, but only next to its controller
 }
 
-// Judge returns the owner to which an object belongs, from the point of view of the
+// Evaluate returns the owner to which an object belongs, from the point of view of the
 // claim.
-func (c Claim) Judge(obj metav1.Object) Verdict {
+func (c Claim) Evaluate(obj metav1.Object) Result {
 	label := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	if c.Shared {
-		return c.judgeShared(obj, label)
+		return c.checkShared(obj, label)
 	}
 	switch by := metav1.GetControllerOfNoCopy(obj); {
 	case by == nil || c.made(*by):
 	case same(*by, c.Owner):
-		return Verdict{}
-	case !c.besides(*by) || (label != c.Cluster && !slices.ContainsFunc(obj.GetOwnerReferences(), c.owns)):
-		return Verdict{Holder: named(*by)}
+		return Result{}
+	case !c.canShare(*by) || (label != c.Cluster && !slices.ContainsFunc(obj.GetOwnerReferences(), c.owns)):
+		return Result{Holder: named(*by)}
 	default:
-		v := c.judgeOwners(obj.GetOwnerReferences(), label)
-		v.Beside = v.Holder == ""
+		v := c.checkOwners(obj.GetOwnerReferences(), label)
+		v.Shared = v.Holder == ""
 		return v
 	}
-	return c.judgeOwners(obj.GetOwnerReferences(), label)
+	return c.checkOwners(obj.GetOwnerReferences(), label)
 }
 
-func (c Claim) judgeOwners(owners []metav1.OwnerReference, label string) Verdict {
+func (c Claim) checkOwners(owners []metav1.OwnerReference, label string) Result {
 	for _, o := range owners {
 		if holds(o) && !c.owns(o) && !c.made(o) && !(isCluster(o) && o.Name == c.Cluster) {
-			return Verdict{Holder: named(o)}
+			return Result{Holder: named(o)}
 		}
 	}
-	return c.judgeLabel(label)
+	return c.checkLabel(label)
 }
 
-func (c Claim) judgeShared(obj metav1.Object, label string) Verdict {
+func (c Claim) checkShared(obj metav1.Object, label string) Result {
 	owners := obj.GetOwnerReferences()
 	if by := metav1.GetControllerOfNoCopy(obj); by != nil && serves(groupKind(*by).Group, "bootstrap") && !c.made(*by) {
-		return Verdict{Holder: named(*by)}
+		return Result{Holder: named(*by)}
 	}
 	if slices.ContainsFunc(owners, c.owns) {
-		return Verdict{}
+		return Result{}
 	}
 	if i := slices.IndexFunc(owners, isCluster); i >= 0 {
-		return Verdict{Holder: named(owners[i])}
+		return Result{Holder: named(owners[i])}
 	}
-	return c.judgeLabel(label)
+	return c.checkLabel(label)
 }
 
-func (c Claim) judgeLabel(label string) Verdict {
+func (c Claim) checkLabel(label string) Result {
 	if label != "" && label != c.Cluster {
-		return Verdict{Holder: "Cluster " + label + ", by its label " + clusterv1.ClusterNameLabel}
+		return Result{Holder: "Cluster " + label + ", by its label " + clusterv1.ClusterNameLabel}
 	}
-	return Verdict{}
+	return Result{}
 }
 
 func (c Claim) owns(o metav1.OwnerReference) bool { return same(o, c.Owner) }
 
 func (c Claim) made(o metav1.OwnerReference) bool { return c.Maker != nil && same(o, *c.Maker) }
 
-// besides reports whether the claimant may share an object that o controls.
-func (c Claim) besides(o metav1.OwnerReference) bool {
+// canShare reports whether the claimant may share an object that o controls.
+func (c Claim) canShare(o metav1.OwnerReference) bool {
 	ofPool := c.Maker != nil && groupKind(*c.Maker) == schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "MachinePool"}
 	return (isCluster(c.Owner) || ofPool) && !holds(o)
 }

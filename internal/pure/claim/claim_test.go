@@ -38,7 +38,7 @@ func TestAClusterControlsWhatItsTopologyMakes(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	var (
 		demo, prod   = plain(core, "Cluster", "demo"), plain(core, "Cluster", "prod")
@@ -68,51 +68,51 @@ func TestJudge(t *testing.T) {
 		claim  claim.Claim
 		owners []metav1.OwnerReference
 		label  string
-		want   claim.Verdict
+		want   claim.Result
 	}{
 		"what a provider's pool has made is its Machine's":          {claim: pooled, owners: []metav1.OwnerReference{hosts}, label: "demo"},
-		"so it is, in addition, if the provider controls it":        {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: claim.Verdict{Beside: true}},
-		"not with the label of another Cluster":                     {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "prod", want: claim.Verdict{Holder: "HostPool p"}},
-		"not if another Machine has it":                             {claim: pooled, owners: []metav1.OwnerReference{controls(other), hosts}, label: "demo", want: claim.Verdict{Holder: "Machine other"}},
-		"a provider's controller keeps it from other Machines":      {claim: machine, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: claim.Verdict{Holder: "HostPool p"}},
+		"so it is, in addition, if the provider controls it":        {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: claim.Result{Shared: true}},
+		"not with the label of another Cluster":                     {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "prod", want: claim.Result{Holder: "HostPool p"}},
+		"not if another Machine has it":                             {claim: pooled, owners: []metav1.OwnerReference{controls(other), hosts}, label: "demo", want: claim.Result{Holder: "Machine other"}},
+		"a provider's controller keeps it from other Machines":      {claim: machine, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: claim.Result{Holder: "HostPool p"}},
 		"an object without owner is free":                           {claim: cluster},
 		"what only has the Cluster's label is free":                 {claim: cluster, label: "demo"},
-		"what another Cluster's label is on is the other's":         {claim: cluster, label: "prod", want: claim.Verdict{Holder: labelled}},
+		"what another Cluster's label is on is the other's":         {claim: cluster, label: "prod", want: claim.Result{Holder: labelled}},
 		"what the Cluster controls is its own":                      {claim: cluster, owners: []metav1.OwnerReference{controls(demo)}, label: "demo"},
 		"so it is with another's label":                             {claim: cluster, owners: []metav1.OwnerReference{controls(demo)}, label: "prod"},
 		"so it is after a restore, with another UID":                {claim: cluster, owners: []metav1.OwnerReference{uid(controls(demo))}},
 		"so it is in an older version of the API":                   {claim: cluster, owners: []metav1.OwnerReference{controls(plain("cluster.x-k8s.io/v1beta1", "Cluster", "demo"))}},
 		"so it is with another owner next to it":                    {claim: cluster, owners: []metav1.OwnerReference{prod, controls(demo)}},
 		"what upstream gave the Cluster is its own":                 {claim: cluster, owners: []metav1.OwnerReference{demo}, label: "demo"},
-		"what another Cluster controls is the other's":              {claim: cluster, owners: []metav1.OwnerReference{demo, controls(prod)}, label: "demo", want: claim.Verdict{Holder: "Cluster prod"}},
-		"what upstream gave another Cluster is the other's":         {claim: cluster, owners: []metav1.OwnerReference{prod}, label: "demo", want: claim.Verdict{Holder: "Cluster prod"}},
-		"what two Clusters own, neither may delete":                 {claim: cluster, owners: []metav1.OwnerReference{demo, prod}, label: "demo", want: claim.Verdict{Holder: "Cluster prod"}},
-		"a Cluster of the same name in another group is another":    {claim: cluster, owners: []metav1.OwnerReference{controls(plain("example.com/v1", "Cluster", "demo"))}, want: claim.Verdict{Holder: "Cluster demo"}},
-		"what a Machine has is no Cluster's":                        {claim: cluster, owners: []metav1.OwnerReference{m}, label: "demo", want: claim.Verdict{Holder: "Machine m"}},
-		"what a tool controls is the tool's":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, want: claim.Verdict{Holder: "Stack t"}},
-		"unless it has the Cluster's label":                         {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: claim.Verdict{Beside: true}},
-		"or the Cluster is among its owners":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool), demo}, want: claim.Verdict{Beside: true}},
-		"and no other Cluster is":                                   {claim: cluster, owners: []metav1.OwnerReference{controls(tool), prod}, label: "demo", want: claim.Verdict{Holder: "Cluster prod"}},
+		"what another Cluster controls is the other's":              {claim: cluster, owners: []metav1.OwnerReference{demo, controls(prod)}, label: "demo", want: claim.Result{Holder: "Cluster prod"}},
+		"what upstream gave another Cluster is the other's":         {claim: cluster, owners: []metav1.OwnerReference{prod}, label: "demo", want: claim.Result{Holder: "Cluster prod"}},
+		"what two Clusters own, neither may delete":                 {claim: cluster, owners: []metav1.OwnerReference{demo, prod}, label: "demo", want: claim.Result{Holder: "Cluster prod"}},
+		"a Cluster of the same name in another group is another":    {claim: cluster, owners: []metav1.OwnerReference{controls(plain("example.com/v1", "Cluster", "demo"))}, want: claim.Result{Holder: "Cluster demo"}},
+		"what a Machine has is no Cluster's":                        {claim: cluster, owners: []metav1.OwnerReference{m}, label: "demo", want: claim.Result{Holder: "Machine m"}},
+		"what a tool controls is the tool's":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, want: claim.Result{Holder: "Stack t"}},
+		"unless it has the Cluster's label":                         {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: claim.Result{Shared: true}},
+		"or the Cluster is among its owners":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool), demo}, want: claim.Result{Shared: true}},
+		"and no other Cluster is":                                   {claim: cluster, owners: []metav1.OwnerReference{controls(tool), prod}, label: "demo", want: claim.Result{Holder: "Cluster prod"}},
 		"what a tool merely owns is free":                           {claim: cluster, owners: []metav1.OwnerReference{tool}},
 		"what the Machine controls is its own":                      {claim: machine, owners: []metav1.OwnerReference{controls(m)}, label: "demo"},
 		"what its MachineSet made for it is free":                   {claim: machine, owners: []metav1.OwnerReference{set}, label: "demo"},
 		"also if the MachineSet says that it controls it":           {claim: machine, owners: []metav1.OwnerReference{controls(set)}, label: "demo"},
 		"also after a restore, with another UID":                    {claim: machine, owners: []metav1.OwnerReference{uid(set)}, label: "demo"},
-		"what another MachineSet made is for another":               {claim: machine, owners: []metav1.OwnerReference{foreign}, label: "demo", want: claim.Verdict{Holder: "MachineSet foreign"}},
-		"what a control plane made is for another":                  {claim: machine, owners: []metav1.OwnerReference{kcp}, label: "demo", want: claim.Verdict{Holder: "KubeadmControlPlane prod"}},
-		"what another Machine controls is the other's":              {claim: machine, owners: []metav1.OwnerReference{controls(other)}, label: "demo", want: claim.Verdict{Holder: "Machine other"}},
-		"what another Machine owns is the other's":                  {claim: machine, owners: []metav1.OwnerReference{other}, label: "demo", want: claim.Verdict{Holder: "Machine other"}},
+		"what another MachineSet made is for another":               {claim: machine, owners: []metav1.OwnerReference{foreign}, label: "demo", want: claim.Result{Holder: "MachineSet foreign"}},
+		"what a control plane made is for another":                  {claim: machine, owners: []metav1.OwnerReference{kcp}, label: "demo", want: claim.Result{Holder: "KubeadmControlPlane prod"}},
+		"what another Machine controls is the other's":              {claim: machine, owners: []metav1.OwnerReference{controls(other)}, label: "demo", want: claim.Result{Holder: "Machine other"}},
+		"what another Machine owns is the other's":                  {claim: machine, owners: []metav1.OwnerReference{other}, label: "demo", want: claim.Result{Holder: "Machine other"}},
 		"what the Machine's Cluster owns is free":                   {claim: machine, owners: []metav1.OwnerReference{demo}, label: "demo"},
-		"what another Cluster owns is not":                          {claim: machine, owners: []metav1.OwnerReference{prod}, want: claim.Verdict{Holder: "Cluster prod"}},
-		"nor what another Cluster's label is on":                    {claim: machine, label: "prod", want: claim.Verdict{Holder: labelled}},
-		"a Machine has nothing next to a tool":                      {claim: machine, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: claim.Verdict{Holder: "Stack t"}},
+		"what another Cluster owns is not":                          {claim: machine, owners: []metav1.OwnerReference{prod}, want: claim.Result{Holder: "Cluster prod"}},
+		"nor what another Cluster's label is on":                    {claim: machine, label: "prod", want: claim.Result{Holder: labelled}},
+		"a Machine has nothing next to a tool":                      {claim: machine, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: claim.Result{Holder: "Stack t"}},
 		"a template without owner is free":                          {claim: template},
 		"a template of the Cluster is shared":                       {claim: template, owners: []metav1.OwnerReference{demo}, label: "demo"},
 		"a template that upstream gave to two Clusters is shared":   {claim: template, owners: []metav1.OwnerReference{prod, demo}, label: "prod"},
-		"a template of another Cluster is the other's":              {claim: template, owners: []metav1.OwnerReference{prod}, label: "demo", want: claim.Verdict{Holder: "Cluster prod"}},
-		"a template that another Cluster's label is on, too":        {claim: template, label: "prod", want: claim.Verdict{Holder: labelled}},
+		"a template of another Cluster is the other's":              {claim: template, owners: []metav1.OwnerReference{prod}, label: "demo", want: claim.Result{Holder: "Cluster prod"}},
+		"a template that another Cluster's label is on, too":        {claim: template, label: "prod", want: claim.Result{Holder: labelled}},
 		"a template of a class is free":                             {claim: template, owners: []metav1.OwnerReference{plain(core, "ClusterClass", "c")}},
-		"what a bootstrap configuration controls is not":            {claim: template, owners: []metav1.OwnerReference{controls(config)}, label: "demo", want: claim.Verdict{Holder: "KubeadmConfig m"}},
+		"what a bootstrap configuration controls is not":            {claim: template, owners: []metav1.OwnerReference{controls(config)}, label: "demo", want: claim.Result{Holder: "KubeadmConfig m"}},
 		"except for the machine that refers to the configuration":   {claim: booting, owners: []metav1.OwnerReference{controls(config)}, label: "demo"},
 		"a Secret that something of the Cluster controls is shared": {claim: template, owners: []metav1.OwnerReference{controls(kcp)}, label: "demo"},
 	}
@@ -123,7 +123,7 @@ func TestJudge(t *testing.T) {
 			if tc.label != "" {
 				obj.Labels = map[string]string{clusterv1.ClusterNameLabel: tc.label}
 			}
-			if got := tc.claim.Judge(obj); got != tc.want {
+			if got := tc.claim.Evaluate(obj); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})

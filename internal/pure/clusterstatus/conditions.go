@@ -102,7 +102,7 @@ func remoteConnectionProbe(f Facts) metav1.Condition {
 	}
 	c, forgiven := f.Connection, f.Now.Before(f.Connection.graceEnds())
 	if c.LastProbe.IsZero() {
-		if old := conditions.Get(f.Cluster, target); old != nil && (f.initialized() && forgiven || tellsMore(*old, why)) {
+		if old := conditions.Get(f.Cluster, target); old != nil && (f.initialized() && forgiven || hasMoreDetail(*old, why)) {
 			return *old
 		}
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, notEstablished+why)
@@ -132,10 +132,10 @@ func awaitedEndpoint(f Facts) string {
 
 const notEstablished = "Remote connection not established yet"
 
-// tellsMore reports whether the result of an earlier process has more detail than a
+// hasMoreDetail reports whether the result of an earlier process has more detail than a
 // process that was never connected can report: since when, or why until a new cause is
 // known.
-func tellsMore(old metav1.Condition, why string) bool {
+func hasMoreDetail(old metav1.Condition, why string) bool {
 	return old.Status == metav1.ConditionFalse && (why == "" || !strings.HasPrefix(old.Message, notEstablished))
 }
 
@@ -165,8 +165,8 @@ func ofDescendants(f Facts) []metav1.Condition {
 		conditions.Aggregate(workers, clusterv1.AvailableCondition, clusterv1.ClusterWorkersAvailableCondition, available),
 		conditions.Aggregate(conditions.Objects(machine, f.ControlPlaneMachines...), clusterv1.MachineReadyCondition, clusterv1.ClusterControlPlaneMachinesReadyCondition, readyOptions),
 		conditions.Aggregate(conditions.Objects(machine, f.Workers...), clusterv1.MachineReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition, readyOptions),
-		conditions.Aggregate(conditions.Objects(machine, judged(f, f.ControlPlaneMachines)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterControlPlaneMachinesUpToDateCondition, upToDateOptions),
-		conditions.Aggregate(conditions.Objects(machine, judged(f, f.Workers)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, upToDateOptions),
+		conditions.Aggregate(conditions.Objects(machine, oldEnough(f, f.ControlPlaneMachines)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterControlPlaneMachinesUpToDateCondition, upToDateOptions),
+		conditions.Aggregate(conditions.Objects(machine, oldEnough(f, f.Workers)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, upToDateOptions),
 		conditions.Aggregate(rolling, clusterv1.RollingOutCondition, clusterv1.ClusterRollingOutCondition,
 			negative(clusterv1.ClusterRollingOutReason, clusterv1.ClusterRollingOutUnknownReason, clusterv1.ClusterNotRollingOutReason)),
 		conditions.Aggregate(scaling, clusterv1.ScalingUpCondition, clusterv1.ClusterScalingUpCondition,
@@ -176,8 +176,8 @@ func ofDescendants(f Facts) []metav1.Condition {
 	}
 }
 
-// judged omits Machines that are too young to have the UpToDate condition.
-func judged(f Facts, machines []*clusterv1.Machine) (out []*clusterv1.Machine) {
+// oldEnough omits Machines that are too young to have the UpToDate condition.
+func oldEnough(f Facts, machines []*clusterv1.Machine) (out []*clusterv1.Machine) {
 	for _, m := range machines {
 		if conditions.Has(m, clusterv1.MachineUpToDateCondition) || f.Now.Sub(m.CreationTimestamp.Time) >= youngMachine {
 			out = append(out, m)

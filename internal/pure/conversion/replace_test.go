@@ -108,7 +108,7 @@ func TestAWriteOfAnOldVersionReplacesNoMachine(t *testing.T) {
 			m.Config = read(t, m.Config, &bootstrapv1.KubeadmConfig{}).(*bootstrapv1.KubeadmConfig)
 			wanted := kcp
 			for write := range 4 {
-				if v := kubeadmcontrolplane.Judge(wanted, m, time.Time{}); !v.UpToDate {
+				if v := kubeadmcontrolplane.Compare(wanted, m, time.Time{}); !v.UpToDate {
 					t.Fatalf("seed %d, %s, annotation %v: after %d writes: %v (-wanted +has)\n%s", seed, name, annotated, write, v.Why, cmp.Diff(encoded(t, wanted.Spec.KubeadmConfigSpec), encoded(t, m.Config.Spec)))
 				}
 				if random.IntN(2) == 0 {

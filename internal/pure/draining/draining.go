@@ -68,8 +68,8 @@ func daemonSet(pod *corev1.Pod) *types.NamespacedName {
 	return &types.NamespacedName{Namespace: pod.Namespace, Name: o.Name}
 }
 
-// Verdict is the behavior for one Pod, and its reason.
-type Verdict struct {
+// Result is the behavior for one Pod, and its reason.
+type Result struct {
 	Pod      *corev1.Pod
 	Behavior Behavior
 	// Order in which Pods are evicted, lowest first. Waiting for a Pod to complete has
@@ -79,29 +79,29 @@ type Verdict struct {
 	Note string
 }
 
-// judge is one of the rules below. ok is false if the rule does not apply.
-type judge func(Facts, *corev1.Pod) (v Verdict, ok bool, err error)
+// evaluate is one of the rules below. ok is false if the rule does not apply.
+type check func(Facts, *corev1.Pod) (v Result, ok bool, err error)
 
 // inOrder are the rules; the first that applies decides. A Pod to which no rule applies
 // is evicted.
-var inOrder = []judge{goneOnUnreachable, ofDaemonSet, mirrored, byLabel, byRule}
+var inOrder = []check{goneOnUnreachable, ofDaemonSet, mirrored, byLabel, byRule}
 
-// Judge returns a Verdict for each Pod, in the order of namespace and name.
-func Judge(f Facts) ([]Verdict, error) {
+// Evaluate returns a Result for each Pod, in the order of namespace and name.
+func Evaluate(f Facts) ([]Result, error) {
 	f.Rules = slices.SortedFunc(slices.Values(f.Rules), func(a, b clusterv1.MachineDrainRule) int { return cmp.Compare(a.Name, b.Name) })
-	out := make([]Verdict, 0, len(f.Pods))
+	out := make([]Result, 0, len(f.Pods))
 	for i := range f.Pods {
-		v, err := f.judge(&f.Pods[i])
+		v, err := f.evaluate(&f.Pods[i])
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, v)
 	}
-	slices.SortStableFunc(out, func(a, b Verdict) int { return strings.Compare(Key(a.Pod), Key(b.Pod)) })
+	slices.SortStableFunc(out, func(a, b Result) int { return strings.Compare(Key(a.Pod), Key(b.Pod)) })
 	return out, nil
 }
 
-func (f Facts) judge(pod *corev1.Pod) (Verdict, error) {
+func (f Facts) evaluate(pod *corev1.Pod) (Result, error) {
 	for _, rule := range inOrder {
 		v, ok, err := rule(f, pod)
 		if err != nil {
@@ -112,53 +112,53 @@ func (f Facts) judge(pod *corev1.Pod) (Verdict, error) {
 			return v, nil
 		}
 	}
-	return Verdict{Pod: pod, Behavior: clusterv1.MachineDrainRuleDrainBehaviorDrain, Note: warning(pod)}, nil
+	return Result{Pod: pod, Behavior: clusterv1.MachineDrainRuleDrainBehaviorDrain, Note: warning(pod)}, nil
 }
 
 // goneOnUnreachable: no kubelet can finish the Pod, so it does not block.
-func goneOnUnreachable(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
+func goneOnUnreachable(f Facts, pod *corev1.Pod) (Result, bool, error) {
 	gone := f.Unreachable && pod.DeletionTimestamp != nil && f.Now.Sub(pod.DeletionTimestamp.Time) > staleAfter
 	return skip(), gone, nil
 }
 
 // ofDaemonSet: its DaemonSet would only recreate it; without one it is an orphan.
-func ofDaemonSet(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
+func ofDaemonSet(f Facts, pod *corev1.Pod) (Result, bool, error) {
 	key := daemonSet(pod)
 	if key == nil || finished(pod) {
-		return Verdict{}, false, nil
+		return Result{}, false, nil
 	}
 	return skip(), f.DaemonSets[*key], nil
 }
 
 // mirrored: a static Pod belongs to the kubelet and cannot be evicted.
-func mirrored(_ Facts, pod *corev1.Pod) (Verdict, bool, error) {
+func mirrored(_ Facts, pod *corev1.Pod) (Result, bool, error) {
 	_, is := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return skip(), is, nil
 }
 
 // byLabel: the Pod's own label decides.
-func byLabel(_ Facts, pod *corev1.Pod) (Verdict, bool, error) {
+func byLabel(_ Facts, pod *corev1.Pod) (Result, bool, error) {
 	switch strings.ToLower(pod.Labels[clusterv1.PodDrainLabel]) {
 	case "skip":
 		return skip(), true, nil
 	case "wait-completed", "waitcompleted":
-		return Verdict{Behavior: clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted}, true, nil
+		return Result{Behavior: clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted}, true, nil
 	}
-	return Verdict{}, false, nil
+	return Result{}, false, nil
 }
 
 // byRule: the first rule, by name, that matches machine and Pod.
-func byRule(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
+func byRule(f Facts, pod *corev1.Pod) (Result, bool, error) {
 	for i := range f.Rules {
 		rule := &f.Rules[i]
 		ok, err := f.matches(rule, pod)
 		if err != nil {
-			return Verdict{}, false, fmt.Errorf("MachineDrainRule %s/%s: %w", rule.Namespace, rule.Name, err)
+			return Result{}, false, fmt.Errorf("MachineDrainRule %s/%s: %w", rule.Namespace, rule.Name, err)
 		}
 		if !ok {
 			continue
 		}
-		v := Verdict{Behavior: rule.Spec.Drain.Behavior}
+		v := Result{Behavior: rule.Spec.Drain.Behavior}
 		if v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorDrain {
 			v.Note = warning(pod)
 			if rule.Spec.Drain.Order != nil {
@@ -167,7 +167,7 @@ func byRule(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
 		}
 		return v, true, nil
 	}
-	return Verdict{}, false, nil
+	return Result{}, false, nil
 }
 
 // matches reports whether a rule applies to a Pod on this machine: any entry for
@@ -233,7 +233,7 @@ func warning(pod *corev1.Pod) string {
 	return strings.Join(notes, ", ")
 }
 
-func skip() Verdict { return Verdict{Behavior: clusterv1.MachineDrainRuleDrainBehaviorSkip} }
+func skip() Result { return Result{Behavior: clusterv1.MachineDrainRuleDrainBehaviorSkip} }
 
 func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -256,7 +256,7 @@ func (p Plan) Done() bool {
 }
 
 // Next selects the Pods of the lowest order that still exist.
-func Next(verdicts []Verdict) Plan {
+func Next(verdicts []Result) Plan {
 	var p Plan
 	first := true
 	var lowest int32

@@ -75,7 +75,7 @@ func onMachines(s ...clusterv1.MachineDrainRuleMachineSelector) func(*clusterv1.
 	return func(r *clusterv1.MachineDrainRuleSpec) { r.Machines = s }
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	const drain, skipped, wait = "Drain 0", "Skip 0", "WaitCompleted 0"
 	tests := map[string]struct {
@@ -110,7 +110,7 @@ func TestJudge(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Judge(Facts{
+			got, err := Evaluate(Facts{
 				Machine:         &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pool": "a"}}},
 				Cluster:         &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"env": "prod"}}},
 				Rules:           tc.rules,
@@ -130,14 +130,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestForPodNamesInvalidRule(t *testing.T) {
+func TestEvaluateNamesInvalidRule(t *testing.T) {
 	t.Parallel()
 	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	for want, change := range map[string]func(*clusterv1.MachineDrainRuleSpec){
 		`MachineDrainRule ns/a: spec.machines: "Near" is not a valid label selector operator`: onMachines(clusterv1.MachineDrainRuleMachineSelector{Selector: broken}),
 		`MachineDrainRule ns/a: spec.pods: "Near" is not a valid label selector operator`:     onPods(clusterv1.MachineDrainRulePodSelector{Selector: broken}),
 	} {
-		_, err := Judge(Facts{
+		_, err := Evaluate(Facts{
 			Machine: &clusterv1.Machine{}, Cluster: &clusterv1.Cluster{}, Pods: []corev1.Pod{pod("p")},
 			Rules: []clusterv1.MachineDrainRule{rule("a", "Skip", nil, change)},
 		})
@@ -149,28 +149,28 @@ func TestForPodNamesInvalidRule(t *testing.T) {
 
 func TestNextAndReport(t *testing.T) {
 	t.Parallel()
-	verdict := func(b Behavior, order int32, p corev1.Pod) Verdict {
-		return Verdict{Pod: &p, Behavior: b, Order: order}
+	verdict := func(b Behavior, order int32, p corev1.Pod) Result {
+		return Result{Pod: &p, Behavior: b, Order: order}
 	}
 	started := "Drain not completed yet (started at 2026-03-02T08:00:00Z):\n"
 	tests := map[string]struct {
-		verdicts []Verdict
+		verdicts []Result
 		refused  map[string]string
 		want     string
 	}{
-		"nothing left":        {verdicts: []Verdict{verdict("Skip", 0, pod("a"))}},
-		"skipped have no say": {verdicts: []Verdict{verdict("Skip", -5, pod("a")), verdict("Drain", 0, pod("b"))}, want: started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node"},
+		"nothing left":        {verdicts: []Result{verdict("Skip", 0, pod("a"))}},
+		"skipped have no say": {verdicts: []Result{verdict("Skip", -5, pod("a")), verdict("Drain", 0, pod("b"))}, want: started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node"},
 		"lowest order first": {
-			verdicts: []Verdict{verdict("Drain", 1, pod("a")), verdict("Drain", -1, pod("b")), verdict("WaitCompleted", 0, pod("c"))},
+			verdicts: []Result{verdict("Drain", 1, pod("a")), verdict("Drain", -1, pod("b")), verdict("WaitCompleted", 0, pod("c"))},
 			want:     started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node\nAfter above Pods have been removed from the Node, the following Pods will be evicted: app/a, app/c",
 		},
 		"each kind of waiting": {
-			verdicts: []Verdict{verdict("Drain", 0, pod("a", terminating(time.Second))), verdict("WaitCompleted", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d"))},
+			verdicts: []Result{verdict("Drain", 0, pod("a", terminating(time.Second))), verdict("WaitCompleted", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d"))},
 			refused:  map[string]string{"c": "no budget", "d": "no budget"},
 			want:     started + "* Pod app/a: deletionTimestamp set, but still not removed from the Node\n* Pods app/c, app/d: no budget\n* Pod app/b: waiting for completion",
 		},
 		"five reasons and three names": {
-			verdicts: []Verdict{
+			verdicts: []Result{
 				verdict("Drain", 0, pod("a")), verdict("Drain", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d")), verdict("Drain", 0, pod("e")),
 				verdict("Drain", 0, pod("f")), verdict("Drain", 0, pod("g")), verdict("Drain", 0, pod("h")), verdict("Drain", 0, pod("i")),
 			},
@@ -230,7 +230,7 @@ func TestAttached(t *testing.T) {
 		},
 		Attachments:       []storagev1.VolumeAttachment{attachment("n0", "pv2", true), attachment("n0", "pv3", true), attachment("n1", "pv4", true), attachment("n0", "pv4", false), attachment("n0", "pv5", true)},
 		PersistentVolumes: map[string]corev1.PersistentVolume{"pv1": pv("h1", "c1"), "pv2": pv("h2", "c2"), "pv3": pv("h3", ""), "pv4": pv("h4", "c4"), "pv5": pv("h5", "stays-scratch")},
-		Verdicts:          []Verdict{{Pod: &stays, Behavior: "Skip"}, {Pod: &goes, Behavior: "Drain"}},
+		Results:           []Result{{Pod: &stays, Behavior: "Skip"}, {Pod: &goes, Behavior: "Drain"}},
 	}
 	want := []string{"volume other^x", "PersistentVolumeClaim app/c2", "volume pv3"}
 	if diff := cmp.Diff(want, v.Attached()); diff != "" {

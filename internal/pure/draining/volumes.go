@@ -23,8 +23,8 @@ type Volumes struct {
 	Attachments []storagev1.VolumeAttachment // of all Nodes
 	// PersistentVolumes by name.
 	PersistentVolumes map[string]corev1.PersistentVolume
-	// Verdicts of the drain: volumes of Pods that it skips stay attached.
-	Verdicts []Verdict
+	// Results of the drain: volumes of Pods that it skips stay attached.
+	Results []Result
 }
 
 // Attached lists the volumes that are still attached to the Node and must be detached
@@ -66,7 +66,7 @@ func (v Volumes) Attached() []string {
 
 func (v Volumes) claimsThatStay() map[types.NamespacedName]bool {
 	out := map[types.NamespacedName]bool{}
-	for _, verdict := range v.Verdicts {
+	for _, verdict := range v.Results {
 		if verdict.Behavior != clusterv1.MachineDrainRuleDrainBehaviorSkip {
 			continue
 		}

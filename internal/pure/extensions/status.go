@@ -77,17 +77,17 @@ func Legacy(config *runtimev1.ExtensionConfig, now time.Time) *runtimev1.Extensi
 	return &runtimev1.ExtensionConfigDeprecatedStatus{V1Beta1: &st}
 }
 
-// News is the content of an event for users.
-type News struct{ Type, Reason, Note string }
+// Event is the content of an event for users.
+type Event struct{ Type, Reason, Note string }
 
 // Changed returns what changed in an extension since before; nil if nothing did.
-func Changed(before, config *runtimev1.ExtensionConfig, failed error) *News {
+func Changed(before, config *runtimev1.ExtensionConfig, failed error) *Event {
 	if failed != nil {
 		why := message(failed)
 		if conditions.IsFalse(before, runtimev1.ExtensionConfigDiscoveredCondition) && conditions.Message(before, runtimev1.ExtensionConfigDiscoveredCondition) == why {
 			return nil
 		}
-		return &News{corev1.EventTypeWarning, "DiscoveryFailed", shorten(why, maxNote)}
+		return &Event{corev1.EventTypeWarning, "DiscoveryFailed", shorten(why, maxNote)}
 	}
 	handlers := config.Status.Handlers
 	if conditions.IsTrue(before, runtimev1.ExtensionConfigDiscoveredCondition) && equality.Semantic.DeepEqual(before.Status.Handlers, handlers) {
@@ -101,7 +101,7 @@ func Changed(before, config *runtimev1.ExtensionConfig, failed error) *News {
 	if len(names) > 0 {
 		found = fmt.Sprintf("%d handlers: %s", len(names), conditions.Names(names))
 	}
-	return &News{corev1.EventTypeNormal, "Discovered", shorten("Discovered "+found, maxNote)}
+	return &Event{corev1.EventTypeNormal, "Discovered", shorten("Discovered "+found, maxNote)}
 }
 
 // AskAgain is the time until the next discovery, after a number of consecutive failures.

@@ -80,16 +80,16 @@ func TestChanged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, config *runtimev1.ExtensionConfig
 		failed         error
-		want           *News
+		want           *Event
 	}{
-		"discovered for the first time": {having(), having("a.ext", "b.ext"), nil, &News{"Normal", "Discovered", "Discovered 2 handlers: a.ext, b.ext"}},
-		"without handlers":              {having(), having(), nil, &News{"Normal", "Discovered", "Discovered no handlers"}},
+		"discovered for the first time": {having(), having("a.ext", "b.ext"), nil, &Event{"Normal", "Discovered", "Discovered 2 handlers: a.ext, b.ext"}},
+		"without handlers":              {having(), having(), nil, &Event{"Normal", "Discovered", "Discovered no handlers"}},
 		"the same again":                {as(having("a.ext"), metav1.ConditionTrue, ""), having("a.ext"), nil, nil},
-		"other handlers":                {as(having("a.ext"), metav1.ConditionTrue, ""), having("b.ext"), nil, &News{"Normal", "Discovered", "Discovered 1 handlers: b.ext"}},
-		"a failure":                     {as(having("a.ext"), metav1.ConditionTrue, ""), having("a.ext"), refused, &News{"Warning", "DiscoveryFailed", "connection refused"}},
+		"other handlers":                {as(having("a.ext"), metav1.ConditionTrue, ""), having("b.ext"), nil, &Event{"Normal", "Discovered", "Discovered 1 handlers: b.ext"}},
+		"a failure":                     {as(having("a.ext"), metav1.ConditionTrue, ""), having("a.ext"), refused, &Event{"Warning", "DiscoveryFailed", "connection refused"}},
 		"the same failure again":        {as(having(), metav1.ConditionFalse, "connection refused"), having(), refused, nil},
-		"another failure":               {as(having(), metav1.ConditionFalse, "timeout"), having(), refused, &News{"Warning", "DiscoveryFailed", "connection refused"}},
-		"after a failure":               {as(having("a.ext"), metav1.ConditionFalse, "timeout"), having("a.ext"), nil, &News{"Normal", "Discovered", "Discovered 1 handlers: a.ext"}},
+		"another failure":               {as(having(), metav1.ConditionFalse, "timeout"), having(), refused, &Event{"Warning", "DiscoveryFailed", "connection refused"}},
+		"after a failure":               {as(having("a.ext"), metav1.ConditionFalse, "timeout"), having("a.ext"), nil, &Event{"Normal", "Discovered", "Discovered 1 handlers: a.ext"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,9 +23,9 @@ type Action struct {
 	Machine *clusterv1.Machine
 	Set     []metav1.Condition
 	Drop    []string // types of conditions to delete
-	// Anew says that HealthCheckSucceeded gets a new time although its state is
+	// Again says that HealthCheckSucceeded gets a new time although its state is
 	// unchanged: owners ignore a result from before the connection.
-	Anew    bool
+	Again   bool
 	Request Request
 	// Marked is why the Machine is unhealthy, if it was healthy before.
 	Marked string
@@ -55,7 +55,7 @@ func (a Action) Failed(err error) Action {
 }
 
 // act returns the action that follows from the result for a target.
-func (f Facts) act(v Verdict, l Limit) Action {
+func (f Facts) act(v Result, l Limit) Action {
 	a := Action{Machine: v.Machine}
 	switch m := v.Machine; {
 	case v.State == Leaving, v.State == Unjudged, ReportsOnly(f.Check):
@@ -73,23 +73,23 @@ func (f Facts) act(v Verdict, l Limit) Action {
 		// No timeout has expired, as far as is known now.
 		a.Set = []metav1.Condition{conditions.New(succeeded, metav1.ConditionUnknown, clusterv1.MachineHealthCheckWaitingForNewsReason, cmp.Or(v.Message, "Waiting for a Node"))}
 	}
-	a.Set, a.Drop = a.news(), present(v.Machine, a.Drop)
+	a.Set, a.Drop = a.changed(), present(v.Machine, a.Drop)
 	return a
 }
 
 // remediate requests the remediation of an unhealthy Machine, if that is allowed now. If
 // it is not, a request that the owner has not started to execute is withdrawn.
-func (f Facts) remediate(v Verdict, l Limit) Action {
+func (f Facts) remediate(v Result, l Limit) Action {
 	a := Action{Machine: v.Machine, Set: []metav1.Condition{conditions.New(succeeded, metav1.ConditionFalse, v.Reason, v.Message)}}
 	if !conditions.IsFalse(v.Machine, succeeded) {
 		a.Marked = v.Message
 	} else {
-		a.Anew = v.Reason != clusterv1.MachineHealthCheckHasRemediateAnnotationReason && stale(v.Machine, f.Check, f.Cluster, f.Connection.Answering)
+		a.Again = v.Reason != clusterv1.MachineHealthCheckHasRemediateAnnotationReason && stale(v.Machine, f.Check, f.Cluster, f.Connection.Answering)
 	}
 	external := f.Check.Spec.Remediation.TemplateRef
 	switch {
 	case l.Exceeded != "":
-		a.Drop = begun(v.Machine)
+		a.Drop = pendingRequest(v.Machine)
 	case external.IsDefined() && f.Template != "":
 		a.Set = append(a.Set, conditions.New(externally, metav1.ConditionFalse, clusterv1.MachineExternallyRemediatedRemediationTemplateNotFoundReason, f.Template))
 		a.Drop = before(v.Machine)
@@ -125,11 +125,11 @@ func withdrawn(m *clusterv1.Machine) []string {
 	if !m.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return append(begun(m), succeeded, externally)
+	return append(pendingRequest(m), succeeded, externally)
 }
 
-// begun is the request to the owner, unless the owner has started to execute it.
-func begun(m *clusterv1.Machine) []string {
+// pendingRequest is the request to the owner, unless the owner has started to execute it.
+func pendingRequest(m *clusterv1.Machine) []string {
 	if conditions.Reason(m, byOwner) == clusterv1.MachineSetMachineRemediationMachineDeletingReason {
 		return nil
 	}
@@ -142,7 +142,7 @@ func before(m *clusterv1.Machine) []string {
 	if conditions.Has(m, externally) {
 		return nil
 	}
-	return begun(m)
+	return pendingRequest(m)
 }
 
 // waiting is the request to the owner, if the owner has not processed it: the owner
@@ -154,11 +154,11 @@ func waiting(m *clusterv1.Machine) []string {
 	return []string{byOwner}
 }
 
-// news are the conditions that differ from those of the Machine.
-func (a Action) news() []metav1.Condition {
+// changed are the conditions that differ from those of the Machine.
+func (a Action) changed() []metav1.Condition {
 	return slices.DeleteFunc(a.Set, func(c metav1.Condition) bool {
 		is := conditions.Get(a.Machine, c.Type)
-		return is != nil && conditions.SameState(*is, c) && !(a.Anew && c.Type == succeeded)
+		return is != nil && conditions.SameState(*is, c) && !(a.Again && c.Type == succeeded)
 	})
 }
 

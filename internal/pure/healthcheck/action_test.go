@@ -56,7 +56,7 @@ func written(actions []Action) (lines []string) {
 		if a.Marked != "" {
 			line += " (marked)"
 		}
-		if a.Anew {
+		if a.Again {
 			line += " (again)"
 		}
 		lines = append(lines, line)

@@ -34,8 +34,8 @@ type symptom struct {
 }
 
 // examine evaluates a target.
-func (f Facts) examine(m *clusterv1.Machine) Verdict {
-	v := Verdict{Machine: m}
+func (f Facts) examine(m *clusterv1.Machine) Result {
+	v := Result{Machine: m}
 	switch _, ordered := m.Annotations[clusterv1.RemediateMachineAnnotation]; {
 	case !m.DeletionTimestamp.IsZero():
 		v.State = Leaving
@@ -45,7 +45,7 @@ func (f Facts) examine(m *clusterv1.Machine) Verdict {
 	case !f.expected(m):
 		v.State = Starting
 		return v
-	case !needsNews(f.Cluster, m) || !f.Connection.Answering.IsZero():
+	case !needsReport(f.Cluster, m) || !f.Connection.Answering.IsZero():
 		return f.weigh(v, f.symptoms(m, f.Observed[m.Name].Node))
 	case f.Connection.Untried.After(f.Now):
 		v.State, v.Due = Unjudged, f.Connection.Untried
@@ -61,9 +61,9 @@ func (f Facts) expected(m *clusterv1.Machine) bool {
 	return ptr.Deref(i.InfrastructureProvisioned, false) && (ptr.Deref(i.ControlPlaneInitialized, false) || isControlPlane(m))
 }
 
-// needsNews reports whether a Machine can be evaluated only by what its cluster reports:
+// needsReport reports whether a Machine can be evaluated only by what its cluster reports:
 // before the control plane is initialized, no API server can answer.
-func needsNews(cluster *clusterv1.Cluster, m *clusterv1.Machine) bool {
+func needsReport(cluster *clusterv1.Cluster, m *clusterv1.Machine) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) || m.Status.NodeRef.IsDefined()
 }
 
@@ -77,7 +77,7 @@ const signature = "MachineHealthCheck "
 // at returns v as Unhealthy because of the current state. While that state lasts, the
 // message stays the same: a result that is only reported is not recorded, so it has no
 // time.
-func (f Facts) at(v Verdict, reason, what string) Verdict {
+func (f Facts) at(v Result, reason, what string) Result {
 	v.State, v.Reason = Unhealthy, reason
 	if ReportsOnly(f.Check) {
 		v.Message = fmt.Sprintf("%s (%s%s)", what, signature, f.Check.Name)
@@ -94,7 +94,7 @@ func (f Facts) at(v Verdict, reason, what string) Verdict {
 
 // weigh returns the first symptom that has exceeded its timeout or, without one, the one
 // that will exceed it first.
-func (f Facts) weigh(v Verdict, symptoms []symptom) Verdict {
+func (f Facts) weigh(v Result, symptoms []symptom) Result {
 	for _, s := range symptoms {
 		if !f.Now.Before(f.due(s)) {
 			v.State, v.Reason = Unhealthy, s.reason

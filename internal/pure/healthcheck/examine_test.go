@@ -194,13 +194,13 @@ func TestExamine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := Decide(tc.facts)
-			v := d.Verdicts[0]
+			v := d.Results[0]
 			got := strings.TrimSpace(states[v.State] + " " + v.Reason)
 			if !v.Due.IsZero() {
 				got += fmt.Sprintf(" in %s", v.Due.Sub(now))
 			}
-			if got != tc.want || !d.Wake.Equal(v.Due) {
-				t.Errorf("got %q, requeued at %s; want %q (%s)", got, d.Wake, tc.want, v.Message)
+			if got != tc.want || !d.RequeueAt.Equal(v.Due) {
+				t.Errorf("got %q, requeued at %s; want %q (%s)", got, d.RequeueAt, tc.want, v.Message)
 			}
 		})
 	}
@@ -233,7 +233,7 @@ func TestResultHasRuleAndTime(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Decide(tc.facts).Verdicts[0].Message; got != tc.want {
+			if got := Decide(tc.facts).Results[0].Message; got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})

@@ -4,7 +4,7 @@
 // which action follows.
 //
 // It is pure: the controller observes, calls Select and Decide, executes the actions and
-// requeues at Decision.Wake, when time alone changes the result.
+// requeues at Decision.RequeueAt, when time alone changes the result.
 //
 //   - A Machine is checked by one MachineHealthCheck: the oldest that selects it.
 //   - Timeouts start at the earliest when the cluster started to answer without a
@@ -62,15 +62,15 @@ type State int
 const (
 	Healthy   State = iota
 	Unhealthy       // to be remediated
-	Doubtful        // Unhealthy at Verdict.Due unless its state changes
+	Doubtful        // Unhealthy at Result.Due unless its state changes
 	Starting        // it has no Node yet, or cannot be expected to have one
 	Leaving         // it is being deleted
 	Unknown         // its cluster does not answer
 	Unjudged        // not known yet whether its cluster answers
 )
 
-// Verdict is the result for a target.
-type Verdict struct {
+// Result is the result for a target.
+type Result struct {
 	Machine *clusterv1.Machine
 	State   State
 	Reason  string // of HealthCheckSucceeded
@@ -80,11 +80,11 @@ type Verdict struct {
 
 // Decision is the result for all targets.
 type Decision struct {
-	Verdicts []Verdict
-	Healthy  int
-	Limit    Limit
-	Actions  []Action // changes to Machines, and requests for them
-	Wake     time.Time
+	Results   []Result
+	Healthy   int
+	Limit     Limit
+	Actions   []Action // changes to Machines, and requests for them
+	RequeueAt time.Time
 }
 
 // Decide evaluates the targets and returns the actions.
@@ -92,16 +92,16 @@ func Decide(f Facts) Decision {
 	var d Decision
 	for _, m := range f.Selection.Targets {
 		v := f.examine(m)
-		d.Verdicts = append(d.Verdicts, v)
+		d.Results = append(d.Results, v)
 		if v.State == Healthy {
 			d.Healthy++
 		}
-		if !v.Due.IsZero() && (d.Wake.IsZero() || v.Due.Before(d.Wake)) {
-			d.Wake = v.Due
+		if !v.Due.IsZero() && (d.RequeueAt.IsZero() || v.Due.Before(d.RequeueAt)) {
+			d.RequeueAt = v.Due
 		}
 	}
-	d.Limit = limit(f.Check.Spec.Remediation.TriggerIf, len(d.Verdicts), d.Healthy)
-	for _, v := range d.Verdicts {
+	d.Limit = limit(f.Check.Spec.Remediation.TriggerIf, len(d.Results), d.Healthy)
+	for _, v := range d.Results {
 		if a := f.act(v, d.Limit); a.does() {
 			d.Actions = append(d.Actions, a)
 		}
@@ -110,8 +110,8 @@ func Decide(f Facts) Decision {
 }
 
 // unhealthy are the results for Machines to remediate.
-func (d Decision) unhealthy() (all []Verdict) {
-	for _, v := range d.Verdicts {
+func (d Decision) unhealthy() (all []Result) {
+	for _, v := range d.Results {
 		if v.State == Unhealthy {
 			all = append(all, v)
 		}

@@ -68,7 +68,7 @@ func TestAnOldRequestAloneStartsNothing(t *testing.T) {
 	legacy.SetMachine(m, time.Unix(0, 0),
 		legacy.False(clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""),
 		legacy.False(clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""))
-	if Condemned(m) {
+	if MarkedForRemediation(m) {
 		t.Error("the owner is asked to replace it")
 	}
 }

@@ -21,14 +21,14 @@ type Orders struct {
 	// without a failure; zero while it does not.
 	Answering time.Time
 	Now       time.Time
-	// Patience is how long after Answering an earlier result is held until it is
+	// Timeout is how long after Answering an earlier result is held until it is
 	// confirmed; zero for no limit. An owner can run in another process than the check,
 	// which then has no reason to confirm it.
-	Patience time.Duration
+	Timeout time.Duration
 }
 
-// Condemned reports whether the owner of a Machine is requested to replace it.
-func Condemned(m *clusterv1.Machine) bool {
+// MarkedForRemediation reports whether the owner of a Machine is requested to replace it.
+func MarkedForRemediation(m *clusterv1.Machine) bool {
 	return conditions.IsFalse(m, succeeded) && conditions.IsFalse(m, byOwner)
 }
 
@@ -37,7 +37,7 @@ func Condemned(m *clusterv1.Machine) bool {
 // request valid.
 func (o Orders) Held(machines []*clusterv1.Machine) (names []string, until time.Time) {
 	for _, m := range machines {
-		if !Condemned(m) {
+		if !MarkedForRemediation(m) {
 			continue
 		}
 		stands, at := o.stands(m)
@@ -58,7 +58,7 @@ func (o Orders) stands(m *clusterv1.Machine) (ok bool, at time.Time) {
 	if said(m) {
 		i := slices.IndexFunc(o.Checks, func(c *clusterv1.MachineHealthCheck) bool {
 			_, paused := c.Annotations[clusterv1.PausedAnnotation]
-			return !paused && judges(c, m)
+			return !paused && covers(c, m)
 		})
 		if i < 0 {
 			return false, at
@@ -68,12 +68,12 @@ func (o Orders) stands(m *clusterv1.Machine) (ok bool, at time.Time) {
 	switch {
 	case conditions.Reason(m, succeeded) == clusterv1.MachineHealthCheckHasRemediateAnnotationReason:
 		return true, at
-	case needsNews(o.Cluster, m) && o.Answering.IsZero():
+	case needsReport(o.Cluster, m) && o.Answering.IsZero():
 		return false, at
 	case !stale(m, check, o.Cluster, o.Answering):
 		return true, at
-	case o.Patience > 0:
-		at = o.Answering.Add(o.Patience)
+	case o.Timeout > 0:
+		at = o.Answering.Add(o.Timeout)
 		return !o.Now.Before(at), at
 	}
 	return false, at
@@ -83,7 +83,7 @@ func (o Orders) stands(m *clusterv1.Machine) (ok bool, at time.Time) {
 // before the check was paused, so that it may be outdated. The wire has whole seconds.
 func stale(m *clusterv1.Machine, check *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, answering time.Time) bool {
 	var from time.Time
-	if needsNews(cluster, m) {
+	if needsReport(cluster, m) {
 		from = answering.Truncate(time.Second)
 	}
 	if check != nil && conditions.IsTrue(check, clusterv1.PausedCondition) {
@@ -95,9 +95,9 @@ func stale(m *clusterv1.Machine, check *clusterv1.MachineHealthCheck, cluster *c
 	return is != nil && is.LastTransitionTime.Time.Before(from)
 }
 
-// judges reports whether the results of a check for a Machine can count: it selects the
+// covers reports whether the results of a check for a Machine can count: it selects the
 // Machine, and does not only report.
-func judges(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+func covers(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 	return check.DeletionTimestamp.IsZero() && !ReportsOnly(check) && !left(m) && selects(check, m)
 }
 
@@ -116,7 +116,7 @@ func said(m *clusterv1.Machine) bool {
 // longer. It does not undo a replacement that has started.
 func Withdraw(m *clusterv1.Machine, checks []*clusterv1.MachineHealthCheck) {
 	byOthers := !conditions.Has(m, succeeded) || conditions.IsFalse(m, succeeded) && !said(m)
-	if byOthers || slices.ContainsFunc(checks, func(c *clusterv1.MachineHealthCheck) bool { return judges(c, m) }) {
+	if byOthers || slices.ContainsFunc(checks, func(c *clusterv1.MachineHealthCheck) bool { return covers(c, m) }) {
 		return
 	}
 	for _, t := range withdrawn(m) {

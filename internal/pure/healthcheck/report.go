@@ -17,11 +17,11 @@ import (
 // Report returns the counters and conditions of a MachineHealthCheck, except for Paused.
 func Report(f Facts, d Decision) clusterv1.MachineHealthCheckStatus {
 	var targets []string
-	for _, v := range d.Verdicts {
+	for _, v := range d.Results {
 		targets = append(targets, v.Machine.Name)
 	}
 	return clusterv1.MachineHealthCheckStatus{
-		ExpectedMachines:    new(int32(len(d.Verdicts))),
+		ExpectedMachines:    new(int32(len(d.Results))),
 		CurrentHealthy:      new(int32(d.Healthy)),
 		RemediationsAllowed: new(int32(d.Limit.Remaining)),
 		Targets:             targets,
@@ -32,7 +32,7 @@ func Report(f Facts, d Decision) clusterv1.MachineHealthCheckStatus {
 // allowed reports whether unhealthy Machines are remediated.
 func (f Facts) allowed(d Decision) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.MachineHealthCheckRemediationAllowedCondition, Status: metav1.ConditionFalse}
-	blind := slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.State == Unknown })
+	blind := slices.ContainsFunc(d.Results, func(v Result) bool { return v.State == Unknown })
 	switch mode, reports := f.Check.Annotations[clusterv1.RemediationModeAnnotation]; {
 	case blind:
 		c.Status, c.Reason = metav1.ConditionUnknown, clusterv1.MachineHealthCheckConnectionDownReason
@@ -79,8 +79,8 @@ type Told struct {
 	Once                  string // events with the same value here are sent once until the status has changed
 }
 
-// News is the event to send, if the status does not report it yet.
-func News(f Facts, d Decision) Told {
+// Event is the event to send, if the status does not report it yet.
+func Event(f Facts, d Decision) Told {
 	c, was := f.allowed(d), conditions.Get(f.Check, clusterv1.MachineHealthCheckRemediationAllowedCondition)
 	if was == nil {
 		was = &metav1.Condition{}

@@ -174,7 +174,7 @@ func TestReport(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
-			told := News(tc.facts, d)
+			told := Event(tc.facts, d)
 			if got := strings.TrimSpace(told.Type + " " + told.Reason + " " + told.Message); got != tc.event {
 				t.Errorf("event %q, want %q", got, tc.event)
 			}

@@ -150,7 +150,7 @@ func TestUnexpectedFieldsAreNeitherCurrentNorDesired(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, Strays(tree(t, tc.current), tree(t, tc.updated), tree(t, tc.desired))); diff != "" {
+			if diff := cmp.Diff(tc.want, UnexpectedFields(tree(t, tc.current), tree(t, tc.updated), tree(t, tc.desired))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -4,15 +4,15 @@ package hookrules
 
 import "slices"
 
-// Strays lists, sorted, the fields of updated whose value is neither that in current nor
+// UnexpectedFields lists, sorted, the fields of updated whose value is neither that in current nor
 // that in desired. A list that is a list in all three can have any value.
-func Strays(current, updated, desired any) []string {
-	found := strays(current, updated, desired, "")
+func UnexpectedFields(current, updated, desired any) []string {
+	found := unexpectedFields(current, updated, desired, "")
 	slices.Sort(found)
 	return found
 }
 
-func strays(current, updated, desired any, path string) []string {
+func unexpectedFields(current, updated, desired any, path string) []string {
 	u, uok := updated.(map[string]any)
 	c, cok := current.(map[string]any)
 	d, dok := desired.(map[string]any)
@@ -24,7 +24,7 @@ func strays(current, updated, desired any, path string) []string {
 	}
 	var found []string
 	for k := range fields(c, u, d) {
-		found = append(found, strays(c[k], u[k], d[k], below(path, k))...)
+		found = append(found, unexpectedFields(c[k], u[k], d[k], below(path, k))...)
 	}
 	return found
 }

@@ -126,21 +126,21 @@ func asSent(obj metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), Labels: maps.Clone(obj.GetLabels()), Annotations: annotations}
 }
 
-// JudgeMachine interprets an answer. An answer that cannot be interpreted is an error:
+// InterpretMachine interprets an answer. An answer that cannot be interpreted is an error:
 // it is neither yes nor no.
-func JudgeMachine(q *hooksv1.CanUpdateMachineRequest, a *hooksv1.CanUpdateMachineResponse) (Answer, error) {
+func InterpretMachine(q *hooksv1.CanUpdateMachineRequest, a *hooksv1.CanUpdateMachineResponse) (Answer, error) {
 	const at = "spec"
-	return judge([]change{
+	return interpret([]change{
 		{"machine", at, q.Current.Machine, q.Desired.Machine, a.MachinePatch},
 		{"infrastructureMachine", at, q.Current.InfrastructureMachine, q.Desired.InfrastructureMachine, a.InfrastructureMachinePatch},
 		{"bootstrapConfig", at, q.Current.BootstrapConfig, q.Desired.BootstrapConfig, a.BootstrapConfigPatch},
 	})
 }
 
-// JudgeSet is JudgeMachine for the other hook.
-func JudgeSet(q *hooksv1.CanUpdateMachineSetRequest, a *hooksv1.CanUpdateMachineSetResponse) (Answer, error) {
+// InterpretSet is InterpretMachine for the other hook.
+func InterpretSet(q *hooksv1.CanUpdateMachineSetRequest, a *hooksv1.CanUpdateMachineSetResponse) (Answer, error) {
 	const at = "spec.template.spec"
-	return judge([]change{
+	return interpret([]change{
 		{"machineSet", at, q.Current.MachineSet, q.Desired.MachineSet, a.MachineSetPatch},
 		{"infrastructureMachineTemplate", at, q.Current.InfrastructureMachineTemplate, q.Desired.InfrastructureMachineTemplate, a.InfrastructureMachineTemplatePatch},
 		{"bootstrapConfigTemplate", at, q.Current.BootstrapConfigTemplate, q.Desired.BootstrapConfigTemplate, a.BootstrapConfigTemplatePatch},
@@ -154,7 +154,7 @@ type change struct {
 	patch            hooksv1.Patch
 }
 
-func judge(changes []change) (Answer, error) {
+func interpret(changes []change) (Answer, error) {
 	var lacks []string
 	for _, c := range changes {
 		missing, err := c.lacks()

@@ -48,7 +48,7 @@ func TestExtensionReceivesOnlyRelevantFields(t *testing.T) {
 	}
 }
 
-func TestJudgeMachine(t *testing.T) {
+func TestInterpretMachine(t *testing.T) {
 	t.Parallel()
 	patch := func(kind hooksv1.PatchType, text string) hooksv1.Patch {
 		return hooksv1.Patch{PatchType: kind, Patch: []byte(text)}
@@ -106,7 +106,7 @@ func TestJudgeMachine(t *testing.T) {
 			if tc.version != "" {
 				to.Machine.Spec.Version = tc.version
 			}
-			got, err := JudgeMachine(CanUpdateMachine(from, to), &tc.answer)
+			got, err := InterpretMachine(CanUpdateMachine(from, to), &tc.answer)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
@@ -122,7 +122,7 @@ func TestAPatchOfWhatIsNotThereIsRefused(t *testing.T) {
 	from, to := sides()
 	from.Bootstrap, to.Bootstrap = nil, nil
 	answer := &hooksv1.CanUpdateMachineResponse{BootstrapConfigPatch: hooksv1.Patch{PatchType: hooksv1.JSONMergePatchType, Patch: []byte(`{"spec":{}}`)}}
-	if _, err := JudgeMachine(CanUpdateMachine(from, to), answer); err == nil || err.Error() != "bootstrapConfigPatch: the request has no such object" {
+	if _, err := InterpretMachine(CanUpdateMachine(from, to), answer); err == nil || err.Error() != "bootstrapConfigPatch: the request has no such object" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -139,13 +139,13 @@ func TestOfMachineSetsTheTemplatesAreCompared(t *testing.T) {
 	if s := q.Current.MachineSet; s.Spec.Replicas != nil || s.Annotations != nil {
 		t.Errorf("what changes during a rollout is sent: %+v", s)
 	}
-	got, err := JudgeSet(q, &hooksv1.CanUpdateMachineSetResponse{BootstrapConfigTemplatePatch: hooksv1.Patch{
+	got, err := InterpretSet(q, &hooksv1.CanUpdateMachineSetResponse{BootstrapConfigTemplatePatch: hooksv1.Patch{
 		PatchType: hooksv1.JSONPatchType, Patch: []byte(`[{"op":"replace","path":"/spec/template/spec/files/0","value":"b"}]`),
 	}})
 	if err != nil || !got.Possible {
 		t.Errorf("got %+v, %v; the name of a template is no difference", got, err)
 	}
-	got, err = JudgeSet(CanUpdateMachineSet(set("old", "v1", 3, "a"), set("new", "v2", 0, "a")), &hooksv1.CanUpdateMachineSetResponse{})
+	got, err = InterpretSet(CanUpdateMachineSet(set("old", "v1", 3, "a"), set("new", "v2", 0, "a")), &hooksv1.CanUpdateMachineSetResponse{})
 	if want := "it does not bring about spec.template.spec.version of machineSet"; err != nil || got.Why != want {
 		t.Errorf("got %+v, %v, want %s", got, err, want)
 	}

@@ -106,7 +106,7 @@ func (f Facts) awaited() string {
 		if !o.Defined() || o.Obj != nil {
 			continue
 		}
-		return cmp.Or(o.Hindrance(), fmt.Sprintf("Waiting for %s", o))
+		return cmp.Or(o.Problem(), fmt.Sprintf("Waiting for %s", o))
 	}
 	if f.Infrastructure.Obj == nil {
 		return "The Machine refers to no infrastructure that could be updated"

@@ -19,7 +19,7 @@ var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 
 // machine builds a healthy machine named by the first word, changed by the others:
 //
-//	old outdated · sick component not healthy · nomember etcd member not healthy
+//	old outdated · failing component not healthy · nomember etcd member not healthy
 //	bare no Node · going being deleted · marked to be deleted first · in=DOMAIN
 //	unhealthy marked for replacement by a health check
 //	held by this controller's hook · drained up to the hooks (and going, and held) · hooked by another hook too
@@ -28,7 +28,7 @@ var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 //	lost its etcd member does not exist (in facts)
 func machine(words string) *Machine {
 	f := strings.Fields(words)
-	m := &Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: f[0], Annotations: map[string]string{}}}, Verdict: Verdict{UpToDate: true}}
+	m := &Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: f[0], Annotations: map[string]string{}}}, Comparison: Comparison{UpToDate: true}}
 	m.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(f[0][0]) * time.Minute).Add(-24 * time.Hour))
 	m.Status.NodeRef.Name = f[0]
 	for _, t := range ComponentConditions(true) {
@@ -40,7 +40,7 @@ func machine(words string) *Machine {
 		case ok:
 			m.Spec.FailureDomain = domain
 		case w == "old":
-			m.Verdict = Verdict{Why: []string{"old"}}
+			m.Comparison = Comparison{Why: []string{"old"}}
 		case w == "failing":
 			set(m, "APIServerPodHealthy", metav1.ConditionFalse)
 		case w == "nomember":

@@ -63,11 +63,11 @@ type Workload struct {
 // Machine is a machine of a control plane, with its observed state.
 type Machine struct {
 	*clusterv1.Machine
-	Reported conditions.List            // its conditions as they were read
-	Source   *Source                    // of its infrastructure; nil if not known
-	Config   *bootstrapv1.KubeadmConfig // nil if it does not exist
-	Health   conditions.List            // Reported, with its components as Assess found them
-	Verdict                             // set from Judge
+	Reported   conditions.List            // its conditions as they were read
+	Source     *Source                    // of its infrastructure; nil if not known
+	Config     *bootstrapv1.KubeadmConfig // nil if it does not exist
+	Health     conditions.List            // Reported, with its components as Assess found them
+	Comparison                            // set from Compare
 }
 
 // GetConditions returns the conditions as they were read: a new report must not

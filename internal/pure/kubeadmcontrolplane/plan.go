@@ -139,7 +139,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 	replacing = replacing && leaver == nil
 	for _, m := range f.Machines {
 		switch {
-		case m == leaver || m.Deleting() || replacing && (m.Node() != "" || healthcheck.Condemned(m.Machine)):
+		case m == leaver || m.Deleting() || replacing && (m.Node() != "" || healthcheck.MarkedForRemediation(m.Machine)):
 		case m.Node() == "":
 			all = append(all, fmt.Sprintf("waiting for Machine %s to have a Node", m.Name))
 		default:
@@ -177,7 +177,7 @@ func (f Facts) replacement(leaving *Machine) quorum.Replacement {
 	for _, m := range f.Machines {
 		if m == leaving {
 			r.Leaving = m.Node()
-		} else if m.Node() != "" { // one without a Node is unhealthy too, and not starting: nobodyComesUp
+		} else if m.Node() != "" { // one without a Node is unhealthy too, and not starting: noMachineStarts
 			r.Staying = append(r.Staying, m.Node())
 		}
 	}

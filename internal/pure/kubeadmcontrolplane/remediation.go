@@ -63,7 +63,7 @@ type Remediation struct {
 func Remediate(f Facts) *Remediation {
 	var unhealthy []*Machine
 	for _, m := range f.Machines {
-		if healthcheck.Condemned(m.Machine) && !slices.Contains(f.OrdersHeld, m.Name) {
+		if healthcheck.MarkedForRemediation(m.Machine) && !slices.Contains(f.OrdersHeld, m.Name) {
 			unhealthy = append(unhealthy, m)
 		}
 	}
@@ -147,7 +147,7 @@ func trueFirst(a, b bool) int {
 // mayReplace are the rules, in order; the first that objects provides the message for
 // users.
 var mayReplace = []func(Facts, *Remediation){
-	versionHasArrived, retriesAreLeft, othersRemain, nobodyComesUp, nobodyGoes, componentsRemain, quorumSurvives,
+	versionHasArrived, retriesAreLeft, othersRemain, noMachineStarts, noMachineIsDeleted, componentsRemain, quorumSurvives,
 }
 
 func (r *Remediation) wait(message string, args ...any) {
@@ -214,7 +214,7 @@ func othersRemain(f Facts, r *Remediation) {
 	}
 }
 
-func nobodyComesUp(f Facts, r *Remediation) {
+func noMachineStarts(f Facts, r *Remediation) {
 	if !Initialized(f.ControlPlane) {
 		return
 	}
@@ -227,7 +227,7 @@ func nobodyComesUp(f Facts, r *Remediation) {
 	}
 }
 
-func nobodyGoes(f Facts, r *Remediation) {
+func noMachineIsDeleted(f Facts, r *Remediation) {
 	for _, m := range f.Machines {
 		if m.Deleting() {
 			r.wait("KubeadmControlPlane waiting for control plane Machine %s deletion to complete before triggering remediation", m.Name)

@@ -43,7 +43,7 @@ func reporting(want int32, reasons ...string) *known {
 	uninitialized(&f)
 	f.Certificates = Certificates{}
 	for _, why := range reasons {
-		m := &Machine{Machine: &clusterv1.Machine{}, Verdict: Verdict{UpToDate: why == ""}}
+		m := &Machine{Machine: &clusterv1.Machine{}, Comparison: Comparison{UpToDate: why == ""}}
 		if why != "" {
 			m.Why = []string{why}
 		}

@@ -102,13 +102,13 @@ func (f Facts) leave(m *Machine) (member *quorum.Member, wait string) {
 	return member, ""
 }
 
-// Heirs are the machines whose etcd members could become leader when one leaves.
-func Heirs(f Facts, leaving *Machine) (all []quorum.Heir) {
+// LeaderCandidates are the machines whose etcd members could become leader when one leaves.
+func LeaderCandidates(f Facts, leaving *Machine) (all []quorum.Candidate) {
 	for _, m := range f.Machines {
 		if m == leaving || m.Node() == "" || m.Deleting() {
 			continue
 		}
-		all = append(all, quorum.Heir{
+		all = append(all, quorum.Candidate{
 			Node:           m.Node(),
 			MemberHealthy:  conditions.IsTrue(m.Health, controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition),
 			MachineHealthy: !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition),

@@ -106,11 +106,11 @@ func TestTerminations(t *testing.T) {
 func TestCandidatesAreRemainingMachines(t *testing.T) {
 	t.Parallel()
 	f := facts(5, "a,b nomember old,c bare,d going,e unhealthy")
-	want := []quorum.Heir{
+	want := []quorum.Candidate{
 		{Node: "b", MachineHealthy: true, Created: f.Machines[1].CreationTimestamp.Time},
 		{Node: "e", MemberHealthy: true, Current: true, Created: f.Machines[4].CreationTimestamp.Time},
 	}
-	if diff := cmp.Diff(want, Heirs(f, f.Machines[0])); diff != "" {
+	if diff := cmp.Diff(want, LeaderCandidates(f, f.Machines[0])); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

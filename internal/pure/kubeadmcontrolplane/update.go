@@ -49,7 +49,7 @@ var Planner questions.Planner[Facts, Question, Reply, Decision] = decide
 
 func decide(f Facts, ask *questions.Asker[Question, Reply]) (Decision, error) {
 	var d Decision
-	if m := f.begun(); m != nil {
+	if m := f.updating(); m != nil {
 		d.Action = Delete{m, "its update in place was started and cannot be continued"}
 		d.Blocked = f.objections(m)
 		d.askFor(m, "its update in place was started", ask)
@@ -75,9 +75,9 @@ func (d *Decision) askFor(m *Machine, why string, ask *questions.Asker[Question,
 	}
 }
 
-// begun is a machine whose update has started and whose desired state is not written
+// updating is a machine whose update has started and whose desired state is not written
 // completely.
-func (f Facts) begun() *Machine {
+func (f Facts) updating() *Machine {
 	for _, m := range f.Machines {
 		if inplace.InProgress(m) && !inplace.Pending(m.Machine) && !m.Deleting() {
 			return m

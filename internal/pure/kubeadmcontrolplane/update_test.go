@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// begun marks the machine of that name as in the middle of an update; written says that
+// markUpdating marks the machine of that name as in the middle of an update; written says that
 // its desired state is written completely.
-func begun(f *Facts, name string, written bool) *Machine {
+func markUpdating(f *Facts, name string, written bool) *Machine {
 	for _, m := range f.Machines {
 		if m.Name == name {
 			inplace.Mark(m)
@@ -65,24 +65,24 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 			change: func(f *Facts) { f.ControlPlane.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = nil },
 		},
 		"not while another one is updated": {
-			machines: "a old,b,c", change: func(f *Facts) { begun(f, "b", true) }, want: replaced,
+			machines: "a old,b,c", change: func(f *Facts) { markUpdating(f, "b", true) }, want: replaced,
 			blocked: []string{"waiting for Machine b to be updated in place"},
 		},
 		"not while the last update has failed": {
-			machines: "a old,b,c", change: func(f *Facts) { hasFailed(begun(f, "b", true)) }, want: replaced,
+			machines: "a old,b,c", change: func(f *Facts) { hasFailed(markUpdating(f, "b", true)) }, want: replaced,
 			blocked: []string{"waiting for Machine b to be updated in place"},
 		},
 		"one that the spec wants otherwise meanwhile is waited for": {
-			machines: "a old,b,c", change: func(f *Facts) { begun(f, "a", true) }, want: replaced,
+			machines: "a old,b,c", change: func(f *Facts) { markUpdating(f, "a", true) }, want: replaced,
 			blocked: []string{"waiting for Machine a to be updated in place"},
 		},
-		"and replaced if its update has failed": {machines: "a old,b,c", change: func(f *Facts) { hasFailed(begun(f, "a", true)) }, want: replaced},
+		"and replaced if its update has failed": {machines: "a old,b,c", change: func(f *Facts) { hasFailed(markUpdating(f, "a", true)) }, want: replaced},
 		"a started update is continued": {
-			machines: "a,b old,c", change: func(f *Facts) { begun(f, "b", false) }, reply: yes, asked: true,
+			machines: "a,b old,c", change: func(f *Facts) { markUpdating(f, "b", false) }, reply: yes, asked: true,
 			want: "update b in place: its update in place was started",
 		},
 		"or replaced, if that is not possible any more": {
-			machines: "a,b old,c", change: func(f *Facts) { begun(f, "b", false) }, reply: no, asked: true,
+			machines: "a,b old,c", change: func(f *Facts) { markUpdating(f, "b", false) }, reply: no, asked: true,
 			want: "delete b: its update in place was started and cannot be continued",
 		},
 		"with more machines to come nothing is asked": {
@@ -129,7 +129,7 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 func TestAMachineInTheMiddleOfAnUpdateIsNotUpToDate(t *testing.T) {
 	t.Parallel()
 	f := facts(3, "a,b,c")
-	m := begun(&f, "b", true)
+	m := markUpdating(&f, "b", true)
 	if c := upToDate(m); c.Status != metav1.ConditionFalse || c.Reason != clusterv1.MachineUpToDateUpdatingReason || c.Message != "* Update in place is in progress" {
 		t.Errorf("UpToDate is %s %s: %s", c.Status, c.Reason, c.Message)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// Verdict says whether a machine matches the spec, and if not, why.
-type Verdict struct {
+// Comparison says whether a machine matches the spec, and if not, why.
+type Comparison struct {
 	UpToDate bool
 	Why      []string // one sentence each, without a period
 }
@@ -32,15 +32,15 @@ const (
 
 var dueReasons = []string{certificatesDue, rolloutIsDue}
 
-// Judge compares a machine with the spec.
+// Compare compares a machine with the spec.
 //
 // A machine is replaced when its version, its infrastructure template or its bootstrap
 // config differ, when its certificates are about to expire, or when spec.rollout.after
 // has passed since its creation. A missing object is never a reason: a user may have
 // deleted it, and a replacement would make it worse. Labels, annotations, timeouts,
 // taints and readiness gates follow in place.
-func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) Verdict {
-	var v Verdict
+func Compare(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) Comparison {
+	var v Comparison
 	if kcp.Spec.Rollout.Before.CertificatesExpiryDays > 0 && ending(kcp, m, now) {
 		v.Why = append(v.Why, certificatesDue)
 	}
@@ -130,7 +130,7 @@ func wantedSource(kcp *controlplanev1.KubeadmControlPlane) Source {
 }
 
 // Message returns the reasons as the message of a condition.
-func (v Verdict) Message() string {
+func (v Comparison) Message() string {
 	if len(v.Why) == 0 {
 		return ""
 	}

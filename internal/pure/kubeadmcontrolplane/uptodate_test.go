@@ -18,7 +18,7 @@ import (
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
 
-func TestJudge(t *testing.T) {
+func TestCompare(t *testing.T) {
 	t.Parallel()
 	type kcpChange = func(*controlplanev1.KubeadmControlPlane)
 	tests := map[string]struct {
@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 			if tc.machine != nil {
 				tc.machine(m)
 			}
-			v := Judge(kcp, m, now)
+			v := Compare(kcp, m, now)
 			if diff := cmp.Diff(tc.want, v.Why); diff != "" || v.UpToDate != (len(tc.want) == 0) {
 				t.Errorf("up to date %v (-want +got)\n%s", v.UpToDate, diff)
 			}

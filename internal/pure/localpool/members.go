@@ -59,8 +59,8 @@ func (p Pool) hasFor(m *clusterv1.Machine) bool {
 	return m.Labels[clusterv1.MachinePoolNameLabel] == p.label() && m.Spec.InfrastructureRef.GroupKind() == MachineKind.GroupKind()
 }
 
-// StandsFor reports whether a Machine represents this machine of the pool.
-func (p Pool) StandsFor(m *clusterv1.Machine, local *infrav1.LocalMachine) bool {
+// Represents reports whether a Machine represents this machine of the pool.
+func (p Pool) Represents(m *clusterv1.Machine, local *infrav1.LocalMachine) bool {
 	return p.hasFor(m) && m.Spec.InfrastructureRef.Name == local.Name
 }
 

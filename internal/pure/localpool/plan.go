@@ -50,8 +50,8 @@ func (m Member) marked() bool {
 	return marked
 }
 
-func (m Member) unwell() bool {
-	return !localstatus.Provisioned(m.Local) || m.Machine == nil || scaling.Unwell(m.Machine)
+func (m Member) failing() bool {
+	return !localstatus.Provisioned(m.Local) || m.Machine == nil || scaling.Failing(m.Machine)
 }
 
 // Facts are the input of Plan. They are only values: a stored record gives the same plan
@@ -138,7 +138,7 @@ func Plan(f Facts) []scaling.Action {
 func (f Facts) inOrder() []Member {
 	rank := func(m Member) int {
 		r := 0
-		for i, first := range []bool{m.unwell(), m.marked(), f.outdated(m)} {
+		for i, first := range []bool{m.failing(), m.marked(), f.outdated(m)} {
 			if !first {
 				r += 1 << i
 			}

@@ -19,7 +19,7 @@ import (
 var now = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
 // member builds a healthy machine of the current template, named by the first word and
-// changed by the others: old, coming, sick, unheard, marked, going, bare.
+// changed by the others: old, coming, failing, unheard, marked, going, bare.
 func member(text string) Member {
 	words := strings.Fields(text)
 	m := Member{

@@ -94,7 +94,7 @@ func BeforeStart(cluster *clusterv1.Cluster, order Order) Wait {
 func BeforeData(cluster *clusterv1.Cluster, order Order, secret *corev1.Secret) Wait {
 	mine, ref := claim.ToShare(cluster), order.Spec.Bootstrap.ConfigRef
 	mine.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name}
-	holder := mine.Judge(secret).Holder
+	holder := mine.Evaluate(secret).Holder
 	if holder == "" {
 		return Wait{}
 	}

@@ -160,7 +160,7 @@ func (p *planner) skip(step, why string) {
 	p.plan.Skipped = append(p.plan.Skipped, step+": "+why)
 }
 
-func (p *planner) tell(eventType, reason, action, format string, args ...any) {
+func (p *planner) record(eventType, reason, action, format string, args ...any) {
 	p.plan.Events = append(p.plan.Events, Event{eventType, reason, action, fmt.Sprintf(format, args...)})
 }
 

@@ -97,7 +97,7 @@ func drain(p *planner) (bool, error) {
 	}
 	if todo.Done() {
 		if p.began().WaitForNodeVolumeDetachStartTime.IsZero() {
-			p.tell(corev1.EventTypeNormal, "SuccessfulDrainNode", "DrainNode", "drained Node %s", p.Node.Name)
+			p.record(corev1.EventTypeNormal, "SuccessfulDrainNode", "DrainNode", "drained Node %s", p.Node.Name)
 		}
 		return true, nil
 	}
@@ -114,7 +114,7 @@ func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known
 			return todo, nil, false, nil
 		}
 	}
-	verdicts, known, err := p.judge()
+	verdicts, known, err := p.drainDecisions()
 	if err != nil || !known {
 		return todo, nil, false, err
 	}
@@ -138,8 +138,8 @@ func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known
 	return todo, refused, known, nil
 }
 
-// judge requests the facts for a drain and returns the decision of package draining.
-func (p *planner) judge() (verdicts []draining.Verdict, known bool, err error) {
+// drainDecisions requests the facts for a drain and returns the decision of package draining.
+func (p *planner) drainDecisions() (verdicts []draining.Result, known bool, err error) {
 	rules, known := p.Ask(Question{Kind: DrainRules})
 	if !known {
 		return nil, false, nil
@@ -166,7 +166,7 @@ func (p *planner) judge() (verdicts []draining.Verdict, known bool, err error) {
 		}
 		f.NamespaceLabels = a.Labels
 	}
-	if verdicts, err = draining.Judge(f); err != nil {
+	if verdicts, err = draining.Evaluate(f); err != nil {
 		return nil, false, fmt.Errorf("drain Node %s: %w", p.Node.Name, err)
 	}
 	return verdicts, true, nil
@@ -224,7 +224,7 @@ func (p *planner) attached() (all []string, known bool, err error) {
 	for _, pv := range a.Volumes {
 		v.PersistentVolumes[pv.Name] = pv
 	}
-	if v.Verdicts, known, err = p.judge(); err != nil || !known {
+	if v.Results, known, err = p.drainDecisions(); err != nil || !known {
 		return nil, false, err
 	}
 	return v.Attached(), true, nil
@@ -250,7 +250,7 @@ func node(p *planner) (bool, error) {
 		left = max(left, p.Untried) // the timeout may have expired while no controller ran
 		if bounded && left <= 0 {
 			p.at(clusterv1.MachineDeletingDeletingNodeReason, "Deleting Node %s", name)
-			p.tell(corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode", "Node %s is left behind: its workload cluster is not connected", name)
+			p.record(corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode", "Node %s is left behind: its workload cluster is not connected", name)
 			return true, nil
 		}
 		p.at(clusterv1.MachineDeletingDeletingNodeReason, "Waiting for a connection to the workload cluster, to delete Node %s", name)
@@ -269,7 +269,7 @@ func node(p *planner) (bool, error) {
 	if failure == nil {
 		return true, nil
 	}
-	p.tell(corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode", "delete Node %s: %v", name, failure)
+	p.record(corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode", "delete Node %s: %v", name, failure)
 	if bounded && left <= 0 {
 		p.skip("deletion of the Node", "its time is over: "+failure.Error())
 		return true, nil

@@ -250,7 +250,7 @@ func TestAProbeDecidesAtItsThreshold(t *testing.T) {
 			t.Parallel()
 			p, got := NewProbe(&tc.probe), ""
 			for _, a := range tc.answers {
-				got += map[Verdict]string{Undecided: "?", Passed: "+", Failed: "-"}[p.Answer(a == '+')]
+				got += map[ProbeResult]string{Undecided: "?", Passed: "+", Failed: "-"}[p.Answer(a == '+')]
 			}
 			if got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)

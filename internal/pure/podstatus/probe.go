@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Verdict is the result of a probe.
-type Verdict int
+// ProbeResult is the result of a probe.
+type ProbeResult int
 
 // A probe is undecided until one of its thresholds is reached.
 const (
-	Undecided Verdict = iota
+	Undecided ProbeResult = iota
 	Passed
 	Failed
 )
@@ -22,7 +22,7 @@ const (
 type Probe struct {
 	success, failure int // thresholds
 	passed, failed   int // in a row
-	verdict          Verdict
+	verdict          ProbeResult
 }
 
 // NewProbe creates the counters for a probe of a container.
@@ -31,7 +31,7 @@ func NewProbe(p *corev1.Probe) Probe {
 }
 
 // Answer adds an answer, and returns the current result.
-func (p *Probe) Answer(ok bool) Verdict {
+func (p *Probe) Answer(ok bool) ProbeResult {
 	if ok {
 		p.passed, p.failed = p.passed+1, 0
 	} else {

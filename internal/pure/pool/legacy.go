@@ -11,9 +11,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// TellLegacy fills the v1beta1 status of a pool, after Tell. Its counters depend only on
+// FillLegacy fills the v1beta1 status of a pool, after FillStatus. Its counters depend only on
 // the Nodes; while these cannot be read they stay unchanged.
-func TellLegacy(f Facts) {
+func FillLegacy(f Facts) {
 	p := f.Pool
 	st := ptr.Deref(ptr.Deref(p.Status.Deprecated, clusterv1.MachinePoolDeprecatedStatus{}).V1Beta1, clusterv1.MachinePoolV1Beta1DeprecatedStatus{})
 	isDeleting := !p.DeletionTimestamp.IsZero()

@@ -82,7 +82,7 @@ func TestReportLegacy(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			TellLegacy(tc.facts)
+			FillLegacy(tc.facts)
 			st := tc.facts.Pool.Status.Deprecated.V1Beta1
 			if diff := cmp.Diff(tc.want, builder.Legacy(st.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)

@@ -28,7 +28,7 @@ type Actions struct {
 
 // Remediation decides about the Machines that a health check marked for replacement,
 // except for those whose request is held.
-func Remediation(machines []*clusterv1.Machine, held []string) []scaling.Verdict {
+func Remediation(machines []*clusterv1.Machine, held []string) []scaling.Decision {
 	all := scaling.Remediation(scaling.Unhealthy{Machines: machines, Held: held, MaxInFlight: -1})
 	for _, v := range all {
 		if v.Delete {

@@ -136,7 +136,7 @@ func TestMachinesAreCountedByTheVersionThatIsWantedNow(t *testing.T) {
 		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: kubelet}
 		conditions.Set(m, f.Now, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue})
 		f.Machines = append(f.Machines, m)
-		Tell(f)
+		FillStatus(f)
 		if n := *p.Status.UpToDateReplicas; int(n) != i {
 			t.Errorf("of %d Machines %d are up to date, want %d", i+1, n, i)
 		}

@@ -41,10 +41,10 @@ type Facts struct {
 	Leaving  string    // what a deletion waits for
 }
 
-// Tell fills the status of the pool.
-func Tell(f Facts) {
+// FillStatus fills the status of the pool.
+func FillStatus(f Facts) {
 	p := f.Pool
-	f.Machines = scaling.Judged(f.Machines, f.Now, func(m *clusterv1.Machine) *metav1.Condition { return new(UpToDate(p, m)) })
+	f.Machines = scaling.WithUpToDate(f.Machines, f.Now, func(m *clusterv1.Machine) *metav1.Condition { return new(UpToDate(p, m)) })
 	if p.Status.Replicas == nil {
 		p.Status.Replicas = new(int32(len(f.Machines)))
 	}

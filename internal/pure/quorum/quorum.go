@@ -130,18 +130,18 @@ func complete(members []Member, nodes []string) bool {
 	return true
 }
 
-// Heir is a leader candidate: a machine that could lead etcd.
-type Heir struct {
+// Candidate is a leader candidate: a machine that could lead etcd.
+type Candidate struct {
 	Node                                   string
 	MemberHealthy, MachineHealthy, Current bool // according to their conditions
 	Created                                time.Time
 }
 
-// Heirs are the members to which leadership can be moved, the best first: those of
+// Candidates are the members to which leadership can be moved, the best first: those of
 // machines that stay, the healthy before others, the up-to-date before the outdated, the
 // newer before the older.
-func Heirs(members []Member, candidates []Heir) []Member {
-	slices.SortStableFunc(candidates, func(a, b Heir) int {
+func Candidates(members []Member, candidates []Candidate) []Member {
+	slices.SortStableFunc(candidates, func(a, b Candidate) int {
 		return cmp.Or(
 			first(a.MemberHealthy, b.MemberHealthy), first(a.MachineHealthy, b.MachineHealthy), first(a.Current, b.Current),
 			b.Created.Compare(a.Created), strings.Compare(a.Node, b.Node))

@@ -136,7 +136,7 @@ func TestOrphansBelongToNoMachine(t *testing.T) {
 func TestCandidatesAreOrderedByHealthAndAge(t *testing.T) {
 	t.Parallel()
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
-	got := names(Heirs(members("abcde1"), []Heir{
+	got := names(Candidates(members("abcde1"), []Candidate{
 		{Node: "a", Created: day(9)},
 		{Node: "b", MemberHealthy: true, MachineHealthy: true, Created: day(3)},
 		{Node: "c", MemberHealthy: true, MachineHealthy: true, Created: day(4)},

@@ -83,8 +83,8 @@ func takePool(_ *testing.T, obj *unstructured.Unstructured, version string) cond
 	var err error
 	f.Report, err = pool.TakeInfrastructure(p, obj, version)
 	fail(&f.Infrastructure, err)
-	pool.Tell(f)
-	pool.TellLegacy(f)
+	pool.FillStatus(f)
+	pool.FillLegacy(f)
 	return p
 }
 

@@ -39,7 +39,7 @@ func (o Object) Legacy(l Legacy, was clusterv1.Conditions) clusterv1.Condition {
 	case o.Missing && l.Done:
 		return legacy.False(l.Target, failed, clusterv1.DeletedV1Beta1Reason, o.String()+" has been deleted")
 	case o.Missing:
-		return legacy.False(l.Target, info, l.Awaited, o.Hindrance())
+		return legacy.False(l.Target, info, l.Awaited, o.Problem())
 	case o.Obj != nil && l.Deleting:
 		return legacy.Mirror(l.Target, o.Obj, false, clusterv1.DeletingV1Beta1Reason)
 	case o.Obj != nil:

@@ -35,8 +35,8 @@ func (o Object) String() string { return o.Ref.Kind + " " + o.Ref.Name }
 // Defined reports whether the reference is set.
 func (o Object) Defined() bool { return o.Ref.IsDefined() }
 
-// Hindrance returns why the object cannot be used; empty if it can, or was not read.
-func (o Object) Hindrance() string {
+// Problem returns why the object cannot be used; empty if it can, or was not read.
+func (o Object) Problem() string {
 	if o.Missing {
 		return fmt.Sprintf("%s, named by %s, does not exist: create it, or correct the reference", o, o.Field)
 	}

@@ -46,7 +46,7 @@ func newSet(md *clusterv1.MachineDeployment, name, unique string) *clusterv1.Mac
 
 // result converts the desired state of the members to actions.
 func (p *planner) result() Result {
-	r := Result{LookAgain: p.lookAgain()}
+	r := Result{LookAgain: p.requeueAt()}
 	revision := p.revision()
 	if p.current != nil {
 		r.Current, r.Revision = p.current.Name, revision
@@ -194,8 +194,8 @@ func (p *planner) revision() string {
 	return strconv.Itoa(max(own, highest+1))
 }
 
-// lookAgain is the time of spec.rollout.after, if it is in the future.
-func (p *planner) lookAgain() (at time.Time) {
+// requeueAt is the time of spec.rollout.after, if it is in the future.
+func (p *planner) requeueAt() (at time.Time) {
 	if after := p.Deployment.Spec.Rollout.After; after.After(p.Now) {
 		return after.Time
 	}

@@ -33,7 +33,7 @@ type Status struct {
 
 // Report fills the status of the MachineDeployment.
 func Report(s Status) {
-	s.Machines = s.judged()
+	s.Machines = s.evaluated()
 	st := &s.Deployment.Status
 	n := counting.Machines(s.Machines)
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &n.Replicas, &n.Ready, &n.Available, &n.UpToDate
@@ -49,15 +49,15 @@ func Report(s Status) {
 	}
 }
 
-// judged are the Machines, evaluated against the current template.
-func (s Status) judged() []*clusterv1.Machine {
+// evaluated are the Machines, evaluated against the current template.
+func (s Status) evaluated() []*clusterv1.Machine {
 	behind := map[types.UID]*clusterv1.MachineSet{}
 	for _, set := range s.Sets {
 		if len(s.BySet[set.UID]) > 0 && len(Behind(s.Deployment, set, s.Now)) > 0 {
 			behind[set.UID] = set
 		}
 	}
-	return scaling.Judged(s.Machines, s.Now, func(m *clusterv1.Machine) *metav1.Condition {
+	return scaling.WithUpToDate(s.Machines, s.Now, func(m *clusterv1.Machine) *metav1.Condition {
 		if ref := metav1.GetControllerOfNoCopy(m); ref != nil && behind[ref.UID] != nil {
 			return new(UpToDate(s.Deployment, behind[ref.UID], m, s.Now))
 		}

@@ -26,17 +26,17 @@ type Group struct {
 	Blocked  string // what prevents it from growing, to be added to "Scaling up …"
 }
 
-// Judged returns Machines with their UpToDate condition corrected to the current desired
+// WithUpToDate returns Machines with their UpToDate condition corrected to the current desired
 // state: their own controller updates it only a moment later, and clients that wait for
-// status.observedGeneration would see conditions for the previous one. judge returns nil
+// status.observedGeneration would see conditions for the previous one. upToDate returns nil
 // for Machines that are correct.
-func Judged(machines []*clusterv1.Machine, now time.Time, judge func(*clusterv1.Machine) *metav1.Condition) []*clusterv1.Machine {
+func WithUpToDate(machines []*clusterv1.Machine, now time.Time, upToDate func(*clusterv1.Machine) *metav1.Condition) []*clusterv1.Machine {
 	var out []*clusterv1.Machine
 	for i, m := range machines {
 		if !conditions.IsTrue(m, clusterv1.MachineUpToDateCondition) {
 			continue
 		}
-		c := judge(m)
+		c := upToDate(m)
 		if c == nil || c.Status == metav1.ConditionTrue {
 			continue
 		}

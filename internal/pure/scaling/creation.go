@@ -58,7 +58,7 @@ func (c Creation) Blockers() (why []string, err error) {
 		return why, nil
 	}
 	for _, t := range []reference.Object{c.Bootstrap, c.Infrastructure} {
-		if hindrance := t.Hindrance(); hindrance != "" {
+		if hindrance := t.Problem(); hindrance != "" {
 			why = append(why, hindrance)
 		}
 	}

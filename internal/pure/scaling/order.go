@@ -38,17 +38,17 @@ func rank(m *clusterv1.Machine) int {
 		return marked
 	case isUpdating:
 		return updating
-	case Unwell(m):
+	case Failing(m):
 		return unhealthy
 	default:
 		return healthy
 	}
 }
 
-// Unwell reports whether a Machine is one of those that are deleted before the healthy
+// Failing reports whether a Machine is one of those that are deleted before the healthy
 // ones: it has no Node yet, or its last report is unhealthy. A Machine without a report
 // does not count as unhealthy.
-func Unwell(m *clusterv1.Machine) bool {
+func Failing(m *clusterv1.Machine) bool {
 	return !m.Status.NodeRef.IsDefined() || conditions.IsFalse(m, clusterv1.MachineNodeHealthyCondition) || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)
 }
 

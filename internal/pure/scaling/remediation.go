@@ -45,8 +45,8 @@ func MaxInFlight(md *clusterv1.MachineDeployment, want int) int {
 	return n
 }
 
-// Verdict is the decision for one Machine that is unhealthy, or was.
-type Verdict struct {
+// Decision is the decision for one Machine that is unhealthy, or was.
+type Decision struct {
 	Machine *clusterv1.Machine
 	// Condition to set on the Machine; nil removes OwnerRemediated.
 	Condition *metav1.Condition
@@ -55,7 +55,7 @@ type Verdict struct {
 }
 
 // String is the text in logs, events and tests.
-func (v Verdict) String() string {
+func (v Decision) String() string {
 	switch {
 	case v.Delete:
 		return "replace " + v.Machine.Name + ": " + healthcheck.Why(v.Machine)
@@ -73,8 +73,8 @@ func (v Verdict) String() string {
 // flight. None is deleted while its replacement could not be created. A Machine that has
 // become healthy is no longer replaced, and one whose request is not valid stays as it
 // is. At most one Batch of deletions is decided at a time.
-func Remediation(u Unhealthy) []Verdict {
-	var out []Verdict
+func Remediation(u Unhealthy) []Decision {
+	var out []Decision
 	var candidates []*clusterv1.Machine
 	inFlight := 0
 	for _, m := range u.Machines {
@@ -83,7 +83,7 @@ func Remediation(u Unhealthy) []Verdict {
 		case !wanted:
 		case conditions.IsTrue(m, clusterv1.MachineHealthCheckSucceededCondition):
 			if m.DeletionTimestamp.IsZero() {
-				out = append(out, Verdict{Machine: m})
+				out = append(out, Decision{Machine: m})
 			}
 		case !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
 		case !m.DeletionTimestamp.IsZero():
@@ -101,7 +101,7 @@ func Remediation(u Unhealthy) []Verdict {
 		if inFlight-going == Batch(len(u.Machines)) {
 			break
 		}
-		v := u.verdict(m, inFlight)
+		v := u.decide(m, inFlight)
 		if v.Delete {
 			inFlight++
 		}
@@ -110,7 +110,7 @@ func Remediation(u Unhealthy) []Verdict {
 	return out
 }
 
-func (u Unhealthy) verdict(m *clusterv1.Machine, inFlight int) Verdict {
+func (u Unhealthy) decide(m *clusterv1.Machine, inFlight int) Decision {
 	c := metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse}
 	switch {
 	case u.Outdated:
@@ -127,5 +127,5 @@ func (u Unhealthy) verdict(m *clusterv1.Machine, inFlight int) Verdict {
 		c.Message = "Machine is being deleted and its MachineSet will replace it"
 	}
 	c.Message = healthcheck.Because(m, c.Message)
-	return Verdict{Machine: m, Condition: &c, Delete: c.Reason == clusterv1.MachineSetMachineRemediationMachineDeletingReason}
+	return Decision{Machine: m, Condition: &c, Delete: c.Reason == clusterv1.MachineSetMachineRemediationMachineDeletingReason}
 }

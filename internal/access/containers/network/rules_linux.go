@@ -30,7 +30,7 @@ func setRules(b Bridge) error {
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
 	})
 	c.AddRule(&nftables.Rule{Table: table, Chain: nat, Exprs: join(
-		source(b), link(expr.MetaKeyOIFNAME, expr.CmpOpNeq, b.Name), verdict(&expr.Masq{}),
+		source(b), link(expr.MetaKeyOIFNAME, expr.CmpOpNeq, b.Name), action(&expr.Masq{}),
 	)})
 
 	accept, drop := &expr.Verdict{Kind: expr.VerdictAccept}, &expr.Verdict{Kind: expr.VerdictDrop}
@@ -38,9 +38,9 @@ func setRules(b Bridge) error {
 		Name: "forward", Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
 	})
-	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyIIFNAME, expr.CmpOpEq, b.Name), verdict(accept))})
-	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), answers(), verdict(accept))})
-	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), verdict(drop))})
+	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyIIFNAME, expr.CmpOpEq, b.Name), action(accept))})
+	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), answers(), action(accept))})
+	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), action(drop))})
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("make table %s of nftables: %w", b.Table, err)
 	}
@@ -58,7 +58,7 @@ func join(parts ...[]expr.Any) (all []expr.Any) {
 	return all
 }
 
-func verdict(e expr.Any) []expr.Any { return []expr.Any{e} }
+func action(e expr.Any) []expr.Any { return []expr.Any{e} }
 
 // link matches the name of the link on which a packet arrives or leaves.
 func link(key expr.MetaKey, op expr.CmpOp, name string) []expr.Any {

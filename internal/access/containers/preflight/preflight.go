@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package preflight checks whether a host can run containers: Probe tests the
-// features that they need, in temporary namespaces, and Judge returns what is
+// features that they need, in temporary namespaces, and Evaluate returns what is
 // missing and the remedies.
 package preflight
 
@@ -55,8 +55,8 @@ const (
 	leastFiles = 8192
 )
 
-// Judge returns the problems among the facts, the worst first.
-func Judge(f Facts) []Finding {
+// Evaluate returns the problems among the facts, the worst first.
+func Evaluate(f Facts) []Finding {
 	if !f.Root {
 		return []Finding{{What: "this process is not root", Remedy: "run capstan as root, or use simulated machines"}}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	good := Facts{Root: true, Unified: true, Controllers: []string{"cpu", "memory", "pids"}, Instances: 8192, Files: 1 << 20, Resource: true}
 	with := func(change func(*Facts)) Facts {
 		f := good
@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for i, p := range Judge(tc.facts) {
+			for i, p := range Evaluate(tc.facts) {
 				line := p.What
 				if !p.Warning {
 					line = "!" + line

@@ -32,9 +32,9 @@ const (
 // Run is what a supervisor runs.
 type Run struct {
 	// Groups are the folders of the control groups into which the first process is
-	// moved. Born is that of version 2, in which it is started; "" if there is none.
+	// moved.
 	Groups []string
-	Born   string
+	Born   string // the one of version 2 in which the process is started; "" if there is none
 	First  First
 	// Network is passed to this program under NetworkName, on its standard input, with
 	// the network namespace of the first process as descriptor 3; if nil, no network

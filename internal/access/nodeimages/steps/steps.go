@@ -103,12 +103,12 @@ func (c *Cache) Do(ctx context.Context, s Step) (Outcome, error) {
 	}
 	o, err := c.load(ctx, dir)
 	if err == nil {
-		c.tell("%s is there", s.Name)
+		c.report("%s is there", s.Name)
 		c.done[dir] = o
 		return o, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		c.tell("%s is there, but cannot be used: %v", s.Name, err)
+		c.report("%s is there, but cannot be used: %v", s.Name, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return Outcome{}, fmt.Errorf("make %s: %w", s.Name, context.Cause(ctx))
@@ -133,7 +133,7 @@ func (c *Cache) load(ctx context.Context, dir string) (Outcome, error) {
 }
 
 func (c *Cache) make(ctx context.Context, s Step, dir string) (Outcome, error) {
-	c.tell("%s ...", s.Name)
+	c.report("%s ...", s.Name)
 	work := dir + unfinished
 	if !s.Resumes {
 		if err := os.RemoveAll(work); err != nil {
@@ -157,7 +157,7 @@ func (c *Cache) make(ctx context.Context, s Step, dir string) (Outcome, error) {
 	return Outcome{Dir: dir, Digest: digest}, os.WriteFile(dir+digestFile, []byte(digest), 0o600)
 }
 
-func (c *Cache) tell(format string, args ...any) {
+func (c *Cache) report(format string, args ...any) {
 	if c.Progress != nil {
 		c.Progress(fmt.Sprintf(format, args...))
 	}

@@ -210,8 +210,8 @@ func (r *Repository) Manifest(ctx context.Context, id string) (found *remote.Des
 
 // Blob fetches content with a digest and a size into a file, unless the file
 // exists. It resumes an earlier attempt, whose file next to it ends with .part. It
-// calls tell with the number of bytes received.
-func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file string, tell func(have int64)) error {
+// calls report with the number of bytes received.
+func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file string, report func(have int64)) error {
 	return r.each(ctx, func(c *connection) error {
 		scheme := "https"
 		if c.plain {
@@ -220,7 +220,7 @@ func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file strin
 		u := url.URL{Scheme: scheme, Host: c.repo.RegistryStr(), Path: "/v2/" + c.repo.RepositoryStr() + "/blobs/" + h.String()}
 		client := download.Client{
 			HTTP: &http.Client{Transport: large{c.rt}}, Attempts: attempts, Pause: r.client.o.Pause, Idle: idle, Limit: size,
-			Progress: func(_ string, have, _ int64) { tell(have) },
+			Progress: func(_ string, have, _ int64) { report(have) },
 		}
 		return client.File(ctx, u.String(), file, h.Hex)
 	})

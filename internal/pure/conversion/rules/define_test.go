@@ -19,8 +19,8 @@ var (
 	after  = schema.GroupVersion{Group: "example.io", Version: "v2"}
 )
 
-// pretended is a kind whose older version has the name of its Cluster, and no phase.
-func pretended(keep func(*clusterv1.Machine) any) Kind {
+// fakeKind is a kind whose older version has the name of its Cluster, and no phase.
+func fakeKind(keep func(*clusterv1.Machine) any) Kind {
 	return Define(Definition[clusterv1.Machine, clusterv1.Machine]{
 		Kind: "Thing", Old: before, Hub: after, Keep: keep,
 		Up: func(old, hub, kept *clusterv1.Machine) error {
@@ -47,7 +47,7 @@ func thing(annotations map[string]string) *clusterv1.Machine {
 
 func TestWhatDownLosesComesBack(t *testing.T) {
 	t.Parallel()
-	k := pretended(all)
+	k := fakeKind(all)
 	hub := thing(map[string]string{"note": "1"})
 	untouched := hub.DeepCopy()
 	got, err := k.Down(hub, nil)
@@ -82,7 +82,7 @@ func TestWhatDownLosesComesBack(t *testing.T) {
 func TestTheAnnotationIsLeftOutWhereItDoesNotFit(t *testing.T) {
 	t.Parallel()
 	hub := thing(map[string]string{"note": strings.Repeat("x", 256<<10-100), DataAnnotation: "{}"})
-	got, err := pretended(all).Down(hub, nil)
+	got, err := fakeKind(all).Down(hub, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestTheAnnotationIsLeftOutWhereItDoesNotFit(t *testing.T) {
 
 func TestAKindWithoutAnnotationLeavesIt(t *testing.T) {
 	t.Parallel()
-	k := pretended(nil)
+	k := fakeKind(nil)
 	got, err := k.Down(thing(nil), nil)
 	if err != nil || got.(*clusterv1.Machine).Annotations != nil {
 		t.Errorf("got %v, %v", got, err)
@@ -121,7 +121,7 @@ func TestErrorsNameTheObject(t *testing.T) {
 		"an empty one":   {thing(map[string]string{DataAnnotation: ""}), "convert Thing ns/m to example.io/v2: annotation cluster.x-k8s.io/conversion-data: "},
 	}
 	for name, tc := range tests {
-		if got, err := pretended(all).Up(tc.old); got != nil || err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+		if got, err := fakeKind(all).Up(tc.old); got != nil || err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}

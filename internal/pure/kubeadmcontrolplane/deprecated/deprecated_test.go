@@ -29,7 +29,7 @@ var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 //	starting, failed its API server is that · leaderless its etcd member is not healthy
 func machine(words string) *kubeadmcontrolplane.Machine {
 	f := strings.Fields(words)
-	m := &kubeadmcontrolplane.Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: f[0]}}, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}}
+	m := &kubeadmcontrolplane.Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: f[0]}}, Comparison: kubeadmcontrolplane.Comparison{UpToDate: true}}
 	m.Status.NodeRef.Name = f[0]
 	set := func(t string, status metav1.ConditionStatus, reason, message string) {
 		conditions.Set(m.Machine, now, conditions.New(t, status, reason, message))
@@ -48,7 +48,7 @@ func machine(words string) *kubeadmcontrolplane.Machine {
 		case "unready":
 			set(clusterv1.MachineNodeReadyCondition, metav1.ConditionFalse, "X", "")
 		case "old":
-			m.Verdict = kubeadmcontrolplane.Verdict{Why: []string{"old"}}
+			m.Comparison = kubeadmcontrolplane.Comparison{Why: []string{"old"}}
 		case "going":
 			m.DeletionTimestamp = new(metav1.NewTime(now))
 		case "starting":

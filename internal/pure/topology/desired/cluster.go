@@ -93,7 +93,7 @@ func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectRefer
 // which decides whether the Cluster can share it.
 func (c *computation) hold(m *made) {
 	as := claim.ByCluster(c.Cluster)
-	if c.Cluster.UID == "" || m.current != nil && as.Judge(m.current) != (claim.Verdict{}) {
+	if c.Cluster.UID == "" || m.current != nil && as.Evaluate(m.current) != (claim.Result{}) {
 		return
 	}
 	m.Desired.SetOwnerReferences([]metav1.OwnerReference{as.Owner})

@@ -35,8 +35,8 @@ const (
 	Misfit Reason = "DoesNotFitSchema"
 )
 
-// Verdict is the result of a comparison.
-type Verdict struct {
+// Comparison is the result of a comparison.
+type Comparison struct {
 	Reason Reason
 	// Owned are the fields in the intent's current entry; nil without an entry.
 	Owned *Fields
@@ -48,13 +48,13 @@ type Verdict struct {
 }
 
 // Changed reports whether an apply is needed.
-func (v Verdict) Changed() bool { return v.Reason != Unchanged }
+func (v Comparison) Changed() bool { return v.Reason != Unchanged }
 
 // Against compares the intent with a live object, which is decoded from the server's
 // JSON and has the same version. A typed object that was converted cannot be used: it
 // omits explicit zeros, so that the intent would never match. settled, which may be nil,
 // is the result of the intent at the server before.
-func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
+func (in *Intent) Against(live map[string]any, settled *Settled) Comparison {
 	all := entries(live)
 	var entry map[string]any
 	for _, e := range all {
@@ -64,11 +64,11 @@ func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
 	}
 	switch {
 	case entry == nil && in.Fields.Empty():
-		return Verdict{} // the server stores no empty entry
+		return Comparison{} // the server stores no empty entry
 	case len(all) == 0, slices.ContainsFunc(all, unknown):
-		return Verdict{Reason: FieldsLost, Added: in.Fields}
+		return Comparison{Reason: FieldsLost, Added: in.Fields}
 	case entry == nil:
-		return Verdict{Reason: NeverApplied, Added: in.Fields}
+		return Comparison{Reason: NeverApplied, Added: in.Fields}
 	}
 	// The same encoder wrote both, so equal fields have equal encodings. That is the
 	// usual case, and costs a tenth of decoding. Decoded values are compared, since the
@@ -77,10 +77,10 @@ func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
 	if !reflect.DeepEqual(entry["fieldsV1"], any(in.coded)) {
 		var err error
 		if owned, err = decode(entry); err != nil {
-			return Verdict{Reason: Misfit, Problem: fmt.Sprintf("managedFields of %s: %v", in.manager, err)}
+			return Comparison{Reason: Misfit, Problem: fmt.Sprintf("managedFields of %s: %v", in.manager, err)}
 		}
 	}
-	v := Verdict{Owned: owned}
+	v := Comparison{Owned: owned}
 	switch {
 	case entry["apiVersion"] != in.of.gvk.GroupVersion().String():
 		v.Reason = OtherVersion

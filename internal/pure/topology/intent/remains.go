@@ -16,7 +16,7 @@ import (
 // After returns the result of applying the intent to a live object: the parts that the
 // intent can change, with defaults. Only the effects of webhooks are not included. The
 // entries of other managers are read as if they had the intent's version.
-func (in *Intent) After(live map[string]any, v Verdict) (map[string]any, error) {
+func (in *Intent) After(live map[string]any, v Comparison) (map[string]any, error) {
 	after, err := in.after(live, v)
 	if err != nil {
 		return nil, fmt.Errorf("apply the intent to a live %s: %w", in.of.gvk.Kind, err)
@@ -45,7 +45,7 @@ func (in *Intent) Keeps(live map[string]any) (bool, error) {
 // after merges the intent and removes fields that were only in its previous entry, as
 // the server does: fields that any manager owns are restored, and fields that no manager
 // owned stay.
-func (in *Intent) after(live map[string]any, v Verdict) (*typed.TypedValue, error) {
+func (in *Intent) after(live map[string]any, v Comparison) (*typed.TypedValue, error) {
 	have, err := in.read(live)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ type Remainder struct {
 // live object because other managers own them. A field of a struct is owned by the owner
 // of anything below it; an item of a list or map only by the owner of the item itself. A
 // field that is restored by its default is not included.
-func (in *Intent) Remains(live map[string]any, v Verdict) ([]Remainder, error) {
+func (in *Intent) Remains(live map[string]any, v Comparison) ([]Remainder, error) {
 	if v.Removed == nil || v.Removed.Empty() {
 		return nil, nil
 	}

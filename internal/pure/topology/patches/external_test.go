@@ -134,8 +134,8 @@ func TestAnAnswerAboutSomethingElseIsAnError(t *testing.T) {
 	}
 }
 
-// TestEachExtensionValidatesWithItsOwnVariables also has one that does nothing
-// but validate.
+// TestEachExtensionValidatesWithItsOwnVariables also has one that only
+// validates.
 func TestEachExtensionValidatesWithItsOwnVariables(t *testing.T) {
 	t.Parallel()
 	r := begin(t, mixed)
