@@ -40,8 +40,8 @@ var plainEnough = regexp.MustCompile(`(?i)no more than|encrypt(ion|ed) at rest`)
 // notYetPlain is how many uses are left where the list does not hold yet. They may only
 // become fewer. Comments have names of functions and values in them.
 var notYetPlain = map[string]int{
-	"comments":           20,
-	"names of functions": 18,
+	"comments":           13,
+	"names of functions": 15,
 }
 
 // TestPlainWords holds comments, names of functions, strings and documents to plain English.

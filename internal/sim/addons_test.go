@@ -76,7 +76,7 @@ func recordAddons(w *story) {
 	for _, obj := range w.objects("ClusterResourceSet") {
 		set := obj.(*addonsv1.ClusterResourceSet)
 		c := conditions.Get(set, addonsv1.ClusterResourceSetResourcesAppliedCondition)
-		w.Tell("ClusterResourceSet %s: %s %s %s", set.Name, c.Status, c.Reason, c.Message)
+		w.Record("ClusterResourceSet %s: %s %s %s", set.Name, c.Status, c.Reason, c.Message)
 	}
 	for _, obj := range w.objects("ClusterResourceSetBinding") {
 		b := obj.(*addonsv1.ClusterResourceSetBinding)
@@ -86,7 +86,7 @@ func recordAddons(w *story) {
 				entries = append(entries, fmt.Sprintf("%s %s %s %t", e.ClusterResourceSetName, r.Kind, r.Name, *r.Applied))
 			}
 		}
-		w.Tell("ClusterResourceSetBinding %s: %s", b.Name, strings.Join(entries, ", "))
+		w.Record("ClusterResourceSetBinding %s: %s", b.Name, strings.Join(entries, ", "))
 	}
 }
 
@@ -97,7 +97,7 @@ func there(w *story, cluster string, obj client.Object) {
 	w.must(err)
 	err = c.Get(w.t.Context(), client.ObjectKeyFromObject(obj), obj)
 	w.must(client.IgnoreNotFound(err))
-	w.Tell("%s in %s: %T %s: %t", obj.GetName(), cluster, obj, obj.GetNamespace(), err == nil)
+	w.Record("%s in %s: %T %s: %t", obj.GetName(), cluster, obj, obj.GetNamespace(), err == nil)
 }
 
 func TestAddonsReachTheClustersThatALabelSelects(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAddonsReachTheClustersThatALabelSelects(t *testing.T) {
 	change(t, w, "network", &corev1.ConfigMap{}, "change what is applied once", func(c *corev1.ConfigMap) { c.Data["more"] = strings.ReplaceAll(network, "cni", "other") })
 	label(t, w, "demo", "yes")
 	recordAddons(w)
-	w.Tell("# delete the ClusterResourceSet")
+	w.Record("# delete the ClusterResourceSet")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "network", &addonsv1.ClusterResourceSet{})))
 	w.Run()
 	recordAddons(w)
@@ -137,7 +137,7 @@ func TestAddonIsKeptAsDesired(t *testing.T) {
 	})
 	got := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}
 	there(w, "demo", got)
-	w.Tell("it is %s", got.Data["color"])
+	w.Record("it is %s", got.Data["color"])
 	recordAddons(w)
 	change(t, w, "keys", &corev1.Secret{}, "take the other out: it stays", func(s *corev1.Secret) { s.Data["it"] = []byte(one) })
 	there(w, "demo", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}})
@@ -162,10 +162,10 @@ func TestWhatIsWrongWithAddonsIsNamed(t *testing.T) {
 	there(w, "demo", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "network", Name: "cni"}})
 	before := w.store.writes
 	w.RunFor(10 * time.Minute)
-	w.Tell("%d writes meanwhile", w.store.writes-before)
+	w.Record("%d writes meanwhile", w.store.writes-before)
 	change(t, w, "widgets", &corev1.ConfigMap{}, "correct it", func(c *corev1.ConfigMap) { c.Data["it.yaml"] = network })
 	recordAddons(w)
-	w.Tell("# delete the cluster")
+	w.Record("# delete the cluster")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
 	w.Run()
 	recordAddons(w)

@@ -30,7 +30,7 @@ func certificates(w *story) {
 	for _, kind := range []string{"Issuer", "ClusterIssuer"} {
 		for _, obj := range w.objects(kind) {
 			for _, c := range obj.(interface{ GetConditions() []metav1.Condition }).GetConditions() {
-				w.Tell("%s %s: %s %s %s %s", kind, obj.GetName(), c.Type, c.Status, c.Reason, c.Message)
+				w.Record("%s %s: %s %s %s %s", kind, obj.GetName(), c.Type, c.Status, c.Reason, c.Message)
 			}
 		}
 	}
@@ -40,9 +40,9 @@ func certificates(w *story) {
 		if c.Status.Revision != nil {
 			revision = *c.Status.Revision
 		}
-		w.Tell("Certificate %s: revision %d from %s to %s, renewed at %s", c.Name, revision, hour(c.Status.NotBefore), hour(c.Status.NotAfter), hour(c.Status.RenewalTime))
+		w.Record("Certificate %s: revision %d from %s to %s, renewed at %s", c.Name, revision, hour(c.Status.NotBefore), hour(c.Status.NotAfter), hour(c.Status.RenewalTime))
 		for _, cond := range c.Status.Conditions {
-			w.Tell("  %s %s %s %s", cond.Type, cond.Status, cond.Reason, cond.Message)
+			w.Record("  %s %s %s %s", cond.Type, cond.Status, cond.Reason, cond.Message)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func pair(t *testing.T, w *story, name string) (cert, key string) {
 
 func certify(t *testing.T, w *story, what string, objects ...client.Object) {
 	t.Helper()
-	w.Tell("# %s", what)
+	w.Record("# %s", what)
 	for _, obj := range objects {
 		w.must(w.Mgmt.Create(t.Context(), obj))
 	}
@@ -92,12 +92,12 @@ func TestACertificateIsIssuedAndRenewed(t *testing.T) {
 	certify(t, w, "the issuer comes", selfSigned("self"))
 	cert, key := pair(t, w, "webhook")
 	_, kept := pair(t, w, "kept")
-	w.Tell("# 59 days later")
+	w.Record("# 59 days later")
 	w.RunFor(59 * 24 * time.Hour)
 	if now, _ := pair(t, w, "webhook"); now != cert {
 		t.Error("it was renewed before its time")
 	}
-	w.Tell("# a day later")
+	w.Record("# a day later")
 	w.RunFor(24 * time.Hour)
 	certificates(w)
 	if nowCert, nowKey := pair(t, w, "webhook"); nowCert == cert || nowKey == key {
@@ -129,11 +129,11 @@ func TestCertificatesFollowTheirAuthority(t *testing.T) {
 		}
 	}
 	trusted()
-	w.Tell("# the authority is renewed")
+	w.Record("# the authority is renewed")
 	w.RunFor(160 * time.Hour)
 	certificates(w)
 	trusted()
-	w.Tell("# the Secret of the certificate is lost")
+	w.Record("# the Secret of the certificate is lost")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "webhook", &corev1.Secret{})))
 	w.Run()
 	certificates(w)
@@ -143,12 +143,12 @@ func TestCertificatesFollowTheirAuthority(t *testing.T) {
 		c.Spec.AdditionalOutputFormats = []certmanagerv1.OutputFormat{{Type: certmanagerv1.OutputDER}, {Type: certmanagerv1.OutputCombinedPEM}}
 	})
 	secret := get(t, w, "webhook", &corev1.Secret{})
-	w.Tell("Secret webhook: labels %v, alt-names %s, note %s, keys %v", secret.Labels, secret.Annotations["cert-manager.io/alt-names"], secret.Annotations["note"], slices.Sorted(maps.Keys(secret.Data)))
+	w.Record("Secret webhook: labels %v, alt-names %s, note %s, keys %v", secret.Labels, secret.Annotations["cert-manager.io/alt-names"], secret.Annotations["note"], slices.Sorted(maps.Keys(secret.Data)))
 	change(t, w, "webhook", &certmanagerv1.Certificate{}, "the labels are no longer desired", func(c *certmanagerv1.Certificate) {
 		c.Spec.SecretTemplate, c.Spec.AdditionalOutputFormats = nil, nil
 	})
 	secret = get(t, w, "webhook", &corev1.Secret{})
-	w.Tell("Secret webhook: labels %v, note %q, keys %v", secret.Labels, secret.Annotations["note"], slices.Sorted(maps.Keys(secret.Data)))
+	w.Record("Secret webhook: labels %v, note %q, keys %v", secret.Labels, secret.Annotations["note"], slices.Sorted(maps.Keys(secret.Data)))
 	certificates(w)
 	w.Golden("certificates-follow-their-authority.txt")
 }
@@ -168,7 +168,7 @@ func TestASecretOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		t.Errorf("the Secret is now %v", slices.Sorted(maps.Keys(now.Data)))
 	}
 	cert, _ := pair(t, w, "first")
-	w.Tell("# who had the Secret goes")
+	w.Record("# who had the Secret goes")
 	w.must(w.Mgmt.Delete(t.Context(), first))
 	w.Run()
 	change(t, w, "wrong", &certmanagerv1.Certificate{}, "the error is corrected", func(c *certmanagerv1.Certificate) {

@@ -127,7 +127,7 @@ func (c *chaotic) do(s chaos.Step) {
 		return // it was replaced
 	}
 	c.must(err)
-	c.Tell("# %s %s", s.At.Duration, s)
+	c.Record("# %s %s", s.At.Duration, s)
 	before := obj.DeepCopyObject().(client.Object)
 	if s.Ends {
 		chaos.End(obj, s.Fault)

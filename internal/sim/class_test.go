@@ -61,7 +61,7 @@ func recordClass(w *story) {
 		c := obj.(*clusterv1.ClusterClass)
 		for _, cond := range c.Status.Conditions {
 			if cond.Type != clusterv1.PausedCondition {
-				w.Tell("ClusterClass %s: %s is %s, %s %s", c.Name, cond.Type, cond.Status, cond.Reason, cond.Message)
+				w.Record("ClusterClass %s: %s is %s, %s %s", c.Name, cond.Type, cond.Status, cond.Reason, cond.Message)
 			}
 		}
 		for _, v := range c.Status.Variables {
@@ -69,14 +69,14 @@ func recordClass(w *story) {
 			for _, d := range v.Definitions {
 				from = append(from, d.From)
 			}
-			w.Tell("ClusterClass %s: variable %s, defined by %v", c.Name, v.Name, from)
+			w.Record("ClusterClass %s: variable %s, defined by %v", c.Name, v.Name, from)
 		}
 	}
 	gk := schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterClassKind}
 	for _, kind := range []string{"LocalClusterTemplate", "KubeadmControlPlaneTemplate", "LocalMachineTemplate", "KubeadmConfigTemplate"} {
 		for _, obj := range w.objects(kind) {
 			if owner.Has(obj, gk, "class") {
-				w.Tell("%s %s belongs to the class", kind, obj.GetName())
+				w.Record("%s %s belongs to the class", kind, obj.GetName())
 			}
 		}
 	}
@@ -97,13 +97,13 @@ func TestAClassWaitsForItsTemplateAndItsExtension(t *testing.T) {
 	} {
 		add(t, w, obj)
 	}
-	w.Tell("# a class is made, without a template and while its extension is down")
+	w.Record("# a class is made, without a template and while its extension is down")
 	if err := w.World.Run(t.Context()); err == nil {
 		t.Error("nothing fails")
 	}
 	recordClass(w)
 
-	w.Tell("# the template comes, and the extension answers")
+	w.Record("# the template comes, and the extension answers")
 	add(t, w, &infrav1.LocalMachineTemplate{ObjectMeta: named})
 	x.down = nil
 	w.Run()
@@ -117,7 +117,7 @@ func TestAClassWaitsForItsTemplateAndItsExtension(t *testing.T) {
 		t.Errorf("asked %d times in steady state", x.asked-asked)
 	}
 
-	w.Tell("# the extension defines what the class defines in another way")
+	w.Record("# the extension defines what the class defines in another way")
 	x.variables = "[{name: image, required: false, schema: {openAPIV3Schema: {type: string}}}]"
 	if err := w.World.Run(t.Context()); err == nil {
 		t.Error("nothing fails")

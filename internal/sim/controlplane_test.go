@@ -29,7 +29,7 @@ func says(t *testing.T, w *story, types ...string) {
 	kcp := get(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{})
 	for _, of := range types {
 		c := conditions.Get(kcp, of)
-		w.Tell("KubeadmControlPlane %s: %s %s %s: %s", kcp.Name, of, c.Status, c.Reason, strings.ReplaceAll(transportText.ReplaceAllString(c.Message, "(its etcd does not answer)"), "\n", "\n  "))
+		w.Record("KubeadmControlPlane %s: %s %s %s: %s", kcp.Name, of, c.Status, c.Reason, strings.ReplaceAll(transportText.ReplaceAllString(c.Message, "(its etcd does not answer)"), "\n", "\n  "))
 	}
 }
 
@@ -51,7 +51,7 @@ func members(t *testing.T, w *story) {
 	list, err := c.Members(t.Context())
 	w.must(errors.Join(err, c.Close()))
 	for _, m := range list {
-		w.Tell("etcd member %s", m.Name)
+		w.Record("etcd member %s", m.Name)
 	}
 }
 
@@ -59,7 +59,7 @@ func members(t *testing.T, w *story) {
 // be replaced.
 func markForRemediation(t *testing.T, w *story, name string) {
 	t.Helper()
-	w.Tell("# a health check wants %s replaced", name)
+	w.Record("# a health check wants %s replaced", name)
 	m := get(t, w, name, &clusterv1.Machine{})
 	before := m.DeepCopy()
 	for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
@@ -164,7 +164,7 @@ func TestAnEtcdMemberBelongsToNoMachine(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 3, 0)
-	w.Tell("# take Machine demo-control-plane-2 away, past its finalizer")
+	w.Record("# take Machine demo-control-plane-2 away, past its finalizer")
 	m := get(t, w, "demo-control-plane-2", &clusterv1.Machine{})
 	before := m.DeepCopy()
 	m.Finalizers = nil
@@ -266,7 +266,7 @@ func TestMachinesAreReplacedBeforeTheirCertificatesEnd(t *testing.T) {
 	ends := func() {
 		for _, obj := range w.objects("Machine") {
 			m := obj.(*clusterv1.Machine)
-			w.Tell("Machine %s: its certificates end in %s", m.Name, m.Status.CertificatesExpiryDate.Sub(w.Clock.Now()))
+			w.Record("Machine %s: its certificates end in %s", m.Name, m.Status.CertificatesExpiryDate.Sub(w.Clock.Now()))
 		}
 	}
 	ends()
@@ -275,7 +275,7 @@ func TestMachinesAreReplacedBeforeTheirCertificatesEnd(t *testing.T) {
 		kcp.Spec.Rollout.Before.CertificatesExpiryDays = 1
 	})
 	ends()
-	w.Tell("# 23h50m0s pass at once")
+	w.Record("# 23h50m0s pass at once")
 	w.Clock.SetTime(w.Clock.Now().Add(23*time.Hour + 50*time.Minute))
 	w.RunFor(9 * time.Minute)
 	ends()

@@ -41,7 +41,7 @@ func TestAWorkerGoesStepByStep(t *testing.T) {
 	step := func() {
 		t.Helper()
 		deleting := conditions.Get(get(t, w, name, &clusterv1.Machine{}), clusterv1.DeletingCondition)
-		w.Tell("Machine %s: %s: %s", name, deleting.Reason, strings.ReplaceAll(deleting.Message, "\n", " "))
+		w.Record("Machine %s: %s: %s", name, deleting.Reason, strings.ReplaceAll(deleting.Message, "\n", " "))
 	}
 
 	change(t, w, name, &clusterv1.Machine{}, "hold the Machine by two hooks", func(m *clusterv1.Machine) {
@@ -51,11 +51,11 @@ func TestAWorkerGoesStepByStep(t *testing.T) {
 	step()
 	change(t, w, name, &clusterv1.Machine{}, "release the first", func(m *clusterv1.Machine) { delete(m.Annotations, preDrain) })
 	step()
-	w.Tell("# the Pod completes")
+	w.Record("# the Pod completes")
 	w.must(c.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	w.RunFor(time.Minute)
 	step()
-	w.Tell("# the volume is detached")
+	w.Record("# the volume is detached")
 	w.must(c.Delete(t.Context(), volume))
 	w.RunFor(time.Minute)
 	step()

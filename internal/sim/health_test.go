@@ -36,7 +36,7 @@ func workersHealth() *clusterv1.MachineHealthCheck {
 // watchOver adds a MachineHealthCheck to the simulation.
 func watchOver(t *testing.T, w *story, check *clusterv1.MachineHealthCheck) {
 	t.Helper()
-	w.Tell("# add MachineHealthCheck %s", check.Name)
+	w.Record("# add MachineHealthCheck %s", check.Name)
 	w.must(w.Mgmt.Create(t.Context(), check))
 	w.Run()
 }
@@ -48,24 +48,24 @@ func health(t *testing.T, w *story) {
 	for _, obj := range w.objects("MachineHealthCheck") {
 		check := obj.(*clusterv1.MachineHealthCheck)
 		st := check.Status
-		w.Tell("MachineHealthCheck %s: %d of %d healthy, %d more may fail", check.Name, *st.CurrentHealthy, *st.ExpectedMachines, *st.RemediationsAllowed)
+		w.Record("MachineHealthCheck %s: %d of %d healthy, %d more may fail", check.Name, *st.CurrentHealthy, *st.ExpectedMachines, *st.RemediationsAllowed)
 		for _, c := range st.Conditions {
 			if c.Type != clusterv1.PausedCondition {
-				w.Tell("  %s %s %s %s", c.Type, c.Status, c.Reason, c.Message)
+				w.Record("  %s %s %s %s", c.Type, c.Status, c.Reason, c.Message)
 			}
 		}
 	}
 	for _, obj := range w.objects("Machine") {
 		for _, of := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition} {
 			if c := conditions.Get(obj.(*clusterv1.Machine), of); c != nil {
-				w.Tell("Machine %s: %s %s %s %s", obj.GetName(), c.Type, c.Status, c.Reason, c.Message)
+				w.Record("Machine %s: %s %s %s %s", obj.GetName(), c.Type, c.Status, c.Reason, c.Message)
 			}
 		}
 	}
 	for _, kind := range []string{"MachineSet", "KubeadmControlPlane"} {
 		for _, obj := range w.objects(kind) {
 			if c := conditions.Get(obj.(conditions.Getter), clusterv1.RemediatingCondition); c != nil && c.Status == metav1.ConditionTrue {
-				w.Tell("%s %s: %s", kind, obj.GetName(), c.Message)
+				w.Record("%s %s: %s", kind, obj.GetName(), c.Message)
 			}
 		}
 	}
@@ -117,11 +117,11 @@ func TestWhileAClusterDoesNotAnswerNothingIsReplaced(t *testing.T) {
 	watchOver(t, w, workersHealth())
 	fault(t, w, "demo-workers-1-1", infrav1.MachineFaultNodeNotReady)
 	w.RunFor(4 * time.Minute)
-	w.Tell("# cut the way to demo")
+	w.Record("# cut the way to demo")
 	w.clusters.cut = true
 	w.RunFor(30 * time.Minute)
 	health(t, w)
-	w.Tell("# repair the route to demo")
+	w.Record("# repair the route to demo")
 	w.clusters.cut = false
 	w.RunFor(299 * time.Second)
 	health(t, w)
@@ -170,7 +170,7 @@ func TestAWorkerWhoseNodeIsDeletedIsReplaced(t *testing.T) {
 	w := New(t)
 	create(t, w, "demo", 1, 2)
 	watchOver(t, w, workersHealth())
-	w.Tell("# delete Node demo-workers-1-1")
+	w.Record("# delete Node demo-workers-1-1")
 	c, err := w.clusters.Client(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo"})
 	w.must(err)
 	w.must(c.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "demo-workers-1-1"}}))
@@ -282,7 +282,7 @@ func TestOneMachineIsCheckedByOneHealthCheck(t *testing.T) {
 	fault(t, w, "demo-workers-1-1", infrav1.MachineFaultNodeNotReady)
 	w.RunFor(time.Minute)
 	health(t, w)
-	w.Tell("# delete the older one")
+	w.Record("# delete the older one")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "workers", &clusterv1.MachineHealthCheck{})))
 	w.Run()
 	w.RunFor(time.Minute)
@@ -300,7 +300,7 @@ func TestAnExternalControllerRepairsAWorker(t *testing.T) {
 	fault(t, w, "demo-workers-1-1", infrav1.MachineFaultNodeNotReady)
 	w.RunFor(10 * time.Minute)
 	health(t, w)
-	w.Tell("# create FixTemplate fix")
+	w.Record("# create FixTemplate fix")
 	fix := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"strategy": "reboot"}}}}}
 	fix.SetAPIVersion("x.io/v1")
 	fix.SetKind("FixTemplate")
@@ -314,9 +314,9 @@ func TestAnExternalControllerRepairsAWorker(t *testing.T) {
 		list.SetAPIVersion("x.io/v1")
 		list.SetKind("FixList")
 		w.must(w.Mgmt.List(t.Context(), list))
-		w.Tell("%d requests", len(list.Items))
+		w.Record("%d requests", len(list.Items))
 		for _, r := range list.Items {
-			w.Tell("Fix %s of %s %s", r.GetName(), r.GetOwnerReferences()[0].Kind, r.GetOwnerReferences()[0].Name)
+			w.Record("Fix %s of %s %s", r.GetName(), r.GetOwnerReferences()[0].Kind, r.GetOwnerReferences()[0].Name)
 		}
 	}
 	requests()

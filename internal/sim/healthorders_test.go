@@ -51,7 +51,7 @@ func release(t *testing.T, w *story) {
 func TestNothingIsReplacedForACheckThatHasGone(t *testing.T) {
 	t.Parallel()
 	w := oneIsReplaced(t)
-	w.Tell("# delete the check")
+	w.Record("# delete the check")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "workers", &clusterv1.MachineHealthCheck{})))
 	w.Run()
 	release(t, w)
@@ -63,7 +63,7 @@ func TestNothingIsReplacedForACheckThatHasGone(t *testing.T) {
 func TestANewProcessReplacesNothingBeforeItKnows(t *testing.T) {
 	t.Parallel()
 	w := oneIsReplaced(t)
-	w.Tell("# a new process, which has yet to hear of demo")
+	w.Record("# a new process, which has yet to hear of demo")
 	clear(w.clusters.open)
 	w.Run()
 	release(t, w)
@@ -100,7 +100,7 @@ func TestAPausedCheckReplacesNothing(t *testing.T) {
 	w.RunFor(time.Second)
 	for _, obj := range w.objects("Machine") {
 		if obj.GetDeletionTimestamp() != nil {
-			w.Tell("Machine %s is being deleted", obj.GetName())
+			w.Record("Machine %s is being deleted", obj.GetName())
 		}
 	}
 	w.Golden("a-paused-check-replaces-nothing.txt")

@@ -88,12 +88,12 @@ func (x *updater) CallAllExtensions(_ context.Context, _ any, obj metav1.Object,
 		return nil
 	}
 	if !ok {
-		x.w.Tell("extension: update %s: %d files", name, len(config.Spec.Files))
+		x.w.Record("extension: update %s: %d files", name, len(config.Spec.Files))
 		began, x.begun[name] = now, now
 	}
 	left := began.Add(x.takes).Sub(now)
 	if left <= 0 {
-		x.w.Tell("extension: %s is updated", name)
+		x.w.Record("extension: %s is updated", name)
 		delete(x.begun, name)
 		x.has[name] = wanted
 		x.changed[name]++
@@ -146,16 +146,16 @@ func workers(t *testing.T, w *story) {
 	md := get(t, w, "demo-workers", &clusterv1.MachineDeployment{})
 	for _, of := range []string{clusterv1.AvailableCondition, clusterv1.RollingOutCondition, clusterv1.MachinesUpToDateCondition} {
 		c := conditions.Get(md, of)
-		w.Tell("MachineDeployment %s: %s %s %s", md.Name, of, c.Status, c.Message)
+		w.Record("MachineDeployment %s: %s %s %s", md.Name, of, c.Status, c.Message)
 	}
 	for _, obj := range w.objects("MachineSet") {
 		set := obj.(*clusterv1.MachineSet)
-		w.Tell("MachineSet %s: %d of %d", set.Name, *set.Status.Replicas, *set.Spec.Replicas)
+		w.Record("MachineSet %s: %d of %d", set.Name, *set.Status.Replicas, *set.Spec.Replicas)
 	}
 	for _, obj := range w.objects("Machine") {
 		m := obj.(*clusterv1.Machine)
 		updating := conditions.Get(m, clusterv1.MachineUpdatingCondition)
-		w.Tell("Machine %s of %s: %s, Updating %s %s", m.Name, metav1.GetControllerOf(m).Name, m.Status.Phase, updating.Reason, updating.Message)
+		w.Record("Machine %s of %s: %s, Updating %s %s", m.Name, metav1.GetControllerOf(m).Name, m.Status.Phase, updating.Reason, updating.Message)
 	}
 }
 
@@ -255,23 +255,23 @@ func TestAnExtensionThatDoesNotAnswerHoldsTheRollout(t *testing.T) {
 	pace(t, w, 0, 1)
 	x.wrong = errors.New("call extension handler: connection refused")
 	w.must(w.Mgmt.Create(t.Context(), filesTemplate(t, w, "demo-workers-2", 2)))
-	w.Tell("# use KubeadmConfigTemplate demo-workers-2, while the extension does not answer")
+	w.Record("# use KubeadmConfigTemplate demo-workers-2, while the extension does not answer")
 	edit(t, w, "demo-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-workers-2"
 	})
 	fails(w, x.wrong)
 	workers(t, w)
-	w.Tell("# the extension answers, and then crashes in the middle")
+	w.Record("# the extension answers, and then crashes in the middle")
 	x.wrong = nil
 	w.Run()
 	x.wrong = errors.New("call extension handler: connection reset")
 	fails(w, x.wrong)
 	workers(t, w)
-	w.Tell("# it says that it has failed")
+	w.Record("# it says that it has failed")
 	x.wrong = &extensions.FailureError{Message: "the disk is full"}
 	fails(w, x.wrong)
 	workers(t, w)
-	w.Tell("# it is well again")
+	w.Record("# it is well again")
 	x.wrong = nil
 	w.RunFor(time.Minute)
 	workers(t, w)
@@ -315,7 +315,7 @@ func TestAMachineIsDeletedOrRemediatedWhileItIsUpdated(t *testing.T) {
 	newFiles(t, w, "demo-workers-2", 2)
 	w.RunFor(10 * time.Minute)
 	workers(t, w)
-	w.Tell("# delete demo-workers-1-1")
+	w.Record("# delete demo-workers-1-1")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo-workers-1-1", &clusterv1.Machine{})))
 	w.Run()
 	workers(t, w)

@@ -18,7 +18,7 @@ func recordPool(t *testing.T, w *story, name string) {
 	t.Helper()
 	mp, pool := get(t, w, name, &clusterv1.MachinePool{}), get(t, w, name, &infrav1.LocalMachinePool{})
 	ready := conditions.Get(pool, clusterv1.ReadyCondition)
-	w.Tell("MachinePool %s: %s, %d replicas, %d provider IDs; LocalMachinePool: Ready %s %s", name, mp.Status.Phase, *mp.Status.Replicas, len(mp.Spec.ProviderIDList), ready.Status, ready.Message)
+	w.Record("MachinePool %s: %s, %d replicas, %d provider IDs; LocalMachinePool: Ready %s %s", name, mp.Status.Phase, *mp.Status.Replicas, len(mp.Spec.ProviderIDList), ready.Status, ready.Message)
 }
 
 func scalePool(t *testing.T, w *story, to int32, what string) {
@@ -82,7 +82,7 @@ func TestAMachineOfAPoolIsDeletedByHand(t *testing.T) {
 			if !strings.Contains(obj.GetName(), "pool") {
 				continue
 			}
-			w.Tell("# delete %s %s by hand", kind, obj.GetName())
+			w.Record("# delete %s %s by hand", kind, obj.GetName())
 			if err := w.Mgmt.Delete(t.Context(), obj); err != nil {
 				t.Fatal(err)
 			}
@@ -103,14 +103,14 @@ func TestTwoPoolsCannotHaveOneLocalMachinePool(t *testing.T) {
 	first := get(t, w, "demo-pool", &clusterv1.MachinePool{})
 	second := &clusterv1.MachinePool{Spec: *first.Spec.DeepCopy()}
 	second.Namespace, second.Name, second.Spec.ProviderIDList, second.Spec.Replicas = "default", "demo-second", nil, new(int32(5))
-	w.Tell("# create a second MachinePool that names the same LocalMachinePool")
+	w.Record("# create a second MachinePool that names the same LocalMachinePool")
 	if err := w.Mgmt.Create(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
 	w.Run()
 	recordPool(t, w, "demo-pool")
 	get(t, w, "demo-second", second)
-	w.Tell("MachinePool demo-second: %s", conditions.Message(second, clusterv1.InfrastructureReadyCondition))
+	w.Record("MachinePool demo-second: %s", conditions.Message(second, clusterv1.InfrastructureReadyCondition))
 	before := w.store.writes
 	w.Run()
 	if w.store.writes != before {

@@ -29,7 +29,7 @@ func TestAnOldClientLooksOn(t *testing.T) {
 	w.must(err)
 	create(t, w, "demo", 1, 2)
 	asOld(w, old)
-	w.Tell("# upgrade to v1.36.4")
+	w.Record("# upgrade to v1.36.4")
 	edit(t, w, "demo-control-plane", &controlplanev1.KubeadmControlPlane{}, func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = "v1.36.4" })
 	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "and its workers", func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = "v1.36.4" })
 	asOld(w, old)
@@ -37,7 +37,7 @@ func TestAnOldClientLooksOn(t *testing.T) {
 	change(t, w, worker, &clusterv1.Machine{}, "hold "+worker+" by a hook", func(m *clusterv1.Machine) {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, hook, "")
 	})
-	w.Tell("# delete")
+	w.Record("# delete")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
 	w.Run()
 	asOld(w, old)
@@ -67,7 +67,7 @@ func TestOldClientsCanBeLeftUntold(t *testing.T) {
 // the conditions that are not True.
 func asOld(w *story, old *conversion.Converter) {
 	w.t.Helper()
-	w.Tell("# read at v1beta1")
+	w.Record("# read at v1beta1")
 	for _, kind := range []string{"Cluster", "KubeadmControlPlane", "KubeadmConfig", "MachineDeployment", "MachineSet", "Machine"} {
 		for _, obj := range w.objects(kind) {
 			stored, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -78,7 +78,7 @@ func asOld(w *story, old *conversion.Converter) {
 			read, err := old.Object(stored, gvk.Group+"/v1beta1")
 			w.must(err)
 			status, _ := read["status"].(map[string]any)
-			w.Tell("%s %s:%s%s", kind, obj.GetName(), numbers(status), troubles(status))
+			w.Record("%s %s:%s%s", kind, obj.GetName(), numbers(status), troubles(status))
 		}
 	}
 }

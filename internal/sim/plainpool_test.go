@@ -97,17 +97,17 @@ func (p plainPool) joins(id string, ready corev1.ConditionStatus) {
 func (p plainPool) record() {
 	p.t.Helper()
 	mp := get(p.t, p.story, "pool", &clusterv1.MachinePool{})
-	p.Tell("MachinePool pool: %s, %d replicas, %d ready, %d provider IDs, %d Nodes", mp.Status.Phase, *mp.Status.Replicas, *mp.Status.ReadyReplicas, len(mp.Spec.ProviderIDList), len(mp.Status.NodeRefs))
+	p.Record("MachinePool pool: %s, %d replicas, %d ready, %d provider IDs, %d Nodes", mp.Status.Phase, *mp.Status.Replicas, *mp.Status.ReadyReplicas, len(mp.Spec.ProviderIDList), len(mp.Status.NodeRefs))
 	for _, c := range []string{clusterv1.AvailableCondition, clusterv1.MachinesReadyCondition} {
 		is := conditions.Get(mp, c)
-		p.Tell("  %s %s %s", c, is.Status, is.Message)
+		p.Record("  %s %s %s", c, is.Status, is.Message)
 	}
 	var nodes corev1.NodeList
 	p.must(p.nodes.List(p.t.Context(), &nodes))
 	for _, n := range nodes.Items {
 		if strings.HasPrefix(n.Name, "n-") {
 			_, cheap := n.Labels["node-role.kubernetes.io/cheap"]
-			p.Tell("Node %s: of %s %s, label %v, %d taints", n.Name, n.Annotations[clusterv1.OwnerKindAnnotation], n.Annotations[clusterv1.OwnerNameAnnotation], cheap, len(n.Spec.Taints))
+			p.Record("Node %s: of %s %s, label %v, %d taints", n.Name, n.Annotations[clusterv1.OwnerKindAnnotation], n.Annotations[clusterv1.OwnerNameAnnotation], cheap, len(n.Spec.Taints))
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestAPoolWithoutMachinesFollowsItsProvider(t *testing.T) {
 	p.record()
 	p.reports(3, "x://a")
 	p.record()
-	w.Tell("# Node n-c is not ready")
+	w.Record("# Node n-c is not ready")
 	p.joins("c", corev1.ConditionUnknown)
 	w.Run()
 	p.record()
@@ -185,17 +185,17 @@ func TestAPoolWithoutMachinesTakesItsNodesAlong(t *testing.T) {
 			p.joins("b", corev1.ConditionTrue)
 			p.reports(2, "x://a", "x://b")
 			w.clusters.cut = cut
-			w.Tell("# delete the pool; demo is cut off: %v", cut)
+			w.Record("# delete the pool; demo is cut off: %v", cut)
 			w.must(w.Mgmt.Delete(t.Context(), get(t, w, "pool", &clusterv1.MachinePool{})))
 			w.RunFor(59 * time.Second)
 			for _, mp := range w.objects("MachinePool") {
-				w.Tell("MachinePool pool: %s", conditions.Message(mp.(conditions.Getter), clusterv1.DeletingCondition))
+				w.Record("MachinePool pool: %s", conditions.Message(mp.(conditions.Getter), clusterv1.DeletingCondition))
 			}
 			w.RunFor(2 * time.Second)
 			w.clusters.cut = false
 			var nodes corev1.NodeList
 			w.must(p.nodes.List(t.Context(), &nodes))
-			w.Tell("%d pools, %d Nodes in addition to that of the control plane", len(w.objects("MachinePool")), len(nodes.Items)-1)
+			w.Record("%d pools, %d Nodes in addition to that of the control plane", len(w.objects("MachinePool")), len(nodes.Items)-1)
 			w.Golden(name + ".txt")
 		})
 	}

@@ -18,7 +18,7 @@ import (
 // createPool adds a MachinePool of the local provider to a cluster.
 func createPool(t *testing.T, w *story, cluster, name string, replicas int32) {
 	t.Helper()
-	w.Tell("# add pool %s with %d machines", name, replicas)
+	w.Record("# add pool %s with %d machines", name, replicas)
 	meta := metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}
 	local := &infrav1.LocalMachinePool{ObjectMeta: meta}
 	local.Spec.Template.Simulated = &infrav1.LocalMachineSimulated{}
@@ -40,10 +40,10 @@ func createPool(t *testing.T, w *story, cluster, name string, replicas int32) {
 func endPool(t *testing.T, w *story, name string) {
 	t.Helper()
 	p := get(t, w, name, &clusterv1.MachinePool{})
-	w.Tell("MachinePool %s: %s, %d replicas, %d ready, %d up to date, %d provider IDs, %d Nodes", name, p.Status.Phase,
+	w.Record("MachinePool %s: %s, %d replicas, %d ready, %d up to date, %d provider IDs, %d Nodes", name, p.Status.Phase,
 		*p.Status.Replicas, *p.Status.ReadyReplicas, *p.Status.UpToDateReplicas, len(p.Spec.ProviderIDList), len(p.Status.NodeRefs))
 	for _, c := range p.Status.Conditions {
-		w.Tell("  %s", strings.TrimSpace(c.Type+" "+string(c.Status)+" "+c.Reason+" "+c.Message))
+		w.Record("  %s", strings.TrimSpace(c.Type+" "+string(c.Status)+" "+c.Reason+" "+c.Message))
 	}
 }
 
@@ -59,8 +59,8 @@ func TestAPoolComesUpIsScaledAndGoes(t *testing.T) {
 	end(t, w)
 	endPool(t, w, "pool")
 	c := get(t, w, "demo", &clusterv1.Cluster{})
-	w.Tell("workers of demo: %d desired, %d ready; %s", *c.Status.Workers.DesiredReplicas, *c.Status.Workers.ReadyReplicas, conditions.Reason(c, clusterv1.ClusterWorkersAvailableCondition))
-	w.Tell("# delete pool")
+	w.Record("workers of demo: %d desired, %d ready; %s", *c.Status.Workers.DesiredReplicas, *c.Status.Workers.ReadyReplicas, conditions.Reason(c, clusterv1.ClusterWorkersAvailableCondition))
+	w.Record("# delete pool")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "pool", &clusterv1.MachinePool{})))
 	w.Run()
 	end(t, w)

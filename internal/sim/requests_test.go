@@ -19,14 +19,14 @@ import (
 func TestWritesOfACluster(t *testing.T) {
 	w := newDebounced(t, time.Second/2)
 	tell := requests(w)
-	w.Tell("# capstan create cluster demo with 1 control plane and 1 worker machines")
+	w.Record("# capstan create cluster demo with 1 control plane and 1 worker machines")
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{Name: "demo", KubernetesVersion: "v1.36.3", WorkerMachines: new(int32(1))})
 	w.must(err)
 	w.must(clusterctl.NewWithClient(w.Mgmt).Create(t.Context(), doc, func(clusterctl.Event) {}))
 	w.Run()
 	w.RunFor(time.Minute)
 	tell()
-	w.Tell("# delete demo")
+	w.Record("# delete demo")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
 	w.Run()
 	tell()
@@ -61,11 +61,11 @@ func requests(w *story) func() {
 		total, now := 0, w.Requests()
 		for _, what := range slices.Sorted(maps.Keys(now)) {
 			if n := now[what] - before[what]; n > 0 {
-				w.Tell("%d %s", n, what)
+				w.Record("%d %s", n, what)
 				total += n
 			}
 		}
-		w.Tell("%d in all", total)
+		w.Record("%d in all", total)
 		before = now
 	}
 }

@@ -27,7 +27,7 @@ func create(t *testing.T, w *story, name string, controlPlane, workers int32) {
 // createFrom does it from a certain template.
 func createFrom(t *testing.T, w *story, from []byte, name string, controlPlane, workers int32) {
 	t.Helper()
-	w.Tell("# create %s with %d control plane and %d worker machines", name, controlPlane, workers)
+	w.Record("# create %s with %d control plane and %d worker machines", name, controlPlane, workers)
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{
 		Name: name, KubernetesVersion: "v1.36.3", ControlPlaneMachines: &controlPlane, WorkerMachines: &workers, Template: from,
 	})
@@ -58,7 +58,7 @@ func get[T client.Object](t *testing.T, w *story, name string, obj T) T {
 // state.
 func change[T client.Object](t *testing.T, w *story, name string, obj T, what string, how func(T)) {
 	t.Helper()
-	w.Tell("# %s", what)
+	w.Record("# %s", what)
 	edit(t, w, name, obj, how)
 	w.Run()
 }
@@ -77,16 +77,16 @@ func edit[T client.Object](t *testing.T, w *story, name string, obj T, how func(
 // end writes the final state of the simulation: the cluster and its machines.
 func end(t *testing.T, w *story) {
 	t.Helper()
-	w.Tell("# in steady state")
+	w.Record("# in steady state")
 	for _, obj := range w.objects("Cluster") {
 		c := obj.(*clusterv1.Cluster)
 		available := conditions.Get(c, clusterv1.AvailableCondition)
-		w.Tell("Cluster %s: %s, Available %s %s", c.Name, c.Status.Phase, available.Status, available.Message)
+		w.Record("Cluster %s: %s, Available %s %s", c.Name, c.Status.Phase, available.Status, available.Message)
 	}
 	for _, obj := range w.objects("Machine") {
 		m := obj.(*clusterv1.Machine)
 		ready := conditions.Get(m, clusterv1.ReadyCondition)
-		w.Tell("Machine %s: %s %s, Ready %s %s", m.Name, m.Spec.Version, m.Status.Phase, ready.Status, ready.Message)
+		w.Record("Machine %s: %s %s, Ready %s %s", m.Name, m.Spec.Version, m.Status.Phase, ready.Status, ready.Message)
 	}
 }
 
@@ -161,9 +161,9 @@ func TestARolloutWaitsForItsTemplate(t *testing.T) {
 		d.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
 	})
 	rollingOut := conditions.Get(get(t, w, "demo-workers", &clusterv1.MachineDeployment{}), clusterv1.RollingOutCondition)
-	w.Tell("MachineDeployment demo-workers: RollingOut %s %s", rollingOut.Status, rollingOut.Message)
+	w.Record("MachineDeployment demo-workers: RollingOut %s %s", rollingOut.Status, rollingOut.Message)
 	end(t, w)
-	w.Tell("# create the template")
+	w.Record("# create the template")
 	old := get(t, w, "demo-workers", &infrav1.LocalMachineTemplate{})
 	next := &infrav1.LocalMachineTemplate{Spec: old.Spec}
 	next.Namespace, next.Name, next.Labels = "default", "typo", old.Labels
@@ -190,7 +190,7 @@ func TestAClusterIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 3, 2)
-	w.Tell("# delete")
+	w.Record("# delete")
 	if err := w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})); err != nil {
 		t.Fatal(err)
 	}
@@ -201,11 +201,11 @@ func TestAClusterIsDeleted(t *testing.T) {
 
 // left writes the objects that still exist.
 func left(w *story) {
-	w.Tell("# left")
+	w.Record("# left")
 	all, err := w.Objects(w.t.Context())
 	w.must(err)
 	for _, obj := range all {
-		w.Tell("%T %s", obj, obj.GetName())
+		w.Record("%T %s", obj, obj.GetName())
 	}
 }
 
@@ -213,7 +213,7 @@ func TestAClusterLosesItsFinalizersAndAllEnds(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 3, 2)
-	w.Tell("# delete, and take the finalizers of the Cluster and its infrastructure off")
+	w.Record("# delete, and take the finalizers of the Cluster and its infrastructure off")
 	for _, obj := range []client.Object{&clusterv1.Cluster{}, &infrav1.LocalCluster{}} {
 		get(t, w, "demo", obj)
 		before := obj.DeepCopyObject().(client.Object)

@@ -53,7 +53,7 @@ func TestADrainEndsWithItsTimeout(t *testing.T) {
 	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "scale to 0, of a machine whose Pod no budget allows to evict", func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(0)) })
 	w.RunFor(9 * time.Minute)
 	deleting := conditions.Get(get(t, w, "demo-workers-1-1", &clusterv1.Machine{}), clusterv1.DeletingCondition)
-	w.Tell("Machine demo-workers-1-1: Deleting %s: %s", deleting.Reason, strings.ReplaceAll(deleting.Message, "\n", " "))
+	w.Record("Machine demo-workers-1-1: Deleting %s: %s", deleting.Reason, strings.ReplaceAll(deleting.Message, "\n", " "))
 	w.RunFor(2 * time.Minute)
 	end(t, w)
 	w.Golden("a-drain-ends-with-its-timeout.txt")

@@ -105,22 +105,22 @@ func topologyOf(t *testing.T, w *story) {
 	c := get(t, w, "demo", &clusterv1.Cluster{})
 	says := conditions.Get(c, clusterv1.ClusterTopologyReconciledCondition)
 	if says == nil {
-		w.Tell("Cluster demo says nothing of its topology")
+		w.Record("Cluster demo says nothing of its topology")
 	} else {
-		w.Tell("Cluster demo: TopologyReconciled %s %s %s", says.Status, says.Reason, says.Message)
+		w.Record("Cluster demo: TopologyReconciled %s %s %s", says.Status, says.Reason, says.Message)
 	}
 	for _, name := range []string{"runtime.cluster.x-k8s.io/pending-hooks", "topology.internal.cluster.x-k8s.io/upgrade-step"} {
 		if value, is := c.Annotations[name]; is {
-			w.Tell("  %s: %s", name, value)
+			w.Record("  %s: %s", name, value)
 		}
 	}
 	for _, obj := range w.objects("KubeadmControlPlane") {
 		k := obj.(*controlplanev1.KubeadmControlPlane)
-		w.Tell("KubeadmControlPlane %s: %s, %d replicas of %s", k.Name, k.Spec.Version, *k.Spec.Replicas, k.Spec.MachineTemplate.Spec.InfrastructureRef.Name)
+		w.Record("KubeadmControlPlane %s: %s, %d replicas of %s", k.Name, k.Spec.Version, *k.Spec.Replicas, k.Spec.MachineTemplate.Spec.InfrastructureRef.Name)
 	}
 	for _, obj := range w.objects("MachineDeployment") {
 		d := obj.(*clusterv1.MachineDeployment)
-		w.Tell("MachineDeployment %s: %s, %d replicas of %s and %s", d.Name, d.Spec.Template.Spec.Version, *d.Spec.Replicas,
+		w.Record("MachineDeployment %s: %s, %d replicas of %s and %s", d.Name, d.Spec.Template.Spec.Version, *d.Spec.Replicas,
 			d.Spec.Template.Spec.InfrastructureRef.Name, d.Spec.Template.Spec.Bootstrap.ConfigRef.Name)
 	}
 	var all []string
@@ -132,13 +132,13 @@ func topologyOf(t *testing.T, w *story) {
 		}
 	}
 	slices.Sort(all)
-	w.Tell("and %s", cmp.Or(strings.Join(all, ", "), "nothing else"))
+	w.Record("and %s", cmp.Or(strings.Join(all, ", "), "nothing else"))
 }
 
 func newTopology(t *testing.T, change func(*Options)) *story {
 	t.Helper()
 	w := newWith(t, change)
-	w.Tell("# a class")
+	w.Record("# a class")
 	w.create(templates + fleetClass)
 	w.Run()
 	return w
@@ -147,7 +147,7 @@ func newTopology(t *testing.T, change func(*Options)) *story {
 func TestAClusterComesUpFromItsClass(t *testing.T) {
 	t.Parallel()
 	w := newTopology(t, func(*Options) {})
-	w.Tell("# a Cluster of it")
+	w.Record("# a Cluster of it")
 	w.create(fleetCluster)
 	w.RunFor(time.Minute)
 	topologyOf(t, w)

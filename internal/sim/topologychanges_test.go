@@ -21,7 +21,7 @@ import (
 // comeUp creates the Cluster of the stories, and waits for it.
 func comeUp(t *testing.T, w *story) {
 	t.Helper()
-	w.Tell("# a Cluster of it")
+	w.Record("# a Cluster of it")
 	w.create(fleetCluster)
 	w.RunFor(time.Minute)
 	topologyOf(t, w)
@@ -51,7 +51,7 @@ func TestATemplateOfTheClassIsRotated(t *testing.T) {
 	t.Parallel()
 	w := newTopology(t, func(*Options) {})
 	comeUp(t, w)
-	w.Tell("# another template in the class, for control plane and workers")
+	w.Record("# another template in the class, for control plane and workers")
 	w.create(`
 apiVersion: infrastructure.capstan.dev/v1beta2
 kind: LocalMachineTemplate
@@ -64,7 +64,7 @@ spec: {template: {spec: {simulated: {vm: {startupMilliseconds: 500}}}}}
 	})
 	w.RunFor(time.Minute)
 	topologyOf(t, w)
-	w.Tell("# labels for the Machines, which are no reason to replace any")
+	w.Record("# labels for the Machines, which are no reason to replace any")
 	edit(t, w, "fleet", &clusterv1.ClusterClass{}, func(c *clusterv1.ClusterClass) {
 		c.Spec.ControlPlane.Metadata.Labels = map[string]string{"tier": "one"}
 		c.Spec.Workers.MachineDeployments[0].Metadata.Labels = map[string]string{"tier": "two"}
@@ -72,7 +72,7 @@ spec: {template: {spec: {simulated: {vm: {startupMilliseconds: 500}}}}}
 	w.RunFor(time.Minute)
 	topologyOf(t, w)
 	for _, obj := range w.objects("Machine") {
-		w.Tell("Machine %s is labelled tier=%s", obj.GetName(), obj.GetLabels()["tier"])
+		w.Record("Machine %s is labelled tier=%s", obj.GetName(), obj.GetLabels()["tier"])
 	}
 	end(t, w)
 	w.Golden("a-template-of-the-class-is-rotated.txt")
@@ -82,7 +82,7 @@ func TestAClusterChangesItsClass(t *testing.T) {
 	t.Parallel()
 	w := newTopology(t, func(*Options) {})
 	comeUp(t, w)
-	w.Tell("# another class, with another default and a health check")
+	w.Record("# another class, with another default and a health check")
 	w.create(strings.NewReplacer("name: fleet", "name: navy", "default: 2000", "default: 3000", "{class: worker, ", "{class: worker, healthCheck: {checks: {nodeStartupTimeoutSeconds: 900}}, ").Replace(fleetClass))
 	w.Run()
 	change(t, w, "demo", &clusterv1.Cluster{}, "use it", func(c *clusterv1.Cluster) { c.Spec.Topology.ClassRef.Name = "navy" })
@@ -110,19 +110,19 @@ func TestAClassOfAnotherNamespace(t *testing.T) {
 				for _, o := range obj.GetOwnerReferences() {
 					owners = append(owners, o.Kind+" "+o.Name)
 				}
-				w.Tell("%s %s/%s belongs to %s", kind, obj.GetNamespace(), obj.GetName(), cmp.Or(strings.Join(owners, ", "), "undefined"))
+				w.Record("%s %s/%s belongs to %s", kind, obj.GetNamespace(), obj.GetName(), cmp.Or(strings.Join(owners, ", "), "undefined"))
 			}
 		}
 	}
-	w.Tell("# a Cluster of a class in a namespace that does not exist")
+	w.Record("# a Cluster of a class in a namespace that does not exist")
 	w.create(strings.Replace(fleetCluster, "{name: fleet}", "{name: fleet, namespace: shared}", 1))
 	w.Run()
 	topologyOf(t, w)
-	w.Tell("# namespace and class are created, and another class of its name next to the Cluster")
+	w.Record("# namespace and class are created, and another class of its name next to the Cluster")
 	class("shared")
 	class("default")
 	copies()
-	w.Tell("# a template next to the Cluster changes, and then one of the class")
+	w.Record("# a template next to the Cluster changes, and then one of the class")
 	for _, namespace := range []string{"default", "shared"} {
 		host := &infrav1.LocalMachineTemplate{}
 		w.must(w.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "host"}, host))
@@ -140,7 +140,7 @@ func TestAClassOfAnotherNamespace(t *testing.T) {
 	w.RunFor(5 * time.Minute)
 	copies()
 	end(t, w)
-	w.Tell("# delete the Cluster")
+	w.Record("# delete the Cluster")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
 	w.RunFor(time.Minute)
 	left(w)
@@ -171,9 +171,9 @@ func TestWorkersThatComeDuringAnUpgradeWaitForIt(t *testing.T) {
 	topologyOf(t, w)
 	for _, obj := range w.objects("MachineDeployment") {
 		d := obj.(*clusterv1.MachineDeployment)
-		w.Tell("MachineDeployment %s: tier=%s, drains take %d seconds at most", d.Name, d.Labels["tier"], ptr.Deref(d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0))
+		w.Record("MachineDeployment %s: tier=%s, drains take %d seconds at most", d.Name, d.Labels["tier"], ptr.Deref(d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0))
 	}
-	w.Tell("# the workers are released")
+	w.Record("# the workers are released")
 	held = false
 	w.RunFor(5 * time.Minute)
 	topologyOf(t, w)
@@ -214,11 +214,11 @@ func TestRequestsOfATopology(t *testing.T) {
 	w := newTopology(t, func(o *Options) { o.StatusDebounce = time.Second / 2 })
 	w.RunFor(time.Minute)
 	tell := requestsBy(w)
-	w.Tell("# a Cluster of it, with one control plane and one worker machine")
+	w.Record("# a Cluster of it, with one control plane and one worker machine")
 	w.create(strings.Replace(fleetCluster, "version:", "variables: [{name: startup, value: 0}]\n    version:", 1))
 	w.RunFor(2 * time.Minute)
 	tell()
-	w.Tell("# ten minutes, with another label and another status of its infrastructure each")
+	w.Record("# ten minutes, with another label and another status of its infrastructure each")
 	for range 10 {
 		for _, obj := range w.objects("LocalCluster") {
 			edit(t, w, obj.GetName(), &infrav1.LocalCluster{}, func(c *infrav1.LocalCluster) {
@@ -234,7 +234,7 @@ func TestRequestsOfATopology(t *testing.T) {
 	})
 	w.RunFor(time.Minute)
 	tell()
-	w.Tell("# another process")
+	w.Record("# another process")
 	objects, err := w.Objects(t.Context())
 	w.must(err)
 	other := begin(t, Options{Clock: w.Clock, Backends: w.machines, Objects: objects, StatusDebounce: time.Second / 2})
@@ -258,14 +258,14 @@ func requestsBy(w *story) func() {
 			}
 			controller, _, _ := strings.Cut(what, ": ")
 			total[controller] += n
-			w.Tell("%s %d", what, n)
+			w.Record("%s %d", what, n)
 		}
 		sum := 0
 		for _, controller := range slices.Sorted(maps.Keys(total)) {
-			w.Tell("%d by %s", total[controller], controller)
+			w.Record("%d by %s", total[controller], controller)
 			sum += total[controller]
 		}
-		w.Tell("%d in all", sum)
+		w.Record("%d in all", sum)
 		before = maps.Clone(w.store.by)
 	}
 }

@@ -118,7 +118,7 @@ func withObserver(t *testing.T) (*story, *observer) {
 	t.Helper()
 	x := newObserver(t)
 	w := newTopology(t, x.as)
-	x.record = w.Tell
+	x.record = w.Record
 	register(t, w, "ext")
 	w.Run()
 	return w, x
@@ -128,7 +128,7 @@ func TestACreationWaitsForItsHook(t *testing.T) {
 	t.Parallel()
 	w, x := withObserver(t)
 	x.hold = once(60)
-	w.Tell("# a Cluster of it")
+	w.Record("# a Cluster of it")
 	w.create(fleetCluster)
 	w.Run()
 	topologyOf(t, w)
@@ -166,7 +166,7 @@ func TestADeletionWaitsForItsHook(t *testing.T) {
 	w.create(fleetCluster)
 	w.RunFor(2 * time.Minute)
 	x.hold = once(60)
-	w.Tell("# delete the Cluster, and its class is gone")
+	w.Record("# delete the Cluster, and its class is gone")
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "fleet", &clusterv1.ClusterClass{})))
 	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
 	w.Run()

@@ -282,12 +282,12 @@ func (w *World) round(ctx context.Context) (next time.Time, failing error) {
 	return next, failing
 }
 
-// Tell adds a line to the story.
-func (w *World) Tell(format string, args ...any) {
+// Record adds a line to the story.
+func (w *World) Record(format string, args ...any) {
 	fmt.Fprintf(&w.story, format+"\n", args...)
 }
 
-// Story is the recorded text: events, and what Tell added.
+// Story is the recorded text: events, and what Record added.
 func (w *World) Story() string { return w.story.String() }
 
 // Eventf implements events.EventRecorder: events are the lines of the story.
@@ -298,7 +298,7 @@ func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 		name = obj.GetName()
 	}
 	w.store.count("create Event")
-	w.Tell("%s %s: %s: %s", kind, name, reason, address.ReplaceAllString(fmt.Sprintf(note, args...), "ADDRESS"))
+	w.Record("%s %s: %s: %s", kind, name, reason, address.ReplaceAllString(fmt.Sprintf(note, args...), "ADDRESS"))
 }
 
 // address is where a simulated cluster answers; it depends on what else runs.

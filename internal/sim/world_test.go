@@ -120,7 +120,7 @@ func (s *story) decode(text []byte, into any) {
 // RunFor lets time pass, and adds it to the story.
 func (s *story) RunFor(d time.Duration) {
 	s.t.Helper()
-	s.Tell("# %s pass", d)
+	s.Record("# %s pass", d)
 	s.must(s.World.RunFor(s.context(), d))
 }
 

@@ -231,7 +231,7 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 		"remove": func(r *Reference) error { return o.Remove(t.Context(), r, claim.ByCluster(demo())) },
 	} {
 		r := &Reference{Ref: ref, Role: claim.ClusterInfrastructure, Field: "spec.ref"}
-		if err := errors.Join(o.Look(t.Context(), "ns", r, Wake{}), try(r)); err != nil {
+		if err := errors.Join(o.Look(t.Context(), "ns", r, Trigger{}), try(r)); err != nil {
 			t.Errorf("%s: error %v, want it kept in the reference", name, err)
 		}
 		if !r.Held() || r.Err.Error() != want || r.Obj != nil {
@@ -299,7 +299,7 @@ func TestLookTemplateKeepsWhatHinders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := Reference{Ref: clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: tc.kind, Name: tc.name}, Role: claim.MachineInfrastructure, Field: "spec.ref"}
-			err := New(c, nil).LookTemplate(t.Context(), demo(), &r, Wake{})
+			err := New(c, nil).LookTemplate(t.Context(), demo(), &r, Trigger{})
 			if (err != nil) != tc.wantErr {
 				t.Errorf("error %v, want one: %v", err, tc.wantErr)
 			}

@@ -45,7 +45,7 @@ func (r *Reference) Failed(err error) error {
 // Look reads the object of a reference and adds a watch of its kind for w. If the
 // object is not found, or its kind cannot be used, that is recorded in the
 // reference; only the latter is an error, too.
-func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wake) error {
+func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Trigger) error {
 	var err error
 	if unfit := r.Role.Kind(r.Ref.GroupKind()); unfit != nil {
 		err = &KindError{Kind: r.Ref.GroupKind(), Problem: unfit.Error(), Foreign: true}
@@ -71,7 +71,7 @@ func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wa
 // LookTemplate is Look for a template, which all objects of the Cluster share. A
 // template that belongs to another Cluster, or cannot be one for the role, is no
 // error: a change of its owners, or of the reference, triggers w.
-func (o *Objects) LookTemplate(ctx context.Context, c *clusterv1.Cluster, r *Reference, w Wake) error {
+func (o *Objects) LookTemplate(ctx context.Context, c *clusterv1.Cluster, r *Reference, w Trigger) error {
 	err := o.Watch(ctx, r.Ref, w)
 	if err == nil {
 		r.Obj, err = o.Template(ctx, c, r.Ref, r.Role)

@@ -44,7 +44,7 @@ type finder struct {
 
 func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Result, error) {
 	ref := c.Spec.InfrastructureRef
-	err := f.objects.Watch(ctx, ref, provider.Wake{Controller: "finder", Watcher: f.watcher, List: &clusterv1.ClusterList{}})
+	err := f.objects.Watch(ctx, ref, provider.Trigger{Controller: "finder", Watcher: f.watcher, List: &clusterv1.ClusterList{}})
 	var obj *provider.Object
 	if err == nil {
 		obj, err = f.objects.Get(ctx, c.Namespace, ref)

@@ -60,8 +60,8 @@ type Watcher interface {
 	Watch(src source.Source) error
 }
 
-// Wake is what an event of a provider object triggers.
-type Wake struct {
+// Trigger is what an event of a provider object triggers.
+type Trigger struct {
 	Controller string // its name; a kind is watched once for each controller
 	Watcher    Watcher
 	// List is an empty list of the kind to reconcile: the owner of the object, and the
@@ -87,7 +87,7 @@ type watch struct {
 // objects trigger nothing: read the object after Watch. It need not exist yet. A
 // kind that is not served is not watched: reading it fails, and a reconcile follows
 // when its CRD is created or changed.
-func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Wake) error {
+func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Trigger) error {
 	if !o.canTrigger(w) {
 		return nil
 	}
@@ -103,10 +103,10 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 
 // canTrigger reports whether a controller runs that can be triggered, which is not so in
 // tests.
-func (o *Objects) canTrigger(w Wake) bool { return o.informers != nil && w.Watcher != nil }
+func (o *Objects) canTrigger(w Trigger) bool { return o.informers != nil && w.Watcher != nil }
 
 // WatchAs is Watch for a known API version.
-func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w Wake) (err error) {
+func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w Trigger) (err error) {
 	if err := claim.Provided(kind.GroupKind()); err != nil {
 		return &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
 	}
@@ -132,9 +132,9 @@ func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w W
 	return o.follow(ctx, this, obj, w.Watcher, handler.EnqueueRequestsFromMapFunc(requests), matters)
 }
 
-// WatchDefinitions lets a CRD that is created or changes wake those of w that refer to
+// WatchDefinitions lets a CRD that is created or changes trigger those of w that refer to
 // its kind. Watch and WatchAs do so too.
-func (o *Objects) WatchDefinitions(ctx context.Context, w Wake) error {
+func (o *Objects) WatchDefinitions(ctx context.Context, w Trigger) error {
 	this := watch{w.Controller, Definitions}
 	requests := w.ToDefinition
 	if requests == nil && w.List != nil {

@@ -47,18 +47,18 @@ func (f *MgmtFlags) Connect(env *Env, namespace *string) (*clusterctl.Client, Mg
 	return c, m, err
 }
 
-// Tell returns a function that prints what happens, and how long after the call of
-// Tell. Further lines of the text are indented below the first.
-func (e *Env) Tell() func(text string) {
+// TimedPrinter returns a function that prints what happens, and how long after the call of
+// TimedPrinter. Further lines of the text are indented below the first.
+func (e *Env) TimedPrinter() func(text string) {
 	started := e.Now()
 	return func(text string) {
 		e.Say("%5.1fs  %s", e.Now().Sub(started).Seconds(), strings.ReplaceAll(text, "\n", "\n        "))
 	}
 }
 
-// Progress is Tell for events.
+// Progress is TimedPrinter for events.
 func (e *Env) Progress() func(clusterctl.Event) {
-	tell := e.Tell()
+	tell := e.TimedPrinter()
 	return func(event clusterctl.Event) { tell(event.Text) }
 }
 

@@ -122,7 +122,7 @@ func open(env *command.Env, flags *command.MgmtFlags) (w work, err error) {
 		return w, err
 	}
 	w.cluster, err = apply.New(w.mgmt.Config)
-	w.tell = env.Tell()
+	w.tell = env.TimedPrinter()
 	return w, err
 }
 

@@ -97,7 +97,7 @@ func (o *options) check(cmd *cobra.Command) error {
 }
 
 func run(ctx context.Context, env *command.Env, o options) error {
-	tell := env.Tell()
+	tell := env.TimedPrinter()
 	m := move.Options{
 		Namespace: o.namespace, By: whoAmI(env), Gone: isGone, Rollback: o.rollback, DryRun: o.dryRun,
 		Planned:  func(p *plan.Plan) { env.Print("%s", strings.TrimSuffix(p.String(), "\n")) },

@@ -101,7 +101,7 @@ func (o *applyOptions) run(ctx context.Context, env *command.Env, args []string)
 	}
 	n := s.Plan.Summary
 	env.Say("Plan %s: %d machines kept, %d changed in place, %d replaced, %d deleted, %d created", s.ID(), n.Kept, n.Changed, n.Replaced, n.Deleted, n.Created)
-	outcomes, err := carryout.Run(ctx, carryout.Options{Mgmt: c, Deadline: o.deadline, Unguarded: o.unguarded, Now: env.Now, Progress: env.Tell()}, s)
+	outcomes, err := carryout.Run(ctx, carryout.Options{Mgmt: c, Deadline: o.deadline, Unguarded: o.unguarded, Now: env.Now, Progress: env.TimedPrinter()}, s)
 	if err != nil {
 		return err
 	}

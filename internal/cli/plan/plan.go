@@ -192,7 +192,7 @@ func (o *options) making(env *command.Env, c connection, make func(changeplan.Op
 		return err
 	}
 	defer pool.Close()
-	tell := env.Tell()
+	tell := env.TimedPrinter()
 	return make(changeplan.Options{
 		Mgmt: c, Manager: o.manager, Horizon: o.horizon, Program: buildinfo.Read().Version, Workload: changeplan.ReadWorkload, Extensions: pool,
 		Progress: func(done, all int, one planv1.Cluster) {

@@ -32,7 +32,7 @@ func (w *waiting) follow(ctx context.Context, env *command.Env, until func(conte
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	return until(ctx, env.Tell())
+	return until(ctx, env.TimedPrinter())
 }
 
 // NewScale returns the command scale.

@@ -32,7 +32,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 	}
 	secret, err := store.Find(ctx, c, certs.CA, nil)
 	if apierrors.IsNotFound(err) {
-		return phase.LookAgain(secrets.Interval), nil // its bootstrap provider, or a user, has to create one of the two
+		return phase.RequeueAfter(secrets.Interval), nil // its bootstrap provider, or a user, has to create one of the two
 	}
 	if err != nil {
 		return phase.Continue(), err

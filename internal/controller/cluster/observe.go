@@ -81,7 +81,7 @@ func (r *Reconciler) readClass(ctx context.Context, s *state) error {
 }
 
 func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference) error {
-	return r.Providers.Look(ctx, s.cluster.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.ClusterList{}})
+	return r.Providers.Look(ctx, s.cluster.Namespace, ref, provider.Trigger{Controller: name, Watcher: r.watcher, List: &clusterv1.ClusterList{}})
 }
 
 // refs returns the references of a Cluster.

@@ -42,7 +42,7 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 }
 
 func (r *Reconciler) own(ctx context.Context, s *state, ref clusterv1.ClusterClassTemplateReference) error {
-	kind, wake := ref.GroupVersionKind(), provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofTemplate, ToDefinition: r.ofDefinition}
+	kind, wake := ref.GroupVersionKind(), provider.Trigger{Controller: name, Watcher: r.watcher, To: r.ofTemplate, ToDefinition: r.ofDefinition}
 	if err := r.Providers.WatchDefinitions(ctx, wake); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, err
 	case s.template != nil:
 		return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: claim.ToShare(s.Cluster)})
 	case s.unwatched:
-		return phase.LookAgain(repairInterval), nil
+		return phase.RequeueAfter(repairInterval), nil
 	}
 	return phase.Continue(), nil // the conditions report it; it is needed only for new machines
 }
@@ -86,7 +86,7 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 	case err == nil:
 		return phase.Continue(), nil
 	case kubeadmcontrolplane.Initialized(s.ControlPlane) && len(s.orphans) == 0:
-		return phase.LookAgain(repairInterval), nil // existing machines can continue; the conditions report it
+		return phase.RequeueAfter(repairInterval), nil // existing machines can continue; the conditions report it
 	case missing || len(s.orphans) > 0:
 		return phase.Wait(repairInterval), nil
 	default:
@@ -228,7 +228,7 @@ func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *core
 		return phase.Continue(), nil
 	}
 	if due.at.After(s.Now) {
-		return phase.LookAgain(due.at.Sub(s.Now)), nil
+		return phase.RequeueAfter(due.at.Sub(s.Now)), nil
 	}
 	data, err := r.newKubeconfig(s)
 	if err != nil {

@@ -24,7 +24,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 		if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 			// The machine is skipped, and retried: CRDs are not watched. It must
 			// not prevent the update of the others.
-			next = phase.LookAgain(repairInterval)
+			next = phase.RequeueAfter(repairInterval)
 			continue
 		}
 		if err != nil {

@@ -69,7 +69,7 @@ func (r *Reconciler) initialize(ctx context.Context, s *state) (phase.Next, erro
 	}
 	err := s.client.Get(ctx, addons.KubeadmConfig, &corev1.ConfigMap{})
 	if apierrors.IsNotFound(err) {
-		return phase.LookAgain(initInterval), nil
+		return phase.RequeueAfter(initInterval), nil
 	}
 	if err != nil {
 		return phase.Continue(), fmt.Errorf("get ConfigMap %s of the workload cluster: %w", addons.KubeadmConfig, err)
@@ -155,7 +155,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 		case !tried || !again.IsZero() && !s.Now.Before(again):
 			ask = append(ask, m)
 		case !again.IsZero():
-			next = phase.LookAgain(again.Sub(s.Now))
+			next = phase.RequeueAfter(again.Sub(s.Now))
 		}
 	}
 	if len(ask) == 0 {
@@ -192,7 +192,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 		case errors.Is(err, servingcert.ErrForeign):
 			known[server] = time.Time{}
 		default:
-			known[server], next = s.Now.Add(repairInterval), phase.LookAgain(repairInterval)
+			known[server], next = s.Now.Add(repairInterval), phase.RequeueAfter(repairInterval)
 		}
 		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing when the certificates of a machine end", "Machine", m.Name, "reason", failed[n].Error())
 	}

@@ -111,7 +111,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 		Role:  claim.MachineInfrastructure,
 		Field: "spec.machineTemplate.spec.infrastructureRef",
 	}
-	err := r.Providers.LookTemplate(ctx, s.Cluster, &t, provider.Wake{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})
+	err := r.Providers.LookTemplate(ctx, s.Cluster, &t, provider.Trigger{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})
 	if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 		s.unwatched = true // CRDs are not watched
 	} else if err != nil {

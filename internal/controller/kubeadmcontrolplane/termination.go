@@ -67,7 +67,7 @@ func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Ne
 				return next, fmt.Errorf("Machine %s: %w", m.Name, err)
 			}
 			if t.Wait != "" {
-				next = phase.LookAgain(quorumAgain)
+				next = phase.RequeueAfter(quorumAgain)
 			}
 		}
 		if t.Wait != "" {

@@ -92,7 +92,7 @@ func (r *Reconciler) controllerOf(ctx context.Context, obj client.Object, kind s
 }
 
 func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference) error {
-	return r.Providers.Look(ctx, s.machine.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineList{}})
+	return r.Providers.Look(ctx, s.machine.Namespace, ref, provider.Trigger{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineList{}})
 }
 
 // take makes the Machine the controller of an object, instead of the controller

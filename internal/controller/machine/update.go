@@ -41,7 +41,7 @@ func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 		}
 	}
 	if !s.update.Finish {
-		return phase.LookAgain(s.update.Again), nil
+		return phase.RequeueAfter(s.update.Again), nil
 	}
 	if s.update.Updated {
 		if err := errors.Join(r.unmark(ctx, &s.infraMachine), r.unmark(ctx, &s.bootstrapConfig)); err != nil {

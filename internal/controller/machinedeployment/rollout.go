@@ -80,7 +80,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 		return nil
 	}
 	t := provider.Reference{Ref: ref, Role: role, Field: field}
-	err := r.Providers.LookTemplate(ctx, s.cluster, &t, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineDeploymentList{}})
+	err := r.Providers.LookTemplate(ctx, s.cluster, &t, provider.Trigger{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineDeploymentList{}})
 	if _, isKind := errors.AsType[*provider.KindError](err); isKind {
 		s.unusable = errors.Join(s.unusable, err)
 		err = nil
@@ -135,10 +135,10 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 	if plan.Current != "" {
 		metav1.SetMetaDataAnnotation(&s.deployment.ObjectMeta, clusterv1.RevisionAnnotation, plan.Revision)
 	}
-	if plan.LookAgain.IsZero() {
+	if plan.RequeueAt.IsZero() {
 		return phase.Continue(), nil
 	}
-	return phase.LookAgain(plan.LookAgain.Sub(s.now)), nil
+	return phase.RequeueAfter(plan.RequeueAt.Sub(s.now)), nil
 }
 
 func (r *Reconciler) act(ctx context.Context, s *state, a rollout.Action) error {

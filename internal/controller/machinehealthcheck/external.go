@@ -39,7 +39,7 @@ func (r *Reconciler) template(ctx context.Context, s *state) (phase.Next, error)
 	}
 	kind := ref.GroupVersionKind()
 	var obj *provider.Object
-	err := r.Providers.WatchAs(ctx, kind, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineHealthCheckList{}})
+	err := r.Providers.WatchAs(ctx, kind, provider.Trigger{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineHealthCheckList{}})
 	if err == nil {
 		obj, err = r.Providers.TemplateAs(ctx, s.Cluster, kind, ref.Name, claim.Remediation)
 	}

@@ -75,7 +75,7 @@ func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, er
 
 // hosts reads the infrastructure machines with the label of the pool.
 func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind) ([]pool.Host, error) {
-	if err := r.Providers.Watch(ctx, hostRef(kind, ""), provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofHost}); err != nil {
+	if err := r.Providers.Watch(ctx, hostRef(kind, ""), provider.Trigger{Controller: name, Watcher: r.watcher, To: r.ofHost}); err != nil {
 		return nil, err
 	}
 	objects, err := r.Providers.List(ctx, kind, s.pool.Namespace, clusterv1.MachinePoolNameLabel, client.MatchingLabels{

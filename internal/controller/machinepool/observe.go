@@ -80,5 +80,5 @@ func prepare(s *state) bool {
 }
 
 func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference) error {
-	return r.Providers.Look(ctx, s.pool.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachinePoolList{}})
+	return r.Providers.Look(ctx, s.pool.Namespace, ref, provider.Trigger{Controller: name, Watcher: r.watcher, List: &clusterv1.MachinePoolList{}})
 }

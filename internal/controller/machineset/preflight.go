@@ -40,7 +40,7 @@ func (r *Reconciler) look(ctx context.Context, s *state, facts *scaling.Creation
 	var errs []error
 	for _, t := range []*provider.Reference{&bootstrap, &infra} {
 		if t.Ref.IsDefined() {
-			errs = append(errs, r.Providers.LookTemplate(ctx, s.cluster, t, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineSetList{}}))
+			errs = append(errs, r.Providers.LookTemplate(ctx, s.cluster, t, provider.Trigger{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineSetList{}}))
 		}
 	}
 	if plane.Ref.IsDefined() {
@@ -58,7 +58,7 @@ func (r *Reconciler) look(ctx context.Context, s *state, facts *scaling.Creation
 // used, it counts as not found: the Cluster reports details, and a change of its
 // status triggers a reconcile.
 func (r *Reconciler) lookControlPlane(ctx context.Context, s *state, plane *provider.Reference) error {
-	err := r.Providers.Watch(ctx, plane.Ref, provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofControlPlane})
+	err := r.Providers.Watch(ctx, plane.Ref, provider.Trigger{Controller: name, Watcher: r.watcher, To: r.ofControlPlane})
 	if err == nil {
 		plane.Obj, err = r.Providers.Get(ctx, s.set.Namespace, plane.Ref)
 	}

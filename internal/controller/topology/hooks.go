@@ -34,7 +34,7 @@ func (r *Reconciler) beforeDelete(ctx context.Context, s *state) (phase.Next, er
 	}
 	if after := seconds(response.RetryAfterSeconds); after > 0 {
 		s.facts.DeleteHook = &upgrade.Blocking{Hook: beforeClusterDelete, Message: response.Message}
-		return phase.LookAgain(after), nil
+		return phase.RequeueAfter(after), nil
 	}
 	if s.cluster.Annotations == nil {
 		s.cluster.Annotations = map[string]string{}

@@ -47,7 +47,7 @@ func (r *Reconciler) planVersions(ctx context.Context, s *state) (phase.Next, er
 	if made.Plan.Wait {
 		return phase.Wait(made.Plan.RetryAfter), nil
 	}
-	return phase.LookAgain(made.Plan.RetryAfter), nil
+	return phase.RequeueAfter(made.Plan.RetryAfter), nil
 }
 
 // versions returns the facts of an upgrade.

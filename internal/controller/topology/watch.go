@@ -150,7 +150,7 @@ func (r *Reconciler) ofExtension(ctx context.Context, config string) []reconcile
 // to the object or, for templates and objects of a pool, to the Clusters for which
 // they are sources or copies.
 func (r *Reconciler) watch(ctx context.Context, kind schema.GroupVersionKind, s *state) error {
-	w := provider.Wake{Controller: Name, Watcher: r.watcher}
+	w := provider.Trigger{Controller: Name, Watcher: r.watcher}
 	gk := kind.GroupKind()
 	switch {
 	case gk == provider.CopyKind(s.blueprint.ControlPlane.Template.GroupVersionKind().GroupKind()):

@@ -43,8 +43,8 @@ func (p Phase[S]) run(ctx context.Context, s S) (next Next, err error) {
 	return next, err
 }
 
-// Next is what happens after a phase: Continue, LookAgain or Wait. A phase that
-// fails returns its error with Continue, or with LookAgain if there is a time at
+// Next is what happens after a phase: Continue, RequeueAfter or Wait. A phase that
+// fails returns its error with Continue, or with RequeueAfter if there is a time at
 // which it may succeed: an error alone decides whether the phases after it run.
 type Next struct {
 	stop  bool
@@ -54,8 +54,8 @@ type Next struct {
 // Continue continues with the next phase.
 func Continue() Next { return Next{} }
 
-// LookAgain continues, and requests another reconcile within d.
-func LookAgain(d time.Duration) Next { return Next{after: d} }
+// RequeueAfter continues, and requests another reconcile within d.
+func RequeueAfter(d time.Duration) Next { return Next{after: d} }
 
 // Wait ends the reconcile; a watch triggers the next one, or d if it is not zero.
 func Wait(d time.Duration) Next { return Next{stop: true, after: d} }

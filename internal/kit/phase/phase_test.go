@@ -19,7 +19,7 @@ func step(name string, next Next, err error) Phase[*[]string] {
 func TestInOrderStopsAtWait(t *testing.T) {
 	var ran []string
 	res, err := InOrder(
-		step("a", LookAgain(time.Minute), nil),
+		step("a", RequeueAfter(time.Minute), nil),
 		step("b", Wait(5*time.Second), nil),
 		step("c", Continue(), nil))(t.Context(), &ran)
 	if err != nil || res.RequeueAfter != 5*time.Second || len(ran) != 2 {
@@ -33,8 +33,8 @@ func TestAFailureKeepsTheTimersOfOtherPhases(t *testing.T) {
 	} {
 		var ran []string
 		res, err := run(
-			step("a", LookAgain(time.Minute), nil),
-			step("b", LookAgain(time.Second), errors.New("quota")))(t.Context(), &ran)
+			step("a", RequeueAfter(time.Minute), nil),
+			step("b", RequeueAfter(time.Second), errors.New("quota")))(t.Context(), &ran)
 		if err == nil || res.RequeueAfter != time.Second {
 			t.Errorf("%s: result %v, error %v", name, res, err)
 		}

@@ -136,7 +136,7 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 		"the deadline comes before a later timer, after a failure too": {
 			object: with(),
 			flow: func(f *Flow[*clusterv1.Machine, state]) {
-				f.Live = phase.InOrder(phase.Do("act", func(context.Context, *state) (phase.Next, error) { return phase.LookAgain(time.Hour), broken }))
+				f.Live = phase.InOrder(phase.Do("act", func(context.Context, *state) (phase.Next, error) { return phase.RequeueAfter(time.Hour), broken }))
 				f.Deadline = func(*state) time.Time { return now.Add(time.Second) }
 			},
 			want: []string{"report quota", "write " + mine}, after: time.Second, err: "act: quota",

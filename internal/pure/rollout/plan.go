@@ -116,8 +116,8 @@ type Result struct {
 	Current string
 	// Revision of the current MachineSet, for the MachineDeployment to report.
 	Revision string
-	// LookAgain is when time alone changes the plan; zero for never.
-	LookAgain time.Time
+	// RequeueAt is when time alone changes the plan; zero for never.
+	RequeueAt time.Time
 	// Undecided lists what must be known before the rollout continues.
 	Undecided []string `json:",omitempty"`
 }

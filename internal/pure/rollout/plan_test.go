@@ -587,7 +587,7 @@ func TestPlanWaitsForRolloutAfter(t *testing.T) {
 	t.Parallel()
 	md := deployment(1, after(3*time.Hour))
 	r := Plan(Facts{Deployment: md, Sets: []Set{set(md, "new", "v2", 1, 1, 1)}, Now: epoch.Add(2 * time.Hour), Name: "md-n1", FieldOwner: "test"})
-	if want := epoch.Add(3 * time.Hour); !r.LookAgain.Equal(want) || len(r.Actions) > 0 {
-		t.Errorf("requeue at %s, actions %v; want %s and none", r.LookAgain, r.Actions, want)
+	if want := epoch.Add(3 * time.Hour); !r.RequeueAt.Equal(want) || len(r.Actions) > 0 {
+		t.Errorf("requeue at %s, actions %v; want %s and none", r.RequeueAt, r.Actions, want)
 	}
 }

@@ -46,7 +46,7 @@ func newSet(md *clusterv1.MachineDeployment, name, unique string) *clusterv1.Mac
 
 // result converts the desired state of the members to actions.
 func (p *planner) result() Result {
-	r := Result{LookAgain: p.requeueAt()}
+	r := Result{RequeueAt: p.requeueAt()}
 	revision := p.revision()
 	if p.current != nil {
 		r.Current, r.Revision = p.current.Name, revision
