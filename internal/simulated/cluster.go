@@ -260,7 +260,7 @@ func (c *cluster) settle(except types.UID) error {
 		}
 	}
 	if c.work != nil {
-		c.work.Wake() // where no caller waits for the clock, this advances their time
+		c.work.Reconcile() // where no caller waits for the clock, this advances their time
 	}
 	for _, m := range c.machines {
 		if s := m.status(); !s.equal(m.told) {
@@ -293,7 +293,7 @@ func (c *cluster) refresh() error {
 			serving = append(serving, m)
 		}
 	}
-	answer := c.ailing()
+	answer := c.serverFault()
 	if len(serving) == 0 || c.quorum() != nil {
 		answer |= apiserver.Hang
 	}

@@ -60,7 +60,7 @@ func TestDamagedFileIsReportedAndClusterIsDeletable(t *testing.T) {
 				t.Errorf("%s %s: %v: other clusters would not start", name, how, err)
 				continue
 			}
-			tellsAndDeletes(t, b, l.cluster, worker, name, how)
+			reportsAndDeletes(t, b, l.cluster, worker, name, how)
 			if err := b.Close(); err != nil {
 				t.Error(err)
 			}
@@ -68,7 +68,7 @@ func TestDamagedFileIsReportedAndClusterIsDeletable(t *testing.T) {
 	}
 }
 
-func tellsAndDeletes(t *testing.T, b *Backend, c clusterSpec, worker machineSpec, name, how string) {
+func reportsAndDeletes(t *testing.T, b *Backend, c clusterSpec, worker machineSpec, name, how string) {
 	t.Helper()
 	_, err := b.ensureCluster(c)
 	founder := machineSpec{Namespace: "ns", Name: "cp-1", UID: "uid-cp-1", Cluster: "prod", Provisioned: true}

@@ -23,9 +23,9 @@ func (c *cluster) has(f infrav1.ClusterFault) bool { return slices.Contains(c.re
 // start from.
 func (m *machine) off() bool { return m.Lost || m.has(infrav1.MachineFaultPoweredOff) }
 
-// ailing returns the API server's fault that follows from the cluster's faults and
+// serverFault returns the API server's fault that follows from the cluster's faults and
 // from a full etcd; its clock follows them too. Called with the lock.
-func (c *cluster) ailing() (answer apiserver.Fault) {
+func (c *cluster) serverFault() (answer apiserver.Fault) {
 	for fault, way := range map[infrav1.ClusterFault]apiserver.Fault{
 		infrav1.ClusterFaultAPIServerRefuses: apiserver.Refuse,
 		infrav1.ClusterFaultAPIServerHangs:   apiserver.Hang,

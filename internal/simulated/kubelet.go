@@ -165,9 +165,9 @@ func (c *cluster) bury(m *machine) error {
 	return errors.Join(errs...)
 }
 
-// mourn shows the effects of a machine whose host is lost: its Node has no kubelet
+// markLost shows the effects of a machine whose host is lost: its Node has no kubelet
 // any longer, and its etcd member has stopped.
-func (c *cluster) mourn(lost machineSpec) error {
+func (c *cluster) markLost(lost machineSpec) error {
 	nodes, err := c.server.Store().All(nodeResource, "", nil)
 	if err != nil {
 		return err

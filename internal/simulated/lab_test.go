@@ -262,9 +262,9 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// atRest waits until the cluster's controllers have started a Pod of kube-proxy on
+// awaitSteadyState waits until the cluster's controllers have started a Pod of kube-proxy on
 // each Node.
-func (l *lab) atRest() {
+func (l *lab) awaitSteadyState() {
 	l.t.Helper()
 	c := l.client()
 	for begin := time.Now(); time.Since(begin) < time.Minute; runtime.Gosched() {
@@ -286,7 +286,7 @@ func (l *lab) atRest() {
 // objects is everything kube-system and the cluster scope have, as versions.
 func (l *lab) versions() map[string]string {
 	l.t.Helper()
-	l.atRest()
+	l.awaitSteadyState()
 	out := map[string]string{}
 	c, all := l.client(), metav1.ListOptions{}
 	note := func(list any, err error) {

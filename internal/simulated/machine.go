@@ -190,7 +190,7 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 	m := c.known(want)
 	if m == nil {
 		if want.Provisioned {
-			return MachineStatus{}, errors.Join(fmt.Errorf("%w: %w", host.ErrNotHere, missing(filepath.Join(c.dir, machineFile(want.UID)))), c.mourn(want))
+			return MachineStatus{}, errors.Join(fmt.Errorf("%w: %w", host.ErrNotHere, missing(filepath.Join(c.dir, machineFile(want.UID)))), c.markLost(want))
 		}
 		if len(want.BootstrapData) == 0 {
 			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")
@@ -280,8 +280,8 @@ func (c *cluster) noteMachine(m *machine, sync bool) error {
 	return nil
 }
 
-// wake is called by a timer.
-func (c *cluster) wake(uid types.UID) {
+// onTimer is called by a timer.
+func (c *cluster) onTimer(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.machine(uid) == nil {
@@ -292,9 +292,9 @@ func (c *cluster) wake(uid types.UID) {
 	}
 }
 
-func (c *cluster) wakeAt(m *machine, at time.Time) {
+func (c *cluster) setTimer(m *machine, at time.Time) {
 	m.sleep()
 	uid := m.UID
 	// In a separate goroutine: a clock may call this synchronously.
-	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), recovery.Func(c.b.ctx, func() { c.b.waking.Start(func() { c.wake(uid) }) }))
+	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), recovery.Func(c.b.ctx, func() { c.b.waking.Start(func() { c.onTimer(uid) }) }))
 }

@@ -59,7 +59,7 @@ func (c *cluster) advance(m *machine) (moved bool, err error) {
 		}
 		if now.Before(m.Due) {
 			if m.timer == nil {
-				c.wakeAt(m, m.Due)
+				c.setTimer(m, m.Due)
 			}
 			return moved, nil
 		}
@@ -108,7 +108,7 @@ func (c *cluster) patient(m *machine, w *waiting, now time.Time) bool {
 		return false
 	}
 	m.Waiting = w.Error()
-	c.wakeAt(m, m.Until)
+	c.setTimer(m, m.Until)
 	return true
 }
 

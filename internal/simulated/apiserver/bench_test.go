@@ -24,9 +24,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 )
 
-// furnish fills a cluster with the objects that kubeadm and a number of nodes
+// fill fills a cluster with the objects that kubeadm and a number of nodes
 // create.
-func furnish(b testing.TB, c *cluster, nodes int) {
+func fill(b testing.TB, c *cluster, nodes int) {
 	b.Helper()
 	add := func(obj apiserver.Object) {
 		if err := c.Store().Add(obj); err != nil {
@@ -55,7 +55,7 @@ func furnish(b testing.TB, c *cluster, nodes int) {
 
 func BenchmarkGet(b *testing.B) {
 	c := start(b)
-	furnish(b, c, 3)
+	fill(b, c, 3)
 	nodes := clientset(b, c.admin(b)).CoreV1().Nodes()
 	for b.Loop() {
 		if _, err := nodes.Get(b.Context(), "node-1", metav1.GetOptions{}); err != nil {
@@ -66,7 +66,7 @@ func BenchmarkGet(b *testing.B) {
 
 func BenchmarkListOf50Nodes(b *testing.B) {
 	c := start(b)
-	furnish(b, c, 50)
+	fill(b, c, 50)
 	nodes := clientset(b, c.admin(b)).CoreV1().Nodes()
 	for b.Loop() {
 		if list, err := nodes.List(b.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 50 {
@@ -77,7 +77,7 @@ func BenchmarkListOf50Nodes(b *testing.B) {
 
 func BenchmarkMergePatch(b *testing.B) {
 	c := start(b)
-	furnish(b, c, 3)
+	fill(b, c, 3)
 	nodes := clientset(b, c.admin(b)).CoreV1().Nodes()
 	for i := 0; b.Loop(); i++ {
 		patch := []byte(`{"metadata":{"annotations":{"n":"` + strconv.Itoa(i) + `"}}}`)
@@ -89,7 +89,7 @@ func BenchmarkMergePatch(b *testing.B) {
 
 func BenchmarkServerSideApply(b *testing.B) {
 	c := start(b)
-	furnish(b, c, 3)
+	fill(b, c, 3)
 	nodes := clientset(b, c.admin(b)).CoreV1().Nodes()
 	for i := 0; b.Loop(); i++ {
 		intent := applycorev1.Node("node-1").WithAnnotations(map[string]string{"n": strconv.Itoa(i)})
@@ -122,7 +122,7 @@ func BenchmarkIdleClusters(b *testing.B) {
 		c := serve(b, listeners, func(o *apiserver.Options) {
 			o.Journal = journal.At(filepath.Join(dir, strconv.Itoa(i)), discard())
 		})
-		furnish(b, c, 3)
+		fill(b, c, 3)
 		cfg := c.admin(b)
 		hc, err := rest.HTTPClientFor(cfg)
 		if err != nil {

@@ -28,7 +28,7 @@ func TestSteadyClusterIsSmall(t *testing.T) {
 	t.Cleanup(func() { _ = listeners.Close() })
 	open := func(i int) *cluster {
 		c := serve(t, listeners, func(o *apiserver.Options) { o.Journal = journal.At(filepath.Join(dir, strconv.Itoa(i)), discard()) })
-		furnish(t, c, 3)
+		fill(t, c, 3)
 		call(t, c.admin(t), http.StatusCreated, "POST", definitionsPath, asYAML, widgets)
 		call(t, c.admin(t), http.StatusCreated, "POST", widgetsPath, "", widget("a", `{"size":"small"}`))
 		return c

@@ -38,7 +38,7 @@ type Options struct {
 	// without its key nothing is signed.
 	CA certs.Pair
 	// Inline means that the goroutine that writes does all the work before its
-	// write returns. The caller calls Wake when time has advanced, instead of
+	// write returns. The caller calls Reconcile when time has advanced, instead of
 	// waiting for the clock.
 	Inline bool
 }
@@ -106,7 +106,7 @@ func Start(o Options) *Controllers {
 		}
 	}
 	c.mu.Unlock()
-	c.Wake()
+	c.Reconcile()
 	return c
 }
 
@@ -123,7 +123,7 @@ func (c *Controllers) Close() {
 }
 
 func (c *Controllers) observe(key store.Key) {
-	if namespace, is := furnishes(key); is {
+	if namespace, is := defaultOf(key); is {
 		key = namespace
 	}
 	if reconcilers[key.Resource] == nil {
@@ -132,11 +132,11 @@ func (c *Controllers) observe(key store.Key) {
 	c.mu.Lock()
 	c.changed[key] = true
 	c.mu.Unlock()
-	c.Wake()
+	c.Reconcile()
 }
 
-// Wake reconciles what has changed or become due.
-func (c *Controllers) Wake() {
+// Reconcile reconciles what has changed or become due.
+func (c *Controllers) Reconcile() {
 	if c.starts() {
 		c.work()
 	}
@@ -187,7 +187,7 @@ func (c *Controllers) work() {
 	defer c.mu.Unlock()
 	c.works = false
 	if !c.closed {
-		c.wakeAfter(retry)
+		c.setTimer(retry)
 	}
 }
 
@@ -220,10 +220,10 @@ func (c *Controllers) takeChanged() map[store.Key]bool {
 	return changed
 }
 
-// wakeAfter sets the timer. Wake gets a separate goroutine: a clock may call this
+// setTimer sets the timer. Reconcile gets a separate goroutine: a clock may call this
 // synchronously.
-func (c *Controllers) wakeAfter(d time.Duration) {
-	c.timer = c.clock.AfterFunc(d, recovery.Func(c.ctx, func() { go recovery.Func(c.ctx, c.Wake)() }))
+func (c *Controllers) setTimer(d time.Duration) {
+	c.timer = c.clock.AfterFunc(d, recovery.Func(c.ctx, func() { go recovery.Func(c.ctx, c.Reconcile)() }))
 }
 
 // sleep sets the timer to when something is due next; the lock must be held.
@@ -237,7 +237,7 @@ func (c *Controllers) sleep(now time.Time) {
 		next = plan.Sooner(next, at)
 	}
 	if !next.IsZero() && !c.closed {
-		c.wakeAfter(next.Sub(now))
+		c.setTimer(next.Sub(now))
 	}
 }
 

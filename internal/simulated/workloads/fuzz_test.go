@@ -82,7 +82,7 @@ func FuzzControllers(f *testing.F) {
 		}
 		for range 3 {
 			now.Step(time.Hour)
-			work.Wake()
+			work.Reconcile()
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -79,7 +79,7 @@ func (l *lab) ready(name string, status corev1.ConditionStatus) {
 // pass advances the time.
 func (l *lab) pass(d time.Duration) {
 	l.clock.Step(d)
-	l.work.Wake()
+	l.work.Reconcile()
 }
 
 // pods are those of namespace default, as in "web on a: Running, ready".

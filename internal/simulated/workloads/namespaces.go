@@ -22,9 +22,9 @@ var (
 // rootCA is the ConfigMap with which Pods verify the API server.
 const rootCA = "kube-root-ca.crt"
 
-// furnishes returns the namespace of which an object is a default object; empty if
+// defaultOf returns the namespace of which an object is a default object; empty if
 // it is none.
-func furnishes(key store.Key) (namespace store.Key, is bool) {
+func defaultOf(key store.Key) (namespace store.Key, is bool) {
 	is = key.Resource == configMaps && key.Name == rootCA || key.Resource == serviceAccounts && key.Name == "default"
 	return store.Key{Resource: namespaces, Name: key.Namespace}, is
 }
@@ -35,7 +35,7 @@ func (c *Controllers) namespace(key store.Key) (time.Time, error) {
 	if ns == nil || ns.DeletionTimestamp != nil {
 		return time.Time{}, nil
 	}
-	c.store.Furnish(ns.Name)
+	c.store.CreateDefaults(ns.Name)
 	if len(c.ca.Cert) == 0 {
 		return time.Time{}, nil
 	}

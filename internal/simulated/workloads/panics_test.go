@@ -109,7 +109,7 @@ func TestObjectThatPanicsIsLeftOutUntilItChanges(t *testing.T) {
 	}
 	for range 3 { // the ReplicaSet is left out while other objects change
 		now.Step(time.Hour)
-		work.Wake()
+		work.Reconcile()
 		add(t, s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "orphan-"}, Spec: replicaSet("").Spec.Template.Spec})
 	}
 	if *panics != 1 {
@@ -168,7 +168,7 @@ func TestWorkerStartsAgainAfterPanicOfItsOwn(t *testing.T) {
 	work.changed[store.Key{Resource: replicaSets, Namespace: "default", Name: "absent"}] = true
 	work.mu.Unlock()
 	now.planted = true
-	work.Wake()
+	work.Reconcile()
 	if *panics != 1 {
 		t.Fatalf("got %d panics, want 1", *panics)
 	}

@@ -115,15 +115,15 @@ func (c *Controllers) takePod(key store.Key) {
 		}
 	}
 	if is.Owner == "" && p != nil {
-		c.wakeAdopters(key.Namespace)
+		c.queueAdopters(key.Namespace)
 	}
 	if had && (p == nil || is.Ended() || is.Node != was.Node) {
-		c.wakeUnscheduled() // there may be room now
+		c.queueUnscheduled() // there may be room now
 	}
 }
 
-// wakeAdopters queues the objects that adopt Pods without a controller.
-func (c *Controllers) wakeAdopters(namespace string) {
+// queueAdopters queues the objects that adopt Pods without a controller.
+func (c *Controllers) queueAdopters(namespace string) {
 	for key := range c.view.uids {
 		if key.Namespace == namespace && key.Resource != deployments {
 			c.todo[key] = true
@@ -131,7 +131,7 @@ func (c *Controllers) wakeAdopters(namespace string) {
 	}
 }
 
-func (c *Controllers) wakeUnscheduled() {
+func (c *Controllers) queueUnscheduled() {
 	for key := range c.view.on[""] {
 		c.todo[key] = true
 	}
@@ -185,7 +185,7 @@ func (c *Controllers) takeNode(key store.Key) {
 		}
 		v.nodes[key.Name] = is
 		c.todo[key] = true
-		c.wakeUnscheduled()
+		c.queueUnscheduled()
 	}
 	for pod := range v.on[key.Name] {
 		c.todo[pod] = true

@@ -87,7 +87,7 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	}
 	switch k {
 	case namespaceKind:
-		s.Furnish(u.GetName())
+		s.CreateDefaults(u.GetName())
 	case definitionKind:
 		s.accept(u.GetName())
 	}

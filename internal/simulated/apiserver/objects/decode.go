@@ -52,7 +52,7 @@ func Decode(gvk schema.GroupVersionKind, body []byte, validation string) (*unstr
 			return nil, nil, err
 		}
 	}
-	warnings, err := tell(gvk, found, validation)
+	warnings, err := reportProblems(gvk, found, validation)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,9 +94,9 @@ func checkKind(got, want schema.GroupVersionKind) error {
 		got.Kind, got.Version, want.Kind, got.GroupVersion(), want.GroupVersion()))
 }
 
-// tell returns the problems with the fields of an object as an error, as warnings
+// reportProblems returns the problems with the fields of an object as an error, as warnings
 // or not at all, as the client requests.
-func tell(gvk schema.GroupVersionKind, found []error, validation string) (warnings []string, err error) {
+func reportProblems(gvk schema.GroupVersionKind, found []error, validation string) (warnings []string, err error) {
 	switch {
 	case len(found) == 0:
 	case validation == metav1.FieldValidationStrict:
@@ -144,7 +144,7 @@ func Receive(k *kinds.Kind, body []byte, validation string) (*unstructured.Unstr
 	for _, name := range unknown {
 		found = append(found, fmt.Errorf("unknown field %q", name))
 	}
-	warnings, err := tell(k.GroupVersionKind, found, validation)
+	warnings, err := reportProblems(k.GroupVersionKind, found, validation)
 	return u, warnings, err
 }
 

@@ -16,7 +16,7 @@ import (
 var schemaNamespaces = schema.GroupResource{Resource: "namespaces"}
 
 // seed creates the objects that an API server and its controllers ensure at every
-// start, in addition to the roles of package born.
+// start, in addition to the roles of package defaultobjects.
 func (s *Store) seed() error {
 	var born []Object
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
@@ -29,13 +29,13 @@ func (s *Store) seed() error {
 	}
 	namespaces, _ := s.raw.List(schemaNamespaces, "")
 	for _, ns := range namespaces {
-		s.Furnish(ns.Key.Name)
+		s.CreateDefaults(ns.Key.Name)
 	}
 	return nil
 }
 
-// Furnish creates the objects that every namespace has.
-func (s *Store) Furnish(namespace string) {
+// CreateDefaults creates the objects that every namespace has.
+func (s *Store) CreateDefaults(namespace string) {
 	if s.raw.Get(store.Key{Resource: schema.GroupResource{Resource: "serviceaccounts"}, Namespace: namespace, Name: "default"}) != nil {
 		return
 	}

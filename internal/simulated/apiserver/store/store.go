@@ -221,7 +221,7 @@ func (s *Store) Observe(f func(Key)) {
 	s.observe.Store(&f)
 }
 
-func (s *Store) tell(key Key) {
+func (s *Store) notify(key Key) {
 	if f := s.observe.Load(); f != nil {
 		(*f)(key)
 	}
@@ -233,7 +233,7 @@ func (s *Store) tell(key Key) {
 func (s *Store) Put(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
 	e, err := s.put(key, was, encode)
 	if err == nil {
-		s.tell(key)
+		s.notify(key)
 	}
 	return e, err
 }
@@ -270,7 +270,7 @@ func (s *Store) put(key Key, was *Entry, encode func(version uint64) (*Entry, er
 func (s *Store) Delete(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
 	e, err := s.take(key, was, encode)
 	if err == nil {
-		s.tell(key)
+		s.notify(key)
 	}
 	return e, err
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package born is the default objects that every new cluster has, the same in all:
+// Package defaultobjects is the default objects that every new cluster has, the same in all:
 // the roles and bindings that an API server creates automatically.
 // They are in memory once, for all clusters of the process.
-package born
+package defaultobjects
 
 import (
 	"bytes"
