@@ -15,10 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder/golden"
 )
 
-// golden compares a config with testdata/NAME, which UPDATE_GOLDEN=1 writes.
-func golden(t *testing.T, name string, got []byte) {
+// checkGolden compares a config with testdata/NAME, which UPDATE_GOLDEN=1 writes.
+func checkGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, got, "", "  "); err != nil {
@@ -88,7 +89,7 @@ passwd:
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "everything.json", got)
+	checkGolden(t, "everything.json", got)
 }
 
 // TestWhatProvidersAndOurBookUseRenders checks that the configs in providers' templates,
@@ -149,7 +150,7 @@ func TestRenderWritesTheLeast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "least.json", got)
+	checkGolden(t, "least.json", got)
 }
 
 func TestCheckNamesTheFieldThatIgnitionCannotFollow(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 // TestEveryFieldOfAClass shows the objects of a class that sets every field.
 func TestEveryFieldOfAClass(t *testing.T) {
 	t.Parallel()
-	check(t, "class.golden.yaml", load(t, "class.yaml").compute(t))
+	checkGolden(t, "class.golden.yaml", load(t, "class.yaml").compute(t))
 }
 
-func check(t *testing.T, file string, d desired.Desired) {
+func checkGolden(t *testing.T, file string, d desired.Desired) {
 	t.Helper()
 	var out bytes.Buffer
 	for i, o := range d.Objects() {
