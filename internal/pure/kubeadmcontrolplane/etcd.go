@@ -62,14 +62,18 @@ func Evaluate(at time.Time, answers []Answer) Etcd {
 		if m == nil || e.MemberErrs[a.Node] != nil {
 			continue
 		}
-		if len(a.Errors) > 0 && len(m.Alarms) == 0 {
-			e.MemberErrs[a.Node] = fmt.Errorf("etcd member reports errors: %s", strings.Join(a.Errors, ", "))
+		if errs := slices.DeleteFunc(slices.Clone(a.Errors), isAlarm); len(errs) > 0 && len(m.Alarms) == 0 {
+			e.MemberErrs[a.Node] = fmt.Errorf("etcd member reports errors: %s", strings.Join(errs, ", "))
 			continue
 		}
 		m.Healthy = true
 	}
 	return e
 }
+
+// isAlarm reports whether an error of a member repeats an alarm, as "memberID:7 alarm:NOSPACE".
+// Each member repeats those of all others, which list them too.
+func isAlarm(text string) bool { return strings.Contains(text, "alarm:") }
 
 // Member is the member of a Node or nil; a member that has never run has no Node.
 func (e Etcd) Member(node string) *quorum.Member {

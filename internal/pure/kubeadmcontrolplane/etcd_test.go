@@ -35,6 +35,9 @@ func TestEvaluate(t *testing.T) {
 	complains := func(node, list string) Answer {
 		return Answer{Node: node, Members: members(list), Errors: []string{"no leader"}}
 	}
+	repeats := func(node, list string) Answer {
+		return Answer{Node: node, Members: members(list), Errors: []string{"memberID:98 alarm:NOSPACE "}}
+	}
 	tests := map[string]struct {
 		answers []Answer
 		want    []string // the members, healthy or not, then the errors
@@ -52,6 +55,7 @@ func TestEvaluate(t *testing.T) {
 		"one that answers is no member":    {[]Answer{said("a", "a"), said("b", "a")}, []string{"a healthy"}, true},
 		"one complains":                    {[]Answer{complains("a", "a b"), said("b", "a b")}, []string{"a", "b healthy", "a: etcd member reports errors: no leader"}, false},
 		"an alarm is said by the alarm":    {[]Answer{complains("a", "a!"), said("b", "a!")}, []string{"a healthy"}, false},
+		"each repeats the alarm of one":    {[]Answer{repeats("a", "a b!"), repeats("b", "a b!")}, []string{"a healthy", "b healthy"}, false},
 		"the alarm of another is no error": {[]Answer{complains("a", "a b!"), said("b", "a b!")}, []string{"a", "b healthy", "a: etcd member reports errors: no leader"}, false},
 	}
 	for name, tc := range tests {
