@@ -46,8 +46,12 @@ func (a *admission) guard(ctx context.Context, namespace, cluster string) (*plan
 	return g, nil
 }
 
-// hold refuses a request, and records that in the guard.
+// hold refuses a request, and records that in the guard. A plan starts with a dry run, so
+// that is admitted until there is a plan.
 func (a *admission) hold(ctx context.Context, g *planv1.PlanGuard, h planv1.Held, dryRun bool) webhook.Result {
+	if dryRun && g.Spec.Plan == "" {
+		return webhook.Result{}
+	}
 	h.At = metav1.NewTime(a.now())
 	if !dryRun {
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
