@@ -10,21 +10,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 )
 
-// DecisionsPath is the path of recorded decisions. Those of an object are below it, at
-// kind/namespace/name with the kind in lower case, so that an administrator can grant
-// the right to read those of a kind, a namespace or an object. At the path itself are
-// all decisions.
-const DecisionsPath = "/capstan/v1/decisions/"
-
 // DecisionPages returns the handlers of recorded decisions by path.
 func DecisionPages(r *decisions.Recorder) map[string]http.Handler {
-	return map[string]http.Handler{DecisionsPath: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return map[string]http.Handler{decisions.Path: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		page(func(w http.ResponseWriter) { showDecisions(w, r, req.URL.Path) }).ServeHTTP(w, req)
 	})}
 }
 
 func showDecisions(w http.ResponseWriter, r *decisions.Recorder, path string) {
-	of := strings.Split(strings.TrimPrefix(path, DecisionsPath), "/")
+	of := strings.Split(strings.TrimPrefix(path, decisions.Path), "/")
 	var found []json.RawMessage
 	switch {
 	case len(of) == 1 && of[0] == "":
@@ -32,7 +26,7 @@ func showDecisions(w http.ResponseWriter, r *decisions.Recorder, path string) {
 	case len(of) == 3 && of[0] == strings.ToLower(of[0]):
 		found = r.List(of[0], of[1], of[2])
 	default:
-		http.Error(w, "the path of decisions is "+DecisionsPath+"kind/namespace/name, with the kind in lower case", http.StatusNotFound)
+		http.Error(w, "the path of decisions is "+decisions.Path+"kind/namespace/name, with the kind in lower case", http.StatusNotFound)
 		return
 	}
 	if found == nil {

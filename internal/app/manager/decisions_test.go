@@ -22,7 +22,7 @@ func TestDecisionPagesServeOneObjectOrAll(t *testing.T) {
 		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}}
 		decisions.Add(decisions.Of(decisions.Into(t.Context(), r), "machine", m, time.Time{}), struct{}{}, "delete <"+namespace+">")
 	}
-	handler := DecisionPages(r)[DecisionsPath]
+	handler := DecisionPages(r)[decisions.Path]
 	for path, tc := range map[string]struct {
 		method string
 		code   int
@@ -42,7 +42,7 @@ func TestDecisionPagesServeOneObjectOrAll(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequest(tc.method, DecisionsPath+path, nil))
+			handler.ServeHTTP(w, httptest.NewRequest(tc.method, decisions.Path+path, nil))
 			body := w.Body.String()
 			if w.Code != tc.code || tc.code == 200 && !strings.HasPrefix(body, `{"decisions":[`) {
 				t.Errorf("%d %s, want %d", w.Code, body, tc.code)

@@ -23,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -50,7 +51,7 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, profiles := served.ExtraHandlers[profilesPath]
-			_, recorded := served.ExtraHandlers[DecisionsPath]
+			_, recorded := served.ExtraHandlers[decisions.Path]
 			if recorded != tc.want {
 				t.Errorf("decisions %v, want %v", recorded, tc.want)
 			}
@@ -108,7 +109,7 @@ func TestProfilesOnLoopbackAskForToken(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.added[0].Start(ctx) }()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/metrics", DecisionsPath, DecisionsPath + "machine/ns/a"} {
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/metrics", decisions.Path, decisions.Path + "machine/ns/a"} {
 		for _, token := range []string{"", "wrong"} {
 			testenv.Eventually(t, func() error {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, nil)

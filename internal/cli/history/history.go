@@ -20,9 +20,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 )
 
-// path is where Capstan's API server has recorded decisions.
-const path = "/capstan/v1/decisions/"
-
 // kinds are those whose controllers record decisions.
 var kinds = []string{"Cluster", "Machine", "MachineSet", "MachineDeployment", "MachineHealthCheck", "KubeadmControlPlane", "KubeadmConfig", "LocalMachinePool"}
 
@@ -79,17 +76,12 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 		return err
 	}
 	if o.output == "json" {
-		return env.PrintObject(list{all}, "json")
+		return env.PrintObject(decisions.List{Decisions: all}, "json")
 	}
 	if len(all) == 0 {
 		env.Say("No decisions about %s are recorded: the controllers decided nothing about it, or it does not exist", of)
 	}
 	return show(env, all)
-}
-
-// list is the output of history -o json, and what the API server answers.
-type list struct {
-	Decisions []decisions.Decision `json:"decisions"`
 }
 
 // read reads decisions from the API server, below path.
@@ -98,16 +90,16 @@ func read(ctx context.Context, m command.Mgmt, below string) ([]decisions.Decisi
 	if err != nil {
 		return nil, err
 	}
-	text, err := raw.Get().AbsPath(path + below).MaxRetries(0).DoRaw(ctx)
+	text, err := raw.Get().AbsPath(decisions.Path + below).MaxRetries(0).DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("management cluster %s: it records no decisions at %s: only a plane of this version does; a manager in another cluster serves them at that path of its metrics address", m, path)
+		return nil, fmt.Errorf("management cluster %s: it records no decisions at %s: only a plane of this version does; a manager in another cluster serves them at that path of its metrics address", m, decisions.Path)
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return nil, fmt.Errorf("no permission to read %s%s: ask an administrator for the verb get on this nonResourceURL", path, below)
+		return nil, fmt.Errorf("no permission to read %s%s: ask an administrator for the verb get on this nonResourceURL", decisions.Path, below)
 	case err != nil:
 		return nil, fmt.Errorf("read the recorded decisions: %w", err)
 	}
-	var found list
+	var found decisions.List
 	if err := json.Unmarshal(text, &found); err != nil {
 		return nil, fmt.Errorf("read the recorded decisions: %w", err)
 	}

@@ -62,7 +62,7 @@ func TestHistoryShowsDecisions(t *testing.T) {
 func TestHistoryPrintsJSON(t *testing.T) {
 	t.Parallel()
 	env, out := environment()
-	if err := env.PrintObject(list{recorded()}, "json"); err != nil {
+	if err := env.PrintObject(decisions.List{Decisions: recorded()}, "json"); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "history.json", out.String())
@@ -97,7 +97,7 @@ func TestReadReportsWhyThereIsNoHistory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != path+"machine/default/m" {
+				if r.URL.Path != decisions.Path+"machine/default/m" {
 					t.Errorf("path %s", r.URL.Path)
 				}
 				w.WriteHeader(tc.code)

@@ -121,7 +121,7 @@ func readFile(f io.Reader) ([]decisions.Decision, error) {
 
 // readList reads the output of history.
 func readList(in io.Reader) ([]decisions.Decision, error) {
-	var found list
+	var found decisions.List
 	if err := json.NewDecoder(in).Decode(&found); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func same() []decisions.Decision {
 
 func encoded(t *testing.T, all []decisions.Decision) []byte {
 	t.Helper()
-	text, err := json.Marshal(list{all})
+	text, err := json.Marshal(decisions.List{Decisions: all})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func (r *report) collect(ctx context.Context, m command.Mgmt) error {
 	}{buildinfo.Read(), server}, "", "  ")
 	r.add("version.json", "versions of this program and of the API server", versions, err)
 	all, err := read(ctx, m, "")
-	text, encodeErr := decisions.Encode(list{all})
+	text, encodeErr := decisions.Encode(decisions.List{Decisions: all})
 	r.add(decisionsFile, fmt.Sprintf("%d recorded decisions, for capstan replay", len(all)), text, errors.Join(err, encodeErr))
 	metrics, err := raw.Get().AbsPath("/metrics").DoRaw(ctx)
 	r.add("metrics.txt", "metrics of the API server", metrics, err)

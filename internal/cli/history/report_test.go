@@ -24,11 +24,11 @@ import (
 func answers(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
-		"/version": `{"gitVersion":"v1.36.3"}`,
-		path:       string(encoded(t, same())),
-		"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":    `{"kind":"APIGroupList","groups":[{"name":"bootstrap.cluster.x-k8s.io","versions":[{"groupVersion":"bootstrap.cluster.x-k8s.io/v1beta2","version":"v1beta2"}],"preferredVersion":{"groupVersion":"bootstrap.cluster.x-k8s.io/v1beta2","version":"v1beta2"}}]}`,
-		"/api/v1":  `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"secrets","kind":"Secret","verbs":["list"]},{"name":"configmaps","kind":"ConfigMap","verbs":["list"]},{"name":"nodes","kind":"Node","verbs":["list"]}]}`,
+		"/version":     `{"gitVersion":"v1.36.3"}`,
+		decisions.Path: string(encoded(t, same())),
+		"/api":         `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":        `{"kind":"APIGroupList","groups":[{"name":"bootstrap.cluster.x-k8s.io","versions":[{"groupVersion":"bootstrap.cluster.x-k8s.io/v1beta2","version":"v1beta2"}],"preferredVersion":{"groupVersion":"bootstrap.cluster.x-k8s.io/v1beta2","version":"v1beta2"}}]}`,
+		"/api/v1":      `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"secrets","kind":"Secret","verbs":["list"]},{"name":"configmaps","kind":"ConfigMap","verbs":["list"]},{"name":"nodes","kind":"Node","verbs":["list"]}]}`,
 		"/apis/bootstrap.cluster.x-k8s.io/v1beta2":                `{"kind":"APIResourceList","groupVersion":"bootstrap.cluster.x-k8s.io/v1beta2","resources":[{"name":"kubeadmconfigs","kind":"KubeadmConfig","verbs":["list"]}]}`,
 		"/apis/bootstrap.cluster.x-k8s.io/v1beta2/kubeadmconfigs": `{"kind":"KubeadmConfigList","apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","items":[{"kind":"KubeadmConfig","apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","metadata":{"name":"a"},"spec":{"files":[{"path":"/a","content":"SECRET"}]}}]}`,
 		"/api/v1/secrets":    `{"kind":"SecretList","apiVersion":"v1","items":[{"kind":"Secret","apiVersion":"v1","metadata":{"name":"SECRET"}}]}`,

@@ -11,6 +11,7 @@ import (
 	"hash/maphash"
 	"path"
 	"reflect"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -88,6 +89,21 @@ type outcome struct {
 	err                       error
 }
 
+// Naming are facts with names for objects that may be created. Each reconcile generates other
+// names, which make no difference: else an object that cannot be created would be recorded
+// with each retry.
+type Naming interface{ NewNames() []string }
+
+// unnamed returns the JSON of a plan with numbers in place of generated names.
+func unnamed(plan json.RawMessage, names []string) json.RawMessage {
+	for i, name := range names {
+		if name != "" {
+			plan = bytes.ReplaceAll(plan, []byte(name), []byte("name"+strconv.Itoa(i)))
+		}
+	}
+	return plan
+}
+
 // Planner returns the name of the planner with these types: that of the plan or, if that
 // has none, of the facts.
 func Planner(facts, plan reflect.Type) string {
@@ -106,6 +122,10 @@ var seed = maphash.MakeSeed()
 // record stores the decision if it differs from the last one.
 func (s *scope) record(facts any, o outcome) {
 	planner := Planner(reflect.TypeOf(facts), reflect.TypeOf(o.plan))
+	var names []string
+	if n, is := facts.(Naming); is {
+		names = n.NewNames()
+	}
 	parts := make([]json.RawMessage, 0, 3) // as many as there are below
 	var exact maphash.Hash
 	exact.SetSeed(seed)
@@ -115,7 +135,7 @@ func (s *scope) record(facts any, o outcome) {
 			text, _ = json.Marshal(fmt.Sprintf("not recorded: %v", err)) // a string can be encoded
 		}
 		parts = append(parts, text)
-		_, _ = exact.Write(append(text, 0)) // it never returns an error
+		_, _ = exact.Write(append(unnamed(text, names), 0)) // it never returns an error
 	}
 	failure := ""
 	if o.err != nil {
@@ -129,7 +149,7 @@ func (s *scope) record(facts any, o outcome) {
 	}
 	d := Decision{Time: s.now.UTC(), Controller: s.controller, Planner: planner, Object: s.object, Generation: s.generation, Error: failure}
 	d.Plan, d.Answers, d.Unanswered = s.recorder.Redact(parts[0]), s.recorder.Redact(parts[1]), s.recorder.Redact(parts[2])
-	now.digest = d.digest()
+	now.digest = d.digest(names)
 	if s.recorder.repeats(s.object, planner, now) {
 		return
 	}
@@ -154,10 +174,11 @@ func (d *Decision) limit() {
 	}
 }
 
-// digest identifies the parts of a decision that a later one must differ in.
-func (d *Decision) digest() (sum [32]byte) {
+// digest identifies the parts of a decision that a later one must differ in; names are
+// generated.
+func (d *Decision) digest(names []string) (sum [32]byte) {
 	h := sha256.New()
-	for _, part := range []json.RawMessage{d.Plan, d.Answers, d.Unanswered} {
+	for _, part := range []json.RawMessage{unnamed(d.Plan, names), d.Answers, d.Unanswered} {
 		h.Write(append(Lasting(part), 0))
 	}
 	h.Write([]byte(d.Error))

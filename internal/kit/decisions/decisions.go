@@ -16,6 +16,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -70,6 +71,17 @@ type Decision struct {
 	Omitted string `json:"omitted,omitempty"`
 }
 
+// Path is where API servers and managers serve recorded decisions. Those of an object are
+// below it, at kind/namespace/name with the kind in lower case, so that an administrator can
+// grant the right to read those of a kind, a namespace or an object. At the path itself are
+// all decisions.
+const Path = "/capstan/v1/decisions/"
+
+// List is what Path serves.
+type List struct {
+	Decisions []Decision `json:"decisions"`
+}
+
 // Recorder stores decisions. A nil Recorder stores nothing. It is for several
 // goroutines.
 type Recorder struct {
@@ -78,9 +90,15 @@ type Recorder struct {
 
 	mu      sync.Mutex // guards the fields below
 	objects map[Object]*history
-	byAge   *list.List // of *history, the one whose last decision is the oldest first
+	tenants map[string]*tenant // by namespace
 	bytes   int
 	file    *file // nil: nothing is kept after the process exits
+}
+
+// tenant has the decisions about the objects of a namespace.
+type tenant struct {
+	byAge list.List // of *history, the one whose last decision is the oldest first
+	bytes int
 }
 
 // history has the decisions of one object.
@@ -101,7 +119,7 @@ type last struct {
 func New() *Recorder {
 	key := make([]byte, 32) // the size of the hash
 	_, _ = rand.Read(key)   // it never returns an error
-	return &Recorder{key: key, total: maxTotal, objects: map[Object]*history{}, byAge: list.New()}
+	return &Recorder{key: key, total: maxTotal, objects: map[Object]*history{}, tenants: map[string]*tenant{}}
 }
 
 // unchanged reports whether the last decision of a planner has this encoding. To decide
@@ -143,29 +161,50 @@ func (r *Recorder) add(d Decision, now last) {
 }
 
 func (r *Recorder) insert(d Decision, entry []byte, now last) {
+	t := r.tenants[d.Object.Namespace]
+	if t == nil {
+		t = &tenant{}
+		r.tenants[d.Object.Namespace] = t
+	}
 	h := r.objects[d.Object]
 	if h == nil {
 		h = &history{object: d.Object, last: map[string]last{}}
-		h.element = r.byAge.PushBack(h)
+		h.element = t.byAge.PushBack(h)
 		r.objects[d.Object] = h
 	}
-	r.byAge.MoveToBack(h.element)
+	t.byAge.MoveToBack(h.element)
 	h.entries, h.last[d.Planner] = append(h.entries, entry), now
-	r.bytes += len(entry)
+	r.bytes, t.bytes = r.bytes+len(entry), t.bytes+len(entry)
 	if len(h.entries) > maxPerObject {
 		r.dropOldest(h)
 	}
 	for r.bytes > r.total {
-		r.dropOldest(r.byAge.Front().Value.(*history))
+		r.dropOldest(r.largest().byAge.Front().Value.(*history))
 	}
 }
 
+// largest is the namespace with the most bytes. Only its decisions are dropped, so that no
+// namespace evicts those of a smaller one.
+func (r *Recorder) largest() (found *tenant) {
+	for _, t := range r.tenants {
+		if found == nil || t.bytes > found.bytes {
+			found = t
+		}
+	}
+	return found
+}
+
 func (r *Recorder) dropOldest(h *history) {
-	r.bytes -= len(h.entries[0])
+	t := r.tenants[h.object.Namespace]
+	r.bytes, t.bytes = r.bytes-len(h.entries[0]), t.bytes-len(h.entries[0])
 	h.entries = slices.Delete(h.entries, 0, 1)
-	if len(h.entries) == 0 {
-		r.byAge.Remove(h.element)
-		delete(r.objects, h.object)
+	if len(h.entries) > 0 {
+		return
+	}
+	t.byAge.Remove(h.element)
+	delete(r.objects, h.object)
+	if t.byAge.Len() == 0 {
+		delete(r.tenants, h.object.Namespace)
 	}
 }
 
@@ -190,7 +229,7 @@ func (r *Recorder) List(kind, namespace, name string) []json.RawMessage {
 	})
 }
 
-// All returns all encoded decisions, by object, the oldest first.
+// All returns all encoded decisions, by namespace and object, the oldest first.
 func (r *Recorder) All() []json.RawMessage {
 	return r.list(func(Object) bool { return true })
 }
@@ -206,10 +245,12 @@ func (r *Recorder) list(is func(Object) bool) []json.RawMessage {
 
 // find is list for a caller that holds mu.
 func (r *Recorder) find(is func(Object) bool) (out []json.RawMessage) {
-	for e := r.byAge.Front(); e != nil; e = e.Next() {
-		if h := e.Value.(*history); is(h.object) {
-			for _, entry := range h.entries {
-				out = append(out, entry)
+	for _, namespace := range slices.Sorted(maps.Keys(r.tenants)) {
+		for e := r.tenants[namespace].byAge.Front(); e != nil; e = e.Next() {
+			if h := e.Value.(*history); is(h.object) {
+				for _, entry := range h.entries {
+					out = append(out, entry)
+				}
 			}
 		}
 	}

@@ -174,6 +174,68 @@ func TestRecorderIsBounded(t *testing.T) {
 	}
 }
 
+// TestRecorderEvictsOnlyLargestNamespace has a namespace with more decisions than fit, and
+// one whose only decision is older.
+func TestRecorderEvictsOnlyLargestNamespace(t *testing.T) {
+	t.Parallel()
+	r := New()
+	r.total = 16 * maxInputs
+	large := map[string]string{}
+	for i := range maxInputs/maxText - 1 {
+		large[fmt.Sprint(i)] = strings.Repeat("a", maxText-50)
+	}
+	in := func(namespace string, i int) context.Context {
+		obj := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}}
+		return Of(Into(t.Context(), r), "node", obj, start)
+	}
+	Add(in("small", 0), facts{}, creating("x"))
+	for i := range 3 * r.total / maxInputs {
+		Add(in("large", i), node2{Labels: large}, creating("x"))
+		Add(in("other", i), facts{}, creating("x"))
+	}
+	if got := len(r.List("node", "small", "0")); got != 1 {
+		t.Errorf("%d decisions of the namespace with one", got)
+	}
+	if got := len(r.List("node", "other", "0")); got != 1 {
+		t.Errorf("%d decisions of an object of the smaller namespace", got)
+	}
+	if got := len(r.List("node", "large", "0")); got != 0 {
+		t.Errorf("%d decisions of the oldest object of the largest namespace", got)
+	}
+	if _, size := r.Size(); size > r.total {
+		t.Errorf("%d bytes, the limit is %d", size, r.total)
+	}
+}
+
+// naming are facts with generated names.
+type naming struct{ Names []string }
+
+func (n naming) NewNames() []string { return n.Names }
+
+// TestAddRecordsRefusedCreationOnce has a controller decide again and again to create an
+// object, with another generated name each time, also after a restart.
+func TestAddRecordsRefusedCreationOnce(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/decisions"
+	for restart := range 2 {
+		r := New()
+		r.Keep(path, discard)
+		for i := range 2 * maxPerObject {
+			name := fmt.Sprintf("set-%d-%d", restart, i)
+			Add(reconcile(t, r, "a", time.Duration(i)), naming{[]string{name}}, creating(name))
+		}
+		if n := len(r.List("node", "ns", "a")); n != 1 {
+			t.Errorf("%d decisions after %d restarts, want 1", n, restart)
+		}
+		Add(reconcile(t, r, "b", 0), naming{[]string{"x-1", "x-2"}}, creating("x-1"))
+		Add(reconcile(t, r, "b", 1), naming{[]string{"x-1", "x-2"}}, creating("x-1", "x-2"))
+		if got := len(r.List("node", "ns", "b")); got != 2*(restart+1) {
+			t.Errorf("%d decisions to create different numbers of objects after %d restarts", got, restart)
+		}
+		r.Close()
+	}
+}
+
 // node2 are facts of any size.
 type node2 struct{ Labels map[string]string }
 

@@ -126,7 +126,12 @@ func (r *Recorder) restore(entry []byte) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.insert(d, entry, last{digest: d.digest()})
+	var facts struct { // of facts that are Naming
+		Names []string
+		Name  string
+	}
+	_ = json.Unmarshal(d.Facts, &facts) // others have neither
+	r.insert(d, entry, last{digest: d.digest(append(facts.Names, facts.Name))})
 	return true
 }
 

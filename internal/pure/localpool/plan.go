@@ -77,6 +77,9 @@ func (f Facts) surge() int {
 	return max(1, f.Want/10)
 }
 
+// NewNames implements decisions.Naming.
+func (f Facts) NewNames() []string { return f.Names }
+
 // Missing is how many machines Plan creates, if there are names for them.
 func (f Facts) Missing() int {
 	missing := f.Want

@@ -62,6 +62,9 @@ type Facts struct {
 	FieldOwner string
 }
 
+// NewNames implements decisions.Naming.
+func (f Facts) NewNames() []string { return []string{f.Name} }
+
 // Lacking reports whether Plan creates a MachineSet, if there is a name for it: none
 // matches the template, and one may be created.
 func (f Facts) Lacking() bool {

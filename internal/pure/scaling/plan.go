@@ -48,6 +48,9 @@ type Facts struct {
 	Names []string
 }
 
+// NewNames implements decisions.Naming.
+func (f Facts) NewNames() []string { return f.Names }
+
 // Missing is how many Machines Plan creates, if there are names for them.
 func (f Facts) Missing() int {
 	have := len(f.Machines)
