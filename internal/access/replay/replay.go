@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinedeletion"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
+	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
@@ -50,6 +51,7 @@ func planners() []planner {
 		plain(healthcheck.Decide),
 		plain(kubeadmcontrolplane.Remediate),
 		plain(localpool.Plan),
+		desiredState(),
 		plain(scaling.Plan),
 		plain(scaling.Remediation),
 	}
@@ -79,6 +81,32 @@ func plain[F, P any](plan func(F) P) planner {
 		}
 		return plan(facts), nil
 	}}
+}
+
+// desiredState is that of a topology. The contents of its objects are as they were recorded:
+// they consist of values that are not.
+func desiredState() planner {
+	p := plain(desired.Repeat)
+	again := p.again
+	p.again = func(d decisions.Decision) (any, error) {
+		plan, err := again(d)
+		if err != nil {
+			return nil, err
+		}
+		var was desired.Outline
+		if err := decode("the plan", d.Plan, &was); err != nil {
+			return nil, &unreadableError{err}
+		}
+		now := plan.(desired.Outline)
+		for i := range now.Objects {
+			now.Objects[i].Content = ""
+			if i < len(was.Objects) {
+				now.Objects[i].Content = was.Objects[i].Content
+			}
+		}
+		return now, nil
+	}
+	return p
 }
 
 func decode(what string, text json.RawMessage, into any) error {

@@ -185,3 +185,24 @@ func FuzzAgain(f *testing.F) {
 		Again(t.Context(), d) // it must return for any facts
 	})
 }
+
+// TestFactsWithGeneratedNamesAreNaming finds facts that have names for objects that may be
+// created: without NewNames, each retry of a refused creation would be recorded.
+func TestFactsWithGeneratedNamesAreNaming(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, p := range planners() {
+		facts := p.types[0]
+		_, names := facts.FieldByName("Names")
+		_, name := facts.FieldByName("Name")
+		if !names && !name {
+			continue
+		}
+		if found++; !facts.Implements(reflect.TypeFor[decisions.Naming]()) {
+			t.Errorf("%s has generated names: let its facts implement decisions.Naming", p.name)
+		}
+	}
+	if found == 0 {
+		t.Error("no planner has generated names")
+	}
+}

@@ -19,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/apply"
+	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
@@ -32,7 +33,7 @@ func (r *Reconciler) compute(ctx context.Context, s *state) (phase.Next, error) 
 		return phase.Continue(), err
 	}
 	w := r.writer()
-	s.desired, err = desired.Compute(desired.Input{
+	in := desired.Input{
 		Cluster: s.wanted, Blueprint: s.blueprint, Contract: s.contract, Patches: patches, Current: s.current, Plan: *s.facts.Plan,
 		Templates: func(ref clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
 			return r.classTemplate(ctx, s, ref)
@@ -43,7 +44,11 @@ func (r *Reconciler) compute(ctx context.Context, s *state) (phase.Next, error) 
 		Applied: func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return w.Applied(ctx, current)
 		},
-	}, patchers{r.Extensions, ctx, s})
+	}
+	facts := desired.Record(&in)
+	s.desired, err = desired.Compute(in, patchers{r.Extensions, ctx, s})
+	outline := facts.Outline(s.desired, err)
+	decisions.Add(ctx, *facts, outline)
 	s.facts.Held = s.desired.Held()
 	if s.desired.Err != nil {
 		s.problems = append(s.problems, s.desired.Err)

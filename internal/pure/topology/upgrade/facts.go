@@ -3,6 +3,7 @@
 package upgrade
 
 import (
+	"strings"
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/questions"
@@ -56,6 +57,15 @@ func (g Group) Key() GroupKey { return GroupKey{g.Kind, g.Name} }
 
 // GroupKey identifies a group of the topology.
 type GroupKey struct{ Kind, Name string }
+
+// MarshalText implements encoding.TextMarshaler: a key of a map has it in JSON.
+func (k GroupKey) MarshalText() ([]byte, error) { return []byte(k.Kind + "/" + k.Name), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *GroupKey) UnmarshalText(text []byte) error {
+	k.Kind, k.Name, _ = strings.Cut(string(text), "/")
+	return nil
+}
 
 // Question is a hook to call. From and To are empty if its request has no such fields;
 // KubernetesVersion of the After… hooks is To.
