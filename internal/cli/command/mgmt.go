@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,6 +169,17 @@ func (f *MgmtFlags) both() (Mgmt, error) {
 	return byFile, nil
 }
 
+// loopback reports whether a server is on this host: to compress a list of 500 Machines
+// takes as much CPU there as to produce it.
+func loopback(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
 // load reads the kubeconfig that rules name; from and remedy are for people. There
 // is no fallback to the cluster of a pod, as clientcmd has it: a named file that
 // does not exist is an error.
@@ -192,6 +205,7 @@ func (f *MgmtFlags) load(rules clientcmd.ClientConfigLoadingRules, from, remedy 
 	}
 	m := Mgmt{Config: cfg, Namespace: namespace, chosen: fmt.Sprintf("%s (%s)", cfg.Host, from), remedy: remedy}
 	cfg.QPS = -1 // the API server protects itself
+	cfg.DisableCompression = cfg.DisableCompression || loopback(cfg.Host)
 	cfg.UserAgent = "capstan"
 	cfg.Wrap(m.explainUnreachable)
 	return m, nil

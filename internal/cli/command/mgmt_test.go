@@ -159,3 +159,17 @@ func TestUnreachableServerIsNamedWithRemedy(t *testing.T) {
 		})
 	}
 }
+
+func TestServerOfThisHostDoesNotCompress(t *testing.T) {
+	t.Parallel()
+	for server, want := range map[string]bool{
+		"https://127.0.0.1:6443": true, "https://127.8.9.1:6443": true, "https://localhost": true, "https://[::1]:6443": true,
+		"https://10.0.0.1:6443": false, "https://localhost.example.com": false, "https://plane:6443": false,
+	} {
+		path := writeKubeconfig(t, t.TempDir(), server, "x")
+		m, _, err := choose(&Env{LookupEnv: func(string) (string, bool) { return "", false }}, "--kubeconfig", path)
+		if err != nil || m.Config.DisableCompression != want {
+			t.Errorf("%s: compression is off: %t, want %t (%v)", server, m.Config != nil && m.Config.DisableCompression, want, err)
+		}
+	}
+}
