@@ -39,6 +39,7 @@ func looks(kubeconfig string) [][]string {
 		{"version"},
 		slices.Concat([]string{"describe", "cluster", clusterName(0)}, plane),
 		slices.Concat([]string{"describe", "cluster", clusterName(0), "--grouping=false", "--echo", "--show-conditions", "all"}, plane),
+		slices.Concat([]string{"why", "cluster/" + clusterName(0)}, plane),
 		slices.Concat([]string{"get", "machines"}, plane),
 		slices.Concat([]string{"get", "machines", "-o", "wide"}, plane),
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -270,7 +271,10 @@ func (r *Result) check(l Limits) error {
 	over("seconds to move all clusters", r.Move.Seconds, l.MoveSeconds)
 	over("API requests to move an object", r.Move.RequestsPerObject, l.RequestsPerMoved)
 	for _, look := range r.Looks {
-		if look.shows() {
+		switch {
+		case strings.HasPrefix(look.Command, "why "):
+			over("seconds of "+look.Command, look.Seconds, l.WhySeconds)
+		case look.shows():
 			over("seconds of "+look.Command, look.Seconds, l.LookSeconds)
 		}
 	}

@@ -102,6 +102,7 @@ type Limits struct {
 	MoveSeconds              float64 `json:"moveSeconds"`
 	RequestsPerMoved         float64 `json:"requestsPerMoved"`
 	LookSeconds              float64 `json:"lookSeconds"`
+	WhySeconds               float64 `json:"whySeconds"`
 	WorkerMiB                int64   `json:"workerMiB"`
 	ControlPlaneMiB          int64   `json:"controlPlaneMiB"`
 	MachinesDiskMiB          int64   `json:"machinesDiskMiB"`
