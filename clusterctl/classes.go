@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
@@ -69,7 +70,7 @@ func classOf(obj *unstructured.Unstructured) client.ObjectKey {
 
 // HasClass reports whether the management cluster has a ClusterClass.
 func (c *Client) HasClass(ctx context.Context, key client.ObjectKey) (bool, error) {
-	err := explain(c.mgmt.Get(ctx, key, &clusterv1.ClusterClass{}), clusterv1.ClusterClassKind)
+	err := references.Explain(c.mgmt.Get(ctx, key, &clusterv1.ClusterClass{}), clusterv1.ClusterClassKind)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

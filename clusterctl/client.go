@@ -6,16 +6,20 @@
 package clusterctl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/causes"
+	"github.com/capstan-dev/capstan/clusterctl/references"
+	"github.com/capstan-dev/capstan/clusterctl/why"
 )
 
 // Event is one line of progress of a long operation.
@@ -27,6 +31,7 @@ type Event struct {
 // Client works on one management cluster.
 type Client struct {
 	mgmt client.WithWatch
+	raw  rest.Interface // for paths of the API server; nil: they are not used
 	// Flags are what the command lines that errors advise carry, so that they mean
 	// the same management cluster: nothing, or as " --data-dir /tmp/a".
 	Flags string
@@ -42,7 +47,13 @@ func New(cfg *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
-	return NewWithClient(mgmt), nil
+	cfg = rest.CopyConfig(cfg)
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	raw, err := rest.UnversionedRESTClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	}
+	return &Client{mgmt: mgmt, raw: raw}, nil
 }
 
 // NewWithClient returns a client of the management cluster that mgmt accesses. The
@@ -50,16 +61,30 @@ func New(cfg *rest.Config) (*Client, error) {
 func NewWithClient(mgmt client.WithWatch) *Client { return &Client{mgmt: mgmt} }
 
 // NotInstalledError means that the management cluster does not serve a kind.
-type NotInstalledError struct{ Kind string }
+type NotInstalledError = references.NotInstalledError
 
-func (e *NotInstalledError) Error() string {
-	return fmt.Sprintf("the management cluster does not know the kind %s: is this a Capstan management cluster (`capstan status`), and is the provider of that kind installed?", e.Kind)
+func (c *Client) references() references.Reader { return references.Reader{Mgmt: c.mgmt} }
+
+// ParseObject parses KIND/NAME from a command line. KIND is a kind or resource that a CRD
+// defines, in any case, with its group if several groups have it.
+func (c *Client) ParseObject(ctx context.Context, text, namespace string) (causes.Key, error) {
+	return c.references().ParseObject(ctx, text, namespace)
 }
 
-// explain turns the API machinery's word for a missing CRD into ours.
-func explain(err error, kind string) error {
-	if meta.IsNoMatchError(err) {
-		return &NotInstalledError{kind}
+// Why explains the state of an object.
+func (c *Client) Why(ctx context.Context, key causes.Key) (causes.Result, error) {
+	return why.Reader{Reader: c.references(), Raw: c.raw}.Explain(ctx, key)
+}
+
+// WhyReplaced explains why a Machine is or was replaced.
+func (c *Client) WhyReplaced(ctx context.Context, key causes.Key) (causes.Replacement, error) {
+	return why.Reader{Reader: c.references(), Raw: c.raw}.Replaced(ctx, key)
+}
+
+// list lists the objects with the label of a Cluster.
+func (c *Client) list(ctx context.Context, key client.ObjectKey, into client.ObjectList) error {
+	if err := c.mgmt.List(ctx, into, client.InNamespace(key.Namespace), references.OfCluster(key.Name)); err != nil {
+		return fmt.Errorf("list objects of Cluster %s: %w", key, err)
 	}
-	return err
+	return nil
 }

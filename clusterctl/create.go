@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/conditions"
 )
@@ -131,7 +132,7 @@ func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured
 	case apierrors.IsNotFound(err) && refused.ErrStatus.Details != nil && refused.ErrStatus.Details.Kind == "namespaces":
 		return nil, false, &noNamespaceError{want.GetNamespace()}
 	case err != nil:
-		return nil, false, fmt.Errorf("create %s %s: %w", want.GetKind(), client.ObjectKeyFromObject(want), explain(err, want.GetKind()))
+		return nil, false, fmt.Errorf("create %s %s: %w", want.GetKind(), client.ObjectKeyFromObject(want), references.Explain(err, want.GetKind()))
 	}
 	return live, true, nil
 }
@@ -215,7 +216,7 @@ func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*cl
 			return last, nil
 		}
 		cluster := &clusterv1.Cluster{}
-		err := explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
+		err := references.Explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil, nil

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
@@ -34,7 +35,7 @@ func (e *NoClusterError) Error() string {
 // control plane and infrastructure in that order. WaitDeleted follows it.
 func (c *Client) DeleteCluster(ctx context.Context, key client.ObjectKey) error {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	err := explain(c.mgmt.Delete(ctx, cluster), clusterv1.ClusterKind)
+	err := references.Explain(c.mgmt.Delete(ctx, cluster), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
 		return &NoClusterError{Key: key, flags: c.Flags}
 	}

@@ -5,9 +5,7 @@ package clusterctl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +16,8 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/causes"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
@@ -35,9 +35,9 @@ func (c *Client) ReadTree(ctx context.Context, key client.ObjectKey, o tree.Opti
 }
 
 // readTree also returns what was referred to.
-func (c *Client) readTree(ctx context.Context, key client.ObjectKey, o tree.Options) (none tree.Input, wanted []reference, err error) {
+func (c *Client) readTree(ctx context.Context, key client.ObjectKey, o tree.Options) (none tree.Input, wanted []references.Reference, err error) {
 	cluster := &clusterv1.Cluster{}
-	err = explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
+	err = references.Explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
 		return none, nil, &NoClusterError{Key: key, flags: c.Flags}
 	}
@@ -54,20 +54,20 @@ func (c *Client) readTree(ctx context.Context, key client.ObjectKey, o tree.Opti
 		"MachineDeployment": &r.deployments, "MachineSet": &r.sets, "MachinePool": &r.pools, "MachineHealthCheck": &r.checks, "Machine": &r.machines,
 	} {
 		reads = append(reads, func(ctx context.Context) error {
-			objects, err := c.listKind(ctx, clusterv1.GroupVersion().WithKind(kind), client.InNamespace(key.Namespace), ofCluster(key.Name))
+			objects, err := c.references().ListKind(ctx, clusterv1.GroupVersion().WithKind(kind), client.InNamespace(key.Namespace), references.OfCluster(key.Name))
 			for i := range objects {
 				*into = append(*into, row{Object: seen(&objects[i]), links: read(&objects[i])})
 			}
 			return err
 		})
 	}
-	if err := together(ctx, reads...); err != nil {
+	if err := references.Together(ctx, reads...); err != nil {
 		return none, nil, err
 	}
-	wanted = append(wanted, reference{key.Namespace, cluster.Spec.ControlPlaneRef})
-	r.input(func(at reference) *tree.Object { wanted = append(wanted, at); return nil })
-	found, err := c.find(ctx, key, wanted[1:])
-	return r.input(func(at reference) *tree.Object {
+	wanted = append(wanted, references.At(key.Namespace, cluster.Spec.ControlPlaneRef))
+	r.input(func(at references.Reference) *tree.Object { wanted = append(wanted, at); return nil })
+	found, err := c.references().Find(ctx, key, wanted[1:])
+	return r.input(func(at references.Reference) *tree.Object {
 		if obj := found[at]; obj != nil {
 			return new(seen(obj))
 		}
@@ -75,22 +75,11 @@ func (c *Client) readTree(ctx context.Context, key client.ObjectKey, o tree.Opti
 	}), wanted, err
 }
 
-// together runs what does not wait for each other at the same time.
-func together(ctx context.Context, all ...func(context.Context) error) error {
-	errs := make([]error, len(all))
-	var running sync.WaitGroup
-	for i, f := range all {
-		running.Go(func() { errs[i] = f(ctx) })
-	}
-	running.Wait()
-	return errors.Join(errs...)
-}
-
 // row is an object of the tree with what it refers to.
 type row struct {
 	tree.Object
 	links
-	templates []reference
+	templates []references.Reference
 }
 
 // reading is a tree that is being read.
@@ -109,9 +98,9 @@ type reading struct {
 }
 
 func (r *reading) readPlane(ctx context.Context) error {
-	plane, err := r.get(ctx, reference{r.key.Namespace, r.cluster.Spec.ControlPlaneRef})
+	plane, err := r.references().Get(ctx, references.At(r.key.Namespace, r.cluster.Spec.ControlPlaneRef))
 	if plane != nil {
-		r.plane = &row{Object: seen(plane), templates: []reference{{r.key.Namespace, machineTemplate(plane)}}}
+		r.plane = &row{Object: seen(plane), templates: []references.Reference{references.At(r.key.Namespace, machineTemplate(plane))}}
 	}
 	return err
 }
@@ -134,7 +123,7 @@ func (r *reading) readClass(ctx context.Context) error {
 	r.class = &row{Object: shown}
 	for _, t := range classrefs.Distinct(class) {
 		gvk := t.Ref.GroupVersionKind()
-		r.class.templates = append(r.class.templates, reference{class.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: t.Ref.Name}})
+		r.class.templates = append(r.class.templates, references.To(causes.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: class.Namespace, Name: t.Ref.Name}))
 	}
 	return err
 }
@@ -162,12 +151,12 @@ func (r *reading) readBindings(ctx context.Context) error {
 
 // input combines the objects that were read with those that they refer to, which
 // lookup returns.
-func (r *reading) input(lookup func(reference) *tree.Object) tree.Input {
+func (r *reading) input(lookup func(references.Reference) *tree.Object) tree.Input {
 	in := tree.Input{Cluster: r.shown, Templates: map[string][]tree.Object{}}
 	at := func(ref clusterv1.ContractVersionedObjectReference) *tree.Object {
-		return lookup(reference{r.key.Namespace, ref})
+		return lookup(references.At(r.key.Namespace, ref))
 	}
-	note := func(of *tree.Object, templates ...reference) {
+	note := func(of *tree.Object, templates ...references.Reference) {
 		for _, ref := range templates {
 			if !r.o.ShowTemplates {
 				return
@@ -198,7 +187,7 @@ func (r *reading) input(lookup func(reference) *tree.Object) tree.Input {
 		for _, set := range from {
 			*into = append(*into, set.Object)
 			template := set.Spec.Template.Spec
-			note(&set.Object, reference{r.key.Namespace, template.InfrastructureRef}, reference{r.key.Namespace, template.Bootstrap.ConfigRef})
+			note(&set.Object, references.At(r.key.Namespace, template.InfrastructureRef), references.At(r.key.Namespace, template.Bootstrap.ConfigRef))
 		}
 	}
 	for _, pool := range r.pools {

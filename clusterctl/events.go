@@ -3,14 +3,12 @@
 package clusterctl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/causes"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
@@ -50,7 +49,7 @@ func (c *Client) readEvents(ctx context.Context, key client.ObjectKey) ([]corev1
 		return nil, nil, "", fmt.Errorf("list Events: %w", err)
 	}
 	out := slices.DeleteFunc(all.Items, func(e corev1.Event) bool { return !b.has(&e) })
-	slices.SortStableFunc(out, func(x, y corev1.Event) int { return EventTime(&x).Compare(EventTime(&y)) })
+	slices.SortStableFunc(out, func(x, y corev1.Event) int { return causes.EventTime(&x).Compare(causes.EventTime(&y)) })
 	if len(out) > 0 {
 		none = nil // it existed
 	}
@@ -175,12 +174,4 @@ func (b *belonging) pass(ctx context.Context, w watch.Interface, shown map[types
 			return nil
 		}
 	}
-}
-
-// EventTime is when an Event happened last.
-func EventTime(e *corev1.Event) time.Time {
-	if e.Series != nil {
-		return e.Series.LastObservedTime.Time
-	}
-	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 }

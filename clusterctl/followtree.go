@@ -12,6 +12,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/changes"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
@@ -46,11 +47,11 @@ func (c *Client) FollowTree(ctx context.Context, key client.ObjectKey, o tree.Op
 		}
 		follow(clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind), client.MatchingFields{"metadata.name": key.Name})
 		for _, kind := range []string{"MachineDeployment", "MachineSet", "MachinePool", "MachineHealthCheck", "Machine"} {
-			follow(clusterv1.GroupVersion().WithKind(kind), ofCluster(key.Name))
+			follow(clusterv1.GroupVersion().WithKind(kind), references.OfCluster(key.Name))
 		}
 		for _, ref := range refs {
-			if gvk, err := c.mapped(ref); err == nil && ref.namespace == key.Namespace {
-				follow(gvk, ofCluster(key.Name))
+			if gvk, err := c.references().Mapped(ref); err == nil && ref.Namespace == key.Namespace {
+				follow(gvk, references.OfCluster(key.Name))
 			}
 		}
 		select {

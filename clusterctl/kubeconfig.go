@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
@@ -37,7 +38,7 @@ func (c *Client) Kubeconfig(ctx context.Context, key client.ObjectKey) ([]byte, 
 // noKubeconfig distinguishes a Cluster that does not exist from one that has no
 // kubeconfig yet.
 func (c *Client) noKubeconfig(ctx context.Context, key client.ObjectKey) error {
-	err := explain(c.mgmt.Get(ctx, key, &clusterv1.Cluster{}), clusterv1.ClusterKind)
+	err := references.Explain(c.mgmt.Get(ctx, key, &clusterv1.Cluster{}), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
 		return &NoClusterError{Key: key, flags: c.Flags}
 	}

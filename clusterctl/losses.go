@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 )
 
 // Losses are what the deletion of a Cluster deletes, and what it leaves, for people.
@@ -24,7 +25,7 @@ type Losses struct{ Lost, Stays []string }
 // not exist: the error is a NoClusterError then.
 func (c *Client) Losses(ctx context.Context, key client.ObjectKey) (Losses, error) {
 	cluster := &clusterv1.Cluster{}
-	err := explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
+	err := references.Explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
 	gone := apierrors.IsNotFound(err)
 	if err != nil && !gone {
 		return Losses{}, fmt.Errorf("get Cluster %s: %w", key, err)

@@ -51,13 +51,26 @@ type Object struct {
 	Finalizers []string           `json:"finalizers,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	Refs       []Ref              `json:"refs,omitempty"`
-	// Paused is the field or annotation that pauses the object, empty if none does.
+	// Paused is the field or annotation that pauses the object, empty if none does, and Mover
+	// the move that set it.
 	Paused string `json:"paused,omitempty"`
+	Mover  string `json:"mover,omitempty"`
 	// Hooks are the annotations that make an upgrade or a deletion wait.
 	Hooks []string `json:"hooks,omitempty"`
 	// Exhausted are the limits of a ResourceQuota that allow no further object, as
 	// count/machines.cluster.x-k8s.io.
-	Exhausted []string  `json:"exhausted,omitempty"`
+	Exhausted []string `json:"exhausted,omitempty"`
+	// Unset are the fields of the contract without a value that a Cluster, or an object that is
+	// provisioned, must have.
+	Unset []string `json:"unset,omitempty"`
+	// Untouched means that no controller has written to the object of a provider.
+	Untouched bool `json:"untouched,omitempty"`
+	// Provider is the label of the provider to which the kind of the object, or a Deployment,
+	// belongs; empty if the Deployments could not be read.
+	Provider string `json:"provider,omitempty"`
+	// Resources are those of a ClusterResourceSet, as "Secret a", or those that a
+	// ClusterResourceSetBinding has applied, after the name of the set.
+	Resources []string  `json:"resources,omitempty"`
 	Warnings  []Warning `json:"warnings,omitempty"`
 	// Missing means that the object does not exist: others only refer to it.
 	Missing bool `json:"missing,omitempty"`
@@ -67,7 +80,7 @@ type Object struct {
 type Link struct {
 	Object Key `json:"object"`
 	// Condition is the type of the condition. Facts that no condition reports have one of
-	// the types Missing, Paused, Hook, Quota, Warning and Deleting.
+	// the types Missing, Paused, Hook, Quota, Warning, Contract, Provider and Deleting.
 	Condition string                 `json:"condition"`
 	Status    metav1.ConditionStatus `json:"status"`
 	Reason    string                 `json:"reason,omitempty"`
@@ -127,7 +140,7 @@ func Find(objects []Object, start Key) Result {
 	}
 	slices.SortStableFunc(stuck, first)
 	certain := slices.DeleteFunc(slices.Clone(stuck), func(n *node) bool { return !w.certain(n) })
-	if r.Certain = len(certain) > 0; !r.Certain {
+	if r.Certain = len(certain) > 0 && (!later(certain[0]) || later(stuck[0])); !r.Certain {
 		certain = stuck[:1]
 	}
 	shown := map[*node]bool{}
@@ -157,9 +170,10 @@ func Find(objects []Object, start Key) Result {
 	return r
 }
 
-// repair reports whether a finding is about the repair of a Machine.
-func repair(n *node) bool {
-	return n.object.Kind == kindCheck || n.Type == clusterv1.MachineOwnerRemediatedCondition || n.Type == clusterv1.MachineExternallyRemediatedCondition
+// later reports whether a finding does not explain other conditions: it is about the repair
+// of a Machine, or about what is applied to a cluster.
+func later(n *node) bool {
+	return n.object.Kind == kindCheck || n.object.Kind == kindResourceSet || n.Type == clusterv1.MachineOwnerRemediatedCondition || n.Type == clusterv1.MachineExternallyRemediatedCondition
 }
 
 // likeness is equal for causes that differ only in the name of their object.
@@ -181,8 +195,8 @@ func (n *node) likeness() string {
 func first(a, b *node) int {
 	x, y := a.since(), b.since()
 	switch {
-	case repair(a) != repair(b):
-		if repair(a) {
+	case later(a) != later(b):
+		if later(a) {
 			return 1
 		}
 		return -1

@@ -48,6 +48,9 @@ func says(f *finding, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(f.Reason, part) || strings.Contains(f.Message, part) })
 }
 
+// noSpace is how etcd refuses a write when its disk is full.
+const noSpace = "database space exceeded"
+
 const (
 	kindCluster    = clusterv1.ClusterKind
 	kindClass      = clusterv1.ClusterClassKind
@@ -58,6 +61,11 @@ const (
 	kindCheck      = "MachineHealthCheck"
 	kindExtension  = "ExtensionConfig"
 	kindQuota      = "ResourceQuota"
+	kindController = "Deployment"
+	kindPod        = "Pod"
+
+	kindResourceSet = "ClusterResourceSet"
+	kindBinding     = "ClusterResourceSetBinding"
 )
 
 // Types that several lines of the table name.
@@ -87,6 +95,9 @@ var edges = []edge{
 	{from: roleControlPlane, says: unconnected, to: cluster, types: []string{clusterv1.ClusterRemoteConnectionProbeCondition}},
 	{from: roleBootstrap, says: []string{"workload cluster"}, to: cluster, types: []string{clusterv1.ClusterRemoteConnectionProbeCondition}},
 
+	// A full etcd stores nothing that controllers write, and its other members report the alarm.
+	{says: []string{noSpace}, to: controlPlaneMachines, types: []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}},
+
 	{from: kindCluster, when: []string{clusterv1.InfrastructureReadyCondition}, to: referred(fieldInfrastructure)},
 	{from: kindCluster, when: []string{clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterRemoteConnectionProbeCondition},
 		says: []string{"topology", "NotInitialized", "not established"}, to: self, types: []string{clusterv1.ClusterTopologyReconciledCondition}},
@@ -106,6 +117,7 @@ var edges = []edge{
 	{from: kindCluster, when: []string{clusterv1.ClusterTopologyReconciledCondition}, says: []string{"upgrading", "pending", "Pending", "Upgrading"}, to: owned(kindDeployment, kindPool)},
 	{from: kindCluster, when: []string{typeHook}, to: named(kindExtension)},
 	{from: kindCluster, when: []string{clusterv1.DeletingCondition}, says: []string{"Hook"}, to: named(kindExtension)},
+	{from: kindCluster, when: []string{clusterv1.DeletingCondition}, says: []string{"Hook"}, to: self, types: []string{typeHook}},
 	{from: kindCluster, when: []string{clusterv1.DeletingCondition}, to: both(owned(kindDeployment, kindPool, kindSet, kindMachine), referred(fieldInfrastructure)), types: []string{typeDeleting, typePaused}},
 
 	{from: kindDeployment, to: owned(kindSet)},
@@ -124,6 +136,7 @@ var edges = []edge{
 	{from: roleControlPlane, when: []string{controlplanev1.KubeadmControlPlaneInitializedCondition, clusterv1.AvailableCondition, clusterv1.ReadyCondition}, says: []string{"nitialized"},
 		to: cluster, types: []string{clusterv1.InfrastructureReadyCondition}},
 	{from: roleControlPlane, says: []string{"infrastructure to be provisioned"}, to: cluster, types: []string{clusterv1.InfrastructureReadyCondition}},
+	{from: roleControlPlane, when: []string{controlplanev1.KubeadmControlPlaneInitializedCondition}, to: clusterInfrastructure, types: []string{typeContract}},
 	// Creation of machines and of what they consist of.
 	{when: growing, to: quotas},
 	{when: growing, to: self, types: []string{typeWarning}},
@@ -166,6 +179,8 @@ var edges = []edge{
 
 	{from: kindClass, to: absent},
 	{from: kindClass, when: []string{clusterv1.ClusterClassVariablesReadyCondition}, to: named(kindExtension)},
+	{when: []string{typeProvider}, to: func(w *walk, n *node) []*Object { return serving(w, n.object) }},
+	{from: kindController, to: owned(kindPod)},
 	{from: kindExtension, when: []string{runtimev1.ExtensionConfigHookVersionsUpToDateCondition}, to: self, types: []string{runtimev1.ExtensionConfigDiscoveredCondition}},
 }
 
@@ -177,12 +192,14 @@ var terminal = []struct {
 	says  []string
 }{
 	{kind: kindCluster, types: []string{clusterv1.ClusterRemoteConnectionProbeCondition}, says: []string{"probe failed"}},
-	{kind: kindCluster, types: []string{clusterv1.ClusterTopologyReconciledCondition}, says: []string{"ReconcileFailed", "ClusterClassNotReconciled", "ClassNotReconciled"}},
+	{kind: kindCluster, types: []string{clusterv1.ClusterTopologyReconciledCondition}, says: []string{"ReconcileFailed", "ClusterClassNotReconciled", "ClassNotReconciled", "UpgradeDeferred"}},
 	{kind: kindCluster, types: []string{clusterv1.InfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition}, says: []string{"is held by", "kind "}},
 	{kind: kindCluster, types: []string{clusterv1.DeletingCondition}, says: []string{"Hook"}},
 	{kind: kindClass, types: []string{clusterv1.ClusterClassVariablesReadyCondition, clusterv1.ClusterClassRefVersionsUpToDateCondition}},
 	{kind: kindExtension, types: []string{runtimev1.ExtensionConfigDiscoveredCondition}},
-	{kind: "ClusterResourceSet", types: []string{addonsv1.ClusterResourceSetResourcesAppliedCondition}},
+	{kind: kindController},
+	{kind: kindPod},
+	{kind: kindResourceSet, types: []string{addonsv1.ClusterResourceSetResourcesAppliedCondition}},
 	{kind: kindCheck, types: []string{clusterv1.MachineHealthCheckRemediationAllowedCondition, clusterv1.MachineHealthCheckSoundCondition}},
 	{kind: kindMachine, types: []string{clusterv1.MachineNodeHealthyCondition}, says: []string{"Node."}},
 	{kind: kindMachine, types: []string{clusterv1.MachineNodeHealthyCondition}, says: []string{clusterv1.MachineNodeDeletedReason}},
@@ -201,7 +218,7 @@ var terminal = []struct {
 // certain reports whether a finding names a cause, not only a symptom.
 func (w *walk) certain(n *node) bool {
 	switch n.Type {
-	case typeMissing, typePaused, typeHook, typeQuota, typeWarning:
+	case typeMissing, typePaused, typeHook, typeQuota, typeWarning, typeContract, typeProvider:
 		return true
 	}
 	if blocked(n) {
@@ -215,7 +232,7 @@ func (w *walk) certain(n *node) bool {
 		return n.Status != metav1.ConditionUnknown && !says(n.finding, "WaitingFor")
 	}
 	for _, t := range terminal {
-		if t.kind == n.object.Kind && slices.Contains(t.types, n.Type) && (len(t.says) == 0 || says(n.finding, t.says...)) {
+		if t.kind == n.object.Kind && (len(t.types) == 0 || slices.Contains(t.types, n.Type)) && (len(t.says) == 0 || says(n.finding, t.says...)) {
 			return true
 		}
 	}

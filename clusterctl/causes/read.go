@@ -4,9 +4,11 @@ package causes
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +52,75 @@ func Read(obj *unstructured.Unstructured) Object {
 		o.refer(field, Key{text("apiGroup"), text("kind"), o.Namespace, text("name")})
 	}
 	o.readClass(obj)
+	o.readResources(obj)
+	o.readContract(obj)
+	return o
+}
+
+// readResources reads the resources of a ClusterResourceSet, and those that a binding has
+// applied.
+func (o *Object) readResources(obj *unstructured.Unstructured) {
+	name := func(of map[string]any, field string) string { s, _ := of[field].(string); return s }
+	note := func(resources any, prefix string, is func(map[string]any) bool) {
+		all, _ := resources.([]any)
+		for _, r := range all {
+			if r, _ := r.(map[string]any); is(r) {
+				o.Resources = append(o.Resources, prefix+name(r, "kind")+" "+name(r, "name"))
+			}
+		}
+	}
+	spec, _ := obj.Object["spec"].(map[string]any)
+	switch o.Kind {
+	case kindResourceSet:
+		note(spec["resources"], "", func(map[string]any) bool { return true })
+	case kindBinding:
+		sets, _ := spec["bindings"].([]any)
+		for _, set := range sets {
+			set, _ := set.(map[string]any)
+			o.refer(fieldSets, Key{o.Group, kindResourceSet, o.Namespace, name(set, "clusterResourceSetName")})
+			note(set["resources"], name(set, "clusterResourceSetName")+" ", func(r map[string]any) bool { return r["applied"] == true })
+		}
+	}
+}
+
+// readContract reads which fields of the contract are not set, and whether an object of a
+// provider has been written by its controller.
+func (o *Object) readContract(obj *unstructured.Unstructured) {
+	provisioned, _, _ := unstructured.NestedBool(obj.Object, "status", "initialization", "provisioned")
+	ready, _, _ := unstructured.NestedBool(obj.Object, "status", "ready") // of contract v1beta1
+	if host, _, _ := unstructured.NestedString(obj.Object, "spec", "controlPlaneEndpoint", "host"); host == "" && (o.Kind == kindCluster || provisioned || ready) {
+		o.Unset = append(o.Unset, fieldEndpoint)
+	}
+	if id, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); id == "" && (provisioned || ready) {
+		o.Unset = append(o.Unset, fieldProviderID)
+	}
+	status, _ := obj.Object["status"].(map[string]any)
+	o.Untouched = len(o.Finalizers) == 0 && len(status) == 0
+}
+
+// Available reports whether no condition of an object reports that it is not available.
+func (o *Object) Available() bool {
+	return !slices.ContainsFunc(o.Conditions, func(c metav1.Condition) bool {
+		return c.Type == clusterv1.AvailableCondition && c.Status != metav1.ConditionTrue
+	})
+}
+
+// ReadPod reads a Pod of a Deployment: the containers that do not start, or its conditions.
+func ReadPod(pod *corev1.Pod, deployment string) Object {
+	o := Object{Key: Key{Kind: kindPod, Namespace: pod.Namespace, Name: pod.Name}, UID: string(pod.UID), Owners: []string{deployment}, Created: pod.CreationTimestamp}
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionFalse && c.Type != corev1.PodReady {
+			o.Conditions = append(o.Conditions, metav1.Condition{Type: string(c.Type), Status: metav1.ConditionFalse, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime})
+		}
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil && w.Message != "" && len(o.Conditions) > 0 {
+			last := o.Conditions[len(o.Conditions)-1]
+			last.Reason, last.Message = w.Reason, fmt.Sprintf("container %s, image %s: %s", c.Name, c.Image, w.Message)
+			o.Conditions = []metav1.Condition{last}
+			break
+		}
+	}
 	return o
 }
 
@@ -89,6 +160,14 @@ func ReadQuota(quota *corev1.ResourceQuota) Object {
 	}
 	slices.Sort(o.Exhausted)
 	return o
+}
+
+// EventTime is when an Event happened last.
+func EventTime(e *corev1.Event) time.Time {
+	if e.Series != nil {
+		return e.Series.LastObservedTime.Time
+	}
+	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
 }
 
 // Warn adds an Event of type Warning about the object: the last with its reason.

@@ -42,6 +42,39 @@ func controlPlane(w *walk, _ *node) []*Object {
 	return w.referred(w.cluster, fieldControlPlane)
 }
 
+// clusterInfrastructure is the infrastructure of the Cluster.
+func clusterInfrastructure(w *walk, _ *node) []*Object {
+	if w.cluster == nil {
+		return nil
+	}
+	return w.referred(w.cluster, fieldInfrastructure)
+}
+
+// controlPlaneMachines are the Machines of the control plane.
+func controlPlaneMachines(w *walk, n *node) (all []*Object) {
+	for _, plane := range controlPlane(w, n) {
+		for _, o := range w.owned[plane.UID] {
+			if o.Kind == kindMachine {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// unapplied are the ClusterResourceSets of the Cluster that have a resource which is not
+// applied to it.
+func unapplied(w *walk, _ *node) (all []*Object) {
+	for _, binding := range w.kinds[kindBinding] {
+		for _, set := range w.referred(binding, fieldSets) {
+			if slices.ContainsFunc(set.Resources, func(r string) bool { return !slices.Contains(binding.Resources, set.Name+" "+r) }) {
+				all = append(all, set)
+			}
+		}
+	}
+	return all
+}
+
 // owned are the objects of these kinds that the object owns.
 func owned(kinds ...string) func(*walk, *node) []*Object {
 	return func(w *walk, n *node) (all []*Object) {

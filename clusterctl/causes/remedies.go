@@ -12,6 +12,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
+const upgradeCluster = "capstan upgrade cluster {cluster}{ns} --kubernetes-version {version} --dry-run"
+
 // remedies are tried in order; the first that matches applies.
 var remedies = []struct {
 	kind string // "" is any
@@ -23,16 +25,27 @@ var remedies = []struct {
 	// {version} the version that the message names first.
 	text, command string
 }{
+	{when: typePaused, says: "by the move", text: "run the same capstan move again: it completes the move, or ends the pause; --dry-run shows how", command: "kubectl get configmap capstan-move{ns} -o yaml"},
 	{kind: kindCluster, when: typePaused, says: "spec.paused", text: "resume the Cluster", command: "capstan rollout resume cluster/{name}{ns}"},
 	{kind: kindDeployment, when: typePaused, says: "spec.paused", text: "resume the MachineDeployment", command: "capstan rollout resume machinedeployment/{name}{ns}"},
 	{when: typePaused, text: "remove the annotation that pauses the object", command: "kubectl annotate {kind} {name}{ns} " + clusterv1.PausedAnnotation + "-"},
 	{when: typeMissing, text: "create {object}, or correct {field} of {user}", command: "kubectl get {kind}{ns}"},
 	{when: typeQuota, text: "raise the limit, or delete objects that it counts", command: "kubectl describe resourcequota {name}{ns}"},
 	{when: typeHook, says: "annotation", text: "remove the annotation when what it waits for is done", command: "kubectl annotate {kind} {name}{ns} {hook}-"},
+	{when: typeHook, text: "the extension that serves the hook blocks it: do what its message requests", command: "kubectl get extensionconfigs"},
 	{kind: kindMachine, when: typeDeleting, says: "Hook", text: "remove the annotation when what it waits for is done", command: "kubectl annotate {kind} {name}{ns} {hook}-"},
+	{kind: kindMachine, when: typeDeleting, says: "VolumeDetach", text: "let the storage driver detach the volumes; the annotation " + clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation + " of the Machine skips the wait",
+		command: "capstan get kubeconfig {cluster}{ns} > {cluster}.kubeconfig && kubectl --kubeconfig {cluster}.kubeconfig get volumeattachments"},
 	{kind: kindMachine, when: typeDeleting, says: "disruption budget", text: "let the PodDisruptionBudget allow the eviction: add a replica, or change the budget",
 		command: "capstan get kubeconfig {cluster}{ns} > {cluster}.kubeconfig && kubectl --kubeconfig {cluster}.kubeconfig get poddisruptionbudgets --all-namespaces"},
-	{says: "VersionSkew", text: "upgrade the control plane first, or set a version that it allows", command: "capstan upgrade cluster {cluster}{ns} --kubernetes-version {version} --dry-run"},
+	{kind: kindMachine, when: controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition, says: "NOSPACE", text: "free space in etcd: compact and defragment it, or raise its quota, then disarm the alarm with etcdctl alarm disarm"},
+	{when: typeContract, text: "let the provider set the field: its contract requires it", command: "kubectl describe {kind} {name}{ns}"},
+	{when: typeProvider, says: "no Deployment has", text: "install the provider, or start its controller", command: "capstan init --help"},
+	{kind: kindPod, says: "CrashLoopBackOff", text: "read why the container exits", command: "kubectl logs --previous {name}{ns}"},
+	{kind: kindPod, says: "image", text: "correct the image in the Deployment, or let the host pull it", command: "kubectl describe pod {name}{ns}"},
+	{says: " is above ", text: "upgrade the control plane first, or set a version that it allows", command: upgradeCluster},
+	{says: " is higher than ", text: "upgrade the control plane first, or set a version that it allows", command: upgradeCluster}, // of upstream
+	{says: "VersionSkew", text: "set a version of the machines that the control plane allows", command: "kubectl describe {kind} {name}{ns}"},
 	{says: "preflight check", text: "fix what the check reports; the annotation " + clusterv1.MachineSetSkipPreflightChecksAnnotation + " of the MachineSet skips checks by name"},
 	{when: controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition, text: "restore the Secret that the message names from a backup"},
 	{kind: kindExtension, text: "start the server of the extension, or delete the ExtensionConfig if nothing needs it", command: "kubectl describe extensionconfig {name}"},
@@ -45,12 +58,25 @@ var remedies = []struct {
 
 func (w *walk) remedy(n *node) *Remedy {
 	for _, r := range remedies {
+		if strings.Contains(r.command, "{hook}") && n.hook() == "" {
+			continue
+		}
 		if (r.kind == "" || r.kind == n.object.Kind) && (r.when == "" || r.when == n.Type) && (r.says == "" || says(n.finding, r.says)) {
 			fill := w.filler(n)
 			return &Remedy{Text: fill.Replace(r.text), Command: fill.Replace(r.command)}
 		}
 	}
 	return nil
+}
+
+// hook is the annotation of the object that the message names, or "".
+func (n *node) hook() string {
+	for _, annotation := range n.object.Hooks {
+		if strings.Contains(n.Message, annotation) {
+			return annotation
+		}
+	}
+	return ""
 }
 
 var version = regexp.MustCompile(`v[0-9]+\.[0-9]+\.[0-9]+[-+.0-9A-Za-z]*`)
@@ -61,7 +87,7 @@ func (w *walk) filler(n *node) *strings.Replacer {
 	if o.Group != "" {
 		kind += "." + o.Group
 	}
-	namespace, cluster, user, field, hook := "", "", "the object that refers to it", "the reference", ""
+	namespace, cluster, user, field := "", "", "the object that refers to it", "the reference"
 	if o.Namespace != "" {
 		namespace = " -n " + o.Namespace
 	}
@@ -75,13 +101,8 @@ func (w *walk) filler(n *node) *strings.Replacer {
 			}
 		}
 	}
-	for _, annotation := range o.Hooks {
-		if hook == "" || strings.Contains(n.Message, annotation) {
-			hook = annotation
-		}
-	}
 	return strings.NewReplacer("{object}", o.String(), "{kind}", kind, "{name}", o.Name, "{ns}", namespace,
-		"{cluster}", cluster, "{user}", user, "{field}", field, "{hook}", hook, "{version}", cmp.Or(version.FindString(n.Message), "VERSION"))
+		"{cluster}", cluster, "{user}", user, "{field}", field, "{hook}", n.hook(), "{version}", cmp.Or(version.FindString(n.Message), "VERSION"))
 }
 
 // Sentence is a cause in one line.

@@ -31,17 +31,17 @@ type Replacement struct {
 	Exists  bool `json:"exists"`
 	// Differences are those that the Machine, or an Event about it, reports.
 	Differences []Difference `json:"differences,omitempty"`
-	// Statements are what conditions and Events report, oldest first.
+	// Statements are what conditions, then what decisions and Events report, oldest first.
 	Statements []Statement `json:"statements,omitempty"`
 }
 
 // replacing are the conditions of a Machine that say why it is replaced.
 var replacing = []string{clusterv1.MachineUpToDateCondition, clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.DeletingCondition}
 
-// Replaced explains the replacement of a Machine by its conditions, if it exists, and by
-// statements of Events.
-func Replaced(machine *Object, key Key, events []Statement) Replacement {
-	r := Replacement{Machine: key, Exists: machine != nil}
+// Replaced explains the replacement of a Machine by its conditions, which are recorded ones
+// or nil if it does not exist, and by statements of decisions and Events.
+func Replaced(machine *Object, key Key, exists bool, statements []Statement) Replacement {
+	r := Replacement{Machine: key, Exists: exists}
 	if machine != nil {
 		for _, t := range replacing {
 			for _, f := range conditionsOf(machine, []string{t}) {
@@ -49,7 +49,7 @@ func Replaced(machine *Object, key Key, events []Statement) Replacement {
 			}
 		}
 	}
-	r.Statements = append(r.Statements, events...)
+	r.Statements = append(r.Statements, statements...)
 	seen := map[Difference]bool{}
 	for _, s := range r.Statements {
 		for _, d := range differences(s.Text) {

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
@@ -19,6 +20,8 @@ const (
 	typeHook     = "Hook"
 	typeQuota    = "Quota"
 	typeWarning  = "Warning"
+	typeContract = "Contract"
+	typeProvider = "Provider"
 	typeDeleting = clusterv1.DeletingCondition
 )
 
@@ -105,6 +108,13 @@ const (
 	fieldTemplateBootstrap      = "spec.template.spec.bootstrap.configRef"
 	fieldMachineTemplate        = "spec.machineTemplate.spec.infrastructureRef"
 	fieldClass                  = "spec.topology.classRef"
+	fieldSets                   = "spec.bindings"
+)
+
+// Fields of the contract.
+const (
+	fieldEndpoint   = "spec.controlPlaneEndpoint"
+	fieldProviderID = "spec.providerID"
 )
 
 // Roles of objects in the table of edges. Objects without one of these have their kind.
@@ -136,14 +146,23 @@ func (w *walk) from(start *Object) {
 	for i := 0; i < len(w.nodes); i++ {
 		w.expand(w.nodes[i])
 	}
-	if start == w.cluster && start.Paused == "" {
-		w.reachPaused()
+	if start == w.cluster {
+		w.reachUnreported()
 	}
 }
 
-// reachPaused adds further objects that are paused: their conditions do not report what
+// reachUnreported adds what no condition of the Cluster reports: ClusterResourceSets that
+// are not applied to it, and objects that are paused, whose conditions do not report what
 // they would do otherwise.
-func (w *walk) reachPaused() {
+func (w *walk) reachUnreported() {
+	for _, o := range unapplied(w, nil) {
+		if f := find(w.of(o), addonsv1.ClusterResourceSetResourcesAppliedCondition); f != nil {
+			w.reach(nil, o, f)
+		}
+	}
+	if w.cluster.Paused != "" {
+		return // and with it all that belongs to it
+	}
 	for _, o := range w.byKey {
 		if o.Paused != "" {
 			w.reach(nil, o, find(w.of(o), typePaused))
@@ -230,22 +249,58 @@ func (w *walk) prune() (stuck, moving []*node) {
 func (w *walk) of(o *Object) []*finding {
 	all, ok := w.findings[o]
 	if !ok {
-		all = findingsOf(o)
+		all = append(findingsOf(o), w.providing(o)...)
 		w.findings[o] = all
 	}
 	return all
 }
 
-func findingsOf(o *Object) []*finding {
-	fact := func(t, reason, message string) *finding {
-		return &finding{Type: t, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+// builtIn are the providers whose controllers run in Capstan's processes.
+var builtIn = []string{"control-plane-kubeadm", "bootstrap-kubeadm", "infrastructure-local"}
+
+// providing are the facts about an object that its provider has not served.
+func (w *walk) providing(o *Object) (all []*finding) {
+	for _, user := range w.users[o.Key] {
+		field := map[string]string{kindMachine: fieldProviderID, kindCluster: fieldEndpoint}[user.Kind]
+		if slices.Contains(o.Unset, field) && (user.Kind == kindMachine || slices.Contains(user.Unset, field)) {
+			all = append(all, fact(typeContract, "NotSet", o.String()+" is provisioned, but "+field+" is not set"))
+		}
 	}
+	switch deployments := serving(w, o); {
+	case o.Provider == "" || o.Kind == kindController:
+	case len(deployments) > 0 && !slices.ContainsFunc(deployments, func(d *Object) bool { return d.Available() }):
+		all = append(all, fact(typeProvider, "NotAvailable", "no Deployment of provider "+o.Provider+" is available, and "+o.String()+" waits for its controller"))
+	case len(deployments) == 0 && o.Untouched && !slices.Contains(builtIn, o.Provider):
+		all = append(all, fact(typeProvider, "NotInstalled", "no controller has written to "+o.String()+", and no Deployment has the label "+clusterv1.ProviderNameLabel+": "+o.Provider))
+	}
+	return all
+}
+
+// serving are the Deployments of the provider of an object.
+func serving(w *walk, o *Object) (all []*Object) {
+	for _, d := range w.kinds[kindController] {
+		if d.Provider == o.Provider {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func fact(t, reason, message string) *finding {
+	return &finding{Type: t, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func findingsOf(o *Object) []*finding {
 	if o.Missing {
 		return []*finding{fact(typeMissing, "NotFound", o.String()+" does not exist")}
 	}
 	all := conditionsOf(o, nil)
 	if o.Paused != "" {
-		paused := fact(typePaused, "Paused", o.Paused+" is set on "+o.String())
+		by := ""
+		if o.Mover != "" {
+			by = " by " + o.Mover
+		}
+		paused := fact(typePaused, "Paused", o.Paused+" is set on "+o.String()+by)
 		all = slices.DeleteFunc(all, func(f *finding) bool {
 			if f.Type == clusterv1.PausedCondition {
 				paused.LastTransitionTime = f.LastTransitionTime

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clusterctl
+// Package references reads the objects that other objects refer to, of any kind, from a
+// management cluster.
+package references
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,19 +25,52 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
 
-// reference is the location of an object that another refers to.
-type reference struct {
-	namespace string
+// Reference is the location of an object that another refers to.
+type Reference struct {
+	Namespace string
 	clusterv1.ContractVersionedObjectReference
+}
+
+// At is the location of an object in a namespace.
+func At(namespace string, to clusterv1.ContractVersionedObjectReference) Reference {
+	return Reference{namespace, to}
+}
+
+// To is the location of the object with a key.
+func To(k causes.Key) Reference {
+	return Reference{k.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: k.Group, Kind: k.Kind, Name: k.Name}}
+}
+
+// Key is the key of the object at a location.
+func (r Reference) Key() causes.Key {
+	return causes.Key{Group: r.APIGroup, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+// Reader reads objects of a management cluster.
+type Reader struct{ Mgmt client.WithWatch }
+
+// NotInstalledError means that the management cluster does not serve a kind.
+type NotInstalledError struct{ Kind string }
+
+func (e *NotInstalledError) Error() string {
+	return fmt.Sprintf("the management cluster does not know the kind %s: is this a Capstan management cluster (`capstan status`), and is the provider of that kind installed?", e.Kind)
+}
+
+// Explain turns the API machinery's word for a missing CRD into ours.
+func Explain(err error, kind string) error {
+	if meta.IsNoMatchError(err) {
+		return &NotInstalledError{kind}
+	}
+	return err
 }
 
 // few objects of a kind are read one at a time: a list may return many others.
 const few = 4
 
-// find reads the objects behind references, with a number of requests that depends only
+// Find reads the objects behind references, with a number of requests that depends only
 // on their kinds. An object that does not exist is nil, one that cannot be read is left out.
-func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []reference) (map[reference]*unstructured.Unstructured, error) {
-	kinds := map[reference]map[string]bool{} // by a reference without a name
+func (c Reader) Find(ctx context.Context, cluster client.ObjectKey, refs []Reference) (map[Reference]*unstructured.Unstructured, error) {
+	kinds := map[Reference]map[string]bool{} // by a reference without a name
 	for _, ref := range refs {
 		kind := ref
 		if kind.Name = ""; kinds[kind] == nil {
@@ -42,7 +78,7 @@ func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []refe
 		}
 		kinds[kind][ref.Name] = ref.Name != ""
 	}
-	found := map[reference]*unstructured.Unstructured{}
+	found := map[Reference]*unstructured.Unstructured{}
 	var mu sync.Mutex // guards found
 	var reads []func(context.Context) error
 	for kind, names := range kinds {
@@ -65,22 +101,22 @@ func (c *Client) find(ctx context.Context, cluster client.ObjectKey, refs []refe
 			return nil
 		})
 	}
-	return found, together(ctx, reads...)
+	return found, Together(ctx, reads...)
 }
 
 // findKind reads the named objects of one kind: from the list of those with the label of
 // the cluster, and those that it lacks from the list of all.
-func (c *Client) findKind(ctx context.Context, cluster client.ObjectKey, kind reference, names map[string]bool) (found []unstructured.Unstructured, err error) {
-	all := []client.ListOption{client.InNamespace(kind.namespace)}
-	for _, of := range [][]client.ListOption{append(all, ofCluster(cluster.Name)), all} {
+func (c Reader) findKind(ctx context.Context, cluster client.ObjectKey, kind Reference, names map[string]bool) (found []unstructured.Unstructured, err error) {
+	all := []client.ListOption{client.InNamespace(kind.Namespace)}
+	for _, of := range [][]client.ListOption{append(all, OfCluster(cluster.Name)), all} {
 		if len(names) <= few {
 			break
 		}
-		gvk, err := c.mapped(kind)
+		gvk, err := c.Mapped(kind)
 		if err != nil {
 			return nil, err
 		}
-		objects, err := c.listKind(ctx, gvk, of...)
+		objects, err := c.ListKind(ctx, gvk, of...)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +130,7 @@ func (c *Client) findKind(ctx context.Context, cluster client.ObjectKey, kind re
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		at := kind
 		at.Name = name
-		obj, err := c.get(ctx, at)
+		obj, err := c.Get(ctx, at)
 		if err != nil {
 			return nil, err
 		}
@@ -105,52 +141,36 @@ func (c *Client) findKind(ctx context.Context, cluster client.ObjectKey, kind re
 	return found, nil
 }
 
-func ofCluster(name string) client.ListOption {
+// OfCluster selects the objects with the label of a Cluster.
+func OfCluster(name string) client.ListOption {
 	return client.MatchingLabels{clusterv1.ClusterNameLabel: name}
 }
 
-// list lists the objects with the label of a Cluster.
-func (c *Client) list(ctx context.Context, key client.ObjectKey, into client.ObjectList) error {
-	if err := c.mgmt.List(ctx, into, client.InNamespace(key.Namespace), ofCluster(key.Name)); err != nil {
-		return fmt.Errorf("list objects of Cluster %s: %w", key, err)
-	}
-	return nil
-}
-
-func (c *Client) listKind(ctx context.Context, gvk schema.GroupVersionKind, of ...client.ListOption) ([]unstructured.Unstructured, error) {
-	var list unstructured.UnstructuredList
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := explain(c.mgmt.List(ctx, &list, of...), gvk.Kind); err != nil {
-		return nil, fmt.Errorf("list objects of kind %s: %w", gvk.Kind, err)
-	}
-	return list.Items, nil
-}
-
-// get reads the object behind a reference; nil if it does not exist.
-func (c *Client) get(ctx context.Context, at reference) (*unstructured.Unstructured, error) {
+// Get reads the object behind a reference; nil if it does not exist.
+func (c Reader) Get(ctx context.Context, at Reference) (*unstructured.Unstructured, error) {
 	if at.Name == "" {
 		return nil, nil
 	}
-	gvk, err := c.mapped(at)
+	gvk, err := c.Mapped(at)
 	if err != nil {
 		return nil, err
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
-	if err := c.mgmt.Get(ctx, client.ObjectKey{Namespace: at.namespace, Name: at.Name}, u); err != nil {
+	if err := c.Mgmt.Get(ctx, client.ObjectKey{Namespace: at.Namespace, Name: at.Name}, u); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("get %s %s/%s: %w", at.Kind, at.namespace, at.Name, err)
+		return nil, fmt.Errorf("get %s %s/%s: %w", at.Kind, at.Namespace, at.Name, err)
 	}
 	return u, nil
 }
 
-// mapped is the version of a kind that the API server prefers.
-func (c *Client) mapped(at reference) (schema.GroupVersionKind, error) {
-	mapping, err := c.mgmt.RESTMapper().RESTMapping(at.GroupKind())
+// Mapped is the version of a kind that the API server prefers.
+func (c Reader) Mapped(at Reference) (schema.GroupVersionKind, error) {
+	mapping, err := c.Mgmt.RESTMapper().RESTMapping(at.GroupKind())
 	if err != nil {
-		return schema.GroupVersionKind{}, explain(err, at.Kind+"."+at.APIGroup)
+		return schema.GroupVersionKind{}, Explain(err, at.Kind+"."+at.APIGroup)
 	}
 	return mapping.GroupVersionKind, nil
 }
@@ -163,7 +183,7 @@ var shortNames = map[string]string{
 
 // ParseObject parses KIND/NAME from a command line. KIND is a kind or resource that a CRD
 // defines, in any case, with its group if several groups have it.
-func (c *Client) ParseObject(ctx context.Context, text, namespace string) (none causes.Key, err error) {
+func (c Reader) ParseObject(ctx context.Context, text, namespace string) (none causes.Key, err error) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 		return none, fmt.Errorf("%q is not KIND/NAME, such as cluster/demo", text)
@@ -172,13 +192,13 @@ func (c *Client) ParseObject(ctx context.Context, text, namespace string) (none 
 	if err != nil {
 		return none, err
 	}
-	gvk, err := c.mgmt.RESTMapper().KindFor(resource.WithVersion(""))
+	gvk, err := c.Mgmt.RESTMapper().KindFor(resource.WithVersion(""))
 	if err != nil {
-		return none, explain(err, kind)
+		return none, Explain(err, kind)
 	}
-	mapping, err := c.mgmt.RESTMapper().RESTMapping(gvk.GroupKind())
+	mapping, err := c.Mgmt.RESTMapper().RESTMapping(gvk.GroupKind())
 	if err != nil {
-		return none, explain(err, kind)
+		return none, Explain(err, kind)
 	}
 	key := causes.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
@@ -188,10 +208,10 @@ func (c *Client) ParseObject(ctx context.Context, text, namespace string) (none 
 }
 
 // resource finds the resource of a kind among the CRDs, whose names are RESOURCE.GROUP.
-func (c *Client) resource(ctx context.Context, kind string) (none schema.GroupResource, err error) {
+func (c Reader) resource(ctx context.Context, kind string) (none schema.GroupResource, err error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
-	if err := c.mgmt.List(ctx, &list); err != nil {
+	if err := c.Mgmt.List(ctx, &list); err != nil {
 		return none, fmt.Errorf("list CRDs: %w", err)
 	}
 	typed, group, _ := strings.Cut(kind, ".")
@@ -220,4 +240,15 @@ func (c *Client) resource(ctx context.Context, kind string) (none schema.GroupRe
 		}
 	}
 	return none, fmt.Errorf("several groups have kind %q: use one of %s, %s", kind, found[0], found[1])
+}
+
+// Together runs what does not wait for each other at the same time.
+func Together(ctx context.Context, all ...func(context.Context) error) error {
+	errs := make([]error, len(all))
+	var running sync.WaitGroup
+	for i, f := range all {
+		running.Go(func() { errs[i] = f(ctx) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
 }

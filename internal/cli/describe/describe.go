@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,14 +98,18 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 	key := client.ObjectKey{Namespace: o.namespace, Name: name}
 	o.tree.Alone = filter.alone
 	if !o.watch {
+		blocked := ""
+		var reading sync.WaitGroup
+		reading.Go(func() { blocked = blockedBy(ctx, c, o, key) })
 		in, err := c.ReadTree(ctx, key, o.tree)
+		reading.Wait()
 		if err == nil {
 			err = filter.check(&in)
 		}
 		if err != nil {
 			return err
 		}
-		return show(env, o, filter, in, blockedBy(ctx, c, o, key))
+		return show(env, o, filter, in, blocked)
 	}
 	shown := 0
 	err = c.FollowTree(ctx, key, o.tree, func(in tree.Input) error {

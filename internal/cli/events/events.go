@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/clusterctl/causes"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
@@ -123,7 +123,7 @@ func (o *options) header() []string {
 }
 
 func (o *options) cells(env *command.Env, e *corev1.Event) []string {
-	seen := duration.HumanDuration(env.Now().Sub(clusterctl.EventTime(e)))
+	seen := duration.HumanDuration(env.Now().Sub(causes.EventTime(e)))
 	times := e.Count
 	if e.Series != nil {
 		times = e.Series.Count
