@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/blang/semver/v4"
 
@@ -122,7 +123,7 @@ func (s *Store) loadNamed(name string) (Image, error) {
 	return i, nil
 }
 
-var digits = regexp.MustCompile(`^[0-9a-f]{6,64}$`)
+var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{6,64}$`) })
 
 // Find returns the image for a version of Kubernetes ("v1.36.3", or without the v),
 // or for an ID, of which the first digits suffice. If a version has several images,
@@ -138,7 +139,7 @@ func (s *Store) Find(wanted string) (Image, error) {
 	switch {
 	case len(found) == 1:
 		return found[0], nil
-	case len(found) > 1 && digits.MatchString(strings.TrimPrefix(wanted, "sha256:")):
+	case len(found) > 1 && digits().MatchString(strings.TrimPrefix(wanted, "sha256:")):
 		return Image{}, fmt.Errorf("node image %s: %d images begin so: give more digits", wanted, len(found))
 	case len(found) > 1:
 		return newest(found)
@@ -153,7 +154,7 @@ func (s *Store) Find(wanted string) (Image, error) {
 
 func (i Image) named(wanted string) bool {
 	short := strings.TrimPrefix(wanted, "sha256:")
-	return "v"+strings.TrimPrefix(wanted, "v") == i.Version || digits.MatchString(short) && strings.HasPrefix(i.ID, "sha256:"+short)
+	return "v"+strings.TrimPrefix(wanted, "v") == i.Version || digits().MatchString(short) && strings.HasPrefix(i.ID, "sha256:"+short)
 }
 
 // newest returns the image that was added last.
@@ -220,10 +221,10 @@ func users(dir string) ([]string, error) {
 }
 
 // user matches names that can be file names.
-var user = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$`)
+var user = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$`) })
 
 func checkUser(name string) error {
-	if !user.MatchString(name) {
+	if !user().MatchString(name) {
 		return fmt.Errorf("user %q of a node image: use up to 255 letters, digits, '-', '_' and '.'", name)
 	}
 	return nil
@@ -265,7 +266,7 @@ func (s *Store) folderOf(wanted string) (string, error) {
 		return i.dir, nil
 	}
 	short := strings.TrimPrefix(wanted, "sha256:")
-	if !digits.MatchString(short) {
+	if !digits().MatchString(short) {
 		return "", err
 	}
 	found, globbed := filepath.Glob(s.dir.Join(imagesDir, short+"*"))

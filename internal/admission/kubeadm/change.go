@@ -90,7 +90,7 @@ func fixed(path string, a, b any) (all []string) {
 // CoreDNS themselves. A stored tag stays valid.
 func validateDNSVersion(spec *field.Path, annotations map[string]string, tag, old string) field.ErrorList {
 	_, skip := annotations[controlplanev1.SkipCoreDNSAnnotation]
-	if skip || tag == "" || tag == old || !imageTag.MatchString(tag) { // another check reports a malformed tag
+	if skip || tag == "" || tag == old || !imageTag().MatchString(tag) { // another check reports a malformed tag
 		return nil
 	}
 	if _, err := kubeadm.DNSVersion(tag); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/blang/semver/v4"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -165,10 +166,10 @@ func validateRollout(at *field.Path, r controlplanev1.KubeadmControlPlaneRollout
 }
 
 // imageTag is the format of an image tag in a registry.
-var imageTag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+var imageTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) })
 
 func validateTag(at *field.Path, tag string) field.ErrorList {
-	if tag != "" && !imageTag.MatchString(tag) {
+	if tag != "" && !imageTag().MatchString(tag) {
 		return field.ErrorList{field.Invalid(at, tag, "must be the tag of an image, such as v1.12.0")}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -58,7 +59,7 @@ func Late(had time.Duration, status, output, data []byte) string {
 			Stage string `json:"stage"`
 		} `json:"v1"`
 	}
-	if json.Unmarshal(status, &s) == nil && stage.MatchString(s.V1.Stage) {
+	if json.Unmarshal(status, &s) == nil && stage().MatchString(s.V1.Stage) {
 		message += ": cloud-init is at its stage " + s.V1.Stage
 	}
 	return bounded(message + lastLines(output, secrets(data)))
@@ -66,7 +67,7 @@ func Late(had time.Duration, status, output, data []byte) string {
 
 // stage is the name of a stage of cloud-init, such as modules-final. Its writer is
 // not trusted.
-var stage = regexp.MustCompile(`^[a-z]{1,12}(-[a-z]{1,12})?$`)
+var stage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]{1,12}(-[a-z]{1,12})?$`) })
 
 // lastLines are what commands wrote last.
 func lastLines(output []byte, hide func(string) string) string {
@@ -120,14 +121,16 @@ func printable(r rune) rune {
 
 var (
 	// word is what data and messages are split into.
-	word = regexp.MustCompile(`[^\s"'` + "`" + `=,;:()\[\]{}<>|&]+`)
+	word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^\s"'` + "`" + `=,;:()\[\]{}<>|&]+`) })
 	// harmless are words that describe the stage of a machine, and are in data of
 	// all machines.
-	harmless = regexp.MustCompile(`^(/(run|etc|var/lib|usr|opt)/[-a-z./]+|[0-9]{1,3}(\.[0-9]{1,3}){3}|v1\.[0-9]+\.[0-9]+|[0-9]{1,5}|kubeadm|kubelet|kubernetes|kubectl|containerd|systemctl|systemd|cloud-init|cluster|control-plane|node|join|init|token|error|failed|config|runcmd|bootcmd|write_files|apiVersion|kind|--?[a-z-]+)$`)
+	harmless = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(/(run|etc|var/lib|usr|opt)/[-a-z./]+|[0-9]{1,3}(\.[0-9]{1,3}){3}|v1\.[0-9]+\.[0-9]+|[0-9]{1,5}|kubeadm|kubelet|kubernetes|kubectl|containerd|systemctl|systemd|cloud-init|cluster|control-plane|node|join|init|token|error|failed|config|runcmd|bootcmd|write_files|apiVersion|kind|--?[a-z-]+)$`)
+	})
 	// token is one that kubeadm generates, for any origin of it.
-	token = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
+	token = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`) })
 	// long is what only keys and certificates are.
-	long = regexp.MustCompile(`[A-Za-z0-9+/=_-]{40,}`)
+	long = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/=_-]{40,}`) })
 )
 
 // hidden replaces what is not reported.
@@ -136,8 +139,8 @@ const hidden = "[...]"
 // secrets returns what leaves out of a text what is in the data.
 func secrets(data []byte) func(string) string {
 	found := map[string]bool{}
-	for _, w := range word.FindAllString(string(data), -1) {
-		if len(w) >= least && !harmless.MatchString(w) {
+	for _, w := range word().FindAllString(string(data), -1) {
+		if len(w) >= least && !harmless().MatchString(w) {
 			found[w] = true
 		}
 	}
@@ -147,8 +150,8 @@ func secrets(data []byte) func(string) string {
 	}
 	slices.SortFunc(inside, func(a, b string) int { return len(b) - len(a) })
 	return func(text string) string {
-		text = word.ReplaceAllStringFunc(text, func(w string) string {
-			if harmless.MatchString(w) {
+		text = word().ReplaceAllStringFunc(text, func(w string) string {
+			if harmless().MatchString(w) {
 				return w
 			}
 			for _, s := range inside {
@@ -162,7 +165,7 @@ func secrets(data []byte) func(string) string {
 
 // Mask replaces what looks like a token or a key in a text.
 func Mask(text string) string {
-	return long.ReplaceAllString(token.ReplaceAllString(text, hidden), hidden)
+	return long().ReplaceAllString(token().ReplaceAllString(text, hidden), hidden)
 }
 
 // Waiting describes the stage of a machine that runs its data since a time, and its

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/coreos/ignition/v2/config/v3_3/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -144,10 +145,12 @@ type additionalUnit struct {
 }
 
 var (
-	unknownField = regexp.MustCompile(`unknown field "([^"]{1,80})"`)
-	badField     = regexp.MustCompile(`into Go struct field [a-zA-Z]*\.([a-zA-Z_.]{1,80}) `)
-	repeated     = regexp.MustCompile(`key "([^"]{1,80})" already set`)
-	atLine       = regexp.MustCompile(`line \d+`)
+	unknownField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`unknown field "([^"]{1,80})"`) })
+	badField     = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`into Go struct field [a-zA-Z]*\.([a-zA-Z_.]{1,80}) `)
+	})
+	repeated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`key "([^"]{1,80})" already set`) })
+	atLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`line \d+`) })
 )
 
 // parseAdditional reads a Container Linux Config as a part of an Ignition config.
@@ -212,12 +215,12 @@ func (a additional) disks(c *types.Config) (err error) {
 	return nil
 }
 
-var sizes = regexp.MustCompile(`^([0-9]{1,12})([KMGT]iB)$`)
+var sizes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,12})([KMGT]iB)$`) })
 
 // mebibytes parses a size or a start, which version 3 supports only in MiB; nil for
 // none.
 func mebibytes(text intstr.IntOrString) (*int, error) {
-	m := sizes.FindStringSubmatch(text.String())
+	m := sizes().FindStringSubmatch(text.String())
 	if m == nil {
 		if text.String() == "0" {
 			return nil, nil
@@ -307,15 +310,15 @@ func translated(err error) error {
 		found []string
 		say   string
 	}{
-		{unknownField.FindStringSubmatch(err.Error()), "%s has no counterpart in version 3 of Ignition's language"},
-		{repeated.FindStringSubmatch(err.Error()), "%s is there twice"},
-		{badField.FindStringSubmatch(err.Error()), "%s is of another type"},
+		{unknownField().FindStringSubmatch(err.Error()), "%s has no counterpart in version 3 of Ignition's language"},
+		{repeated().FindStringSubmatch(err.Error()), "%s is there twice"},
+		{badField().FindStringSubmatch(err.Error()), "%s is of another type"},
 	} {
 		if why.found != nil {
 			return fmt.Errorf(why.say, why.found[1])
 		}
 	}
-	if where := atLine.FindString(err.Error()); where != "" {
+	if where := atLine().FindString(err.Error()); where != "" {
 		return fmt.Errorf("it is not YAML: see %s of it", where)
 	}
 	return errors.New("it is not a Container Linux Config")

@@ -58,7 +58,7 @@ func FuzzControllers(f *testing.F) {
 		now := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 		s := newStore(t, now, log)
 		work := controllers(t, s, now, log, true)
-		codecs := serializer.NewCodecFactory(kinds.Scheme)
+		codecs := serializer.NewCodecFactory(kinds.Scheme())
 		fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, small), rand.NewSource(seed), codecs)
 		for _, k := range s.Kinds().All() {
 			if k.Virtual || k.StoredAs != k.GroupVersionKind || k.Kind == "ComponentStatus" {

@@ -94,7 +94,7 @@ func (c *Controllers) removePod(p plan.Pod) error {
 	return err
 }
 
-var podKind = kinds.ByType(&corev1.Pod{})
+var podKind = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 
 // schedule finds a Node for a Pod, and has its kubelet start it there.
 func (c *Controllers) schedule(key store.Key) error {

@@ -76,10 +76,10 @@ func (z *Authorizer) May(u User, a Attributes) bool {
 }
 
 var (
-	clusterRoleKind        = kinds.ByType(&rbacv1.ClusterRole{})
-	clusterRoleBindingKind = kinds.ByType(&rbacv1.ClusterRoleBinding{})
-	roleKind               = kinds.ByType(&rbacv1.Role{})
-	roleBindingKind        = kinds.ByType(&rbacv1.RoleBinding{})
+	clusterRoleKind        = kinds.Everywhere().ByKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+	clusterRoleBindingKind = kinds.Everywhere().ByKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"))
+	roleKind               = kinds.Everywhere().ByKind(rbacv1.SchemeGroupVersion.WithKind("Role"))
+	roleBindingKind        = kinds.Everywhere().ByKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
 )
 
 func (z *Authorizer) bound(u User, a Attributes) bool {

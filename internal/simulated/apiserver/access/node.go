@@ -25,14 +25,14 @@ func (u User) node() (string, bool) {
 }
 
 var (
-	podKind        = kinds.ByType(&corev1.Pod{})
-	nodeKind       = kinds.ByType(&corev1.Node{})
-	claimKind      = kinds.ByType(&corev1.PersistentVolumeClaim{})
-	attachmentKind = kinds.ByType(&storagev1.VolumeAttachment{})
-	configMapKind  = kinds.ByType(&corev1.ConfigMap{})
-	volumeKind     = kinds.ByType(&corev1.PersistentVolume{})
-	leaseKind      = kinds.ByType(&coordinationv1.Lease{})
-	csiNodeKind    = kinds.ByType(&storagev1.CSINode{})
+	podKind        = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	nodeKind       = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	claimKind      = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
+	attachmentKind = kinds.Everywhere().ByKind(storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"))
+	configMapKind  = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	volumeKind     = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("PersistentVolume"))
+	leaseKind      = kinds.Everywhere().ByKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	csiNodeKind    = kinds.Everywhere().ByKind(storagev1.SchemeGroupVersion.WithKind("CSINode"))
 )
 
 // nodeMay reports whether the kubelet of a node may do what depends on the object

@@ -25,7 +25,7 @@ import (
 // Issuer is the issuer in service account tokens.
 const Issuer = "https://kubernetes.default.svc.cluster.local"
 
-var serviceAccountKind = kinds.ByType(&corev1.ServiceAccount{})
+var serviceAccountKind = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 
 type claims struct {
 	jwt.RegisteredClaims

@@ -17,7 +17,7 @@ func Fill(of schema.GroupResource, obj map[string]any) {
 	if depends := conditional[of.String()]; depends != nil {
 		depends(obj)
 	}
-	for _, r := range rules[of.String()] {
+	for _, r := range rules()[of.String()] {
 		fill(obj, strings.Split(r.path, "."), r.value)
 	}
 	for _, at := range templates[of.String()] {

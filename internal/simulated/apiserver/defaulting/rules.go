@@ -2,6 +2,8 @@
 
 package defaulting
 
+import "sync"
+
 // rule fills one field. In its path, "[]" means each element of a list, and "+"
 // after a name creates what is missing; else nothing below it is filled.
 type rule struct {
@@ -10,58 +12,60 @@ type rule struct {
 }
 
 // rules are those of the built-in kinds, by resource and group.
-var rules = map[string][]rule{
-	"pods": join([]rule{
-		{"spec.enableServiceLinks", true}, {"status+.phase", "Pending"}, {"status+.qosClass", "BestEffort"},
-		{"spec.restartPolicy", "Always"},
-	}, podSpec("spec")),
-	"podtemplates":           podSpec("template.spec"),
-	"replicationcontrollers": join([]rule{{"spec.replicas", int64(1)}}, podSpec("spec.template.spec")),
-	"secrets":                {{"type", "Opaque"}},
-	"services":               {{"spec.sessionAffinity", "None"}, {"spec.type", "ClusterIP"}, {"spec.ports[].protocol", "TCP"}},
-	"endpoints":              {{"subsets[].ports[].protocol", "TCP"}},
-	"namespaces":             {{"status+.phase", "Active"}},
-	"persistentvolumes": {
-		{"status+.phase", "Pending"}, {"spec.persistentVolumeReclaimPolicy", "Retain"}, {"spec.volumeMode", "Filesystem"}, {"spec.hostPath.type", ""},
-	},
-	"persistentvolumeclaims": {{"status+.phase", "Pending"}, {"spec.volumeMode", "Filesystem"}},
+var rules = sync.OnceValue(func() map[string][]rule {
+	return map[string][]rule{
+		"pods": join([]rule{
+			{"spec.enableServiceLinks", true}, {"status+.phase", "Pending"}, {"status+.qosClass", "BestEffort"},
+			{"spec.restartPolicy", "Always"},
+		}, podSpec("spec")),
+		"podtemplates":           podSpec("template.spec"),
+		"replicationcontrollers": join([]rule{{"spec.replicas", int64(1)}}, podSpec("spec.template.spec")),
+		"secrets":                {{"type", "Opaque"}},
+		"services":               {{"spec.sessionAffinity", "None"}, {"spec.type", "ClusterIP"}, {"spec.ports[].protocol", "TCP"}},
+		"endpoints":              {{"subsets[].ports[].protocol", "TCP"}},
+		"namespaces":             {{"status+.phase", "Active"}},
+		"persistentvolumes": {
+			{"status+.phase", "Pending"}, {"spec.persistentVolumeReclaimPolicy", "Retain"}, {"spec.volumeMode", "Filesystem"}, {"spec.hostPath.type", ""},
+		},
+		"persistentvolumeclaims": {{"status+.phase", "Pending"}, {"spec.volumeMode", "Filesystem"}},
 
-	"deployments.apps": join([]rule{
-		{"spec.replicas", int64(1)}, {"spec.progressDeadlineSeconds", int64(600)}, {"spec.revisionHistoryLimit", int64(10)},
-		{"spec.strategy+.type", "RollingUpdate"}, {"spec.strategy.rollingUpdate.maxUnavailable", "25%"}, {"spec.strategy.rollingUpdate.maxSurge", "25%"},
-	}, podSpec("spec.template.spec")),
-	"replicasets.apps": join([]rule{{"spec.replicas", int64(1)}}, podSpec("spec.template.spec")),
-	"daemonsets.apps": join([]rule{
-		{"spec.revisionHistoryLimit", int64(10)}, {"spec.updateStrategy+.type", "RollingUpdate"},
-		{"spec.updateStrategy.rollingUpdate.maxUnavailable", int64(1)}, {"spec.updateStrategy.rollingUpdate.maxSurge", int64(0)},
-	}, podSpec("spec.template.spec")),
-	"statefulsets.apps": join([]rule{
-		{"spec.replicas", int64(1)}, {"spec.podManagementPolicy", "OrderedReady"}, {"spec.revisionHistoryLimit", int64(10)},
-		{"spec.updateStrategy+.type", "RollingUpdate"}, {"spec.updateStrategy.rollingUpdate.partition", int64(0)},
-		{"spec.persistentVolumeClaimRetentionPolicy+.whenDeleted", "Retain"}, {"spec.persistentVolumeClaimRetentionPolicy+.whenScaled", "Retain"},
-		{"spec.volumeClaimTemplates[].apiVersion", "v1"}, {"spec.volumeClaimTemplates[].kind", "PersistentVolumeClaim"},
-		{"spec.volumeClaimTemplates[].spec.volumeMode", "Filesystem"}, {"spec.volumeClaimTemplates[].status+.phase", "Pending"},
-	}, podSpec("spec.template.spec")),
-	"jobs.batch": join([]rule{
-		{"spec.parallelism", int64(1)}, {"spec.backoffLimit", int64(6)}, {"spec.completionMode", "NonIndexed"}, {"spec.suspend", false},
-		{"spec.podReplacementPolicy", "TerminatingOrFailed"}, {"spec.manualSelector", false},
-	}, podSpec("spec.template.spec")),
-	"cronjobs.batch": join([]rule{
-		{"spec.concurrencyPolicy", "Allow"}, {"spec.suspend", false},
-		{"spec.successfulJobsHistoryLimit", int64(3)}, {"spec.failedJobsHistoryLimit", int64(1)},
-	}, podSpec("spec.jobTemplate.spec.template.spec")),
+		"deployments.apps": join([]rule{
+			{"spec.replicas", int64(1)}, {"spec.progressDeadlineSeconds", int64(600)}, {"spec.revisionHistoryLimit", int64(10)},
+			{"spec.strategy+.type", "RollingUpdate"}, {"spec.strategy.rollingUpdate.maxUnavailable", "25%"}, {"spec.strategy.rollingUpdate.maxSurge", "25%"},
+		}, podSpec("spec.template.spec")),
+		"replicasets.apps": join([]rule{{"spec.replicas", int64(1)}}, podSpec("spec.template.spec")),
+		"daemonsets.apps": join([]rule{
+			{"spec.revisionHistoryLimit", int64(10)}, {"spec.updateStrategy+.type", "RollingUpdate"},
+			{"spec.updateStrategy.rollingUpdate.maxUnavailable", int64(1)}, {"spec.updateStrategy.rollingUpdate.maxSurge", int64(0)},
+		}, podSpec("spec.template.spec")),
+		"statefulsets.apps": join([]rule{
+			{"spec.replicas", int64(1)}, {"spec.podManagementPolicy", "OrderedReady"}, {"spec.revisionHistoryLimit", int64(10)},
+			{"spec.updateStrategy+.type", "RollingUpdate"}, {"spec.updateStrategy.rollingUpdate.partition", int64(0)},
+			{"spec.persistentVolumeClaimRetentionPolicy+.whenDeleted", "Retain"}, {"spec.persistentVolumeClaimRetentionPolicy+.whenScaled", "Retain"},
+			{"spec.volumeClaimTemplates[].apiVersion", "v1"}, {"spec.volumeClaimTemplates[].kind", "PersistentVolumeClaim"},
+			{"spec.volumeClaimTemplates[].spec.volumeMode", "Filesystem"}, {"spec.volumeClaimTemplates[].status+.phase", "Pending"},
+		}, podSpec("spec.template.spec")),
+		"jobs.batch": join([]rule{
+			{"spec.parallelism", int64(1)}, {"spec.backoffLimit", int64(6)}, {"spec.completionMode", "NonIndexed"}, {"spec.suspend", false},
+			{"spec.podReplacementPolicy", "TerminatingOrFailed"}, {"spec.manualSelector", false},
+		}, podSpec("spec.template.spec")),
+		"cronjobs.batch": join([]rule{
+			{"spec.concurrencyPolicy", "Allow"}, {"spec.suspend", false},
+			{"spec.successfulJobsHistoryLimit", int64(3)}, {"spec.failedJobsHistoryLimit", int64(1)},
+		}, podSpec("spec.jobTemplate.spec.template.spec")),
 
-	"networkpolicies.networking.k8s.io":                            {{"spec.ingress[].ports[].protocol", "TCP"}, {"spec.egress[].ports[].protocol", "TCP"}},
-	"ingressclasses.networking.k8s.io":                             {{"spec.parameters.scope", "Cluster"}},
-	"storageclasses.storage.k8s.io":                                {{"reclaimPolicy", "Delete"}, {"volumeBindingMode", "Immediate"}},
-	"priorityclasses.scheduling.k8s.io":                            {{"preemptionPolicy", "PreemptLowerPriority"}},
-	"horizontalpodautoscalers.autoscaling":                         {{"spec.minReplicas", int64(1)}},
-	"apiservices.apiregistration.k8s.io":                           {{"spec.service.port", int64(443)}},
-	"rolebindings.rbac.authorization.k8s.io":                       {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
-	"clusterrolebindings.rbac.authorization.k8s.io":                {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
-	"validatingwebhookconfigurations.admissionregistration.k8s.io": webhooks,
-	"mutatingwebhookconfigurations.admissionregistration.k8s.io":   join([]rule{{"webhooks[].reinvocationPolicy", "Never"}}, webhooks),
-}
+		"networkpolicies.networking.k8s.io":                            {{"spec.ingress[].ports[].protocol", "TCP"}, {"spec.egress[].ports[].protocol", "TCP"}},
+		"ingressclasses.networking.k8s.io":                             {{"spec.parameters.scope", "Cluster"}},
+		"storageclasses.storage.k8s.io":                                {{"reclaimPolicy", "Delete"}, {"volumeBindingMode", "Immediate"}},
+		"priorityclasses.scheduling.k8s.io":                            {{"preemptionPolicy", "PreemptLowerPriority"}},
+		"horizontalpodautoscalers.autoscaling":                         {{"spec.minReplicas", int64(1)}},
+		"apiservices.apiregistration.k8s.io":                           {{"spec.service.port", int64(443)}},
+		"rolebindings.rbac.authorization.k8s.io":                       {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
+		"clusterrolebindings.rbac.authorization.k8s.io":                {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
+		"validatingwebhookconfigurations.admissionregistration.k8s.io": webhooks,
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":   join([]rule{{"webhooks[].reinvocationPolicy", "Never"}}, webhooks),
+	}
+})
 
 var webhooks = []rule{
 	{"webhooks[].failurePolicy", "Fail"}, {"webhooks[].matchPolicy", "Equivalent"}, {"webhooks[].timeoutSeconds", int64(10)},

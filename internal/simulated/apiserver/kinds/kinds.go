@@ -8,6 +8,7 @@ package kinds
 
 import (
 	"slices"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,14 +20,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
 )
 
-// Scheme holds the Go types of the kinds that every cluster serves.
-var Scheme = func() *runtime.Scheme {
+// Scheme holds the Go types of the kinds that every cluster serves. It is filled at
+// the first call: most programs that link this package never use it.
+var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme} {
 		utilruntime.Must(add(s))
 	}
 	return s
-}()
+})
 
 // Kind is one served resource. Its fields are never changed.
 type Kind struct {
@@ -102,7 +104,7 @@ func (k *Kind) HasSub(name string) bool {
 }
 
 // New returns an empty typed object of the kind.
-func (k *Kind) New() (runtime.Object, error) { return Scheme.New(k.GroupVersionKind) }
+func (k *Kind) New() (runtime.Object, error) { return Scheme().New(k.GroupVersionKind) }
 
 // ofVersion is the kind that a version of a definition defines.
 func ofVersion(d Defined, v *custom.Version, stored string) *Kind {
@@ -123,7 +125,7 @@ var everywhere = NewSet(build(), nil)
 
 // ByType finds the kind of a typed object; nil if it is not served.
 func ByType(obj runtime.Object) *Kind {
-	gvks, _, err := Scheme.ObjectKinds(obj)
+	gvks, _, err := Scheme().ObjectKinds(obj)
 	if err != nil || len(gvks) == 0 {
 		return nil
 	}

@@ -276,7 +276,7 @@ func invalid(k *kinds.Kind, name string, errs ...*field.Error) error {
 	return apierrors.NewInvalid(k.GroupKind(), name, errs)
 }
 
-var serviceKind = kinds.ByType(&corev1.Service{})
+var serviceKind = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("Service"))
 
 // allocated sets the address and ports of a Service before it is written, one after
 // another: two concurrent creations see each other's. was is nil at creation.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,9 @@ import (
 )
 
 // decoder reads JSON, YAML and protobuf, and reports unknown and repeated fields.
-var decoder = serializer.NewCodecFactory(kinds.Scheme, serializer.EnableStrict).UniversalDeserializer()
+var decoder = sync.OnceValue(func() runtime.Decoder {
+	return serializer.NewCodecFactory(kinds.Scheme(), serializer.EnableStrict).UniversalDeserializer()
+})
 
 // untyped reads JSON and YAML of kinds without a Go type.
 func untyped(body []byte) runtime.Decoder {
@@ -39,7 +42,7 @@ func Decode(gvk schema.GroupVersionKind, body []byte, validation string) (*unstr
 	if len(body) == 0 {
 		return nil, nil, unrecognized(errors.New("couldn't get version/kind; json parse error: unexpected end of JSON input"), nil, gvk, body)
 	}
-	obj, got, err := decoder.Decode(body, &gvk, nil)
+	obj, got, err := decoder().Decode(body, &gvk, nil)
 	var found []error
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		found, err = strict.Errors(), nil
@@ -158,7 +161,7 @@ func (s *Store) FromTyped(obj runtime.Object) (*unstructured.Unstructured, *kind
 		out, _, err := Normalize(k, u, metav1.FieldValidationStrict)
 		return out, k, err
 	}
-	gvks, _, err := kinds.Scheme.ObjectKinds(obj)
+	gvks, _, err := kinds.Scheme().ObjectKinds(obj)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,7 +199,7 @@ func DecodeOptions(body []byte, o *metav1.DeleteOptions) error {
 	if body[0] == '{' {
 		err = json.Unmarshal(body, o)
 	} else {
-		_, _, err = decoder.Decode(body, new(schema.GroupVersion{Version: "v1"}.WithKind("DeleteOptions")), o)
+		_, _, err = decoder().Decode(body, new(schema.GroupVersion{Version: "v1"}.WithKind("DeleteOptions")), o)
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("could not read DeleteOptions: %v", err))

@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	podKind    = kinds.ByType(&corev1.Pod{})
-	budgetKind = kinds.ByType(&policyv1.PodDisruptionBudget{})
+	podKind    = kinds.Everywhere().ByKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	budgetKind = kinds.Everywhere().ByKind(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"))
 )
 
 // Evict deletes a Pod unless that would leave a PodDisruptionBudget with fewer

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-var definitionKind = kinds.ByType(&apiextensionsv1.CustomResourceDefinition{})
+var definitionKind = kinds.Everywhere().ByKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 
 // served caches what a cluster serves, until one of its definitions changes.
 type served struct{ latest atomic.Pointer[servedAt] }

@@ -70,7 +70,7 @@ func blank(k *kinds.Kind) *unstructured.Unstructured {
 
 func zero(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	if obj, err := kinds.Scheme.New(gvk); err == nil {
+	if obj, err := kinds.Scheme().New(gvk); err == nil {
 		u.Object, _ = runtime.DefaultUnstructuredConverter.ToUnstructured(obj) // a zero value of a known type
 	}
 	u.SetGroupVersionKind(gvk)
@@ -94,7 +94,7 @@ type fieldManagers struct {
 // converters parse the schemas of all kinds when they are first needed: those
 // of client-go, and of the two groups that are not in it.
 var converters = map[string]func() managedfields.TypeConverter{
-	"": sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(kinds.Scheme) }),
+	"": sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(kinds.Scheme()) }),
 	apiextensionsv1.GroupName: sync.OnceValue(func() managedfields.TypeConverter {
 		return described(extensions.GetOpenAPIDefinitions, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	}),
@@ -109,7 +109,7 @@ func described(definitions common.GetOpenAPIDefinitions, gvk schema.GroupVersion
 	for name, d := range definitions(func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }) {
 		models[name] = &d.Schema
 	}
-	obj, err := kinds.Scheme.New(gvk)
+	obj, err := kinds.Scheme().New(gvk)
 	if named, ok := obj.(interface{ OpenAPIModelName() string }); err == nil && ok {
 		models[named.OpenAPIModelName()].AddExtension("x-kubernetes-group-version-kind", []any{
 			map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
