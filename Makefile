@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench failover gobench differ plans kills moves hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -98,6 +98,9 @@ generate: ; go generate ./...
 verify: ; $(STEP) verify bash -c 'sums() { git ls-files -co --exclude-standard api manifests extension | sort | xargs sha256sum; }; before=$$(sums); $(MAKE) -s generate; diff <(echo "$$before") <(sums) || { echo "these were stale: commit what make generate made"; exit 1; }' 
 
 bench: build ; go run ./bench -capstan bin/capstan -scenario bench/scenarios/one.yaml
+
+# How many times the CPU time and memory of upstream's clusterctl a command takes that reads nothing.
+bench-version: capstan ; go -C peer/e2e build -ldflags '-s -w' -o $(CURDIR)/bin/upstream/ sigs.k8s.io/cluster-api/cmd/clusterctl && CAPSTAN_PROGRAM=$(CURDIR)/bin/capstan CAPSTAN_REFERENCE=$(CURDIR)/bin/upstream/clusterctl go test -run '^$$' -bench Version -benchtime 50x ./bench
 
 # How long nobody acts when the plane that leads is killed.
 failover: build ; go run ./bench/failover -capstan bin/capstan
