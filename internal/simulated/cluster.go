@@ -75,7 +75,7 @@ func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
 		}
 		return c.settle("")
 	}); err != nil {
-		c.stopWork()
+		c.stop()
 		return nil, err
 	}
 	return c, nil
@@ -150,17 +150,25 @@ func (c *cluster) close() error {
 	if c.closed {
 		return nil
 	}
+	c.stop()
+	return errors.Join(c.sync(), c.keep(), c.place.close())
+}
+
+// stop ends what the cluster has started: timers of machines, its API server with
+// connections to it, controllers and etcd members.
+func (c *cluster) stop() {
 	c.closed = true
 	for _, m := range c.machines {
 		m.sleep()
 	}
 	c.stopListening()
-	c.server.Close()
+	if c.server != nil {
+		c.server.Close()
+	}
 	c.stopWork()
 	if e := c.members.Load(); e != nil {
 		e.Close()
 	}
-	return errors.Join(c.sync(), c.keep(), c.place.close())
 }
 
 // sync has the objects on the disk, unless nothing need outlive the host.

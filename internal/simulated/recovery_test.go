@@ -5,6 +5,9 @@ package simulated
 import (
 	"bytes"
 	"errors"
+	"net/netip"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
@@ -119,4 +123,47 @@ func TestBackendWorksAfterAnyPanic(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestClusterThatDoesNotOpenStopsListening opens a stored cluster, moved so that all
+// its records are written again, of which the record of a machine cannot be written:
+// the API server had started by then.
+func TestClusterThatDoesNotOpenStopsListening(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(l.dir, string(l.cluster.UID), machineFile("uid-cp-1"))
+	var m machine
+	if err := readJSON(file, &m); err != nil {
+		t.Fatal(err)
+	}
+	stored := m
+	m.UID = types.UID(strings.Repeat("u", 300)) // no file can have this name
+	if err := writeJSON(file, &m, false); err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(Options{Dir: l.dir, Clock: l.clock, Guard: &l.guard, Unsynced: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.b, l.cluster.Name = b, "moved"
+	if _, err := b.ensureCluster(l.cluster); err == nil || !strings.Contains(err.Error(), "keep the machine") {
+		t.Fatalf("got %v, want the record of the machine not to be written", err)
+	}
+	if b.listeners.Handler(l.server()) != nil {
+		t.Error("its API server still listens")
+	}
+	if addr := netip.MustParseAddrPort(l.server()); l.guard.Check(addr) == nil {
+		t.Errorf("Pods of the plane still reach %s", addr)
+	}
+	if err := writeJSON(file, &stored, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.ensureCluster(l.cluster); err != nil {
+		t.Fatal(err)
+	}
+	l.node("cp-1")
 }
