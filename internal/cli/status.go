@@ -51,6 +51,9 @@ type planeStatus struct {
 	Since     time.Time `json:"since,omitzero"`
 	Address   string    `json:"address,omitempty"`
 	Providers []string  `json:"providers,omitempty"`
+	// MetricsAddress and PprofAddress are where metrics and profiles are served.
+	MetricsAddress string `json:"metricsAddress,omitempty"`
+	PprofAddress   string `json:"pprofAddress,omitempty"`
 	// FeatureGates are as the flag has them: each, with whether it is on.
 	FeatureGates string   `json:"featureGates,omitempty"`
 	EtcdServers  []string `json:"etcdServers,omitempty"`
@@ -165,6 +168,7 @@ func observe(ctx context.Context, dir datadir.Dir, machines string) (*planeStatu
 	}
 	s.State, s.PID, s.Version, s.Since, s.Address = "Starting", h.PID, h.Version, h.Since, h.Address
 	s.Providers, s.EtcdServers, s.MemoryBytes = h.Providers, h.EtcdServers, residentMemory(h.PID)
+	s.MetricsAddress, s.PprofAddress = h.Diagnostics["metrics"], h.Diagnostics["profiles"]
 	s.FeatureGates = h.Flags["feature-gates"]
 	if h.Problem != "" {
 		s.State = "Stopping"
@@ -266,6 +270,8 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 	if s.Address != "" {
 		add("API server", "https://"+s.Address)
 	}
+	add("Metrics", s.MetricsAddress)
+	add("Profiles", s.PprofAddress)
 	add("Kubernetes", s.Kubernetes)
 	add("Kubeconfig", s.Kubeconfig)
 	add("Providers", strings.Join(s.Providers, ", "))

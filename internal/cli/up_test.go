@@ -120,9 +120,9 @@ func TestStatusShowsWhatIsKnown(t *testing.T) {
 			{Host: "one", Dir: "/a", Address: "10.0.0.1:6443", Leads: true, LeadsSince: since}, {Host: "two", Dir: "/b", Address: "10.0.0.2:6443"}, {Host: "three", Dir: "/c", Address: "10.0.0.3:6443", Gone: true}}},
 			[][2]string{{"State", "Running"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Process", "42"}, {"Since", "2026-01-02T03:04:05Z (1m30s)"}, {"Etcd", "https://a"},
 				{"Planes", "https://10.0.0.1:6443 on one in /a, leads since 2026-01-02T03:04:05Z (1m30s)"}, {"", "https://10.0.0.2:6443 on two in /b"}, {"", "https://10.0.0.3:6443 on three in /c, gone"}}},
-		"running": {planeStatus{State: "Running", DataDir: "/data", PID: 42, Since: since, Providers: []string{"core", "local"}, FeatureGates: "MachinePool=false", MemoryBytes: 5 << 20, Clusters: &two},
+		"running": {planeStatus{State: "Running", DataDir: "/data", PID: 42, Since: since, Providers: []string{"core", "local"}, MetricsAddress: "127.0.0.1:40001", PprofAddress: "127.0.0.1:40002", FeatureGates: "MachinePool=false", MemoryBytes: 5 << 20, Clusters: &two},
 			[][2]string{{"State", "Running"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Process", "42"}, {"Since", "2026-01-02T03:04:05Z (1m30s)"},
-				{"Providers", "core, local"}, {"Feature gates", "MachinePool=false"}, {"Etcd", "embedded"}, {"Memory", "5 MiB"}, {"Clusters", "2"}}},
+				{"Metrics", "127.0.0.1:40001"}, {"Profiles", "127.0.0.1:40002"}, {"Providers", "core, local"}, {"Feature gates", "MachinePool=false"}, {"Etcd", "embedded"}, {"Memory", "5 MiB"}, {"Clusters", "2"}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"runtime"
 	"strings"
@@ -258,6 +259,19 @@ func (p *Plane) Err() <-chan error { return p.errs }
 // that read the plane's status there.
 func (p *Plane) SetReady(now time.Time) error {
 	return p.describe(func(h *datadir.Holder) { h.Ready = now })
+}
+
+// SetDiagnostics records in the data directory the address at which metrics or profiles
+// of the controllers are served.
+func (p *Plane) SetDiagnostics(name, address string) error {
+	return p.describe(func(h *datadir.Holder) {
+		all := maps.Clone(h.Diagnostics)
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[name] = address
+		h.Diagnostics = all
+	})
 }
 
 // describe changes the description of the plane in the lock.

@@ -5,14 +5,21 @@ package manager
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"os"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,19 +37,29 @@ import (
 // authentication.
 const profilesPath = "/debug/pprof/"
 
+// Metrics and Profiles name what is served for diagnostics.
+const (
+	Metrics  = "metrics"
+	Profiles = "profiles"
+)
+
 // diagnostics returns how metrics and profiles are served at an address: by TLS to
 // clients that the API server authenticates and authorizes. Loopback is no exception,
 // since every process of the host can connect to it.
-func (o Options) diagnostics(address string) (server.Options, error) {
+func (o Options) diagnostics(name, address string) (server.Options, error) {
 	served := server.Options{BindAddress: address, ExtraHandlers: map[string]http.Handler{}}
-	if address == "0" || o.InsecureDiagnostics {
+	if address == "0" {
+		return served, nil
+	}
+	if o.InsecureDiagnostics {
+		served.FilterProvider = o.reported(name, &served.ListenConfig, askNone)
 		return served, nil
 	}
 	cert, err := ownCertificate()
 	if err != nil {
 		return served, fmt.Errorf("make the certificate for metrics: %w", err)
 	}
-	served.SecureServing, served.FilterProvider = true, askAPIServer
+	served.SecureServing, served.FilterProvider = true, o.reported(name, &served.ListenConfig, askAPIServer)
 	served.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
 		c.MinVersion, c.NextProtos, c.GetCertificate = tls.VersionTLS12, []string{"http/1.1"}, cert.get
 	}}
@@ -54,13 +71,67 @@ func (o Options) diagnostics(address string) (server.Options, error) {
 	return served, nil
 }
 
+// filters creates the filter of a server.
+type filters func(*rest.Config, *http.Client) (server.Filter, error)
+
+// reported returns filters that report the address of the server when it listens, which
+// may be another than the configured one, whose port can be 0. The server does not
+// report it; it requests its filters with an open listener.
+func (o Options) reported(name string, listen *net.ListenConfig, wrapped filters) filters {
+	var socket syscall.RawConn
+	listen.Control = func(_, _ string, c syscall.RawConn) error {
+		socket = c
+		return nil
+	}
+	report := sync.OnceFunc(func() {
+		address, err := boundTo(socket)
+		if err != nil {
+			o.Log.Error(err, "Reading the address of a server", "serves", name)
+			return
+		}
+		o.Log.Info("Serving diagnostics", "serves", name, "address", address.String())
+		if o.Serving != nil {
+			o.Serving(name, address)
+		}
+	})
+	return func(cfg *rest.Config, c *http.Client) (server.Filter, error) {
+		filter, err := wrapped(cfg, c)
+		if err != nil {
+			return nil, err
+		}
+		return func(log logr.Logger, next http.Handler) (http.Handler, error) {
+			report()
+			return filter(log, next)
+		}, nil
+	}
+}
+
+// boundTo returns the address that a socket is bound to.
+func boundTo(socket syscall.RawConn) (netip.AddrPort, error) {
+	if socket == nil {
+		return netip.AddrPort{}, errors.New("no socket was opened")
+	}
+	var name unix.Sockaddr
+	var err error
+	if failed := socket.Control(func(fd uintptr) { name, err = unix.Getsockname(int(fd)) }); failed != nil || err != nil {
+		return netip.AddrPort{}, errors.Join(failed, os.NewSyscallError("getsockname", err))
+	}
+	switch a := name.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)), nil
+	}
+	return netip.AddrPort{}, fmt.Errorf("socket of type %T", name)
+}
+
 // addProfiles serves profiles at PprofAddress. Without authentication, controller-runtime
 // does that.
 func (o Options) addProfiles(mgr ctrl.Manager) error {
 	if o.PprofAddress == "0" || o.InsecureDiagnostics {
 		return nil
 	}
-	served, err := o.diagnostics(o.PprofAddress)
+	served, err := o.diagnostics(Profiles, o.PprofAddress)
 	if err != nil {
 		return err
 	}
@@ -84,6 +155,11 @@ func ownCertificate() (*servingCert, error) {
 
 // reviewTimeout is how long the API server may take to authenticate a client.
 const reviewTimeout = 10 * time.Second
+
+// askNone returns a filter that forwards all requests.
+func askNone(*rest.Config, *http.Client) (server.Filter, error) {
+	return func(_ logr.Logger, next http.Handler) (http.Handler, error) { return next, nil }, nil
+}
 
 // askAPIServer returns a filter by which the API server authenticates a token, and
 // authorizes it to read the path.

@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/testenv"
@@ -46,7 +49,7 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			served, err := Options{InsecureDiagnostics: tc.insecure}.diagnostics(tc.address)
+			served, err := Options{InsecureDiagnostics: tc.insecure}.diagnostics(Metrics, tc.address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,8 +58,8 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 			if recorded != tc.want {
 				t.Errorf("decisions %v, want %v", recorded, tc.want)
 			}
-			if served.SecureServing != tc.want || (served.FilterProvider != nil) != tc.want || profiles != tc.want {
-				t.Errorf("secure %v, filter %v, profiles %v: want %v", served.SecureServing, served.FilterProvider != nil, profiles, tc.want)
+			if served.SecureServing != tc.want || profiles != tc.want {
+				t.Errorf("secure %v, profiles %v: want %v", served.SecureServing, profiles, tc.want)
 			}
 			for _, o := range []Options{{MetricsAddress: tc.address}, {PprofAddress: tc.address}} {
 				o.InsecureDiagnostics, o.SimulatedDir = tc.insecure, t.TempDir()
@@ -134,6 +137,62 @@ func TestProfilesOnLoopbackAskForToken(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestDiagnosticsReportAddressOfPortZero(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.NotFoundHandler())
+	defer api.Close()
+	for name, tc := range map[string]struct {
+		insecure bool
+		scheme   string
+		want     int
+	}{
+		"with authentication":    {scheme: "https", want: http.StatusUnauthorized},
+		"without authentication": {insecure: true, scheme: "http", want: http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reported, logged := make(chan netip.AddrPort, 1), make(chan string, 1)
+			o := Options{InsecureDiagnostics: tc.insecure, Log: funcr.New(func(_, args string) { logged <- args }, funcr.Options{}), Serving: func(name string, address netip.AddrPort) {
+				if name != Metrics {
+					t.Errorf("got the address of %s", name)
+				}
+				reported <- address
+			}}
+			served, err := o.diagnostics(Metrics, "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := server.NewServer(served, &rest.Config{Host: api.URL}, http.DefaultClient)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Start(ctx) }()
+			address := <-reported
+			if log := <-logged; !strings.Contains(log, address.String()) {
+				t.Errorf("the log has %s, want %s", log, address)
+			}
+			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, tc.scheme+"://"+address.String()+"/metrics", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := resp.Body.Close(); err != nil || resp.StatusCode != tc.want {
+				t.Errorf("got %s, %v, want %d", resp.Status, err, tc.want)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

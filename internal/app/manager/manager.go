@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -78,6 +79,10 @@ type Options struct {
 	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
 	// on; "" means not at all.
 	MetricsAddress, HealthAddress, PprofAddress string
+	// Serving is called with the address at which Metrics or Profiles are served, once
+	// they are: its port is not 0. Nil only logs it. Without authentication, the address
+	// of profiles is in the log alone.
+	Serving func(name string, address netip.AddrPort)
 	// InsecureDiagnostics serves metrics and profiles in the clear and without
 	// authentication.
 	InsecureDiagnostics bool
@@ -358,7 +363,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}
-	metrics, err := o.diagnostics(o.MetricsAddress)
+	metrics, err := o.diagnostics(Metrics, o.MetricsAddress)
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}

@@ -350,6 +350,11 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, Guard: p.guard, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		Decisions: p.decisions, ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
+		Serving: func(name string, address netip.AddrPort) {
+			if err := p.mgmt.SetDiagnostics(name, address.String()); err != nil {
+				o.Log.Error(err, "Recording an address of the management plane", "serves", name)
+			}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("set up controllers: %w", err)

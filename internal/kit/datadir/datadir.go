@@ -66,6 +66,8 @@ type Holder struct {
 	Ready time.Time `json:"ready,omitzero"`
 	// Providers are the controllers that run.
 	Providers []string `json:"providers,omitempty"`
+	// Diagnostics are the addresses at which metrics and profiles are served, by name.
+	Diagnostics map[string]string `json:"diagnostics,omitempty"`
 	// EtcdServers are those of an external etcd; empty for the embedded one.
 	EtcdServers []string `json:"etcdServers,omitempty"`
 	// EtcdSocket is where the embedded etcd answers; empty before it does.
