@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -81,7 +81,10 @@ peer: ; $(STEP) peer bash -c 'cd peer && go vet ./... && go test -vet=off ./... 
 peer-e2e: SETUPS ?= local inmemory
 peer-e2e: capstan ; build/peer-e2e.sh '$(SETUPS)' '$(SPECS)'
 
-# The shortest of them.
+# The genuine manager of the vSphere provider runs a cluster in a simulated vCenter.
+peer-capv: test-programs ; $(STEP) peer-capv build/peer-capv.sh
+
+# The shortest of upstream's specs.
 e2e-upstream: test-programs ; $(STEP) e2e-upstream build/peer-e2e.sh local md-scale
 
 # The chart and the base for kustomize, held against helm and kustomize themselves, which go.charts.mod pins.
