@@ -83,7 +83,7 @@ func commands(env *Env) []*cobra.Command {
 var groups = []struct{ title, commands string }{
 	{"The management plane:", "up down status backup restore"},
 	{"Providers:", "init config upgrade provider"},
-	{"Clusters:", "create generate get describe plan scale rollout move delete convert"},
+	{"Clusters:", "create generate get describe plan apply scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},
 	{"When something is wrong:", "why events logs history report replay topology extension simulated"},
 	{"Other:", "alpha completion version help"},
