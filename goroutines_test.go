@@ -109,6 +109,64 @@ func text(e ast.Expr) string {
 	return strings.TrimSpace(fmt.Sprint(e))
 }
 
+// TestGoroutinesReleaseWaiters: a goroutine that is recovered closes in a defer statement
+// what others wait for. It sends in one, or closes the channel in one, unless all that
+// comes before is recovered: after a panic, no other goroutine waits forever. What a case
+// of a select closes has no panic before it.
+func TestGoroutinesReleaseWaiters(t *testing.T) {
+	walk(t, func(s source) {
+		if s.test || !hasPrefix(s.dir, []string{"internal"}) {
+			return
+		}
+		for _, f := range recovered(s.ast) {
+			safe, closed := isSafeCall(f.Body.List[0]), map[string]bool{}
+			for _, s := range f.Body.List {
+				if d, ok := s.(*ast.DeferStmt); ok && isCall(d.Call, "close") {
+					closed[text(d.Call.Args[0])] = true
+				}
+			}
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.DeferStmt, *ast.CommClause:
+					return false
+				case *ast.SendStmt:
+					if !safe && !closed[text(n.Chan)] && n != f.Body.List[0] && !isCall(n.Value, "recovery.Call") {
+						t.Errorf("%s: a recovered goroutine sends to %s: send in a defer statement, or call what can panic by recovery.Call", s.file, text(n.Chan))
+					}
+				case *ast.CallExpr:
+					if isCall(n, "close") {
+						t.Errorf("%s: a recovered goroutine closes %s: do so in a defer statement", s.file, text(n.Args[0]))
+					}
+				}
+				return true
+			})
+		}
+	})
+}
+
+// recovered returns the literals that are given to recovery.Func, and to methods that
+// start functions through it.
+func recovered(file *ast.File) (all []*ast.FuncLit) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		name := text(call.Fun)
+		if f, ok := call.Args[len(call.Args)-1].(*ast.FuncLit); ok && len(f.Body.List) > 0 && (name == "recovery.Func" || strings.HasSuffix(name, ".Start") || strings.HasSuffix(name, ".startVital")) {
+			all = append(all, f)
+		}
+		return true
+	})
+	return all
+}
+
+// isSafeCall reports whether a statement stores the result of recovery.Call.
+func isSafeCall(s ast.Stmt) bool {
+	a, ok := s.(*ast.AssignStmt)
+	return ok && isCall(a.Rhs[0], "recovery.Call")
+}
+
 // TestPanicsAreRecoveredInOnePlace: other uses of recover hide a panic, or its stack.
 func TestPanicsAreRecoveredInOnePlace(t *testing.T) {
 	allowed := map[string]string{

@@ -29,6 +29,9 @@ const (
 	lastLines = 600
 )
 
+// errUnfinished is the error of an update until it has another, or none.
+var errUnfinished = errors.New("the update has panicked: the log has the reason")
+
 // errStopped is the error of sending to a machine that no longer reads.
 var errStopped = errors.New("the machine has stopped reading")
 
@@ -90,11 +93,12 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 	if len(from.Root) == 0 || len(to.Root) == 0 {
 		return p, errors.New("its node image has no layers")
 	}
-	u := &update{version: want.Version, ended: make(chan struct{}), message: "copying Kubernetes " + want.Version + " to the machine"}
+	u := &update{version: want.Version, err: errUnfinished, ended: make(chan struct{}), message: "copying Kubernetes " + want.Version + " to the machine"}
 	m.update = u
 	b.running.Start(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, updating)
 		defer cancel()
+		defer close(u.ended)
 		err := b.renew(ctx, m, u, from, to)
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -103,7 +107,6 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 			err = b.keep(m)
 		}
 		u.err = err
-		close(u.ended)
 		if err != nil {
 			b.o.Log.Error(err, "Updating a machine", "container", m.name, "version", to.Version)
 		}

@@ -98,11 +98,11 @@ func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 		cancel()
 		done := make(chan struct{})
 		go recovery.Func(stop, func() {
+			defer close(done)
 			running.Wait()
 			all.shared.Shutdown()
 			all.secrets.Shutdown()
 			all.collected.Shutdown()
-			close(done)
 		})()
 		select {
 		case <-done:

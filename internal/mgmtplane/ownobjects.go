@@ -62,10 +62,10 @@ func writeOwnObjects(ctx context.Context) (*ownObjects, error) {
 		})()
 	}
 	go recovery.Func(ctx, func() {
+		defer close(o.done)
 		for range o.names {
 			o.err = errors.Join(o.err, <-ended)
 		}
-		close(o.done)
 	})()
 	return o, nil
 }

@@ -156,6 +156,7 @@ func (b *Balancer) Close(ctx context.Context) error {
 	err := b.listener.Close()
 	idle := make(chan struct{})
 	go recovery.Func(ctx, func() {
+		defer close(idle)
 		for range cap(b.slots) { // all of them are free when there are no connections
 			select {
 			case b.slots <- struct{}{}:
@@ -163,7 +164,6 @@ func (b *Balancer) Close(ctx context.Context) error {
 				return
 			}
 		}
-		close(idle)
 	})()
 	select {
 	case <-idle:

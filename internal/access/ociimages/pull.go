@@ -249,9 +249,13 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 		err  error
 	}
 	got := make(chan outcome, 1)
+	var o outcome
 	go recovery.Func(ctx, func() {
-		lock, err := lockfile.Lock(file)
-		got <- outcome{lock, err}
+		o.err = recovery.Call(ctx, func() (err error) {
+			o.lock, err = lockfile.Lock(file)
+			return err
+		})
+		got <- o
 	})()
 	select {
 	case o := <-got:

@@ -232,6 +232,7 @@ func newStream(link link, pod string, port int) (*stream, error) {
 const maxReport = 4 << 10
 
 func (s *stream) listen(errs io.Reader) {
+	defer close(s.told)
 	report, _ := io.ReadAll(io.LimitReader(errs, maxReport)) // a broken link also causes an error on the data stream
 	if len(report) > 0 {
 		s.mu.Lock()
@@ -239,7 +240,6 @@ func (s *stream) listen(errs io.Reader) {
 		s.mu.Unlock()
 		_ = s.link.Close() // No data follows.
 	}
-	close(s.told)
 }
 
 func (s *stream) Read(p []byte) (int, error) {

@@ -53,8 +53,8 @@ func (p *Process) Attach(ctx context.Context, streams Streams) error {
 	}
 	passed := make(chan struct{})
 	go recovery.Func(ctx, func() {
+		defer close(passed)
 		out.Wait()
-		close(passed)
 	})()
 	select {
 	case <-p.done:

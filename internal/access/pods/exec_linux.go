@@ -117,18 +117,20 @@ func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
 	copy(streams.Stderr, st.stderr)
 	if streams.Stdin != nil {
 		go recovery.Func(ctx, func() { // it may block in a read, which is the caller's
+			defer func() { // also if the client's reader panics: the command waits for the end
+				if st.terminal == nil {
+					_ = st.stdin.Close()
+				} else {
+					_, _ = st.terminal.Write([]byte{endOfText})
+				}
+			}()
 			_, _ = io.Copy(st.stdin, streams.Stdin) // the command may not read it
-			if st.terminal == nil {
-				_ = st.stdin.Close()
-			} else {
-				_, _ = st.terminal.Write([]byte{endOfText})
-			}
 		})()
 	}
 	done := make(chan struct{})
 	go recovery.Func(ctx, func() {
+		defer close(done)
 		out.Wait()
-		close(done)
 	})()
 	if streams.Resize != nil && st.terminal != nil {
 		go recovery.Func(ctx, func() {

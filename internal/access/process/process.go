@@ -78,21 +78,23 @@ func (p *Process) start(printed func(string)) error {
 	}
 	started := make(chan error, 1)
 	go recovery.Func(context.Background(), func() {
-		// A plane must not outlive a program that is killed. The kernel ties that to the
-		// thread that started it, so the thread must stay.
-		runtime.LockOSThread()
-		p.cmd.SysProcAttr = exitWithParent()
-		err := p.cmd.Start()
+		err := recovery.Call(context.Background(), func() error {
+			// A plane must not outlive a program that is killed. The kernel ties that to the
+			// thread that started it, so the thread must stay.
+			runtime.LockOSThread()
+			p.cmd.SysProcAttr = exitWithParent()
+			return p.cmd.Start()
+		})
 		started <- err
 		if err != nil {
 			return
 		}
+		defer close(p.exited)
+		defer func() { p.err = p.cmd.Wait() }() // also if printed panics
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
 			printed(lines.Text())
 		}
-		p.err = p.cmd.Wait()
-		close(p.exited)
 	})()
 	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", p.cmd.Path, err)

@@ -381,7 +381,9 @@ func (p *Plane) startControllers(ctx context.Context) error {
 	p.stack.Push("recorded decisions", func(context.Context) error { p.decisions.Close(); return nil })
 	ended := make(chan error, 1)
 	go recovery.Func(run, func() {
-		err := recovery.Call(run, func() error { return p.manager.Start(run) }) // a panic stops the plane in order
+		var err error
+		defer func() { ended <- err }()
+		err = recovery.Call(run, func() error { return p.manager.Start(run) }) // a panic stops the plane in order
 		if err == nil && run.Err() == nil {
 			err = errors.New("stopped by themselves")
 		}
@@ -389,7 +391,6 @@ func (p *Plane) startControllers(ctx context.Context) error {
 			// The writes of a former leader are refused, which may be its first sign.
 			p.fail(fmt.Errorf("controllers: %w", errors.Join(p.mgmt.MayAct(), err)))
 		}
-		ended <- err
 	})()
 	p.stack.Push("controllers", func(ctx context.Context) error {
 		cancel()

@@ -25,6 +25,7 @@ func (e *Env) Ask(ctx context.Context, question string) error {
 	}
 	answers := make(chan line, 1)
 	go recovery.Func(ctx, func() { // without an answer it blocks until the program ends
+		defer close(answers) // no answer is none that agrees
 		text, err := bufio.NewReader(io.LimitReader(e.In, 100)).ReadString('\n')
 		answers <- line{text, err}
 	})()

@@ -113,10 +113,10 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	stopped := make(chan struct{})
 	n.running.Go(recovery.Func(ctx, func() {
+		defer close(stopped)
 		for _, l := range all {
 			<-l.ended
 		}
-		close(stopped)
 	}))
 	timer := n.Clock.NewTimer(stopTimeout + time.Second)
 	defer timer.Stop()

@@ -54,7 +54,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// acceptAll closes the listener at its end, which is a panic of the other listener if
+// it is not Close.
 func (l *Listener) acceptAll() {
+	defer func() { _ = l.Close() }() // Close returns the error to its callers
 	for {
 		conn, err := l.Listener.Accept()
 		select {

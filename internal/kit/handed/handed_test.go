@@ -70,3 +70,16 @@ func TestAnErrorIsPassedOn(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// broken is a listener that panics.
+type broken struct{ net.Listener }
+
+func (broken) Accept() (net.Conn, error) { panic("broken") }
+
+func TestAcceptEndsWhenListenerPanics(t *testing.T) {
+	t.Parallel()
+	l := New(broken{listener(t)})
+	if c, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accepted %v, %v, want that it is closed", c, err)
+	}
+}

@@ -39,9 +39,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(ctx, recovery.Func(ctx, r.broadcast))
 	go recovery.Func(ctx, func() {
 		defer stop()
-		err := serve(t.handler, r, in)
+		err := io.ErrUnexpectedEOF
+		defer func() { r.finish(err) }() // also if the client's body panics
+		err = serve(t.handler, r, in)
 		_ = in.Body.Close()
-		r.finish(err)
 	})()
 	select {
 	case <-r.started:

@@ -151,14 +151,16 @@ func start(program, config, log string) (*daemon, error) {
 	}
 	started := make(chan error)
 	go recovery.Func(context.Background(), func() {
-		// The signal is sent when the thread exits that started it, so that thread waits
-		// for it.
-		runtime.LockOSThread()
-		err := d.cmd.Start()
+		err := recovery.Call(context.Background(), func() error {
+			// The signal is sent when the thread exits that started it, so that thread waits
+			// for it.
+			runtime.LockOSThread()
+			return d.cmd.Start()
+		})
+		defer close(d.ended)
 		started <- err
 		if err == nil {
 			d.err = d.cmd.Wait()
-			close(d.ended)
 		}
 	})()
 	return d, <-started
