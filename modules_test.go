@@ -234,3 +234,24 @@ func TestVulnerabilitiesAreLookedUpForEveryModule(t *testing.T) {
 		t.Errorf("%v: modules are %q, and govulncheck runs in %q", err, modules, want)
 	}
 }
+
+// TestActionsArePinned: a tag of an action can be moved to other code, a digest cannot.
+func TestActionsArePinned(t *testing.T) {
+	pinned := regexp.MustCompile(`^(- )?uses: [\w./-]+@[0-9a-f]{40} # v[0-9.]+$`)
+	files, err := filepath.Glob(".github/workflows/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no workflow found: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if strings.Contains(line, "uses:") && !pinned.MatchString(line) {
+				t.Errorf("%s: %q has no commit with its tag behind it", file, line)
+			}
+		}
+	}
+}
