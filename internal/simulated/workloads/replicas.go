@@ -75,6 +75,10 @@ func newPod(namespace string, t *corev1.PodTemplateSpec, ref metav1.OwnerReferen
 	return p
 }
 
+// burst is how many Pods of a set are created at a time, as by a real controller: others
+// do not wait for millions.
+const burst = 500
+
 func (c *Controllers) replicaSet(key store.Key) (time.Time, error) {
 	s := read[appsv1.ReplicaSet](c, key)
 	if s == nil {
@@ -89,7 +93,7 @@ func (c *Controllers) replicaSet(key store.Key) (time.Time, error) {
 	if s.DeletionTimestamp == nil {
 		create, remove := plan.Replicas(*s.Spec.Replicas, claimed)
 		var made []*corev1.Pod
-		for range create {
+		for range min(create, burst) {
 			made = append(made, newPod(s.Namespace, &s.Spec.Template, ref))
 		}
 		if failed = c.apply(made, remove); failed == nil && create+len(remove) > 0 {

@@ -26,7 +26,13 @@ var (
 	ErrConflict = errors.New("the object has changed")
 	// ErrTooOld means that the log no longer reaches back to a version.
 	ErrTooOld = errors.New("the version is too old")
+	// ErrFull means that the objects of a cluster exceed their limit.
+	ErrFull = fmt.Errorf("the objects of the simulated cluster exceed %d MiB: delete some", maxBytes>>20)
 )
+
+// maxBytes limits the objects of a cluster, which are in the memory of a process that
+// other clusters share. What exists may grow a little beyond it, by statuses.
+const maxBytes, maxGrown = 128 << 20, 144 << 20
 
 // Key names one object.
 type Key struct {
@@ -250,6 +256,9 @@ func (s *Store) put(key Key, was *Entry, encode func(version uint64) (*Entry, er
 		return nil, err
 	}
 	e.Key, e.Version = key, s.version+1
+	if s.isFull(was, e) {
+		return nil, ErrFull
+	}
 	if err := s.append(record(e, e.Raw)); err != nil {
 		return nil, err
 	}
@@ -263,6 +272,14 @@ func (s *Store) put(key Key, was *Entry, encode func(version uint64) (*Entry, er
 	s.live += e.size()
 	s.publish(t, Event{Type: kind, Entry: e, Prev: was})
 	return e, nil
+}
+
+// isFull reports whether there is no room for an entry in place of was.
+func (s *Store) isFull(was, e *Entry) bool {
+	if was == nil {
+		return s.live+e.size() > maxBytes
+	}
+	return e.size() > was.size() && s.live+e.size()-was.size() > maxGrown
 }
 
 // Delete removes key, whose latest entry must be was. encode gives the object

@@ -5,6 +5,7 @@ package store_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -297,3 +298,44 @@ func TestDefaultObjectsAreNotInJournal(t *testing.T) {
 		t.Error("after a restart deleted objects are not created again")
 	}
 }
+
+func TestPutRefusesWhatExceedsTheLimit(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(size int) func(uint64) (*store.Entry, error) {
+		return func(uint64) (*store.Entry, error) { return &store.Entry{Raw: block[:size]}, nil }
+	}
+	var last *store.Entry
+	n := 0
+	for ; n < 1000; n++ {
+		e, err := s.Put(key(fmt.Sprint(n)), nil, of(len(block)))
+		if errors.Is(err, store.ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = e
+	}
+	if n < 100 || n == 1000 {
+		t.Fatalf("%d objects of %d bytes were accepted", n, len(block))
+	}
+	if last, err = s.Put(last.Key, last, of(len(block)-1)); err != nil {
+		t.Errorf("an object that shrinks: %v", err)
+	}
+	if last, err = s.Put(last.Key, last, of(len(block))); err != nil {
+		t.Errorf("an object that grows a little: %v", err)
+	}
+	if _, err := s.Delete(last.Key, last, of(1)); err != nil {
+		t.Errorf("a deletion: %v", err)
+	}
+	if _, err := s.Put(key("again"), nil, of(len(block))); err != nil {
+		t.Errorf("an object after a deletion: %v", err)
+	}
+}
+
+// block is the content of large objects, which share it.
+var block = make([]byte, 1<<20)
