@@ -6,6 +6,7 @@
 package defaulting
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,9 @@ func Fill(of schema.GroupResource, obj map[string]any) {
 	}
 }
 
+// pointers are the fields in which an empty text is a value: it is refused.
+var pointers = []string{"maxUnavailable", "maxSurge", "completionMode", "podReplacementPolicy"}
+
 // fill follows a path, and fills its last field.
 func fill(obj map[string]any, path []string, value any) {
 	name, make := strings.CutSuffix(path[0], "+")
@@ -42,7 +46,7 @@ func fill(obj map[string]any, path []string, value any) {
 		}
 		return
 	case len(path) == 1 && !make:
-		if have == nil || have == "" {
+		if have == nil || have == "" && !slices.Contains(pointers, name) {
 			obj[name] = value
 		}
 		return
@@ -187,6 +191,9 @@ func service(o map[string]any) {
 		if target := p["targetPort"]; target == nil || target == int64(0) || target == "" {
 			p["targetPort"] = p["port"]
 		}
+	}
+	if spec["sessionAffinity"] == nil || spec["sessionAffinity"] == "None" {
+		delete(spec, "sessionAffinityConfig")
 	}
 	kind := spec["type"]
 	outside := kind == "NodePort" || kind == "LoadBalancer"

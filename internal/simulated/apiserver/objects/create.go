@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/addresses"
@@ -75,7 +77,7 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 		}
 		e, err := s.raw.Put(key, nil, func(version uint64) (*store.Entry, error) { return encode(k, u, version) })
 		if err != nil {
-			return nil, fmt.Errorf("store %s %s: %w", k.Kind, u.GetName(), err)
+			return nil, stored(k, u, err)
 		}
 		return e, nil
 	})
@@ -93,6 +95,16 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	}
 	s.collect(e)
 	return e, nil
+}
+
+// stored names the object that was not stored. A cluster that is full is an error that its
+// controllers report.
+func stored(k *kinds.Kind, u *unstructured.Unstructured, err error) error {
+	err = fmt.Errorf("store %s %s: %w", k.Kind, u.GetName(), err)
+	if errors.Is(err, store.ErrFull) {
+		return apierrors.NewInternalError(err)
+	}
+	return err
 }
 
 // dryRun returns the entry that a write would have created.
@@ -127,6 +139,7 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 	u.SetUID(uuid.NewUUID())
 	u.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
 	u.SetSelfLink("")
+	ownOnce(u)
 	unset(u, "metadata", "deletionTimestamp")
 	unset(u, "metadata", "deletionGracePeriodSeconds")
 	if k.Generation {
@@ -149,6 +162,9 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 
 // placeNew checks and settles name and namespace.
 func (s *Store) placeNew(k *kinds.Kind, namespace string, u *unstructured.Unstructured) error {
+	if u.GetName() == "" && u.GetGenerateName() == "" && k.Group == "" && k.Resource == "limitranges" {
+		u.SetName(string(uuid.NewUUID())) // the one kind whose name may be absent
+	}
 	if u.GetName() == "" {
 		prefix := u.GetGenerateName()
 		if prefix == "" {
@@ -181,16 +197,31 @@ func (s *Store) placeNew(k *kinds.Kind, namespace string, u *unstructured.Unstru
 	return nil
 }
 
-// nameOf is the form of a name. Those of RBAC objects only have to fit into a
-// path, as in kubeadm:get-nodes.
+// maxWorkName is how long the names of Jobs can be, which are labels of their Pods, and
+// those of CronJobs, to which a Job adds a number.
+var maxWorkName = map[string]int{"jobs": utilvalidation.DNS1123LabelMaxLength, "cronjobs": utilvalidation.DNS1123LabelMaxLength - 11}
+
+func tooLong(name string, limit int) []string {
+	if len(name) > limit {
+		return []string{utilvalidation.MaxLenError(limit)}
+	}
+	return nil
+}
+
+// nameOf is the form of a name. Those of RBAC objects and of disruption budgets only have
+// to fit into a path, as in kubeadm:get-nodes.
 func nameOf(k *kinds.Kind) validation.ValidateNameFunc {
 	switch {
-	case k.Group == "rbac.authorization.k8s.io":
+	case k.Group == "rbac.authorization.k8s.io" || k.Group == "policy":
 		return path.ValidatePathSegmentName
 	case k == namespaceKind:
 		return validation.ValidateNamespaceName
-	case k.Group == "" && k.Resource == "services":
-		return validation.NameIsDNS1035Label
+	case k.Group == "" && k.Resource == "services", k.Group == "apps" && k.Resource == "statefulsets":
+		return validation.NameIsDNSLabel
+	case k.Group == "batch":
+		return func(name string, prefix bool) []string {
+			return append(validation.NameIsDNSSubdomain(name, prefix), tooLong(name, maxWorkName[k.Resource])...)
+		}
 	}
 	return validation.NameIsDNSSubdomain
 }
@@ -265,6 +296,15 @@ func selectOwn(k *kinds.Kind, u *unstructured.Unstructured) {
 	_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"batch.kubernetes.io/controller-uid": uid}, "spec", "selector", "matchLabels")
 	if len(u.GetLabels()) == 0 {
 		u.SetLabels(labels)
+	}
+}
+
+// ownOnce drops owner references that are repeated.
+func ownOnce(u *unstructured.Unstructured) {
+	owners := u.GetOwnerReferences()
+	once := slices.CompactFunc(slices.Clone(owners), func(a, b metav1.OwnerReference) bool { return reflect.DeepEqual(a, b) })
+	if len(once) < len(owners) {
+		u.SetOwnerReferences(once)
 	}
 }
 

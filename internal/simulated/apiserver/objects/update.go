@@ -80,7 +80,11 @@ func (s *Store) replace(k *kinds.Kind, was *store.Entry, latest, next *unstructu
 		if w.DryRun {
 			return dryRun(k, was.Key, next, was)
 		}
-		return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
+		e, err := s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
+		if err != nil {
+			return nil, stored(k, next, err)
+		}
+		return e, nil
 	})
 	if err != nil || e == was || w.DryRun {
 		return e, err
@@ -109,6 +113,7 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.GetName(), name))
 	}
 	keepIdentity(latest, next)
+	ownOnce(next)
 	switch {
 	case w.Trusted:
 	case w.Sub == "":

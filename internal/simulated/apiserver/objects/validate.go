@@ -3,15 +3,11 @@
 package objects
 
 import (
-	"encoding/base64"
-	"maps"
 	"reflect"
 	"slices"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
@@ -32,6 +28,11 @@ var immutable = map[string][][]string{
 	"persistentvolumeclaims": {{"spec", "storageClassName"}},
 }
 
+// plain reports whether API servers check the metadata of a kind as that of custom resources.
+func plain(k *kinds.Kind) bool {
+	return slices.Contains([]string{"apiextensions.k8s.io", "apiregistration.k8s.io", "policy"}, k.Group)
+}
+
 // validate calls the writer's own check, and checks the mistakes that users of the
 // simulation can make and would notice; was is nil at creation. Types and unknown
 // fields were checked by decoding.
@@ -49,9 +50,13 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 		u.SetResourceVersion(was.GetResourceVersion())
 		errs = append(validation.ValidateObjectMetaAccessorUpdate(u, was, meta), validateChange(k, was, u)...)
 	}
-	errs = append(errs, validateData(k, u)...)
-	if k.Custom == nil && len(errs) == 0 && (was == nil || changes(was, u, "spec", "rules", "subjects", "roleRef")) { // what was stored earlier may change otherwise
-		found, err := validateSpec(k, u)
+	for i, name := range u.GetFinalizers() {
+		if k.Custom == nil && !plain(k) && (was == nil || !slices.Contains(was.GetFinalizers(), name)) {
+			errs = append(errs, specvalidation.Finalizer(meta.Child("finalizers").Index(i), name)...)
+		}
+	}
+	if k.Custom == nil && len(errs) == 0 && (was == nil || changes(was, u)) { // what was stored earlier may change otherwise
+		found, err := validateObject(k, u)
 		if err != nil {
 			return err
 		}
@@ -70,19 +75,21 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 	return invalid(k, u.GetName(), errs...)
 }
 
-// changes reports whether two versions of an object differ in one of these fields.
-func changes(was, u *unstructured.Unstructured, fields ...string) bool {
-	return slices.ContainsFunc(fields, func(f string) bool { return !reflect.DeepEqual(was.Object[f], u.Object[f]) })
+// changes reports whether two versions of an object differ in more than metadata and status.
+func changes(was, u *unstructured.Unstructured) bool {
+	differs := func(a, b map[string]any) bool {
+		for name := range a {
+			if name != "metadata" && name != "status" && !reflect.DeepEqual(a[name], b[name]) {
+				return true
+			}
+		}
+		return false
+	}
+	return differs(was.Object, u.Object) || differs(u.Object, was.Object)
 }
 
-// validateSpec checks the specs of kinds that simulated controllers handle, and roles.
-func validateSpec(k *kinds.Kind, u *unstructured.Unstructured) (field.ErrorList, error) {
-	switch _, has := u.Object["spec"]; {
-	case k.Group == "" && has: // not ConfigMaps, Secrets and Events
-	case k.Group == "apps" || k.Group == "batch" || k.Group == "policy" || k.Group == rbacv1.GroupName:
-	default:
-		return nil, nil
-	}
+// validateObject checks what is in a built-in kind, as API servers do.
+func validateObject(k *kinds.Kind, u *unstructured.Unstructured) (field.ErrorList, error) {
 	obj, err := k.New()
 	if err == nil {
 		err = into(u, obj)
@@ -90,40 +97,7 @@ func validateSpec(k *kinds.Kind, u *unstructured.Unstructured) (field.ErrorList,
 	if err != nil {
 		return nil, err
 	}
-	return specvalidation.Spec(obj), nil
-}
-
-// maxData is what the data of a ConfigMap or a Secret may hold.
-const maxData = 1 << 20
-
-// validateData checks the keys and the size of the data of ConfigMaps and
-// Secrets.
-func validateData(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorList) {
-	if k.Group != "" || k.Resource != "configmaps" && k.Resource != "secrets" {
-		return nil
-	}
-	size := 0
-	for _, name := range []string{"data", "binaryData"} {
-		data, _, _ := unstructured.NestedStringMap(u.Object, name)
-		for _, key := range slices.Sorted(maps.Keys(data)) {
-			for _, text := range utilvalidation.IsConfigMapKey(key) {
-				errs = append(errs, field.Invalid(field.NewPath(name).Key(key), key, text))
-			}
-			if n := len(data[key]); k.Resource == "secrets" || name == "binaryData" {
-				size += base64.StdEncoding.DecodedLen(n)
-			} else {
-				size += n
-			}
-		}
-	}
-	if size > maxData {
-		at := field.NewPath("")
-		if k.Resource == "secrets" {
-			at = field.NewPath("data")
-		}
-		errs = append(errs, field.TooLong(at, "", maxData))
-	}
-	return errs
+	return specvalidation.Object(obj), nil
 }
 
 func validateNew(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorList) {
@@ -136,13 +110,6 @@ func validateNew(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorL
 		}
 	}
 	switch k.Resource {
-	case "pods":
-		require("spec", "containers")
-	case "deployments", "daemonsets", "replicasets", "statefulsets":
-		require("spec", "selector")
-		require("spec", "template", "spec", "containers")
-	case "rolebindings", "clusterrolebindings":
-		require("roleRef", "name")
 	case "storageclasses":
 		require("provisioner")
 	case "certificatesigningrequests":
@@ -172,9 +139,6 @@ func validateChange(k *kinds.Kind, was, u *unstructured.Unstructured) (errs fiel
 			v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 			errs = append(errs, field.Invalid(field.NewPath(path[0], path[1:]...), v, "field is immutable"))
 		}
-	}
-	if containers, ok, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "containers"); k.Resource == "pods" && (!ok || empty(containers)) {
-		errs = append(errs, field.Required(field.NewPath("spec", "containers"), ""))
 	}
 	if k.Resource == "nodes" {
 		if id, _, _ := unstructured.NestedString(was.Object, "spec", "providerID"); id != "" && changed("spec", "providerID") {

@@ -36,6 +36,11 @@ func rules(list []rbacv1.PolicyRule, namespaced bool) (errs field.ErrorList) {
 	return errs
 }
 
+func aggregation(r rbacv1.AggregationRule) field.ErrorList {
+	at := field.NewPath("aggregationRule", "clusterRoleSelectors")
+	return append(when(len(r.ClusterRoleSelectors) == 0, field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")), selectors(at, r.ClusterRoleSelectors)...)
+}
+
 // binding checks the binding of a role, which is namespaced or not.
 func binding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namespaced bool) (errs field.ErrorList) {
 	at := field.NewPath("roleRef")

@@ -8,11 +8,10 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 )
 
-// TestSpecChecksRolesAndBindings has no error wanted for what an API server accepts.
-func TestSpecChecksRolesAndBindings(t *testing.T) {
+// TestObjectChecksRolesAndBindings has no error wanted for what an API server accepts.
+func TestObjectChecksRolesAndBindings(t *testing.T) {
 	t.Parallel()
 	const ref = "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: 'system:r'}"
 	for name, tc := range map[string]struct {
@@ -35,15 +34,11 @@ func TestSpecChecksRolesAndBindings(t *testing.T) {
 		"account with a bad name":   {&rbacv1.RoleBinding{}, ref + "\nsubjects: [{kind: ServiceAccount, name: A_}]", "subjects[0].name: Invalid value"},
 		"subject without a name":    {&rbacv1.RoleBinding{}, ref + "\nsubjects: [{kind: User, apiGroup: rbac.authorization.k8s.io}]", "subjects[0].name: Required value"},
 		"subject of another kind":   {&rbacv1.RoleBinding{}, ref + "\nsubjects: [{kind: Pod, name: a}]", `subjects[0].kind: Unsupported value: "Pod"`},
-		"user of the group of core": {&rbacv1.RoleBinding{}, ref + "\nsubjects: [{kind: User, name: a}]", "subjects[0].apiGroup: Unsupported value"},
+		"user of the group of apps": {&rbacv1.RoleBinding{}, ref + "\nsubjects: [{kind: User, name: a, apiGroup: apps}]", "subjects[0].apiGroup: Unsupported value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			obj := tc.obj.DeepCopyObject()
-			if err := yaml.UnmarshalStrict([]byte(tc.text), obj); err != nil {
-				t.Fatal(err)
-			}
-			err := Spec(obj).ToAggregate()
+			err := Object(filled(t, tc.obj, tc.text)).ToAggregate()
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

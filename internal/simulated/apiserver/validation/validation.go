@@ -3,11 +3,13 @@
 package validation
 
 import (
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -21,43 +23,52 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Spec checks the spec of an object of the client-go scheme: of kinds that simulated
-// controllers handle, and in it the fields that they read. Roles and their bindings,
-// which have no spec, are checked whole.
-func Spec(obj runtime.Object) field.ErrorList {
+// Object checks an object of the client-go scheme as an API server does at its creation.
+// Kinds that are not listed here are accepted.
+func Object(obj runtime.Object) field.ErrorList {
 	spec := field.NewPath("spec")
 	switch o := obj.(type) {
+	case *corev1.ConfigMap:
+		return configMap(o)
+	case *corev1.Secret:
+		return secret(o)
+	case *corev1.Namespace:
+		return namespace(&o.Spec, spec)
+	case *corev1.Node:
+		return node(&o.Spec, spec)
 	case *corev1.Pod:
-		return podSpec(&o.Spec, spec)
+		return pod(o, spec)
+	case *corev1.PodTemplate:
+		return template(&o.Template, field.NewPath("template"))
 	case *corev1.Service:
 		return service(&o.Spec, spec)
+	case *corev1.ResourceQuota:
+		return quota(&o.Spec, spec)
+	case *corev1.LimitRange:
+		at := spec.Child("limits")
+		return append(each(at, o.Spec.Limits, limits), unique(at, o.Spec.Limits, func(l *corev1.LimitRangeItem) corev1.LimitType { return l.Type }, "type")...)
 	case *appsv1.Deployment:
-		errs := workload(o.Spec.Selector, &o.Spec.Template, spec)
-		errs = append(errs, numbers(spec, map[string]*int32{"replicas": o.Spec.Replicas, "minReadySeconds": &o.Spec.MinReadySeconds, "revisionHistoryLimit": o.Spec.RevisionHistoryLimit, "progressDeadlineSeconds": o.Spec.ProgressDeadlineSeconds})...)
-		if u := o.Spec.Strategy.RollingUpdate; u != nil {
-			errs = append(errs, update(u.MaxUnavailable, u.MaxSurge, spec.Child("strategy", "rollingUpdate"))...)
-		}
-		return errs
+		return deployment(&o.Spec, spec)
 	case *appsv1.ReplicaSet:
 		return append(workload(o.Spec.Selector, &o.Spec.Template, spec), numbers(spec, map[string]*int32{"replicas": o.Spec.Replicas, "minReadySeconds": &o.Spec.MinReadySeconds})...)
 	case *appsv1.StatefulSet:
-		return append(workload(o.Spec.Selector, &o.Spec.Template, spec), numbers(spec, map[string]*int32{"replicas": o.Spec.Replicas, "minReadySeconds": &o.Spec.MinReadySeconds, "revisionHistoryLimit": o.Spec.RevisionHistoryLimit})...)
+		return statefulSet(&o.Spec, spec)
 	case *appsv1.DaemonSet:
-		errs := append(workload(o.Spec.Selector, &o.Spec.Template, spec), numbers(spec, map[string]*int32{"minReadySeconds": &o.Spec.MinReadySeconds, "revisionHistoryLimit": o.Spec.RevisionHistoryLimit})...)
-		if u := o.Spec.UpdateStrategy.RollingUpdate; u != nil {
-			errs = append(errs, update(u.MaxUnavailable, u.MaxSurge, spec.Child("updateStrategy", "rollingUpdate"))...)
-		}
-		return errs
+		return daemonSet(&o.Spec, spec)
+	case *appsv1.ControllerRevision:
+		return append(when(o.Data.Raw == nil, field.Required(field.NewPath("data"), "data is mandatory")), longs(nil, map[string]*int64{"revision": &o.Revision})...)
 	case *batchv1.Job:
 		return job(&o.Spec, spec)
 	case *batchv1.CronJob:
 		return cronJob(&o.Spec, spec)
 	case *policyv1.PodDisruptionBudget:
 		return budget(&o.Spec, spec)
+	case *coordinationv1.Lease:
+		return lease(&o.Spec, spec)
 	case *rbacv1.Role:
 		return rules(o.Rules, true)
 	case *rbacv1.ClusterRole:
-		return rules(o.Rules, false)
+		return append(rules(o.Rules, false), optionally(o.AggregationRule, aggregation)...)
 	case *rbacv1.RoleBinding:
 		return binding(o.RoleRef, o.Subjects, true)
 	case *rbacv1.ClusterRoleBinding:
@@ -66,12 +77,63 @@ func Spec(obj runtime.Object) field.ErrorList {
 	return nil
 }
 
+func deployment(s *appsv1.DeploymentSpec, at *field.Path) field.ErrorList {
+	recreate := s.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+	strategy := at.Child("strategy")
+	return slices.Concat(
+		workload(s.Selector, &s.Template, at),
+		numbers(at, map[string]*int32{"replicas": s.Replicas, "minReadySeconds": &s.MinReadySeconds, "revisionHistoryLimit": s.RevisionHistoryLimit, "progressDeadlineSeconds": s.ProgressDeadlineSeconds}),
+		optionally(s.ProgressDeadlineSeconds, func(n int32) field.ErrorList {
+			return when(n <= s.MinReadySeconds, field.Invalid(at.Child("progressDeadlineSeconds"), n, "must be greater than minReadySeconds"))
+		}),
+		oneOf(strategy.Child("type"), s.Strategy.Type, appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType),
+		optionally(s.Strategy.RollingUpdate, func(u appsv1.RollingUpdateDeployment) field.ErrorList {
+			at := strategy.Child("rollingUpdate")
+			return append(when(recreate, field.Forbidden(at, "may not be specified when strategy `type` is 'Recreate'")), update(u.MaxUnavailable, u.MaxSurge, at)...)
+		}),
+	)
+}
+
+func statefulSet(s *appsv1.StatefulSetSpec, at *field.Path) field.ErrorList {
+	errs := slices.Concat(
+		workload(s.Selector, &s.Template, at),
+		numbers(at, map[string]*int32{"replicas": s.Replicas, "minReadySeconds": &s.MinReadySeconds}),
+		oneOf(at.Child("podManagementPolicy"), s.PodManagementPolicy, appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement),
+		oneOf(at.Child("updateStrategy", "type"), s.UpdateStrategy.Type, appsv1.RollingUpdateStatefulSetStrategyType, appsv1.OnDeleteStatefulSetStrategyType),
+		when(s.ServiceName != "", formed(at.Child("serviceName"), s.ServiceName, utilvalidation.IsDNS1123Label)...),
+		optionally(s.Ordinals, func(o appsv1.StatefulSetOrdinals) field.ErrorList {
+			return numbers(at.Child("ordinals"), map[string]*int32{"start": &o.Start})
+		}),
+		optionally(s.UpdateStrategy.RollingUpdate, func(u appsv1.RollingUpdateStatefulSetStrategy) field.ErrorList {
+			at := at.Child("updateStrategy", "rollingUpdate")
+			return append(numbers(at, map[string]*int32{"partition": u.Partition}), rolling(u.MaxUnavailable, nil, at)...)
+		}),
+	)
+	return append(errs, optionally(s.PersistentVolumeClaimRetentionPolicy, func(p appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy) field.ErrorList {
+		at := at.Child("persistentVolumeClaimRetentionPolicy")
+		return append(oneOf(at.Child("whenDeleted"), p.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType),
+			oneOf(at.Child("whenScaled"), p.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)...)
+	})...)
+}
+
+func daemonSet(s *appsv1.DaemonSetSpec, at *field.Path) field.ErrorList {
+	return slices.Concat(
+		workload(s.Selector, &s.Template, at),
+		numbers(at, map[string]*int32{"minReadySeconds": &s.MinReadySeconds, "revisionHistoryLimit": s.RevisionHistoryLimit}),
+		oneOf(at.Child("updateStrategy", "type"), s.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType),
+		optionally(s.UpdateStrategy.RollingUpdate, func(u appsv1.RollingUpdateDaemonSet) field.ErrorList {
+			return update(u.MaxUnavailable, u.MaxSurge, at.Child("updateStrategy", "rollingUpdate"))
+		}),
+	)
+}
+
 func cronJob(s *batchv1.CronJobSpec, at *field.Path) field.ErrorList {
 	errs := append(job(&s.JobTemplate.Spec, at.Child("jobTemplate", "spec")), numbers(at, map[string]*int32{"successfulJobsHistoryLimit": s.SuccessfulJobsHistoryLimit, "failedJobsHistoryLimit": s.FailedJobsHistoryLimit})...)
 	errs = append(errs, longs(at, map[string]*int64{"startingDeadlineSeconds": s.StartingDeadlineSeconds})...)
 	if _, err := Schedule(s.Schedule, nil); err != nil {
 		errs = append(errs, field.Invalid(at.Child("schedule"), s.Schedule, err.Error()))
 	}
+	errs = append(errs, oneOf(at.Child("concurrencyPolicy"), s.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
 	if s.TimeZone != nil {
 		if _, err := timeZone(*s.TimeZone); err != nil {
 			errs = append(errs, field.Invalid(at.Child("timeZone"), *s.TimeZone, err.Error()))
@@ -86,16 +148,18 @@ func job(s *batchv1.JobSpec, at *field.Path) field.ErrorList {
 	if s.Selector != nil {
 		errs = append(errs, selector(s.Selector, at.Child("selector"))...)
 	}
-	switch s.Template.Spec.RestartPolicy {
-	case corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure:
-	default:
-		errs = append(errs, field.NotSupported(at.Child("template", "spec", "restartPolicy"), s.Template.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}))
-	}
-	return errs
+	errs = append(errs, optionally(s.CompletionMode, func(m batchv1.CompletionMode) field.ErrorList {
+		indexed := m == batchv1.IndexedCompletion
+		return append(oneOf(at.Child("completionMode"), m, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion), when(indexed && s.Completions == nil, field.Required(at.Child("completions"), "when completion mode is Indexed"))...)
+	})...)
+	return append(errs, oneOf(at.Child("template", "spec", "restartPolicy"), s.Template.Spec.RestartPolicy, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
 }
 
 func budget(s *policyv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
-	errs := rolling(s.MaxUnavailable, s.MinAvailable, at)
+	errs := append(rolling(s.MaxUnavailable, s.MinAvailable, at), slices.Concat(atMostAll(s.MaxUnavailable, at.Child("maxUnavailable")), atMostAll(s.MinAvailable, at.Child("minAvailable")))...)
+	errs = append(errs, optionally(s.UnhealthyPodEvictionPolicy, func(p policyv1.UnhealthyPodEvictionPolicyType) field.ErrorList {
+		return oneOf(at.Child("unhealthyPodEvictionPolicy"), p, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+	})...)
 	if s.MaxUnavailable != nil && s.MinAvailable != nil {
 		errs = append(errs, field.Invalid(at, "", "minAvailable and maxUnavailable cannot be both set"))
 	}
@@ -108,9 +172,8 @@ func budget(s *policyv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList
 // workload checks a selector and the template that it must match.
 func workload(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	errs := template(t, at.Child("template"))
-	if p := t.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(at.Child("template", "spec", "restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
-	}
+	errs = append(errs, oneOf(at.Child("template", "spec", "restartPolicy"), t.Spec.RestartPolicy, corev1.RestartPolicyAlways)...)
+	errs = append(errs, when(t.Spec.ActiveDeadlineSeconds != nil, field.Forbidden(at.Child("template", "spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in templates of this kind is not supported"))...)
 	if s == nil {
 		return append(errs, field.Required(at.Child("selector"), ""))
 	}
@@ -139,46 +202,6 @@ func template(t *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	return append(errs, podSpec(&t.Spec, at.Child("spec"))...)
 }
 
-func podSpec(s *corev1.PodSpec, at *field.Path) (errs field.ErrorList) {
-	names := map[string]bool{}
-	for name, list := range map[string][]corev1.Container{"initContainers": s.InitContainers, "containers": s.Containers} {
-		for i := range list {
-			at := at.Child(name).Index(i)
-			errs = append(errs, container(&list[i], at)...)
-			if names[list[i].Name] {
-				errs = append(errs, field.Duplicate(at.Child("name"), list[i].Name))
-			}
-			names[list[i].Name] = true
-		}
-	}
-	errs = append(errs, metav1validation.ValidateLabels(s.NodeSelector, at.Child("nodeSelector"))...)
-	errs = append(errs, quantities(s.Overhead, at.Child("overhead"))...)
-	return append(errs, longs(at, map[string]*int64{"terminationGracePeriodSeconds": s.TerminationGracePeriodSeconds, "activeDeadlineSeconds": s.ActiveDeadlineSeconds})...)
-}
-
-func container(c *corev1.Container, at *field.Path) (errs field.ErrorList) {
-	for _, text := range utilvalidation.IsDNS1123Label(c.Name) {
-		errs = append(errs, field.Invalid(at.Child("name"), c.Name, text))
-	}
-	if strings.TrimSpace(c.Image) == "" {
-		errs = append(errs, field.Required(at.Child("image"), ""))
-	}
-	for i, p := range c.Ports {
-		for _, text := range utilvalidation.IsValidPortNum(int(p.ContainerPort)) {
-			errs = append(errs, field.Invalid(at.Child("ports").Index(i).Child("containerPort"), p.ContainerPort, text))
-		}
-	}
-	resources := at.Child("resources")
-	errs = append(errs, quantities(c.Resources.Requests, resources.Child("requests"))...)
-	errs = append(errs, quantities(c.Resources.Limits, resources.Child("limits"))...)
-	for name, limit := range c.Resources.Limits {
-		if request, ok := c.Resources.Requests[name]; ok && request.Cmp(limit) > 0 {
-			errs = append(errs, field.Invalid(resources.Child("requests"), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
-		}
-	}
-	return errs
-}
-
 func quantities(list corev1.ResourceList, at *field.Path) (errs field.ErrorList) {
 	for name, q := range list {
 		if q.Sign() < 0 {
@@ -189,35 +212,22 @@ func quantities(list corev1.ResourceList, at *field.Path) (errs field.ErrorList)
 	return errs
 }
 
-func service(s *corev1.ServiceSpec, at *field.Path) field.ErrorList {
-	errs := metav1validation.ValidateLabels(s.Selector, at.Child("selector"))
-	names := map[string]bool{}
-	for i, p := range s.Ports {
-		at := at.Child("ports").Index(i)
-		for _, text := range utilvalidation.IsValidPortNum(int(p.Port)) {
-			errs = append(errs, field.Invalid(at.Child("port"), p.Port, text))
-		}
-		if len(s.Ports) > 1 && names[p.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), p.Name))
-		}
-		names[p.Name] = true
-		if p.Name != "" {
-			for _, text := range utilvalidation.IsDNS1123Label(p.Name) {
-				errs = append(errs, field.Invalid(at.Child("name"), p.Name, text))
-			}
-		}
-	}
-	return errs
-}
-
 // update checks the numbers of a rolling update, which must not both be 0.
 func update(unavailable, surge *intstr.IntOrString, at *field.Path) field.ErrorList {
-	errs := rolling(unavailable, surge, at)
+	errs := append(rolling(unavailable, surge, at), atMostAll(unavailable, at.Child("maxUnavailable"))...)
 	none := func(n *intstr.IntOrString) bool { return n != nil && (n.String() == "0" || n.String() == "0%") }
 	if none(unavailable) && none(surge) {
 		errs = append(errs, field.Invalid(at.Child("maxUnavailable"), unavailable.String(), "may not be 0 when `maxSurge` is 0"))
 	}
 	return errs
+}
+
+// atMostAll checks that a percentage is at most 100.
+func atMostAll(n *intstr.IntOrString, at *field.Path) field.ErrorList {
+	return optionally(n, func(n intstr.IntOrString) field.ErrorList {
+		percent, err := strconv.Atoi(strings.TrimSuffix(n.StrVal, "%"))
+		return when(n.Type == intstr.String && err == nil && percent > 100, field.Invalid(at, n.StrVal, "must not be greater than 100%"))
+	})
 }
 
 // rolling checks two numbers or percentages that are optional.

@@ -12,11 +12,14 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaulting"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// TestSpecRefusesWhatControllersCannotHandle has for each kind a good object, and changes
+// TestObjectRefusesWhatControllersCannotHandle has for each kind a good object, and changes
 // of it that an API server refuses.
-func TestSpecRefusesWhatControllersCannotHandle(t *testing.T) {
+func TestObjectRefusesWhatControllersCannotHandle(t *testing.T) {
 	t.Parallel()
 	const (
 		pod  = "containers: [{name: c, image: v1}]"
@@ -31,7 +34,8 @@ func TestSpecRefusesWhatControllersCannotHandle(t *testing.T) {
 		changes []change
 	}{
 		"Pod": {&corev1.Pod{}, pod, []change{
-			{"image: v1", "image: ' '", "spec.containers[0].image: Required value"},
+			{"image: v1", "image: ''", "spec.containers[0].image: Required value"},
+			{"image: v1", "image: ' '", "spec.containers[0].image: Invalid value"},
 			{"name: c", "name: C", `spec.containers[0].name: Invalid value: "C"`},
 			{"image: v1", "image: v1, resources: {requests: {cpu: -1}}", "spec.containers[0].resources.requests[cpu]: Invalid value"},
 			{"image: v1}", "image: v1}, {name: c, image: v1}", `spec.containers[1].name: Duplicate value: "c"`},
@@ -63,15 +67,29 @@ func TestSpecRefusesWhatControllersCannotHandle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range append(tc.changes, change{}) {
-				obj := tc.obj.DeepCopyObject()
-				if err := yaml.UnmarshalStrict([]byte("spec: {"+strings.Replace(tc.spec, c.from, c.to, 1)+"}"), obj); err != nil {
-					t.Fatal(err)
-				}
-				err := Spec(obj).ToAggregate()
+				err := Object(filled(t, tc.obj, "spec: {"+strings.Replace(tc.spec, c.from, c.to, 1)+"}")).ToAggregate()
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("%s: got %v, want %q", c.to, err, c.want)
 				}
 			}
 		})
 	}
+}
+
+// filled returns an object with the defaults of its kind.
+func filled(t *testing.T, of runtime.Object, text string) runtime.Object {
+	t.Helper()
+	obj := of.DeepCopyObject()
+	if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
+		t.Fatal(err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaulting.Fill(kinds.ByType(obj).GroupResource(), content)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj); err != nil {
+		t.Fatal(err)
+	}
+	return obj
 }
