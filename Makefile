@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves fuzz tenant hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -121,6 +121,16 @@ moves: test-programs ; CAPSTAN_MOVES=20 V=1 TIMEOUT=0 RUN=TestClustersMoveBetwee
 
 # The plane is killed after each write of a topology, not after one of them.
 kills: test-programs ; CAPSTAN_KILLS=all V=1 TIMEOUT=0 RUN=TestATopologySurvivesKills build/test-pass.sh own internal/e2e
+
+# Random objects of all kinds that a plane and a simulated cluster serve, for as long as
+# you like: FUZZ=1h SEED=N. Before that, 300 broken objects of each built-in kind, held
+# against an API server.
+FUZZ ?= 10m
+fuzz: test-programs ; CAPSTAN_FUZZ=$(FUZZ) CAPSTAN_FUZZ_SEED=$(SEED) CAPSTAN_BROKEN_OBJECTS=300 V=1 TIMEOUT=0 RUN='TestRandomObjectsOfAllKindsAreHandled|TestValidationIsThatOfAnAPIServer' build/test-pass.sh own internal/testenv internal/e2e
+
+# A tenant attacks a plane while clusters are created in another namespace: TENANT=10m.
+TENANT ?= 10m
+tenant: test-programs ; CAPSTAN_TENANT=$(TENANT) V=1 TIMEOUT=0 RUN=TestTenantStopsNoOtherNamespace build/test-pass.sh own internal/e2e
 
 # Planes of several hosts, which are network namespaces, share a store: needs root.
 hosts: test-programs ; CAPSTAN_HOSTS=1 V=1 TIMEOUT=0 RUN='TestPlanesO|TestAProviderOfOnePlane|TestPlaneRestoresBackupOfSharedStore' build/test-pass.sh own internal/e2e

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,14 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/move"
-	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -172,10 +169,7 @@ func (f fleet) inside(names []string) map[string]types.UID {
 
 func (f fleet) workload(name string) kubernetes.Interface {
 	f.Helper()
-	secret := &corev1.Secret{}
-	f.must(f.Client.Get(f.Context(), f.key(certs.SecretName(name, certs.Kubeconfig)), secret))
-	cfg, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
-	f.must(err)
+	cfg := f.workloadConfig(name)
 	cfg.QPS = -1
 	c, err := kubernetes.NewForConfig(cfg)
 	f.must(err)
