@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/capstan-dev/capstan/internal/app/podnetwork"
+	"github.com/capstan-dev/capstan/internal/app/nodenetwork"
 )
 
 func main() {
@@ -31,5 +31,5 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return podnetwork.Run(ctx, podnetwork.Options{Node: os.Getenv("NODE_NAME"), ConfigDir: "/etc/cni/net.d", Config: config, Log: os.Stderr})
+	return nodenetwork.Run(ctx, nodenetwork.Options{Node: os.Getenv("NODE_NAME"), ConfigDir: "/etc/cni/net.d", Config: config, Log: os.Stderr})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/containermachines/addresses"
-	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+	"github.com/capstan-dev/capstan/internal/containermachines/bootresult"
 )
 
 var errInUse = fmt.Errorf("listen: %w", syscall.EADDRINUSE)
@@ -45,7 +45,7 @@ func TestAMachineGoesFromNothingToDone(t *testing.T) {
 	if diff := cmp.Diff([]netip.AddrPort{netip.MustParseAddrPort("10.208.0.2:6443")}, l.endpoints[0].members, cmp.Comparer(same)); diff != "" {
 		t.Errorf("behind the endpoint (-want +got):\n%s", diff)
 	}
-	l.launcher.appears(outcome.Sentinel, "success")
+	l.launcher.appears(bootresult.Sentinel, "success")
 	if name := awaitChange(t, changes); name != wantMachine().NamespacedName {
 		t.Errorf("%s changed", name)
 	}
@@ -118,11 +118,11 @@ func TestAMachineWhoseDataFailsSaysWhyAndStaysFailed(t *testing.T) {
 	l.cluster()
 	l.machine()
 	changes := l.MachineChanges(t.Context())
-	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", outcome.Output)
+	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", bootresult.Output)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o755), os.WriteFile(log, []byte("password hunter2\nno route to 10.208.0.1:6443\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	l.launcher.appears(outcome.Result, `{"v1": {"errors": ["runcmd"]}}`)
+	l.launcher.appears(bootresult.Result, `{"v1": {"errors": ["runcmd"]}}`)
 	awaitChange(t, changes)
 	const want = "cloud-init ended without /run/cluster-api/bootstrap-success.complete: runcmd; the last lines of its commands:\n[...] [...]\nno route to 10.208.0.1:6443"
 	if s := l.machine(); s.Stage != host.Failed || s.Message != want {
@@ -146,11 +146,11 @@ func late(t *testing.T) (*lab, <-chan types.NamespacedName) {
 	if s := l.machine(); s.Stage != host.Bootstrapping {
 		t.Errorf("before its time is up: %+v", s)
 	}
-	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", outcome.Output)
+	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", bootresult.Output)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o755), os.WriteFile(log, []byte("waiting for hunter2\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	l.launcher.appears(outcome.Status, `{"v1": {"stage": "modules-final"}}`)
+	l.launcher.appears(bootresult.Status, `{"v1": {"stage": "modules-final"}}`)
 	return l, changes
 }
 
@@ -190,7 +190,7 @@ func TestTimeoutContinuesAcrossRestartsAndRestartsWithMachine(t *testing.T) {
 func TestDataThatEndsAtTheLastMomentHasNotFailed(t *testing.T) {
 	t.Parallel()
 	l, changes := late(t)
-	l.launcher.appears(outcome.Sentinel, "success")
+	l.launcher.appears(bootresult.Sentinel, "success")
 	awaitChange(t, changes)
 	l.clock.Step(time.Hour)
 	if s := l.machine(); s.Stage != host.Done {
@@ -204,11 +204,11 @@ func TestALogThatLeadsElsewhereIsNotRead(t *testing.T) {
 	l.cluster()
 	l.machine()
 	secret := filepath.Join(t.TempDir(), "secret")
-	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", outcome.Output)
+	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", bootresult.Output)
 	if err := errors.Join(os.WriteFile(secret, []byte("of the host\n"), 0o600), os.MkdirAll(filepath.Dir(log), 0o755), os.Symlink(secret, log)); err != nil {
 		t.Fatal(err)
 	}
-	l.launcher.appears(outcome.Result, "{}")
+	l.launcher.appears(bootresult.Result, "{}")
 	if s := l.machine(); s.Stage != host.Failed || strings.Contains(s.Message, "host") {
 		t.Errorf("got %+v", s)
 	}
@@ -219,7 +219,7 @@ func TestMachinesRunOnWhileTheProcessIsAway(t *testing.T) {
 	l := newLab(t)
 	at := l.cluster()
 	l.machine()
-	l.launcher.appears(outcome.Sentinel, "success")
+	l.launcher.appears(bootresult.Sentinel, "success")
 	l.machine()
 	l.restart()
 	// /run is empty after the machine was booted again.

@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+	"github.com/capstan-dev/capstan/internal/containermachines/bootresult"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -51,7 +51,7 @@ func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus,
 	case m.Done:
 		s.Stage, s.Message = host.Done, "machine runs as container "+m.name
 	case now.State == containers.Running:
-		s.Stage, s.Message = host.Bootstrapping, outcome.Waiting(m.Name, m.Began, bootTimeout)
+		s.Stage, s.Message = host.Bootstrapping, bootresult.Waiting(m.Name, m.Began, bootTimeout)
 	}
 	return s, nil
 }
@@ -62,27 +62,27 @@ func (b *Backend) observe(m *machine) error {
 	if err := b.watch(m); err != nil { // before the check: changes in between are reported
 		return err
 	}
-	done, err := b.there(m.name, outcome.Sentinel, maxSentinel)
+	done, err := b.there(m.name, bootresult.Sentinel, maxSentinel)
 	if err != nil {
 		return err
 	}
 	if done == nil {
-		result, err := b.there(m.name, outcome.Result, maxResult)
+		result, err := b.there(m.name, bootresult.Result, maxResult)
 		if err != nil || result == nil && !b.late(m) {
 			return err
 		}
 		// It may have ended well in between.
-		if done, err = b.there(m.name, outcome.Sentinel, maxSentinel); err != nil {
+		if done, err = b.there(m.name, bootresult.Sentinel, maxSentinel); err != nil {
 			return err
 		}
 		if done == nil && result != nil {
-			m.Failed = b.failure(m, func(output, data []byte) string { return outcome.Failure(result, output, data) })
+			m.Failed = b.failure(m, func(output, data []byte) string { return bootresult.Failure(result, output, data) })
 		} else if done == nil {
-			status, err := b.there(m.name, outcome.Status, maxResult)
+			status, err := b.there(m.name, bootresult.Status, maxResult)
 			if err != nil {
 				return err
 			}
-			m.Failed = b.failure(m, func(output, data []byte) string { return outcome.Late(bootTimeout, status, output, data) })
+			m.Failed = b.failure(m, func(output, data []byte) string { return bootresult.Late(bootTimeout, status, output, data) })
 		}
 	}
 	m.Done = done != nil
@@ -127,7 +127,7 @@ func (b *Backend) watch(m *machine) error {
 	}
 	ctx, cancel := context.WithCancel(b.ctx)
 	key := m.key()
-	for _, path := range []string{outcome.Sentinel, outcome.Result} {
+	for _, path := range []string{bootresult.Sentinel, bootresult.Result} {
 		seen, err := b.o.Launcher.Watch(ctx, m.name, path)
 		if err != nil {
 			cancel()
@@ -168,7 +168,7 @@ func (b *Backend) failure(m *machine, say func(output, data []byte) string) stri
 	if err != nil {
 		return unknown // it is not known what must be omitted
 	}
-	return say(lastOf(inVar, outcome.Output), data)
+	return say(lastOf(inVar, bootresult.Output), data)
 }
 
 // lastOf is the end of a file that a machine wrote; nothing if there is none that is

@@ -10,7 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+	"github.com/capstan-dev/capstan/internal/containermachines/bootresult"
 )
 
 func TestAMachineWaitsUntilTheHostHasRoom(t *testing.T) {
@@ -41,7 +41,7 @@ func TestAMachineWaitsUntilTheHostHasRoom(t *testing.T) {
 		return func(m *host.Machine) { m.Name, m.ControlPlane = name, false }
 	}
 	l.machine(worker("w1"))
-	l.launcher.appears(outcome.Sentinel, "success")
+	l.launcher.appears(bootresult.Sentinel, "success")
 	l.machine()
 	l.machine(worker("w1"))
 	l.machine(worker("w2"))

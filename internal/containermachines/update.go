@@ -14,7 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+	"github.com/capstan-dev/capstan/internal/containermachines/bootresult"
 	"github.com/capstan-dev/capstan/internal/containermachines/renewal"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
@@ -152,7 +152,7 @@ func (b *Backend) execute(ctx context.Context, name string, args []string, in io
 	said := &tail{}
 	code, err := b.o.Launcher.Exec(ctx, name, args, containers.Streams{In: in, Out: said, Err: said})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("exit code %d: %s", code, strings.Join(strings.Fields(outcome.Mask(said.String())), " "))
+		err = fmt.Errorf("exit code %d: %s", code, strings.Join(strings.Fields(bootresult.Mask(said.String())), " "))
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+	"github.com/capstan-dev/capstan/internal/containermachines/bootresult"
 )
 
 // updatable is a host with a machine that is a node, and two images.
@@ -25,7 +25,7 @@ func updatable(t *testing.T) *lab {
 	}
 	l.cluster()
 	l.machine()
-	l.launcher.appears(outcome.Sentinel, "success")
+	l.launcher.appears(bootresult.Sentinel, "success")
 	if s := l.machine(); s.Stage != host.Done {
 		t.Fatalf("stage %s", s.Stage)
 	}

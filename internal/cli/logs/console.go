@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+	"github.com/capstan-dev/capstan/internal/containermachines/bootresult"
 )
 
 // console shows what is written to the console of a container, without what looks
@@ -105,7 +105,7 @@ func (c *console) print(f *file) error {
 // end shows the incomplete last line.
 func (c *console) end() {
 	if c.part != "" {
-		c.env.Print("%s", strings.TrimRight(outcome.Mask(c.part), "\r\n"))
+		c.env.Print("%s", strings.TrimRight(bootresult.Mask(c.part), "\r\n"))
 	}
 	c.part = ""
 }

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/counting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/openapi"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/requestmetrics"
 )
 
 // openAPI answers /openapi/v3 and the documents below it.
@@ -63,7 +63,7 @@ func describe(w http.ResponseWriter, r *request, d *openapi.Document, media stri
 // count adds a request that was answered with a code. What is not served is
 // not told apart: clients could invent names without end.
 func (s *Server) count(r *request, code int) {
-	c := counting.Request{Verb: strings.ToUpper(r.verb), Code: code}
+	c := requestmetrics.Request{Verb: strings.ToUpper(r.verb), Code: code}
 	if r.kind != nil {
 		c.Group, c.Version, c.Resource, c.Sub = r.gvr.Group, r.gvr.Version, r.gvr.Resource, r.sub
 	}

@@ -30,8 +30,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/counting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/requestmetrics"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
@@ -90,7 +90,7 @@ type Server struct {
 	objects *objects.Store
 	authn   *access.Authenticator
 	authz   *access.Authorizer
-	counted counting.Requests
+	counted requestmetrics.Requests
 	serving atomic.Int64 // requests, except long-running ones
 	watches atomic.Int64
 

@@ -6,7 +6,7 @@
 //
 // A write to the cluster's objects starts one worker, which continues until nothing
 // is left to do and ends; one timer exists while something is due. A cluster in
-// steady state has neither. Package plan makes the decisions.
+// steady state has neither. Package podplan makes the decisions.
 package workloads
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 // Options is what Controllers need. Store, Clock and Log are required.
@@ -234,7 +234,7 @@ func (c *Controllers) sleep(now time.Time) {
 	}
 	var next time.Time
 	for _, at := range c.due {
-		next = plan.Sooner(next, at)
+		next = podplan.Sooner(next, at)
 	}
 	if !next.IsZero() && !c.closed {
 		c.setTimer(next.Sub(now))
@@ -271,7 +271,7 @@ func (c *Controllers) reconcile(key store.Key) {
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		c.log.Error(err, "Looking after an object of a simulated cluster", "resource", key.Resource.String(), "namespace", key.Namespace, "name", key.Name)
-		again = plan.Sooner(again, c.clock.Now().Add(retry))
+		again = podplan.Sooner(again, c.clock.Now().Add(retry))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 var controllerRevisions = schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}
 
 // revision finds or creates the revision of a template, and deletes those that are
 // no longer needed.
-func (c *Controllers) revision(h plan.History) (*appsv1.ControllerRevision, error) {
+func (c *Controllers) revision(h podplan.History) (*appsv1.ControllerRevision, error) {
 	h.Revisions = list[appsv1.ControllerRevision](c, controllerRevisions, h.Owner.GetNamespace(), func(e *store.Entry) bool {
 		return slices.Contains(e.Owners, h.Owner.GetUID())
 	})
@@ -38,7 +38,7 @@ func (c *Controllers) revision(h plan.History) (*appsv1.ControllerRevision, erro
 }
 
 // hashes are those of the templates from which Pods were created.
-func hashes(pods []plan.Pod) map[string]bool {
+func hashes(pods []podplan.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range pods {
 		out[p.Labels[appsv1.ControllerRevisionHashLabelKey]] = true
@@ -63,13 +63,13 @@ func (c *Controllers) daemonSet(key store.Key) (time.Time, error) {
 	if err != nil || d.DeletionTimestamp != nil {
 		return time.Time{}, err
 	}
-	current, err := c.revision(plan.History{
+	current, err := c.revision(podplan.History{
 		Owner: d, Kind: kind, Template: &d.Spec.Template, Used: hashes(claimed), Limit: limit(d.Spec.RevisionHistoryLimit),
 	})
 	if err != nil {
 		return time.Time{}, err
 	}
-	p := plan.Daemons{
+	p := podplan.Daemons{
 		Set: d, Nodes: c.nodesByName(), Pods: claimed, Hash: current.Labels[appsv1.ControllerRevisionHashLabelKey], Now: c.clock.Now(),
 	}.Plan()
 	if err := c.apply(p.Create, p.Delete); err != nil {

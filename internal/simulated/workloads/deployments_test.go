@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 // sets are the ReplicaSets, as in "v1: 2 of 3 ready, revision 1".
@@ -21,7 +21,7 @@ func (l *lab) sets() []string {
 	l.t.Helper()
 	var out []string
 	for _, s := range load[appsv1.ReplicaSet](l, "apps/v1/replicasets", "default") {
-		out = append(out, fmt.Sprintf("%s: %d of %d ready, revision %s", s.Spec.Template.Spec.Containers[0].Image, s.Status.ReadyReplicas, *s.Spec.Replicas, s.Annotations[plan.RevisionAnnotation]))
+		out = append(out, fmt.Sprintf("%s: %d of %d ready, revision %s", s.Spec.Template.Spec.Containers[0].Image, s.Status.ReadyReplicas, *s.Spec.Replicas, s.Annotations[podplan.RevisionAnnotation]))
 	}
 	slices.Sort(out)
 	return out
@@ -60,7 +60,7 @@ func TestARolloutStopsAtWhatDoesNotStart(t *testing.T) {
 	l.must(l.store.Add(deployment("web", 2)))
 	change(l, &appsv1.Deployment{ObjectMeta: meta("web")}, func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Image = "v2"
-		d.Spec.Template.Annotations = map[string]string{plan.ExitCodeAnnotation: "1"}
+		d.Spec.Template.Annotations = map[string]string{podplan.ExitCodeAnnotation: "1"}
 	})
 	l.want("sets", l.sets(), "v1: 2 of 2 ready, revision 1", "v2: 0 of 1 ready, revision 2")
 	l.pass(10 * time.Minute)

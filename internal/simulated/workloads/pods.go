@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 // errUnchanged ends a modification that would change nothing.
@@ -60,7 +60,7 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 		}
 		// What finalizers keep has ended.
 		return time.Time{}, modify(c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, func(there *corev1.Pod) error {
-			if there.UID != p.UID || !plan.Stop(there, c.clock.Now()) {
+			if there.UID != p.UID || !podplan.Stop(there, c.clock.Now()) {
 				return errUnchanged
 			}
 			return nil
@@ -71,20 +71,20 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 	var until time.Time
 	if whole := read[corev1.Pod](c, key); whole != nil && node.Evicts() {
 		var stays bool
-		if stays, until = plan.NeedsOf(whole).Stays(node, c.clock.Now()); !stays {
+		if stays, until = podplan.NeedsOf(whole).Stays(node, c.clock.Now()); !stays {
 			return time.Time{}, c.deletePod(p)
 		}
 	}
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err = modify(c, obj, func(p *corev1.Pod) error {
-		again = plan.Sync(p, node, c.clock.Now(), func() string { return c.address(p, node) })
+		again = podplan.Sync(p, node, c.clock.Now(), func() string { return c.address(p, node) })
 		return nil
 	})
-	return plan.Sooner(again, until), err
+	return podplan.Sooner(again, until), err
 }
 
 // removePod deletes a Pod without any grace.
-func (c *Controllers) removePod(p plan.Pod) error {
+func (c *Controllers) removePod(p podplan.Pod) error {
 	_, _, err := c.store.Delete(podKind, p.Namespace, p.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &p.UID},
 	})
@@ -106,11 +106,11 @@ func (c *Controllers) schedule(key store.Key) error {
 	chosen := ""
 	if len(p.Spec.SchedulingGates) == 0 {
 		reason = corev1.PodReasonUnschedulable
-		chosen, message = plan.Choose(plan.NeedsOf(p), c.places(c.view.pods[key].Owner))
+		chosen, message = podplan.Choose(podplan.NeedsOf(p), c.places(c.view.pods[key].Owner))
 	}
 	return modify(c, p, func(p *corev1.Pod) error {
 		if chosen == "" {
-			plan.Unscheduled(&p.Status, reason, message, c.clock.Now())
+			podplan.Unscheduled(&p.Status, reason, message, c.clock.Now())
 			return nil
 		}
 		if p.Spec.NodeName != "" {
@@ -118,28 +118,28 @@ func (c *Controllers) schedule(key store.Key) error {
 		}
 		p.Spec.NodeName = chosen
 		node := c.view.nodes[chosen]
-		plan.Sync(p, node, c.clock.Now(), func() string { return c.address(p, node) })
+		podplan.Sync(p, node, c.clock.Now(), func() string { return c.address(p, node) })
 		return nil
 	})
 }
 
-func (c *Controllers) places(owner types.UID) []plan.Place {
+func (c *Controllers) places(owner types.UID) []podplan.Place {
 	own := map[string]int{}
 	if owner != "" {
 		for key := range c.view.owned[owner] {
 			own[c.view.pods[key].Node]++
 		}
 	}
-	var out []plan.Place
+	var out []podplan.Place
 	for _, n := range c.nodesByName() {
-		out = append(out, plan.Place{Node: n, Used: c.view.used[n.Name], Own: own[n.Name]})
+		out = append(out, podplan.Place{Node: n, Used: c.view.used[n.Name], Own: own[n.Name]})
 	}
 	return out
 }
 
 // address is the first that no other Pod of the Node has, out of the Node's
 // range; without one it follows from the Pod's UID.
-func (c *Controllers) address(p *corev1.Pod, n plan.Node) string {
+func (c *Controllers) address(p *corev1.Pod, n podplan.Node) string {
 	taken := map[string]bool{}
 	for key := range c.view.on[n.Name] {
 		for _, ip := range c.view.pods[key].IPs {
@@ -166,7 +166,7 @@ func (c *Controllers) node(key store.Key) (time.Time, error) {
 	if !ok || n.PodCIDR != "" {
 		return time.Time{}, nil
 	}
-	cidr := plan.PodCIDR(c.podSubnet(), c.nodesByName())
+	cidr := podplan.PodCIDR(c.podSubnet(), c.nodesByName())
 	if cidr == "" {
 		return time.Time{}, nil
 	}

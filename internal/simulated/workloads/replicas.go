@@ -14,17 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 // claim returns the Pods of a controller: it adopts those without a controller that
 // its selector matches, and releases those that it no longer matches.
-func (c *Controllers) claim(owner metav1.Object, ref metav1.OwnerReference, s *metav1.LabelSelector) ([]plan.Pod, error) {
+func (c *Controllers) claim(owner metav1.Object, ref metav1.OwnerReference, s *metav1.LabelSelector) ([]podplan.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil || selector.Empty() {
 		return nil, fmt.Errorf("selector of %s %s: %w", ref.Kind, owner.GetName(), err)
 	}
-	var out []plan.Pod
+	var out []podplan.Pod
 	for _, p := range c.podsOf(owner.GetUID()) {
 		if selector.Matches(labels.Set(p.Labels)) {
 			out = append(out, p)
@@ -46,7 +46,7 @@ func (c *Controllers) claim(owner metav1.Object, ref metav1.OwnerReference, s *m
 	return out, nil
 }
 
-func (c *Controllers) own(p plan.Pod, change func(*corev1.Pod)) error {
+func (c *Controllers) own(p podplan.Pod, change func(*corev1.Pod)) error {
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
 	return modify(c, obj, func(o *corev1.Pod) error {
 		if o.UID != p.UID {
@@ -91,7 +91,7 @@ func (c *Controllers) replicaSet(key store.Key) (time.Time, error) {
 	}
 	var failed error
 	if s.DeletionTimestamp == nil {
-		create, remove := plan.Replicas(*s.Spec.Replicas, claimed)
+		create, remove := podplan.Replicas(*s.Spec.Replicas, claimed)
 		var made []*corev1.Pod
 		for range min(create, burst) {
 			made = append(made, newPod(s.Namespace, &s.Spec.Template, ref))
@@ -100,7 +100,7 @@ func (c *Controllers) replicaSet(key store.Key) (time.Time, error) {
 			return time.Time{}, nil // its Pods trigger another reconcile
 		}
 	}
-	status, again := plan.SetStatus(s, claimed, failed, c.clock.Now())
+	status, again := podplan.SetStatus(s, claimed, failed, c.clock.Now())
 	if equality.Semantic.DeepEqual(s.Status, status) {
 		return again, quiet(failed)
 	}
@@ -119,7 +119,7 @@ func quiet(err error) error {
 }
 
 // apply creates and deletes Pods until one cannot be.
-func (c *Controllers) apply(create []*corev1.Pod, remove []plan.Pod) error {
+func (c *Controllers) apply(create []*corev1.Pod, remove []podplan.Pod) error {
 	for _, p := range create {
 		if err := c.store.Add(p); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (c *Controllers) apply(create []*corev1.Pod, remove []plan.Pod) error {
 }
 
 // deletePod deletes a Pod as a controller does: with its grace.
-func (c *Controllers) deletePod(p plan.Pod) error {
+func (c *Controllers) deletePod(p podplan.Pod) error {
 	_, _, err := c.store.Delete(podKind, p.Namespace, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -148,7 +148,7 @@ func (c *Controllers) deployment(key store.Key) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	sets := c.setsOf(d)
-	current := plan.Newest(d, sets)
+	current := podplan.Newest(d, sets)
 	running := 0
 	for _, s := range sets {
 		if s != current {
@@ -159,7 +159,7 @@ func (c *Controllers) deployment(key store.Key) (time.Time, error) {
 			}
 		}
 	}
-	p := plan.Rollout{Deployment: d, Sets: sets, Running: running, Now: c.clock.Now()}.Plan()
+	p := podplan.Rollout{Deployment: d, Sets: sets, Running: running, Now: c.clock.Now()}.Plan()
 	if p.Create != nil {
 		if err := c.store.Add(p.Create); err != nil && !apierrors.IsAlreadyExists(err) {
 			return p.Again, err
@@ -186,7 +186,7 @@ func (c *Controllers) deployment(key store.Key) (time.Time, error) {
 	}
 	return p.Again, modify(c, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}}, func(o *appsv1.Deployment) error {
 		if p.Revision != "" {
-			o.Annotations = plan.With(o.Annotations, plan.RevisionAnnotation, p.Revision)
+			o.Annotations = podplan.With(o.Annotations, podplan.RevisionAnnotation, p.Revision)
 		}
 		o.Status = p.Status
 		return nil

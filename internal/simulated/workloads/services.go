@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 var (
@@ -44,14 +44,14 @@ func picksOf(s *corev1.Service) *picks {
 }
 
 // picked are the Pods that a Service or a budget picks.
-func (c *Controllers) picked(by picks) []plan.Pod {
-	var out []plan.Pod
+func (c *Controllers) picked(by picks) []podplan.Pod {
+	var out []podplan.Pod
 	for _, p := range c.view.pods {
 		if p.Namespace == by.namespace && by.labels.Matches(labels.Set(p.Labels)) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b plan.Pod) int { return compare(a.NamespacedName, b.NamespacedName) })
+	slices.SortFunc(out, func(a, b podplan.Pod) int { return compare(a.NamespacedName, b.NamespacedName) })
 	return out
 }
 
@@ -68,7 +68,7 @@ func (c *Controllers) service(key store.Key) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	c.view.picks[key] = *by
-	b := plan.Backends{
+	b := podplan.Backends{
 		Service: s, Pods: c.picked(*by),
 		Zone: func(node string) string { return c.view.nodes[node].Labels[corev1.LabelTopologyZone] },
 	}
@@ -105,14 +105,14 @@ func (c *Controllers) keepEndpoints(want *corev1.Endpoints) error {
 
 func (c *Controllers) dropEndpoints(key store.Key) error {
 	have := read[corev1.Endpoints](c, store.Key{Resource: endpoints, Namespace: key.Namespace, Name: key.Name})
-	if have == nil || have.Labels[plan.EndpointsManagedBy] == "" {
+	if have == nil || have.Labels[podplan.EndpointsManagedBy] == "" {
 		return nil
 	}
 	return c.store.Remove(corev1.SchemeGroupVersion.WithResource(endpoints.Resource), key.Namespace, key.Name)
 }
 
 // namedPort is that of the first Pod that has one of the name.
-func (c *Controllers) namedPort(pods []plan.Pod, name string, protocol corev1.Protocol) (int32, bool) {
+func (c *Controllers) namedPort(pods []podplan.Pod, name string, protocol corev1.Protocol) (int32, bool) {
 	for _, p := range pods {
 		obj := read[corev1.Pod](c, podKey(p.Namespace, p.Name))
 		if obj == nil {

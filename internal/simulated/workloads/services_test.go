@@ -25,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 func service(name string) *corev1.Service {
@@ -155,7 +155,7 @@ func TestAnEvictedPodWithAFinalizerHasEnded(t *testing.T) {
 	for code, want := range map[string]corev1.PodPhase{"0": corev1.PodSucceeded, "3": corev1.PodFailed} {
 		l := newLab(t, "a")
 		p := &corev1.Pod{ObjectMeta: meta("held"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "v1"}}}}
-		p.Finalizers, p.Annotations = []string{"example.com/held"}, map[string]string{plan.ExitCodeAnnotation: code}
+		p.Finalizers, p.Annotations = []string{"example.com/held"}, map[string]string{podplan.ExitCodeAnnotation: code}
 		l.must(l.store.Add(p))
 		l.must(l.store.Evict("default", "held", metav1.DeleteOptions{}))
 		l.pods() // in steady state

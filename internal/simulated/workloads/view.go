@@ -16,17 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/podplan"
 )
 
 // view caches parts of objects, so that the worker need not read all of them for
 // each change: as few as possible, since it is kept in steady state.
 type view struct {
-	pods    map[store.Key]plan.Pod
+	pods    map[store.Key]podplan.Pod
 	owned   map[types.UID]map[store.Key]bool // Pods by their controller; those without one under ""
 	on      map[string]map[store.Key]bool    // Pods by their Node; those of none under ""
-	used    map[string]plan.Resources        // by Node
-	nodes   map[string]plan.Node
+	used    map[string]podplan.Resources     // by Node
+	nodes   map[string]podplan.Node
 	keys    map[types.UID]store.Key // of controllers
 	uids    map[store.Key]types.UID
 	parents map[types.UID]types.UID // controllers of controllers
@@ -35,8 +35,8 @@ type view struct {
 
 func newView() view {
 	return view{
-		pods: map[store.Key]plan.Pod{}, owned: map[types.UID]map[store.Key]bool{}, on: map[string]map[store.Key]bool{},
-		used: map[string]plan.Resources{}, nodes: map[string]plan.Node{},
+		pods: map[store.Key]podplan.Pod{}, owned: map[types.UID]map[store.Key]bool{}, on: map[string]map[store.Key]bool{},
+		used: map[string]podplan.Resources{}, nodes: map[string]podplan.Node{},
 		keys: map[types.UID]store.Key{}, uids: map[store.Key]types.UID{}, parents: map[types.UID]types.UID{}, picks: map[store.Key]picks{},
 	}
 }
@@ -95,16 +95,16 @@ func (c *Controllers) takePod(key store.Key) {
 		v.forget(key, was)
 	}
 	p := read[corev1.Pod](c, key)
-	var is plan.Pod
+	var is podplan.Pod
 	if p != nil {
-		is = plan.PodOf(p)
+		is = podplan.PodOf(p)
 		v.remember(key, is)
 		c.todo[key] = true
 	}
 	if reflect.DeepEqual(was, is) {
 		return
 	}
-	for _, one := range []plan.Pod{was, is} {
+	for _, one := range []podplan.Pod{was, is} {
 		if owner, ok := v.keys[one.Owner]; ok {
 			c.todo[owner] = true
 		}
@@ -137,7 +137,7 @@ func (c *Controllers) queueUnscheduled() {
 	}
 }
 
-func (v *view) remember(key store.Key, p plan.Pod) {
+func (v *view) remember(key store.Key, p podplan.Pod) {
 	v.pods[key] = p
 	put(v.owned, p.Owner, key)
 	put(v.on, p.Node, key)
@@ -146,7 +146,7 @@ func (v *view) remember(key store.Key, p plan.Pod) {
 	}
 }
 
-func (v *view) forget(key store.Key, p plan.Pod) {
+func (v *view) forget(key store.Key, p podplan.Pod) {
 	delete(v.pods, key)
 	drop(v.owned, p.Owner, key)
 	drop(v.on, p.Node, key)
@@ -179,7 +179,7 @@ func (c *Controllers) takeNode(key store.Key) {
 	if n == nil {
 		delete(v.nodes, key.Name)
 	} else {
-		is := plan.NodeOf(n)
+		is := podplan.NodeOf(n)
 		if had && reflect.DeepEqual(was, is) {
 			return
 		}
@@ -228,23 +228,23 @@ func (c *Controllers) takeOwner(key store.Key) {
 }
 
 // podsOf are the Pods of a controller, in the order of their names.
-func (c *Controllers) podsOf(uid types.UID) []plan.Pod {
-	return c.pods(c.view.owned[uid], func(plan.Pod) bool { return true })
+func (c *Controllers) podsOf(uid types.UID) []podplan.Pod {
+	return c.pods(c.view.owned[uid], func(podplan.Pod) bool { return true })
 }
 
 // orphans are the Pods of a namespace that have no controller.
-func (c *Controllers) orphans(namespace string) []plan.Pod {
-	return c.pods(c.view.owned[""], func(p plan.Pod) bool { return p.Namespace == namespace && !p.Mirror })
+func (c *Controllers) orphans(namespace string) []podplan.Pod {
+	return c.pods(c.view.owned[""], func(p podplan.Pod) bool { return p.Namespace == namespace && !p.Mirror })
 }
 
-func (c *Controllers) pods(keys map[store.Key]bool, keep func(plan.Pod) bool) []plan.Pod {
-	var out []plan.Pod
+func (c *Controllers) pods(keys map[store.Key]bool, keep func(podplan.Pod) bool) []podplan.Pod {
+	var out []podplan.Pod
 	for key := range keys {
 		if p := c.view.pods[key]; keep(p) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b plan.Pod) int { return compare(a.NamespacedName, b.NamespacedName) })
+	slices.SortFunc(out, func(a, b podplan.Pod) int { return compare(a.NamespacedName, b.NamespacedName) })
 	return out
 }
 
@@ -255,8 +255,8 @@ func (c *Controllers) setsOf(d *appsv1.Deployment) []*appsv1.ReplicaSet {
 }
 
 // nodesByName are all Nodes, in the order of their names.
-func (c *Controllers) nodesByName() []plan.Node {
-	var out []plan.Node
+func (c *Controllers) nodesByName() []podplan.Node {
+	var out []podplan.Node
 	for _, name := range slices.Sorted(maps.Keys(c.view.nodes)) {
 		out = append(out, c.view.nodes[name])
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/conversions"
+	"github.com/capstan-dev/capstan/internal/builder/conversiontests"
 )
 
 // usual is a Machine as a running cluster has it: ten conditions, and the
@@ -56,14 +56,14 @@ func usual() *clusterv1.Machine {
 func BenchmarkMachine(b *testing.B) {
 	k := machine()
 	hub := usual()
-	old, err := k.Down(hub, conversions.Lookup)
+	old, err := k.Down(hub, conversiontests.Lookup)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("down", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := k.Down(hub, conversions.Lookup); err != nil {
+			if _, err := k.Down(hub, conversiontests.Lookup); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -10,12 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/builder/conversions"
+	"github.com/capstan-dev/capstan/internal/builder/conversiontests"
 )
 
 func TestTheHubComesBackWhole(t *testing.T) {
 	t.Parallel()
-	conversions.HubComesBack(t, Kinds(), func(kind string, hub map[string]any) {
+	conversiontests.HubComesBack(t, Kinds(), func(kind string, hub map[string]any) {
 		settle(hub)
 		switch kind {
 		case "MachineSet", "MachineDeployment", "MachinePool":
@@ -76,17 +76,17 @@ func child(obj map[string]any, field string) map[string]any {
 
 func TestAnOldSourceStaysAsItIs(t *testing.T) {
 	t.Parallel()
-	conversions.OldSourceStays(t, Kinds())
+	conversiontests.OldSourceStays(t, Kinds())
 }
 
 func TestBareObjects(t *testing.T) {
 	t.Parallel()
-	conversions.BareObjects(t, Kinds())
+	conversiontests.BareObjects(t, Kinds())
 }
 
 func TestGoldenPairs(t *testing.T) {
 	t.Parallel()
-	conversions.Golden(t, Kinds(), "../../../../api/testdata/golden")
+	conversiontests.Golden(t, Kinds(), "../../../../api/testdata/golden")
 }
 
 func TestAReferenceThatIsNotFoundIsNamed(t *testing.T) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addresses gives Services what an API server gives them: addresses of
+// Package serviceaddresses gives Services what an API server gives them: addresses of
 // the cluster, and ports of its Nodes.
-package addresses
+package serviceaddresses
 
 import (
 	"fmt"

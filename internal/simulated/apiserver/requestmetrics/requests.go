@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package counting counts the requests of a server, in the names of an API
+// Package requestmetrics counts the requests of a server, in the names of an API
 // server's metrics.
-package counting
+package requestmetrics
 
 import (
 	"cmp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what the controllers, the scheduler and the kubelets of a
+// Package podplan decides what the controllers, the scheduler and the kubelets of a
 // simulated cluster do: values in, values out. Nothing in it waits, reads a clock
 // or writes.
-package plan
+package podplan
 
 import (
 	"cmp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podnetwork is the program that each node of a cluster of container
+// Package nodenetwork is the program that each node of a cluster of container
 // machines runs for its network: it configures CNI with the addresses of the node's
 // Pods, and maintains the routes to those of all other nodes.
-package podnetwork
+package nodenetwork
 
 import (
 	"context"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome reports the result of a machine's bootstrap data from the files
+// Package bootresult reports the result of a machine's bootstrap data from the files
 // that the machine left behind. All of that is written by the machine, which is not
 // trusted; and the bootstrap data is secret, so none of it is reported.
-package outcome
+package bootresult
 
 import (
 	"encoding/json"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversions is what the tests of all conversions share: properties that
+// Package conversiontests is what the tests of all conversions share: properties that
 // each of them has, for all objects, and golden pairs.
-package conversions
+package conversiontests
 
 import (
 	"encoding/json"
