@@ -34,7 +34,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/kit/names"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
@@ -74,7 +73,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, CertificateExpiry: servingcert.Expiry, Backends: backends, Secrets: secretwatch.New(secrets),
 		Clock: c, Recorder: func(name string) events.EventRecorder { return controller.Recorder(mgr, name) },
 		Features: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration,
-		Name: names.Random, Random: rand.Float64, APIServerCA: o.APIServerCA, Debounce: patch.NewStatusDebounce(statusDebounce, c),
+		Name: randomName, Random: rand.Float64, APIServerCA: o.APIServerCA, Debounce: patch.NewStatusDebounce(statusDebounce, c),
 	}
 	if err := mgr.Add(ctrlmanager.RunnableFunc(outside.Secrets.Wait)); err != nil {
 		return err

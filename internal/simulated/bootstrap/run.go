@@ -19,7 +19,6 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/simulated/cloudconfig"
-	"github.com/capstan-dev/capstan/internal/simulated/ignitionconfig"
 )
 
 // Run is a call of kubeadm on a machine, read and found to be complete.
@@ -75,7 +74,7 @@ func read(data []byte, format, hostname string) (*cloudconfig.Config, error) {
 	case "", bootstrapv1.CloudConfig:
 		return cloudconfig.Parse(data, hostname)
 	case bootstrapv1.Ignition:
-		return ignitionconfig.Parse(data)
+		return cloudconfig.ParseIgnition(data)
 	}
 	return nil, fmt.Errorf("simulated machines know no format %q: use cloud-config or ignition", format)
 }

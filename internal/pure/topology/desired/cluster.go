@@ -13,7 +13,6 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
@@ -85,7 +84,7 @@ func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectRefer
 	}
 	m.called = is.GetName()
 	m.Desired.SetName(m.called)
-	m.err = compat.Object(is, m.Desired)
+	m.err = ObjectChange(is, m.Desired)
 }
 
 // hold makes the Cluster the owner of an object, as the Cluster controller would do in

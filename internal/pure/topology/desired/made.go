@@ -20,7 +20,6 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
-	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
 
@@ -177,7 +176,7 @@ func (m *made) lost(kept clusterv1.ContractVersionedObjectReference) *unstructur
 // same reports whether the existing template can be used. Machines can be replaced by
 // machines with another bootstrap provider, but not with another infrastructure.
 func (c *computation) same(m *made) (bool, error) {
-	switch err := compat.Template(m.current, m.wanted); {
+	switch err := TemplateChange(m.current, m.wanted); {
 	case err != nil && m.Role == patches.DeploymentBootstrap:
 		return false, nil
 	case err != nil:

@@ -15,7 +15,6 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
-	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
 	"github.com/capstan-dev/capstan/internal/pure/topology/naming"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
@@ -88,7 +87,7 @@ func (c *computation) draftOf(g *group, role patches.Role, ref clusterv1.Cluster
 	if m.err == nil && !copied[role] {
 		c.own(m.Desired)
 		if current != nil {
-			m.err = compat.Object(current, m.Desired)
+			m.err = ObjectChange(current, m.Desired)
 		}
 	}
 	return m

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ignitionconfig
+package cloudconfig
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
-	"github.com/capstan-dev/capstan/internal/simulated/cloudconfig"
 )
 
 func TestParseReadsWhatIsRendered(t *testing.T) {
@@ -28,11 +27,11 @@ func TestParseReadsWhatIsRendered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Parse(data)
+	c, err := ParseIgnition(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := c.Kubeadm(); !ok || got != (cloudconfig.Command{Verb: "join", ConfigPath: "/etc/kubeadm.yml"}) {
+	if got, ok := c.Kubeadm(); !ok || got != (Command{Verb: "join", ConfigPath: "/etc/kubeadm.yml"}) {
 		t.Errorf("kubeadm is called as %+v (%t)", got, ok)
 	}
 	for path, want := range map[string]string{
@@ -61,7 +60,7 @@ func TestOnlyUnitsThatStartRunCommands(t *testing.T) {
 		"a condition not met":   {`{"name": "a.service", "enabled": true, "contents": "[Unit]\nConditionPathExists=/etc/none\n[Service]\nExecStart=/bin/a\n"}`, ""},
 		"a condition to be not": {`{"name": "a.service", "enabled": true, "contents": "[Unit]\nConditionPathExists=!/etc/there\n[Service]\nExecStart=/bin/a\n"}`, ""},
 	} {
-		c, err := Parse([]byte(fmt.Sprintf(`{"ignition": {"version": "3.3.0"}, "storage": {"files": [%s]}, "systemd": {"units": [%s]}}`, file, tc.unit)))
+		c, err := ParseIgnition([]byte(fmt.Sprintf(`{"ignition": {"version": "3.3.0"}, "storage": {"files": [%s]}, "systemd": {"units": [%s]}}`, file, tc.unit)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -86,7 +85,7 @@ func TestWhatIgnitionRefusesIsRefused(t *testing.T) {
 		"no gzip":            {config(`{"path": "/a", "contents": {"source": "data:,hunter2", "compression": "gzip"}}`), "storage.files /a: its content is not gzip"},
 		"too much":           {strings.Repeat(" ", maxContent+1), "the user data is larger than 4 MiB"},
 	} {
-		if _, err := Parse([]byte(tc.data)); err == nil || err.Error() != tc.want {
+		if _, err := ParseIgnition([]byte(tc.data)); err == nil || err.Error() != tc.want {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)
 		}
 	}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package compat_test
+package desired_test
 
 import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
+	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
 )
 
 func TestWhatAnObjectMayBecome(t *testing.T) {
@@ -34,10 +34,10 @@ func TestWhatAnObjectMayBecome(t *testing.T) {
 		"another name":      {object("a.b/v1", "K", "ns", "m"), "K ns/n cannot be renamed to m", ""},
 		"another namespace": {object("a.b/v1", "K", "mt", "n"), "K ns/n cannot move to namespace mt", ""},
 	} {
-		if got := text(compat.Object(current, tc.wanted)); got != tc.asObject {
+		if got := text(desired.ObjectChange(current, tc.wanted)); got != tc.asObject {
 			t.Errorf("%s, of an object: got %q, want %q", name, got, tc.asObject)
 		}
-		if got := text(compat.Template(current, tc.wanted)); got != tc.asTemplate {
+		if got := text(desired.TemplateChange(current, tc.wanted)); got != tc.asTemplate {
 			t.Errorf("%s, of a template: got %q, want %q", name, got, tc.asTemplate)
 		}
 	}

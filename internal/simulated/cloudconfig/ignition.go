@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ignitionconfig reads user data of the format ignition as Ignition and
-// systemd on a machine would, as far as it decides whether kubeadm runs: the files
-// to write, and what the units that are enabled run. Nothing is written or run.
-// Errors never repeat what the user data holds, for it holds keys.
-package ignitionconfig
+package cloudconfig
 
 import (
 	"bytes"
@@ -22,15 +18,13 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_3/types"
 	"github.com/vincent-petithory/dataurl"
 	"k8s.io/utils/ptr"
-
-	"github.com/capstan-dev/capstan/internal/simulated/cloudconfig"
 )
 
-// maxContent bounds the user data and each file in it, as with cloud-init.
-const maxContent = 4 << 20
-
-// Parse reads user data.
-func Parse(data []byte) (*cloudconfig.Config, error) {
+// ParseIgnition reads user data of the format ignition as Ignition and systemd on a
+// machine would, as far as it decides whether kubeadm runs: the files to write, and what
+// the units that are enabled run. Nothing is written or run. Errors never repeat the user
+// data, which has keys.
+func ParseIgnition(data []byte) (*Config, error) {
 	if len(data) > maxContent {
 		return nil, fmt.Errorf("the user data is larger than %d MiB", maxContent>>20)
 	}
@@ -45,7 +39,7 @@ func Parse(data []byte) (*cloudconfig.Config, error) {
 	if err != nil {
 		return nil, errors.New("the user data is not an Ignition config of a version from 3.0 to 3.3")
 	}
-	c := &cloudconfig.Config{Files: map[string][]byte{}}
+	c := &Config{Files: map[string][]byte{}}
 	for _, f := range in.Storage.Files {
 		var whole []byte
 		for _, r := range append([]types.Resource{f.Contents}, f.Append...) {
@@ -100,7 +94,7 @@ var (
 
 // starts returns the commands of a unit that is enabled and whose conditions are
 // met when the machine boots.
-func starts(c *cloudconfig.Config, u types.Unit) (commands []string) {
+func starts(c *Config, u types.Unit) (commands []string) {
 	text := ptr.Deref(u.Contents, "")
 	if !ptr.Deref(u.Enabled, false) || ptr.Deref(u.Mask, false) || !strings.HasSuffix(u.Name, ".service") {
 		return nil

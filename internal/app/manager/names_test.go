@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package names
+package manager
 
 import (
 	"regexp"
@@ -10,12 +10,12 @@ import (
 
 func TestRandomNamesFitALabel(t *testing.T) {
 	for _, prefix := range []string{"demo", strings.Repeat("x", 100)} {
-		got := Random(prefix)
+		got := randomName(prefix)
 		if len(got) > 63 || !regexp.MustCompile(`^[a-z]+-[a-z0-9]{5}$`).MatchString(got) {
-			t.Errorf("Random(%q) = %q", prefix, got)
+			t.Errorf("randomName(%q) = %q", prefix, got)
 		}
-		if got == Random(prefix) {
-			t.Errorf("Random(%q) gave %q twice", prefix, got)
+		if got == randomName(prefix) {
+			t.Errorf("randomName(%q) gave %q twice", prefix, got)
 		}
 	}
 }

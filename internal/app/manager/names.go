@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package names generates names for children.
-package names
+package manager
 
 import "k8s.io/apimachinery/pkg/util/rand"
 
@@ -12,8 +11,8 @@ const (
 	randomLength = 5
 )
 
-// Random returns the prefix, a dash and five random letters or digits. A
+// randomName returns the prefix, a dash and five random letters or digits. A
 // prefix that is too long is cut.
-func Random(prefix string) string {
+func randomName(prefix string) string {
 	return prefix[:min(len(prefix), maxLength-randomLength-1)] + "-" + rand.String(randomLength)
 }
