@@ -18,8 +18,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/plan"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
+	"github.com/capstan-dev/capstan/internal/pure/topology/upgradeplan"
 )
 
 // manager is the field manager of the topology's objects.
@@ -129,14 +129,14 @@ func (c *comparing) way() {
 		}
 	}
 	class := &c.source.class.Spec
-	way := plan.From(version, workers, c.source.Cluster.Spec.Topology.Version)
+	way := upgradeplan.From(version, workers, c.source.Cluster.Spec.Topology.Version)
 	if name := class.Upgrade.External.GenerateUpgradePlanExtension; name != "" && way.Needed() {
 		c.note("extension %s says which versions the upgrade from %s to %s goes through", name, version, way.Target)
 		return
 	}
-	steps, err := plan.FromClass(way, class.KubernetesVersions)
+	steps, err := upgradeplan.FromClass(way, class.KubernetesVersions)
 	if err == nil {
-		steps, err = plan.Complete(way, steps)
+		steps, err = upgradeplan.Complete(way, steps)
 	}
 	switch {
 	case err != nil:

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
@@ -135,7 +135,7 @@ func retryWellFormed(fields map[string]any) error {
 		return errors.New("the answer has no retryAfterSeconds")
 	}
 	seconds, ok := value.(float64)
-	if most := extensions.MaxRetryAfter.Seconds(); !ok || seconds < 0 || seconds > most || seconds != math.Trunc(seconds) {
+	if most := extensionconfig.MaxRetryAfter.Seconds(); !ok || seconds < 0 || seconds > most || seconds != math.Trunc(seconds) {
 		return fmt.Errorf("retryAfterSeconds is %v: want a whole number from 0 to %v", value, most)
 	}
 	return nil

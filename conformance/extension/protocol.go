@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 const (
@@ -65,7 +65,7 @@ func (s *session) handshake(ctx context.Context) ([]*x509.Certificate, error) {
 	if s.base.Scheme != "https" {
 		return nil, fmt.Errorf("the url begins with %s://, not https://", s.base.Scheme)
 	}
-	limit := s.limit(extensions.DefaultTimeout)
+	limit := s.limit(extensionconfig.DefaultTimeout)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := s.dial(ctx)
@@ -101,7 +101,7 @@ func discoveryValid(ctx context.Context, s *session, _ *handler) error {
 	if err != nil {
 		return err
 	}
-	found, err := extensions.Handlers(s.config.Catalog, s.config.Name, answered)
+	found, err := extensionconfig.Handlers(s.config.Catalog, s.config.Name, answered)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func discoveryValid(ctx context.Context, s *session, _ *handler) error {
 		return errors.New("it has no handlers")
 	}
 	for _, f := range found {
-		hook, err := extensions.Hook(f.RequestHook)
+		hook, err := extensionconfig.Hook(f.RequestHook)
 		if err != nil {
 			return err
 		}
@@ -319,7 +319,7 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 	var errs []error
 	for _, path := range slices.Compact(paths) {
 		body := bytes.NewReader(request{"apiVersion": hook.GroupVersion().String(), "kind": hook.Hook + "Request"}.json())
-		status, _, err := s.send(ctx, exchange{method: http.MethodPost, path: path, contentType: jsonType, body: body}, s.limit(extensions.DefaultTimeout))
+		status, _, err := s.send(ctx, exchange{method: http.MethodPost, path: path, contentType: jsonType, body: body}, s.limit(extensionconfig.DefaultTimeout))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: want status 404, got none: %w", path, err))
 			if late(err) {
@@ -337,7 +337,7 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 // connection.
 func largeBodySurvived(ctx context.Context, s *session, _ *handler) error {
 	body := io.MultiReader(strings.NewReader(`{"apiVersion":"`), io.LimitReader(endless('x'), largeBody), strings.NewReader(`"}`))
-	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: jsonType, body: body}, s.limit(extensions.DefaultTimeout))
+	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: jsonType, body: body}, s.limit(extensionconfig.DefaultTimeout))
 	if _, err := s.discover(ctx); err != nil {
 		return fmt.Errorf("discovery after a body of %d MiB: %w", largeBody>>20, err)
 	}

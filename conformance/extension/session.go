@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // grace is how late an answer may be, to allow for network latency.
@@ -107,7 +107,7 @@ func open(c Config) (*session, error) {
 		return nil, err
 	}
 	s.raw = &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: s.tls, TLSHandshakeTimeout: s.limit(extensions.DefaultTimeout), DialContext: s.connect},
+		Transport:     &http.Transport{TLSClientConfig: s.tls, TLSHandshakeTimeout: s.limit(extensionconfig.DefaultTimeout), DialContext: s.connect},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	d, err := c.Catalog.Lookup(hooksv1.Discovery)
@@ -115,7 +115,7 @@ func open(c Config) (*session, error) {
 		s.close()
 		return nil, err
 	}
-	s.discovery = newHandler(d, "Discovery", "", extensions.DefaultTimeout)
+	s.discovery = newHandler(d, "Discovery", "", extensionconfig.DefaultTimeout)
 	return s, nil
 }
 
@@ -187,8 +187,8 @@ func (s *session) read(h *handler, raw []byte) (answer, error) {
 	if a.response, err = s.config.Catalog.NewResponse(h.hook); err != nil {
 		return answer{}, err
 	}
-	extensions.Clear(a.response) // fields that are missing in the answer must be recognizable
-	return a, extensions.Decode(raw, h.response, a.response)
+	extensionconfig.Clear(a.response) // fields that are missing in the answer must be recognizable
+	return a, extensionconfig.Decode(raw, h.response, a.response)
 }
 
 // start sends a handler's first call, once. A skip is returned as such.

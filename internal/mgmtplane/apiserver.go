@@ -32,7 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/mgmtplane/openapi"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/workloadcontrollers"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -216,7 +216,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
 	}
 	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
-		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, workloads.Asked(c.Workloads), gate{}) // which is the last one
+		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, workloadcontrollers.Asked(c.Workloads), gate{}) // which is the last one
 	}
 	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
 		return config, err

@@ -33,7 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/quotas"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/workloadcontrollers"
 )
 
 const (
@@ -260,7 +260,7 @@ func (c *controllers) addWorkloads(_ context.Context, keys pki.Folder) error {
 	if err != nil {
 		return err
 	}
-	w, err := workloads.New(c.typed, authority, c.collected.Shared)
+	w, err := workloadcontrollers.New(c.typed, authority, c.collected.Shared)
 	if err != nil {
 		return err
 	}

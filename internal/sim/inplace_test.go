@@ -20,7 +20,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/mutation"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
@@ -268,7 +268,7 @@ func TestAnExtensionThatDoesNotAnswerHoldsTheRollout(t *testing.T) {
 	fails(w, x.wrong)
 	workers(t, w)
 	w.Record("# it says that it has failed")
-	x.wrong = &extensions.FailureError{Message: "the disk is full"}
+	x.wrong = &extensionconfig.FailureError{Message: "the disk is full"}
 	fails(w, x.wrong)
 	workers(t, w)
 	w.Record("# it is well again")

@@ -19,7 +19,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // DiscoveryTimeout is the time limit of a discovery call.
@@ -69,10 +69,10 @@ func (c *Client) discover(ctx context.Context, config *runtimev1.ExtensionConfig
 		if err != nil {
 			return err
 		}
-		if err := extensions.Decode(answer, d.Response, response); err != nil {
+		if err := extensionconfig.Decode(answer, d.Response, response); err != nil {
 			return unusableError{err}
 		}
-		return extensions.Success(response)
+		return extensionconfig.Success(response)
 	})
 	return gaveUp(ctx, err)
 }
@@ -105,7 +105,7 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 		if err := c.decode(answered, h, response); err != nil {
 			return err
 		}
-		return extensions.Success(response)
+		return extensionconfig.Success(response)
 	})
 	if err = gaveUp(h.of.life, gaveUp(ctx, err)); err == nil {
 		if d.Cacheable {
@@ -119,7 +119,7 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 			level = 0
 		}
 		ctrl.LoggerFrom(ctx).V(level).Info("Ignoring an extension that gave no usable answer", "handler", h.name, "hook", d.Hook, "reason", err.Error())
-		extensions.Reset(response, d.Response)
+		extensionconfig.Reset(response, d.Response)
 		return nil
 	}
 	return err
@@ -161,7 +161,7 @@ func (c *Client) encode(h *handler, request hooksv1.RequestObject) ([]byte, erro
 	if !ok {
 		return nil, fmt.Errorf("a %T has no settings", converted)
 	}
-	sent.SetSettings(extensions.Settings(h.of.spec.Settings, sent.GetSettings()))
+	sent.SetSettings(extensionconfig.Settings(h.of.spec.Settings, sent.GetSettings()))
 	sent.GetObjectKind().SetGroupVersionKind(h.requestKind)
 	body, err := json.Marshal(sent)
 	if err != nil {
@@ -172,15 +172,15 @@ func (c *Client) encode(h *handler, request hooksv1.RequestObject) ([]byte, erro
 
 // decode decodes a response from the handler's version.
 func (c *Client) decode(body []byte, h *handler, response hooksv1.ResponseObject) error {
-	extensions.Clear(response)
+	extensionconfig.Clear(response)
 	if reflect.TypeOf(response).Elem() == h.responseType {
-		if err := extensions.Decode(body, h.responseKind, response); err != nil {
+		if err := extensionconfig.Decode(body, h.responseKind, response); err != nil {
 			return unusableError{err}
 		}
 		return nil
 	}
 	older := reflect.New(h.responseType).Interface().(hooksv1.ResponseObject)
-	if err := extensions.Decode(body, h.responseKind, older); err != nil {
+	if err := extensionconfig.Decode(body, h.responseKind, older); err != nil {
 		return unusableError{err}
 	}
 	return c.catalog.ConvertResponse(older, response)
@@ -205,7 +205,7 @@ func (c *Client) observed(ctx context.Context, t *target, s *stats, request func
 			attribute.String("capstan.outcome", code),
 		)
 		if err != nil {
-			span.SetStatus(codes.Error, extensions.Shorten(err.Error(), maxErrorLength))
+			span.SetStatus(codes.Error, extensionconfig.Shorten(err.Error(), maxErrorLength))
 		}
 	}
 	return first, err

@@ -14,7 +14,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 const success = `{"status":"Success"}`
@@ -180,7 +180,7 @@ func TestFailurePolicyIgnoreHidesUnusableAnswersAlone(t *testing.T) {
 				if counted := w.counted(t); counted[tc.code] != 1 {
 					t.Errorf("%s: metric: got %v, want one of code %s", policy, counted, tc.code)
 				}
-				_, failed := errors.AsType[*extensions.FailureError](err)
+				_, failed := errors.AsType[*extensionconfig.FailureError](err)
 				if failed != tc.failure {
 					t.Errorf("%s: is a FailureError: got %v, want %v", policy, failed, tc.failure)
 				}

@@ -24,7 +24,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // Poster sends one request to one server. transport.Pool is one.
@@ -102,7 +102,7 @@ func New(o Options) (*Client, error) {
 		answers:    newMemory[answerKey, answer](maxAnswers, maxAnswerBytes),
 	}
 	for _, d := range o.Catalog.Hooks() {
-		c.single[d.GroupVersionHook] = !extensions.Aggregatable(d.ResponseType)
+		c.single[d.GroupVersionHook] = !extensionconfig.Aggregatable(d.ResponseType)
 	}
 	o.Registry.watch(c.changed)
 	return c, nil
@@ -172,26 +172,26 @@ func (c *Client) CallAllExtensions(ctx context.Context, hook any, forObject meta
 		return fmt.Errorf("call all extension handlers of hook %s for %s: %w", d.Hook, describe(forObject), err)
 	}
 	if len(handlers) == 0 {
-		extensions.Reset(response, d.Response)
+		extensionconfig.Reset(response, d.Response)
 		return nil
 	}
 	about := subjectOf(d.GroupHook(), forObject)
 	if d.Blocking && c.stillBlocked(about, handlers, d, response) {
 		return nil
 	}
-	answers := make([]extensions.Answer, 0, len(handlers))
+	answers := make([]extensionconfig.Answer, 0, len(handlers))
 	for i, h := range handlers {
 		into := response
 		if i > 0 {
 			into = reflect.New(d.ResponseType).Interface().(hooksv1.ResponseObject)
 		}
 		if err := c.call(ctx, d, h, request, into); err != nil {
-			extensions.Clear(response)
+			extensionconfig.Clear(response)
 			return callError(d, h, forObject, err)
 		}
-		answers = append(answers, extensions.Answer{Handler: h.name, Response: into})
+		answers = append(answers, extensionconfig.Answer{Handler: h.name, Response: into})
 	}
-	extensions.Aggregate(response, answers)
+	extensionconfig.Aggregate(response, answers)
 	if d.Blocking {
 		c.rememberBlocked(about, handlers, response)
 	}
@@ -214,7 +214,7 @@ func (c *Client) CallExtension(ctx context.Context, hook any, forObject metav1.O
 		return callError(d, h, forObject, err)
 	}
 	if err := c.call(ctx, d, h, request, response); err != nil {
-		extensions.Clear(response)
+		extensionconfig.Clear(response)
 		return callError(d, h, forObject, err)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // metrics measures calls. The series of a host are deleted with its last
@@ -122,7 +122,7 @@ func codeOf(err error) string {
 	if err == nil {
 		return "200"
 	}
-	if _, ok := errors.AsType[*extensions.FailureError](err); ok {
+	if _, ok := errors.AsType[*extensionconfig.FailureError](err); ok {
 		return "200"
 	}
 	if _, ok := errors.AsType[unusableError](err); ok {

@@ -23,7 +23,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // ErrNotReady means that not all extensions of this management cluster have been
@@ -189,7 +189,7 @@ func (r *Registry) notify(config string, was, is *registration) {
 // register returns a registration of a config without storing it.
 func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, error) {
 	config = config.DeepCopy()
-	undiscovered := !extensions.Known(config)
+	undiscovered := !extensionconfig.Known(config)
 	endpoint, err := Endpoint(config.Spec.ClientConfig)
 	if err != nil && !undiscovered { // a config that is not called needs no endpoint
 		return nil, err
@@ -232,7 +232,7 @@ func (r *Registry) handler(of *registration, known runtimev1.ExtensionHandler) (
 	if !ok || own == "" {
 		return nil, fmt.Errorf("name: must be a handler's name, a dot, and %q", of.config)
 	}
-	hook, err := extensions.Hook(known.RequestHook)
+	hook, err := extensionconfig.Hook(known.RequestHook)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (r *Registry) handler(of *registration, known runtimev1.ExtensionHandler) (
 	h := &handler{
 		target:        target{config: of.config, host: of.host, endpoint: of.endpoint, name: known.Name, path: hook.Path(own), hook: hook},
 		of:            of,
-		timeout:       min(time.Duration(known.TimeoutSeconds)*time.Second, extensions.MaxTimeout),
+		timeout:       min(time.Duration(known.TimeoutSeconds)*time.Second, extensionconfig.MaxTimeout),
 		failurePolicy: cmp.Or(known.FailurePolicy, runtimev1.FailurePolicyFail),
 		stats:         &stats{},
 		requestType:   d.RequestType,
@@ -256,7 +256,7 @@ func (r *Registry) handler(of *registration, known runtimev1.ExtensionHandler) (
 		deprecated:    d.Deprecated != nil,
 	}
 	if h.timeout <= 0 {
-		h.timeout = extensions.DefaultTimeout
+		h.timeout = extensionconfig.DefaultTimeout
 	}
 	return h, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/extension/catalog"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // Limits of the caches. A fleet of ten thousand clusters that are all blocked at
@@ -71,7 +71,7 @@ func (c *Client) stillBlocked(about subject, by []*handler, d catalog.Descriptor
 	if !ok || !slices.Equal(b.by, by) {
 		return false
 	}
-	extensions.Reset(retry, d.Response)
+	extensionconfig.Reset(retry, d.Response)
 	retry.SetMessage(b.message)
 	left := b.until.Sub(now)
 	retry.SetRetryAfterSeconds(int32((left + time.Second - 1) / time.Second)) // rounded up: never too early

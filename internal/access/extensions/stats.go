@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 const (
@@ -145,7 +145,7 @@ func (s *stats) record(started time.Time, took time.Duration, err error) (first 
 	if err != nil {
 		s.failures++
 		s.lastFail = started
-		s.lastError = extensions.Shorten(err.Error(), maxErrorLength)
+		s.lastError = extensionconfig.Shorten(err.Error(), maxErrorLength)
 	}
 	return first
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/capstan-dev/capstan/internal/access/decompress"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/steps"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 )
 
 // Format is the compression of an archive.
@@ -79,7 +79,7 @@ func (i Image) export(ctx context.Context, w io.Writer, f Format) error {
 		return err
 	}
 	for _, name := range []string{nodeTree, rootTree, varTree} {
-		if err := tree.Pack(ctx, archive, filepath.Join(i.dir, name), name); err != nil {
+		if err := imagetree.Pack(ctx, archive, filepath.Join(i.dir, name), name); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ type plain struct{ io.Writer }
 func (plain) Close() error { return nil }
 
 // limits are ten times the size of current images.
-var limits = tree.Limits{Files: 200_000, Bytes: 10 << 30}
+var limits = imagetree.Limits{Files: 200_000, Bytes: 10 << 30}
 
 // Import adds the image of an archive in any format to the store. The archive is
 // not trusted: nothing is written outside the store, and it becomes an image only
@@ -143,7 +143,7 @@ func IsArchive(r io.Reader) bool {
 // publishAs publishes a folder if it matches a manifest.
 func (s *Store) publishAs(ctx context.Context, dir string, m manifest) (Image, error) {
 	for _, name := range []string{nodeTree, rootTree, varTree} {
-		digest, err := tree.Digest(ctx, filepath.Join(dir, name))
+		digest, err := imagetree.Digest(ctx, filepath.Join(dir, name))
 		if err != nil {
 			return Image{}, err
 		}
@@ -180,7 +180,7 @@ func importManifest(archive *tar.Reader, want string) (manifest, error) {
 
 // unpack unpacks the entries after the manifest.
 func unpack(ctx context.Context, archive *tar.Reader, dir string) (err error) {
-	u, err := tree.NewUnpacker(dir, limits)
+	u, err := imagetree.NewUnpacker(dir, limits)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *Store) CacheSize() (int64, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	return tree.Size(dir)
+	return imagetree.Size(dir)
 }
 
 // ClearCache removes the results of build steps. If a build runs, the error is

@@ -16,11 +16,11 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/bake"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/debian"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/layer"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/ocitar"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/parts"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/steps"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 )
 
 // Source builds the programs and container images of a node. It stores results in
@@ -162,7 +162,7 @@ func (b *builder) images(ctx context.Context, programs []string, root steps.Outc
 		}
 		archives = append(archives, archive)
 	}
-	digest, err := tree.FileDigest(b.Network)
+	digest, err := imagetree.FileDigest(b.Network)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,7 +203,7 @@ func (b *builder) bake(ctx context.Context, programs, archives []string) (steps.
 // withDigests adds files to the inputs of a step: their names and contents.
 func withDigests(inputs []string, files ...[]string) ([]string, error) {
 	for _, file := range slices.Concat(files...) {
-		digest, err := tree.FileDigest(file)
+		digest, err := imagetree.FileDigest(file)
 		if err != nil {
 			return nil, err
 		}
@@ -246,14 +246,14 @@ func (s *Store) assemble(ctx context.Context, m manifest, root, node, store step
 	}
 	at := func(name ...string) string { return filepath.Join(append([]string{dir}, name...)...) }
 	all := func(string) bool { return true }
-	if err := errors.Join(tree.Copy(ctx, root.Dir, at(rootTree), all), tree.Copy(ctx, node.Dir, at(nodeTree), all)); err != nil {
+	if err := errors.Join(imagetree.Copy(ctx, root.Dir, at(rootTree), all), imagetree.Copy(ctx, node.Dir, at(nodeTree), all)); err != nil {
 		return Image{}, err
 	}
 	// A machine has its own /var, so that of the Debian becomes the template.
 	if err := errors.Join(os.Rename(at(rootTree, "var"), at(varTree)), os.Mkdir(at(rootTree, "var"), 0o755)); err != nil {
 		return Image{}, err
 	}
-	if err := tree.Copy(ctx, store.Dir, at(varTree, "lib", "containerd"), all); err != nil {
+	if err := imagetree.Copy(ctx, store.Dir, at(varTree, "lib", "containerd"), all); err != nil {
 		return Image{}, err
 	}
 	return s.publish(ctx, dir, m)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/blang/semver/v4"
 
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
@@ -281,7 +281,7 @@ func (s *Store) folderOf(wanted string) (string, error) {
 func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, error) {
 	m.Trees = map[string]string{}
 	for _, name := range []string{nodeTree, rootTree, varTree} {
-		digest, err := tree.Digest(ctx, filepath.Join(dir, name))
+		digest, err := imagetree.Digest(ctx, filepath.Join(dir, name))
 		if err != nil {
 			return Image{}, err
 		}

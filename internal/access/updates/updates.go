@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
@@ -80,7 +80,7 @@ func (x Extensions) Asked(ctx context.Context, hook any, obj metav1.Object) bool
 }
 
 // UpdateMachine starts the update of a Machine, or returns its progress. The error
-// is an *extensions.FailureError if the extension reports a failure.
+// is an *extensionconfig.FailureError if the extension reports a failure.
 func (x Extensions) UpdateMachine(ctx context.Context, to inplace.Machine) (again time.Duration, message string, err error) {
 	handler, err := x.only(ctx, hooksv1.UpdateMachine, "UpdateMachine", to.Machine)
 	if err != nil {
@@ -105,7 +105,7 @@ func (x Extensions) only(ctx context.Context, hook any, name string, obj metav1.
 	if err != nil {
 		return "", err
 	}
-	return extensions.Only(name, names)
+	return extensionconfig.Only(name, names)
 }
 
 func told(handler string, a inplace.Answer, err error) (inplace.Answer, error) {

@@ -19,7 +19,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -101,7 +101,7 @@ func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 
 // Warnings returns warnings about permitted settings that should be avoided.
 func Warnings(c *catalog.Catalog, e *runtimev1.ExtensionConfig) []string {
-	warnings := extensions.Deprecated(c, e.Status.Handlers)
+	warnings := extensionconfig.Deprecated(c, e.Status.Handlers)
 	if _, injected := e.Annotations[runtimev1.InjectCAFromSecretAnnotation]; !injected && len(e.Spec.ClientConfig.CABundle) == 0 {
 		warnings = append(warnings, "spec.clientConfig.caBundle is empty and there is no annotation "+runtimev1.InjectCAFromSecretAnnotation+
 			": the extension's certificate will be verified with the system's certificate authorities")

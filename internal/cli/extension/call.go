@@ -21,7 +21,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 type callOptions struct {
@@ -143,7 +143,7 @@ func runCall(ctx context.Context, env *command.Env, o callOptions, hook catalog.
 func (t *target) call(ctx context.Context, hook catalog.Descriptor, of catalog.GroupVersionHook, handler runtimev1.ExtensionHandler, request runtime.Object) (hooksv1.ResponseObject, error) {
 	what := "call " + handler.Name
 	if withSettings, ok := request.(hooksv1.RequestObject); ok {
-		withSettings.SetSettings(extensions.Settings(t.config.Spec.Settings, withSettings.GetSettings()))
+		withSettings.SetSettings(extensionconfig.Settings(t.config.Spec.Settings, withSettings.GetSettings()))
 	}
 	converted, err := catalog.Default().ConvertRequest(request, of)
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *target) call(ctx context.Context, hook catalog.Descriptor, of catalog.G
 	if d.Singleton {
 		name = ""
 	}
-	timeout := cmp.Or(time.Duration(handler.TimeoutSeconds)*time.Second, extensions.DefaultTimeout)
+	timeout := cmp.Or(time.Duration(handler.TimeoutSeconds)*time.Second, extensionconfig.DefaultTimeout)
 	if err := t.post(ctx, post{what: what, path: d.Path(name), kind: d, request: converted, response: response, timeout: timeout}); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // parseService reads namespace/name[:port][/path].
@@ -50,5 +50,5 @@ func hookText(h runtimev1.GroupVersionHook) string {
 // deprecation describes the deprecation of the version of a handler's hook; empty
 // for one that stays.
 func deprecation(h runtimev1.ExtensionHandler) string {
-	return strings.Join(extensions.Deprecated(catalog.Default(), []runtimev1.ExtensionHandler{h}), "")
+	return strings.Join(extensionconfig.Deprecated(catalog.Default(), []runtimev1.ExtensionHandler{h}), "")
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
+	pureext "github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // anonymous is the name of the missing ExtensionConfig for an extension that is

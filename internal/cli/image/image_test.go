@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/access/nodeimages"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -48,7 +48,7 @@ func (l *lab) pack() {
 	for _, name := range []string{"node", "root", "var"} {
 		full := filepath.Join(dir, name)
 		l.must(os.Mkdir(full, 0o755))
-		digest, err := tree.Digest(l.Context(), full)
+		digest, err := imagetree.Digest(l.Context(), full)
 		l.must(err)
 		trees[name] = digest
 	}
@@ -66,7 +66,7 @@ func (l *lab) pack() {
 	_, err = w.Write(text)
 	l.must(err)
 	for name := range trees {
-		l.must(tree.Pack(l.Context(), w, filepath.Join(dir, name), name))
+		l.must(imagetree.Pack(l.Context(), w, filepath.Join(dir, name), name))
 	}
 	l.must(w.Close())
 	l.must(os.WriteFile(l.archive, buf.Bytes(), 0o600))

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	access "github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
@@ -39,7 +39,7 @@ func (r *Reconciler) report(s *state, failed error) {
 		all = append(all, s.variablesReady())
 	}
 	for _, c := range all {
-		c.ObservedGeneration, c.Message = s.class.Generation, extensions.Shorten(c.Message, longest)
+		c.ObservedGeneration, c.Message = s.class.Generation, extensionconfig.Shorten(c.Message, longest)
 		if !apierrors.IsConflict(failed) { // another client changed a template too: it is retried immediately
 			conditions.Set(s.class, r.Clock.Now(), c)
 		}

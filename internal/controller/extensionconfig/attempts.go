@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // inputs are what discovery depends on.
@@ -62,7 +62,7 @@ func (a *attempts) note(config string, in inputs, failed bool, now time.Time, ra
 	if in.misplaced != "" {
 		counted = 0 // the watch of the Secret triggers a reconcile earlier
 	}
-	wait := extensions.AskAgain(counted, random)
+	wait := extensionconfig.AskAgain(counted, random)
 	next.due = now.Add(wait)
 	a.of[config] = next
 	return wait

@@ -25,7 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 const (
@@ -187,7 +187,7 @@ func (r *Reconciler) ask(ctx context.Context, s *state) error {
 	if err != nil {
 		return err
 	}
-	handlers, err := extensions.Handlers(r.Catalog, s.config.Name, answer)
+	handlers, err := extensionconfig.Handlers(r.Catalog, s.config.Name, answer)
 	if err != nil {
 		return fmt.Errorf("the answer to discovery is of no use: %w", err)
 	}

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // inject copies the certificate authority from the Secret that the annotation names
 // into the spec. A mistake of the user is stored in s.failed: the watch of the
 // Secret, or of the annotation, triggers a reconcile when it is corrected.
 func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
-	key, err := extensions.AuthoritySecret(s.config)
+	key, err := extensionconfig.AuthoritySecret(s.config)
 	if err != nil {
 		s.misplaced(err)
 	}
@@ -36,7 +36,7 @@ func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
 	} else if err != nil {
 		return phase.Continue(), fmt.Errorf("read Secret %s: %w", key, err)
 	}
-	bundle, err := extensions.Authority(key, secret)
+	bundle, err := extensionconfig.Authority(key, secret)
 	switch {
 	case err != nil:
 		s.misplaced(err)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // An extension may take ten seconds to answer, and its ExtensionConfig may be
@@ -147,7 +147,7 @@ func (w warmUp) Start(ctx context.Context) error {
 		}
 		names = append(names, config.Name)
 		err := r.whileThere(ctx, config, func() error {
-			if !extensions.Known(config) || r.registered[config.Name] == config.UID {
+			if !extensionconfig.Known(config) || r.registered[config.Name] == config.UID {
 				return nil
 			}
 			return r.set(config)

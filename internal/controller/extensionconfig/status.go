@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // state has what one reconcile has read.
@@ -73,7 +73,7 @@ func (r *Reconciler) report(s *state, failed error) {
 		return
 	}
 	if s.asked != nil {
-		for _, c := range extensions.Conditions(s.config, s.failed, extensions.Deprecated(r.Catalog, s.config.Status.Handlers)) {
+		for _, c := range extensionconfig.Conditions(s.config, s.failed, extensionconfig.Deprecated(r.Catalog, s.config.Status.Handlers)) {
 			s.set(c)
 		}
 	}
@@ -83,13 +83,13 @@ func (r *Reconciler) report(s *state, failed error) {
 // reportLegacy sets the fields for clients of v1beta1 after a discovery.
 func reportLegacy(s *state, failed error) {
 	if failed == nil && s.asked != nil {
-		s.config.Status.Deprecated = extensions.Legacy(s.config, s.now)
+		s.config.Status.Deprecated = extensionconfig.Legacy(s.config, s.now)
 	}
 }
 
 // emit emits an event and a log line for what has changed, once.
 func (r *Reconciler) emit(ctx context.Context, s *state) {
-	log, news := ctrl.LoggerFrom(ctx), extensions.Changed(s.before, s.config, s.failed)
+	log, news := ctrl.LoggerFrom(ctx), extensionconfig.Changed(s.before, s.config, s.failed)
 	switch {
 	case news != nil && s.failed != nil:
 		log.Info("Keeping what is known of an extension that cannot be discovered", "reason", news.Note)

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -65,7 +65,7 @@ func (r *Reconciler) haveUpdated(ctx context.Context, s *state, q inplace.Questi
 		return reply, err
 	}
 	reply.Again, reply.Message, err = r.Extensions.UpdateMachine(ctx, to)
-	_, reply.Final = errors.AsType[*extensions.FailureError](err)
+	_, reply.Final = errors.AsType[*extensionconfig.FailureError](err)
 	reply.Failure = questions.Failed(err)
 	return reply, nil
 }

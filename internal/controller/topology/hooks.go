@@ -11,7 +11,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
@@ -27,7 +27,7 @@ func (r *Reconciler) beforeDelete(ctx context.Context, s *state) (phase.Next, er
 		return phase.Continue(), nil
 	}
 	response := &hooksv1.BeforeClusterDeleteResponse{}
-	err := r.Extensions.CallAllExtensions(ctx, hooksv1.BeforeClusterDelete, s.cluster, &hooksv1.BeforeClusterDeleteRequest{Cluster: extensions.Cluster(s.cluster)}, response)
+	err := r.Extensions.CallAllExtensions(ctx, hooksv1.BeforeClusterDelete, s.cluster, &hooksv1.BeforeClusterDeleteRequest{Cluster: extensionconfig.Cluster(s.cluster)}, response)
 	if err != nil {
 		s.facts.DeleteHook = &upgrade.Blocking{Hook: beforeClusterDelete, Message: err.Error()}
 		return phase.Continue(), err
@@ -48,7 +48,7 @@ const beforeClusterDelete = "BeforeClusterDelete"
 // ask calls the hook in a question of the plan.
 func (r *Reconciler) ask(ctx context.Context, s *state, q upgrade.Question) (a upgrade.Answer, err error) {
 	s.asked = true
-	cluster := extensions.Cluster(s.wanted)
+	cluster := extensionconfig.Cluster(s.wanted)
 	if q.Hook == upgrade.GenerateUpgradePlan {
 		request := &hooksv1.GenerateUpgradePlanRequest{
 			Cluster: cluster, FromControlPlaneKubernetesVersion: q.From, FromWorkersKubernetesVersion: q.FromWorkers, ToKubernetesVersion: q.To,

@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
@@ -39,7 +39,7 @@ type Step struct {
 // Outcome is the result of a step.
 type Outcome struct {
 	Dir    string // must not be changed
-	Digest string // of the folder, by package tree
+	Digest string // of the folder, by package imagetree
 }
 
 // Cache is a folder of results. One process at a time may use it.
@@ -125,7 +125,7 @@ func (c *Cache) load(ctx context.Context, dir string) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	have, err := tree.Digest(ctx, dir)
+	have, err := imagetree.Digest(ctx, dir)
 	if err == nil && have != string(want) {
 		err = fmt.Errorf("it has digest %s, want %s", have, want)
 	}
@@ -146,7 +146,7 @@ func (c *Cache) make(ctx context.Context, s Step, dir string) (Outcome, error) {
 	if err := s.Make(ctx, work); err != nil {
 		return Outcome{}, err
 	}
-	digest, err := tree.Digest(ctx, work)
+	digest, err := imagetree.Digest(ctx, work)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -3,7 +3,7 @@
 // Package upgrade decides which version each part of a Cluster with a topology gets
 // next, which hooks are called for it, and what waits.
 //
-// The control plane is upgraded first, in the steps of package plan. A step starts when
+// The control plane is upgraded first, in the steps of package upgradeplan. A step starts when
 // the control plane runs the previous version, no group is upgrading, and the workers
 // have reached all versions at which the plan stops for them. Then groups follow, as
 // many of a kind at a time as the Cluster permits, unless annotations delay them. A new
@@ -40,7 +40,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/plan"
+	"github.com/capstan-dev/capstan/internal/pure/topology/upgradeplan"
 )
 
 // planner builds one plan.
@@ -48,7 +48,7 @@ type planner struct {
 	Facts
 	*Asker
 	pending []string
-	steps   plan.Steps
+	steps   upgradeplan.Steps
 	lowest  string // version of the workers; "" without any
 	stop    bool   // a hook blocks, or has not answered yet: nothing more starts
 	goes    bool   // groups may be upgraded to the version of the control plane
@@ -120,7 +120,7 @@ func (p *planner) plan() error {
 		p.steps, err = p.ahead(way)
 	}
 	if err != nil {
-		p.stop, p.steps = true, plan.Steps{}
+		p.stop, p.steps = true, upgradeplan.Steps{}
 	}
 	p.lowest = way.Workers
 	p.out.ControlPlaneUpgrades, p.out.WorkersUpgrades = p.steps.ControlPlane, p.steps.Workers
@@ -128,41 +128,41 @@ func (p *planner) plan() error {
 }
 
 // way is the start and the target of the upgrade.
-func (p *planner) way() (plan.Way, error) {
-	if err := plan.Check(p.Target); err != nil {
-		return plan.Way{}, fmt.Errorf("spec.topology.version: %w", err)
+func (p *planner) way() (upgradeplan.Way, error) {
+	if err := upgradeplan.Check(p.Target); err != nil {
+		return upgradeplan.Way{}, fmt.Errorf("spec.topology.version: %w", err)
 	}
-	if err := plan.Check(p.ControlPlane.Version); err != nil {
-		return plan.Way{}, fmt.Errorf("%s: spec.version: %w", p.ControlPlane.Kind, err)
+	if err := upgradeplan.Check(p.ControlPlane.Version); err != nil {
+		return upgradeplan.Way{}, fmt.Errorf("%s: spec.version: %w", p.ControlPlane.Kind, err)
 	}
 	var versions []string
 	for _, g := range p.Workers {
 		if !g.Exists {
 			continue
 		}
-		if err := plan.Check(g.Version); err != nil {
-			return plan.Way{}, fmt.Errorf("%s %s: spec.template.spec.version: %w", g.Kind, g.Object, err)
+		if err := upgradeplan.Check(g.Version); err != nil {
+			return upgradeplan.Way{}, fmt.Errorf("%s %s: spec.template.spec.version: %w", g.Kind, g.Object, err)
 		}
 		versions = append(versions, g.Version)
 	}
-	return plan.From(p.ControlPlane.Version, versions, p.Target), nil
+	return upgradeplan.From(p.ControlPlane.Version, versions, p.Target), nil
 }
 
 // ahead are the steps of the way, nothing until an extension has answered.
-func (p *planner) ahead(way plan.Way) (plan.Steps, error) {
+func (p *planner) ahead(way upgradeplan.Way) (upgradeplan.Steps, error) {
 	if p.PlanExtension == "" {
-		steps, err := plan.FromClass(way, p.Versions)
+		steps, err := upgradeplan.FromClass(way, p.Versions)
 		if err != nil {
 			return steps, err
 		}
-		return plan.Complete(way, steps)
+		return upgradeplan.Complete(way, steps)
 	}
 	a, known := p.Ask(Question{Hook: GenerateUpgradePlan, From: way.ControlPlane, FromWorkers: way.Workers, To: way.Target})
 	if !known {
 		p.stop = true
-		return plan.Steps{}, nil
+		return upgradeplan.Steps{}, nil
 	}
-	steps, err := plan.Complete(way, plan.Steps{ControlPlane: a.ControlPlane, Workers: a.Workers})
+	steps, err := upgradeplan.Complete(way, upgradeplan.Steps{ControlPlane: a.ControlPlane, Workers: a.Workers})
 	if err != nil {
 		err = fmt.Errorf("%s of %s: %w", GenerateUpgradePlan, p.PlanExtension, err)
 	}
@@ -177,7 +177,7 @@ func (p *planner) forget() {
 		return
 	}
 	// A step behind the control plane was taken: Cluster API stores it afterwards.
-	if !plan.Older(p.Step, cp) {
+	if !upgradeplan.Older(p.Step, cp) {
 		p.unmark(AfterControlPlaneUpgrade, BeforeWorkersUpgrade, AfterWorkersUpgrade)
 	}
 	p.out.Step = cp
@@ -280,11 +280,11 @@ func (p *planner) workers() {
 			d = Decision{p.Target, Current}
 		case !g.Exists:
 			d = Decision{p.Target, PendingCreation}
-		case g.Version == p.Target, plan.Older(p.Target, g.Version):
+		case g.Version == p.Target, upgradeplan.Older(p.Target, g.Version):
 			d.State = Current
 		case g.Deferred || held[g.Kind]:
 			d.State = Deferred
-		case p.goes && g.Version != cp.Version && !plan.Older(cp.Version, g.Version) && busy[g.Kind] < p.Concurrency:
+		case p.goes && g.Version != cp.Version && !upgradeplan.Older(cp.Version, g.Version) && busy[g.Kind] < p.Concurrency:
 			d = Decision{cp.Version, Upgrade}
 			busy[g.Kind]++
 		}

@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package tree
+package imagetree
 
 import (
 	"errors"

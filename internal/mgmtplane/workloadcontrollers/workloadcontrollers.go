@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workloads runs kube-controller-manager's controllers of Deployments,
+// Package workloadcontrollers runs kube-controller-manager's controllers of Deployments,
 // and of Services for their Pods.
-package workloads
+package workloadcontrollers
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extensions holds the decisions about runtime extensions that need no call:
+// Package extensionconfig holds the decisions about runtime extensions that need no call:
 // whether an extension's answer to discovery can be registered, what a request contains,
 // whether an answer can be used, how several answers combine, and the status of an
 // extension after discovery.
@@ -19,4 +19,4 @@
 //
 // Several successful answers are combined into one: Success, their messages in the order
 // of the handlers' names, and the shortest wait that one of them requests.
-package extensions
+package extensionconfig

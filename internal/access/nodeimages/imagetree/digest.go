@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tree treats a folder with its content as one value: it has a digest and a
+// Package imagetree treats a folder with its content as one value: it has a digest and a
 // size, can be copied by hard links, and can be transferred as a tar archive that
 // need not be trusted.
-package tree
+package imagetree
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan computes the versions that an upgrade of a Cluster goes through.
+// Package upgradeplan computes the versions that an upgrade of a Cluster goes through.
 //
 //   - The control plane is upgraded one minor version at a time. If a ClusterClass lists
 //     versions, these are used: the last of each further minor. An extension can provide
@@ -11,7 +11,7 @@
 //     list of the class defines their order.
 //
 // A plan is computed again each time, from the current versions.
-package plan
+package upgradeplan
 
 import (
 	"errors"
