@@ -126,6 +126,9 @@ const (
 	ForeignControlPlane = "ForeignControlPlane"
 	// MachinePools are pools that the change reaches: their provider decides.
 	MachinePools = "MachinePools"
+	// WorkloadNotAnswering is a workload cluster that accepts connections and does not
+	// answer.
+	WorkloadNotAnswering = "WorkloadNotAnswering"
 	// Failed is an error of a controller.
 	Failed = "Failed"
 )

@@ -4,6 +4,7 @@ package changeplan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,13 +71,16 @@ func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Clust
 	if err := m.digest(shard); err != nil {
 		return out, err
 	}
-	c, err := m.copy(ctx, shard)
-	if err != nil {
-		return out, fmt.Errorf("copy Cluster %s: %w", key, err)
-	}
-	c.change = change
-	if out.NotPredicted = c.settle(ctx, shard); out.NotPredicted == nil {
-		out.NotPredicted = m.carryOut(ctx, c, &out)
+	workload, why := m.workload(ctx, shard)
+	if out.NotPredicted = why; why == nil {
+		c, err := m.copy(ctx, shard, workload)
+		if err != nil {
+			return out, fmt.Errorf("copy Cluster %s: %w", key, err)
+		}
+		c.change = change
+		if out.NotPredicted = c.settle(ctx, shard); out.NotPredicted == nil {
+			out.NotPredicted = m.carryOut(ctx, c, &out)
+		}
 	}
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
@@ -117,10 +121,10 @@ func existing(s *shards.Shard) (all []planv1.Machine) {
 }
 
 // copy makes the copy of a shard.
-func (m *maker) copy(ctx context.Context, s *shards.Shard) (*copied, error) {
+func (m *maker) copy(ctx context.Context, s *shards.Shard, workload *standin.Snapshot) (*copied, error) {
 	clock := sim.NewClock(m.Now)
 	outside, err := standin.New(ctx, standin.Options{
-		Clock: clock, Objects: s.Objects, Workloads: m.workload(ctx, s), Boot: m.boot(s), Extensions: m.Extensions,
+		Clock: clock, Objects: s.Objects, Workloads: map[client.ObjectKey]*standin.Snapshot{s.Cluster: workload}, Boot: m.boot(s), Extensions: m.Extensions,
 	})
 	if err != nil {
 		return nil, err
@@ -139,18 +143,25 @@ func (m *maker) copy(ctx context.Context, s *shards.Shard) (*copied, error) {
 	return c, err
 }
 
-// workload reads the workload cluster of a shard, if that is possible.
-func (m *maker) workload(ctx context.Context, s *shards.Shard) map[client.ObjectKey]*standin.Snapshot {
+// workload reads the workload cluster of a shard, if that is possible. One that does
+// not answer does not answer the controllers either: what happens then is not known.
+func (m *maker) workload(ctx context.Context, s *shards.Shard) (*standin.Snapshot, *planv1.NotPredicted) {
 	secret := s.Kubeconfig()
 	if m.Workload == nil || secret == nil {
-		return nil
+		return &standin.Snapshot{}, nil
 	}
 	from, err := m.Workload(ctx, secret.Data[kubeconfig.DataKey])
+	if errors.Is(err, ErrNoAnswer) {
+		return nil, &planv1.NotPredicted{
+			Reason:  planv1.WorkloadNotAnswering,
+			Message: fmt.Sprintf("The API server of the workload cluster does not answer: drains and health checks depend on it. Repair it, and make the plan again: %v", err),
+		}
+	}
 	if err != nil {
 		m.assume(s.Cluster, fmt.Sprintf("The workload cluster could not be read: its Nodes are assumed to be as their Machines report, and no Pod to delay a drain: %v", err))
-		return nil
+		return &standin.Snapshot{}, nil
 	}
-	return map[client.ObjectKey]*standin.Snapshot{s.Cluster: from}
+	return from, nil
 }
 
 // boot is the median of the times in which the Machines of a shard were provisioned.

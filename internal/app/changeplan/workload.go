@@ -5,6 +5,9 @@ package changeplan
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,16 +30,26 @@ const (
 	maxListed = 20000
 )
 
+// ErrNoAnswer is the error of a workload cluster that accepts connections and does not
+// answer.
+var ErrNoAnswer = errors.New("it accepts connections and does not answer")
+
 var errTooMany = errors.New("it has too many objects to read")
 
 // ReadWorkload reads what drains and health checks of a workload cluster depend on.
-// It writes nothing.
+// It writes nothing, and ends after ten seconds.
 func ReadWorkload(ctx context.Context, data []byte) (*standin.Snapshot, error) {
 	cfg, err := kubeconfig.RESTConfig(data)
 	if err != nil {
 		return nil, err
 	}
 	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
+	var connected atomic.Bool
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		connected.Store(connected.Load() || err == nil)
+		return c, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	httpClient, err := rest.HTTPClientFor(cfg)
@@ -48,7 +61,11 @@ func ReadWorkload(ctx context.Context, data []byte) (*standin.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readWorkload(ctx, c)
+	s, err := readWorkload(ctx, c)
+	if connected.Load() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	return s, err
 }
 
 // read maps the kinds that are read: no request finds out what is known.
