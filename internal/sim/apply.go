@@ -234,7 +234,7 @@ func (s *apiServer) applied(gvk schema.GroupVersionKind, old *record, live, conf
 		s.begin(next)
 		next.SetResourceVersion(firstVersion)
 	case !next.GetDeletionTimestamp().IsZero() && len(next.GetFinalizers()) == 0:
-		delete(s.table(gvk).records, client.ObjectKeyFromObject(old))
+		s.remove(gvk, client.ObjectKeyFromObject(old))
 		return r, nil
 	default:
 		if err := s.replaces(gvk, old, next); err != nil {

@@ -26,11 +26,11 @@ type Index struct {
 type Memory struct{ *apiServer }
 
 // NewMemory creates one for the kinds of a scheme. Kinds with a status subresource
-// are listed.
-func NewMemory(scheme *runtime.Scheme, c clock.PassiveClock, status []schema.GroupVersionKind, indexes ...Index) Memory {
+// are listed. reads collect what is read of it.
+func NewMemory(scheme *runtime.Scheme, c clock.PassiveClock, reads *Reads, status []schema.GroupVersionKind, indexes ...Index) Memory {
 	created := 0
 	s := &apiServer{
-		scheme: scheme, mapper: meta.NewDefaultRESTMapper(nil), plain: true,
+		scheme: scheme, mapper: meta.NewDefaultRESTMapper(nil), plain: true, reads: reads,
 		status:  map[schema.GroupVersionKind]bool{},
 		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
 		begin: func(obj metav1.Object) {

@@ -232,7 +232,7 @@ func TestMemoryIsAServerOfItsScheme(t *testing.T) {
 	t.Parallel()
 	clock := NewClock(time.Unix(50, 0))
 	node := corev1.SchemeGroupVersion.WithKind("Node")
-	m := NewMemory(scheme.Scheme, clock, []schema.GroupVersionKind{node}, Index{Kind: node, Field: "spec.providerID", Of: func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }})
+	m := NewMemory(scheme.Scheme, clock, nil, []schema.GroupVersionKind{node}, Index{Kind: node, Field: "spec.providerID", Of: func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }})
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "x://n", Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}}}
 	must := func(err error) {
 		t.Helper()

@@ -40,6 +40,7 @@ type apiServer struct {
 	now     func() metav1.Time                // for deletion timestamps
 	wrote   func(schema.GroupVersionResource) // is called after each write, also of one that the server rejects
 	plain   bool                              // objects have no managedFields
+	reads   *Reads                            // of what is read; nil collects none
 
 	types         managedfields.TypeConverter // of kinds of other providers; nil without any
 	fieldManagers sync.Map                    // of those kinds
@@ -187,6 +188,13 @@ func (s *apiServer) put(gvk schema.GroupVersionKind, r *record) {
 	s.kinds[gvk] = t
 }
 
+// remove deletes a record. It needs the lock.
+func (s *apiServer) remove(gvk schema.GroupVersionKind, key client.ObjectKey) {
+	t := s.table(gvk)
+	t.version++
+	delete(t.records, key)
+}
+
 // add stores an object that another server had.
 func (s *apiServer) add(obj client.Object) error {
 	gvk, err := s.GroupVersionKindFor(obj)
@@ -253,6 +261,7 @@ func (s *apiServer) Get(_ context.Context, key client.ObjectKey, obj client.Obje
 	if err != nil {
 		return err
 	}
+	s.noteGet(gvk, key)
 	s.mu.RLock()
 	t := s.table(gvk)
 	r := t.records[key]
@@ -271,6 +280,7 @@ func (s *apiServer) List(_ context.Context, list client.ObjectList, opts ...clie
 	}
 	of := gvk.GroupVersion().WithKind(strings.TrimSuffix(gvk.Kind, "List"))
 	o := (&client.ListOptions{}).ApplyOptions(opts)
+	s.noteList(of, o)
 	items := []runtime.Object{}
 	for _, r := range s.sorted(of, o.Namespace) {
 		if selected, err := s.selected(of, r, o); err != nil {

@@ -267,7 +267,7 @@ func (s *apiServer) replaces(gvk schema.GroupVersionKind, old *record, next clie
 // status is not recorded: no controller reads that, and it is the most frequent write.
 func (s *apiServer) store(gvk schema.GroupVersionKind, old *record, next client.Object, manager string, status bool) (*record, error) {
 	if !next.GetDeletionTimestamp().IsZero() && len(next.GetFinalizers()) == 0 {
-		delete(s.table(gvk).records, client.ObjectKeyFromObject(old))
+		s.remove(gvk, client.ObjectKeyFromObject(old))
 		return newRecord(next, encoded(gvk, next)), nil
 	}
 	next.SetGeneration(old.GetGeneration())
@@ -325,7 +325,7 @@ func (s *apiServer) Delete(_ context.Context, obj client.Object, opts ...client.
 	}
 	if len(old.GetFinalizers()) == 0 {
 		defer s.wrote(t.resource)
-		delete(t.records, client.ObjectKeyFromObject(obj))
+		s.remove(gvk, client.ObjectKeyFromObject(obj))
 		return nil
 	}
 	if !old.GetDeletionTimestamp().IsZero() {

@@ -94,7 +94,7 @@ func newStore(o Options) (*store, error) {
 		status:  map[schema.GroupVersionKind]bool{definitionKind: true},
 		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
 		begin:   s.begin, now: func() metav1.Time { return metav1.NewTime(c.Now().Truncate(time.Second)) },
-		wrote: s.wrote, kinds: map[schema.GroupVersionKind]*table{},
+		wrote: s.wrote, kinds: map[schema.GroupVersionKind]*table{}, reads: o.Reads,
 	}
 	foreign := records(o.Definitions)
 	for _, crd := range slices.Concat(crds, foreign) {
@@ -123,7 +123,8 @@ func newStore(o Options) (*store, error) {
 			return nil, err
 		}
 	}
-	s.WithWatch = interceptor.NewClient(s.server, s.read.remember(writes.Before(s.before)))
+	s.read.unchecked = o.Reads != nil
+	s.WithWatch = interceptor.NewClient(s.server, s.read.remember(s.server, writes.Before(s.before)))
 	return s, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -90,6 +91,11 @@ type Options struct {
 	Workload          func(mgmt client.Client) workload.Clusters
 	Etcd              etcd.Connector
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
+	// Reads, if given, collect what controllers read: a controller is called for an object
+	// only if something has changed that it read the last time, or at the time that it
+	// requested. What Workload, Etcd and Calls reach must be in it, and no definition
+	// changes. Without it, every controller is called for every object in each round.
+	Reads *Reads
 	// Act acts for what is outside, after each round of the controllers.
 	Act func(context.Context, client.Client) error
 }
@@ -104,6 +110,7 @@ type World struct {
 	store       *store
 	clusters    *connections
 	act         func(context.Context, client.Client) error
+	reads       *Reads
 	log         logr.Logger
 	controllers []entry
 	story       strings.Builder
@@ -114,6 +121,7 @@ type entry struct {
 	controllers.Controller
 	kind schema.GroupVersionKind
 	step controller.Stepped
+	idle map[client.ObjectKey]*idle
 }
 
 // NewWorld creates a World in which all controllers run.
@@ -123,7 +131,7 @@ func NewWorld(o Options) (*World, error) {
 		return nil, fmt.Errorf("make a store in memory: %w", err)
 	}
 	w := &World{
-		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log, act: o.Act,
+		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log, act: o.Act, reads: o.Reads,
 		clusters: &connections{mgmt: s, handler: handlerOf(o.Backends), clock: o.Clock, open: map[client.ObjectKey]*connection{}},
 	}
 	if o.Workload == nil {
@@ -134,9 +142,15 @@ func NewWorld(o Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	types := schemas.New(s, s)
+	if o.Reads != nil && len(o.Definitions) == 0 {
+		if types, err = installedSchemas(); err != nil {
+			return nil, err
+		}
+	}
 	outside := controllers.Outside{
 		Mgmt: s, Live: s, Providers: provider.New(s, nil),
-		Classes: classes.New(s), Schemas: schemas.New(s, s),
+		Classes: classes.New(s), Schemas: types,
 		Workload: o.Workload(s), Etcd: o.Etcd, CertificateExpiry: o.CertificateExpiry,
 		Backends: o.Backends, Payloads: payloads.New(s, nil),
 		Extensions: asked, Features: o.Features,
@@ -155,10 +169,20 @@ func NewWorld(o Options) (*World, error) {
 		if !slices.Contains(s.kinds, kind) || o.Runs != nil && !o.Runs(c) {
 			continue // nothing of its kind exists here, or it is not selected
 		}
-		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside)})
+		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside), map[client.ObjectKey]*idle{}})
 	}
 	return w, nil
 }
+
+// installedSchemas are the types of the installed kinds for worlds in which no
+// definition changes.
+var installedSchemas = sync.OnceValues(func() (*schemas.Cache, error) {
+	s, err := newStore(Options{Clock: NewClock(time.Time{})})
+	if err != nil {
+		return nil, err
+	}
+	return schemas.New(s.server, s.server), nil
+})
 
 // handlerOf returns what finds the API server of a simulated cluster by its address.
 func handlerOf(backends host.Backends) func(string) http.Handler {
@@ -267,19 +291,40 @@ func (w *World) rest(ctx context.Context) (failing error, next time.Time, err er
 func (w *World) round(ctx context.Context) (next time.Time, failing error) {
 	for _, c := range w.controllers {
 		for _, obj := range w.store.server.sorted(c.kind, "") {
-			key := client.ObjectKeyFromObject(obj)
-			w.store.acts = c.Name
-			after, err := c.step(ctx, key)
+			due, err := w.step(ctx, c, client.ObjectKeyFromObject(obj))
 			if err != nil {
-				failing = fmt.Errorf("controller %s, %s: %w", c.Name, key, err)
+				failing = fmt.Errorf("controller %s, %s: %w", c.Name, client.ObjectKeyFromObject(obj), err)
 			}
-			if after > 0 {
-				next = sooner(next, w.Clock.Now().Add(after))
-			}
+			next = sooner(next, due)
 		}
 	}
 	w.store.acts = ""
 	return next, failing
+}
+
+// step calls a controller for an object, unless it would read what it read the last
+// time and write nothing. It returns when the object is due again; zero if it is not.
+func (w *World) step(ctx context.Context, c entry, key client.ObjectKey) (due time.Time, err error) {
+	if last := c.idle[key]; last.holds(w.Clock.Now()) {
+		return last.due, nil
+	}
+	w.store.acts = c.Name
+	if w.reads != nil {
+		w.reads.start(c.Name == "cluster")
+	}
+	before := w.store.writes
+	after, err := c.step(ctx, key)
+	if after > 0 {
+		due = w.Clock.Now().Add(after)
+	}
+	if w.reads == nil {
+		return due, err
+	}
+	delete(c.idle, key)
+	if err == nil && w.store.writes == before {
+		c.idle[key] = &idle{w.reads.all, due}
+	}
+	return due, err
 }
 
 // Record adds a line to the story.

@@ -62,6 +62,10 @@ type Options struct {
 	Parallel int
 	// Progress is called with each Cluster that is done; nil is called for none.
 	Progress func(done, all int, cluster planv1.Cluster)
+
+	// exhaustive calls every controller for every object in each round. The plan is the
+	// same.
+	exhaustive bool
 }
 
 // Make makes the plan of a change. The error is that of a change which the management

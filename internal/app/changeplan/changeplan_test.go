@@ -90,6 +90,18 @@ var now = time.Date(2026, 8, 1, 13, 0, 0, 0, time.UTC)
 // objects are those of a management cluster in steady state, with Cluster demo of a
 // class and Cluster plain without, on simulated machines.
 var objects = sync.OnceValues(func() ([]client.Object, error) {
+	plain, err := clusterctl.Generate(clusterctl.GenerateOptions{
+		Name: "plain", KubernetesVersion: "v1.35.0", ControlPlaneMachines: new(int32(1)), WorkerMachines: new(int32(1)), Template: template.Local(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return steady([]byte(classes), plain)
+})
+
+// steady returns the objects of a management cluster in steady state after documents
+// were created in it.
+func steady(docs ...[]byte) ([]client.Object, error) {
 	dir, err := os.MkdirTemp("", "changeplan")
 	if err != nil {
 		return nil, err
@@ -105,14 +117,8 @@ var objects = sync.OnceValues(func() ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := clusterctl.Generate(clusterctl.GenerateOptions{
-		Name: "plain", KubernetesVersion: "v1.35.0", ControlPlaneMachines: new(int32(1)), WorkerMachines: new(int32(1)), Template: template.Local(),
-	})
-	if err != nil {
-		return nil, err
-	}
 	ctx := context.Background()
-	for _, doc := range [][]byte{[]byte(classes), plain} {
+	for _, doc := range docs {
 		created, err := template.Objects(doc)
 		for _, obj := range created {
 			obj.SetNamespace("default")
@@ -126,7 +132,7 @@ var objects = sync.OnceValues(func() ([]client.Object, error) {
 		return nil, err
 	}
 	return w.Objects(ctx)
-})
+}
 
 // mgmt is a management cluster in memory in which no controller runs.
 type mgmt struct {
@@ -149,6 +155,12 @@ func serve(t *testing.T, changed ...func(client.Object)) mgmt {
 		}
 		all = append(all, obj)
 	}
+	return served(t, all)
+}
+
+// served serves objects.
+func served(t testing.TB, all []client.Object) mgmt {
+	t.Helper()
 	m := mgmt{world: world(t, all)}
 	m.Client = interceptor.NewClient(m.world.Mgmt, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 		// Memory does no dry run, so the patch is sent to another memory.
@@ -165,7 +177,7 @@ func serve(t *testing.T, changed ...func(client.Object)) mgmt {
 	return m
 }
 
-func world(t *testing.T, objects []client.Object) *sim.World {
+func world(t testing.TB, objects []client.Object) *sim.World {
 	t.Helper()
 	w, err := sim.NewWorld(sim.Options{Clock: sim.NewClock(now), Objects: objects, Runs: func(controllers.Controller) bool { return false }})
 	if err != nil {
@@ -190,7 +202,7 @@ func set(kind, name string, value any, fields ...string) changeplan.Write {
 }
 
 // applied is an object that is applied, in YAML.
-func applied(t *testing.T, doc string) changeplan.Write {
+func applied(t testing.TB, doc string) changeplan.Write {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
@@ -209,7 +221,7 @@ func shrink() changeplan.Write {
 	return set("MachineDeployment", "plain-workers", int64(0), "spec", "replicas")
 }
 
-func plan(t *testing.T, m mgmt, o changeplan.Options, change ...changeplan.Write) *planv1.Plan {
+func plan(t testing.TB, m mgmt, o changeplan.Options, change ...changeplan.Write) *planv1.Plan {
 	t.Helper()
 	o.Mgmt, o.Now, o.Program = m, now, "test"
 	p, err := changeplan.Make(t.Context(), o, change)
@@ -219,7 +231,7 @@ func plan(t *testing.T, m mgmt, o changeplan.Options, change ...changeplan.Write
 	return p
 }
 
-func text(t *testing.T, p *planv1.Plan) string {
+func text(t testing.TB, p *planv1.Plan) string {
 	t.Helper()
 	out, err := yaml.Marshal(p)
 	if err != nil {

@@ -42,6 +42,9 @@ const (
 	// defaultBoot is how long a machine takes to become a Node if no Machine of the
 	// Cluster shows it.
 	defaultBoot = time.Minute
+	// debounce joins writes of status that only inform, as a manager does: they are half
+	// of all.
+	debounce = time.Second
 	// maxObjects is the number of changed objects that are listed for a Cluster.
 	maxObjects = 50
 )
@@ -123,14 +126,18 @@ func existing(s *shards.Shard) (all []planv1.Machine) {
 // copy makes the copy of a shard.
 func (m *maker) copy(ctx context.Context, s *shards.Shard, workload *standin.Snapshot) (*copied, error) {
 	clock := sim.NewClock(m.Now)
+	reads := &sim.Reads{}
+	if m.exhaustive {
+		reads = nil
+	}
 	outside, err := standin.New(ctx, standin.Options{
-		Clock: clock, Objects: s.Objects, Workloads: map[client.ObjectKey]*standin.Snapshot{s.Cluster: workload}, Boot: m.boot(s), Extensions: m.Extensions,
+		Clock: clock, Objects: s.Objects, Workloads: map[client.ObjectKey]*standin.Snapshot{s.Cluster: workload}, Boot: m.boot(s), Extensions: m.Extensions, Reads: reads,
 	})
 	if err != nil {
 		return nil, err
 	}
 	c := &copied{outside: outside, start: m.Now, cluster: s.Cluster}
-	o := sim.Options{Clock: clock, Objects: s.Objects, Definitions: s.Definitions}
+	o := sim.Options{Clock: clock, Objects: s.Objects, Definitions: s.Definitions, StatusDebounce: debounce}
 	outside.Fill(&o)
 	act := o.Act
 	o.Act = func(ctx context.Context, mgmt client.Client) error {
@@ -264,6 +271,9 @@ func difference(kind schema.GroupVersionKind, old, obj client.Object, status boo
 		d.Action = planv1.Created
 		return d, true
 	}
+	if version := obj.GetResourceVersion(); version != "" && version == old.GetResourceVersion() {
+		return d, false
+	}
 	d.Fields = outcome.Fields(old, obj)
 	if status {
 		d.Fields = append(d.Fields, outcome.StatusFields(old, obj)...)
@@ -342,7 +352,7 @@ func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, quiet, 
 		case ctx.Err() != nil, err != nil && left <= step:
 			return err
 		case err == nil && (reached || ended()), left <= step:
-			out.Takes.Duration = c.written
+			out.Takes.Duration = c.written.Round(time.Second)
 			return nil
 		}
 	}

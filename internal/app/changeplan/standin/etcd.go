@@ -66,6 +66,7 @@ func (m *member) Status(context.Context) (etcd.Status, error) {
 
 // Remove implements etcd.Client.
 func (m *member) Remove(_ context.Context, id uint64) error {
+	m.of.changes++
 	m.of.members = slices.DeleteFunc(m.of.members, func(x etcd.Member) bool { return x.ID == id })
 	if m.of.leader == id && len(m.of.members) > 0 {
 		m.of.leader = m.of.members[0].ID
@@ -78,6 +79,7 @@ func (*member) Promote(context.Context, uint64) error { return nil }
 
 // MoveLeader implements etcd.Client.
 func (m *member) MoveLeader(_ context.Context, to uint64) error {
+	m.of.changes++
 	m.of.leader = to
 	return nil
 }
@@ -87,6 +89,7 @@ func (*member) Close() error { return nil }
 
 // join adds a member on a Node, whose API server runs.
 func (c *cluster) join(node string) {
+	c.changes++
 	c.servers[node] = true
 	c.lastID++
 	c.members = append(c.members, etcd.Member{ID: c.lastID, Name: node, PeerURLs: []string{"https://" + node + ":2380"}, ClientURLs: []string{"https://" + node + ":2379"}})

@@ -91,6 +91,7 @@ func (c *cluster) initialize(ctx context.Context, version string) error {
 
 // leave stops what runs on a Node. The Node remains, and its kubelet reports nothing.
 func (c *cluster) leave(ctx context.Context, name string) error {
+	c.changes++
 	delete(c.servers, name)
 	n := &corev1.Node{}
 	if err := c.memory.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {

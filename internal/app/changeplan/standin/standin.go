@@ -28,6 +28,8 @@ type Options struct {
 	Workloads map[client.ObjectKey]*Snapshot
 	// Boot is how long a machine takes to become a Node.
 	Boot time.Duration
+	// Reads collect what is read of workload clusters.
+	Reads *sim.Reads
 	// Extensions call those whose answers decide; nil calls none.
 	Extensions extensions.Poster
 }
@@ -36,16 +38,17 @@ type Options struct {
 type Outside struct {
 	workloads *workloads
 	infra     *infrastructure
+	reads     *sim.Reads
 	hooks     *hooks
 }
 
 // New creates an Outside.
 func New(ctx context.Context, o Options) (*Outside, error) {
-	w := newWorkloads(o.Clock)
+	w := newWorkloads(o.Clock, o.Reads)
 	out := &Outside{
-		workloads: w,
-		infra:     &infrastructure{workloads: w, boot: o.Boot, due: map[types.UID]time.Time{}},
-		hooks:     &hooks{clock: o.Clock, start: o.Clock.Now(), real: o.Extensions},
+		workloads: w, reads: o.Reads,
+		infra: &infrastructure{workloads: w, boot: o.Boot, due: map[types.UID]time.Time{}},
+		hooks: &hooks{clock: o.Clock, start: o.Clock.Now(), real: o.Extensions},
 	}
 	for key, from := range o.Workloads {
 		if err := w.get(key).load(ctx, *from); err != nil {
@@ -71,6 +74,7 @@ func (out *Outside) Fill(o *sim.Options) {
 	o.Etcd, o.CertificateExpiry = out.workloads, out.workloads.certificateExpiry
 	o.Act = out.infra.act
 	o.Calls = out.hooks
+	o.Reads = out.reads
 	o.Namespaces = func(_ context.Context, name string) (map[string]string, error) {
 		for _, obj := range o.Objects {
 			if ns, is := obj.(*corev1.Namespace); is && ns.Name == name {

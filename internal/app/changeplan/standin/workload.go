@@ -35,6 +35,7 @@ const recovers = 30 * time.Second
 // implement workload.Clusters.
 type workloads struct {
 	clock *sim.Clock
+	reads *sim.Reads
 	of    map[client.ObjectKey]*cluster
 }
 
@@ -51,20 +52,23 @@ type cluster struct {
 	leader  uint64
 	lastID  uint64
 	used    map[client.ObjectKey][]time.Time // evictions that count against a PodDisruptionBudget
+	reads   *sim.Reads
+	changes int // of servers, members and leader so far
 }
 
-func newWorkloads(c *sim.Clock) *workloads {
-	return &workloads{clock: c, of: map[client.ObjectKey]*cluster{}}
+func newWorkloads(c *sim.Clock, reads *sim.Reads) *workloads {
+	return &workloads{clock: c, reads: reads, of: map[client.ObjectKey]*cluster{}}
 }
 
 // get returns a workload cluster, which is empty at first.
 func (w *workloads) get(key client.ObjectKey) *cluster {
 	if c := w.of[key]; c != nil {
+		c.noteRead()
 		return c
 	}
-	c := &cluster{clock: w.clock, since: w.clock.Now(), servers: map[string]bool{}, lastID: 1 << 32, used: map[client.ObjectKey][]time.Time{}}
+	c := &cluster{clock: w.clock, since: w.clock.Now(), servers: map[string]bool{}, lastID: 1 << 32, used: map[client.ObjectKey][]time.Time{}, reads: w.reads}
 	node, pod := corev1.SchemeGroupVersion.WithKind("Node"), corev1.SchemeGroupVersion.WithKind("Pod")
-	c.memory = sim.NewMemory(scheme.Scheme, w.clock, nil,
+	c.memory = sim.NewMemory(scheme.Scheme, w.clock, w.reads, nil,
 		sim.Index{Kind: node, Field: workload.NodeByProviderID, Of: func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }},
 		sim.Index{Kind: pod, Field: "spec.nodeName", Of: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }},
 	)
@@ -86,7 +90,14 @@ func (w *workloads) get(key client.ObjectKey) *cluster {
 		},
 	})
 	w.of[key] = c
+	c.noteRead()
 	return c
+}
+
+// noteRead adds the state of the control plane to what is read.
+func (c *cluster) noteRead() {
+	was := c.changes
+	c.reads.Note(func() bool { return c.changes == was })
 }
 
 // deletePods deletes the Pods of a Node, as the garbage collector of Pods does.
