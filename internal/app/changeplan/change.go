@@ -25,6 +25,8 @@ type Write struct {
 	Object *unstructured.Unstructured
 	// Patch is ApplyPatchType or MergePatchType; empty replaces the object.
 	Patch types.PatchType
+	// Delete deletes the object, of which only the name matters.
+	Delete bool
 	// Waits is true for a write that follows when the ones before have been carried out.
 	Waits bool
 }
@@ -47,10 +49,11 @@ func Record(c client.WithWatch) (client.WithWatch, *[]Write) {
 
 // written is a write and what the server makes of it.
 type written struct {
-	waits  bool
-	before client.Object // nil if it is created
-	after  client.Object
-	name   planv1.Object
+	waits   bool
+	before  client.Object // nil if it is created
+	after   client.Object // if it is deleted, as it is before
+	deletes bool
+	name    planv1.Object
 }
 
 // rehearse sends a write as a dry run, so that admission, defaults, validation and
@@ -59,7 +62,7 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	obj := w.Object
 	name := planv1.Object{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	of := fmt.Sprintf("%s %s", name.Kind, client.ObjectKeyFromObject(obj))
-	out := &written{name: name, waits: w.Waits}
+	out := &written{name: name, waits: w.Waits, deletes: w.Delete}
 	live := obj.DeepCopy()
 	switch err := mgmt.Get(ctx, client.ObjectKeyFromObject(obj), live); {
 	case err == nil:
@@ -68,8 +71,15 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 		}
 	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("read %s: %w", of, err)
-	case w.Patch != types.ApplyPatchType:
+	case w.Delete || w.Patch != types.ApplyPatchType:
 		return nil, fmt.Errorf("change %s: it does not exist", of)
+	}
+	if w.Delete {
+		out.after, out.name.Action = out.before, planv1.Deleted
+		if err := mgmt.Delete(ctx, live, client.DryRunAll); err != nil {
+			return nil, fmt.Errorf("the management cluster refuses the deletion of %s: %w", of, err)
+		}
+		return out, nil
 	}
 	after, err := Send(ctx, mgmt, w, manager, true)
 	if err != nil {
@@ -140,6 +150,18 @@ func (w *written) follow(ctx context.Context, mgmt client.Client) error {
 		return err
 	}
 	return mgmt.Patch(ctx, is, client.RawPatch(types.MergePatchType, data))
+}
+
+// perform makes the write in a copy; waited means that the copy has run since the
+// change began.
+func (w *written) perform(ctx context.Context, c *copied, waited bool) error {
+	switch {
+	case w.deletes:
+		return client.IgnoreNotFound(c.Mgmt.Delete(ctx, w.after.DeepCopyObject().(client.Object)))
+	case waited:
+		return w.follow(ctx, c.Mgmt)
+	}
+	return c.Put(w.stored(metav1.NewTime(c.Clock.Now())))
 }
 
 // stored is the object as a server stores it at a time: a dry run gives a new object

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
@@ -329,13 +330,7 @@ func (m *maker) write(ctx context.Context, c *copied, out *planv1.Cluster) error
 			}
 			waited = true
 		}
-		err := error(nil)
-		if waited {
-			err = w.follow(ctx, c.Mgmt)
-		} else {
-			err = c.Put(w.stored(metav1.NewTime(c.Clock.Now())))
-		}
-		if err != nil {
+		if err := w.perform(ctx, c, waited); err != nil {
 			return err
 		}
 	}
@@ -405,6 +400,12 @@ func (c *copied) objects(before map[types.UID]client.Object) (all []planv1.Objec
 // cannot be predicted; nil if there is none.
 func (c *copied) foreign() *planv1.NotPredicted {
 	for _, w := range c.change {
+		if of, is := w.after.(*clusterv1.Cluster); is && w.deletes && of.Spec.ControlPlaneRef.IsDefined() && of.Spec.ControlPlaneRef.APIGroup != controlplanev1.GroupVersion().Group {
+			return &planv1.NotPredicted{
+				Reason:  planv1.ForeignControlPlane,
+				Message: fmt.Sprintf("%s %s is of another provider: in which order its controller deletes its Machines is not known", of.Spec.ControlPlaneRef.Kind, of.Spec.ControlPlaneRef.Name),
+			}
+		}
 		gvk, err := apiutil.GVKForObject(w.after, c.Mgmt.Scheme())
 		if err != nil || c.Mgmt.Scheme().Recognizes(gvk) || strings.HasSuffix(gvk.Kind, "Template") {
 			continue

@@ -34,6 +34,7 @@ type options struct {
 	namespace string
 	files     []string
 	set       string
+	deletes   []string
 	manager   string
 	horizon   time.Duration
 	output    string
@@ -58,7 +59,7 @@ const (
 func New(env *command.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "plan (-f FILE | --set KIND/NAME FIELD=VALUE...)",
+		Use:   "plan (-f FILE | --set KIND/NAME FIELD=VALUE... | --delete KIND/NAME)",
 		Short: "Show what a change does to each machine, before it is made",
 		Long: `Show what a change does to each machine, before it is made.
 
@@ -76,6 +77,7 @@ Exit status: 0 if no machine goes, 2 if machines are deleted or replaced, 3 if a
 cluster is not predicted, 1 if there is no plan.`,
 		Example: `  capstan plan -f change.yaml
   capstan plan --set cluster/demo spec.topology.version=v1.37.0
+  capstan plan --delete machinedeployment/workers
   kubectl kustomize overlays/prod | capstan plan -f -
   capstan plan -f change.yaml --save change.plan && capstan apply change.plan`,
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), env, o, args) },
@@ -85,6 +87,7 @@ cluster is not predicted, 1 if there is no plan.`,
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (default: that of the kubeconfig)")
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects to apply; several can be given, - is stdin")
 	f.StringVar(&o.set, "set", "", "object to change, as KIND/NAME; its fields follow as FIELD=VALUE")
+	f.StringArrayVar(&o.deletes, "delete", nil, "object to delete, as KIND/NAME; several can be given")
 	f.StringVar(&o.manager, "field-manager", changeplan.DefaultManager, "field manager that the change will be applied with")
 	f.DurationVar(&o.horizon, "for", changeplan.DefaultHorizon, "virtual time after which a change is no longer followed")
 	f.BoolVar(&o.details, "details", false, "also show the machines that stay as they are, and the other objects that are written")
@@ -99,10 +102,10 @@ cluster is not predicted, 1 if there is no plan.`,
 
 func run(ctx context.Context, env *command.Env, o options, args []string) error {
 	switch {
-	case len(o.files) == 0 && o.set == "":
-		return misuse("name the change: -f FILE, or --set KIND/NAME FIELD=VALUE")
-	case len(o.files) > 0 && o.set != "":
-		return misuse("-f and --set are two changes: make one plan for each")
+	case len(o.files) == 0 && o.set == "" && len(o.deletes) == 0:
+		return misuse("name the change: -f FILE, or --set KIND/NAME FIELD=VALUE, or --delete KIND/NAME")
+	case len(o.files) > 0 && o.set != "", len(o.deletes) > 0 && (len(o.files) > 0 || o.set != ""):
+		return misuse("-f, --set and --delete are several changes: make one plan for each")
 	case o.set == "" && len(args) > 0:
 		return misuse("%q is not expected: objects are in files (-f), and fields need --set", args[0])
 	case o.horizon <= 0:
@@ -255,6 +258,9 @@ func (o *options) change(ctx context.Context, env *command.Env, c client.Client,
 	if o.set != "" {
 		return o.fields(c, args)
 	}
+	if len(o.deletes) > 0 {
+		return o.deletions(c)
+	}
 	objects, err := env.ReadObjects(o.files)
 	if err != nil {
 		return nil, err
@@ -287,23 +293,17 @@ func (o *options) place(c client.Client, obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// kinds are those that --set changes.
+// kinds are those that --set changes and --delete deletes.
 var kinds = []string{"Cluster", "ClusterClass", "Machine", "MachineSet", "MachineDeployment", "MachinePool", "MachineHealthCheck", "KubeadmControlPlane"}
 
 // fields is the write of --set.
 func (o *options) fields(c client.Client, args []string) ([]changeplan.Write, error) {
-	target, err := rollout.Parse(o.set, "", kinds...)
+	obj, err := o.object(c, "--set", o.set)
 	if err != nil {
-		return nil, fmt.Errorf("--set: %w", err)
+		return nil, err
 	}
 	if len(args) == 0 {
 		return nil, fmt.Errorf("--set %s: name what to set, as spec.topology.version=v1.37.0", o.set)
-	}
-	obj := &unstructured.Unstructured{Object: map[string]any{}}
-	obj.SetGroupVersionKind(target.GroupVersionKind())
-	obj.SetName(target.Name)
-	if err := o.place(c, obj); err != nil {
-		return nil, err
 	}
 	for _, arg := range args {
 		path, text, ok := strings.Cut(arg, "=")
@@ -322,4 +322,28 @@ func (o *options) fields(c client.Client, args []string) ([]changeplan.Write, er
 		}
 	}
 	return []changeplan.Write{{Object: obj, Patch: types.MergePatchType}}, nil
+}
+
+// deletions are the writes of --delete.
+func (o *options) deletions(c client.Client) (all []changeplan.Write, err error) {
+	for _, name := range o.deletes {
+		obj, err := o.object(c, "--delete", name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, changeplan.Write{Object: obj, Delete: true})
+	}
+	return all, nil
+}
+
+// object is the one that a flag names, without fields.
+func (o *options) object(c client.Client, flag, text string) (*unstructured.Unstructured, error) {
+	target, err := rollout.Parse(text, "", kinds...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(target.GroupVersionKind())
+	obj.SetName(target.Name)
+	return obj, o.place(c, obj)
 }

@@ -86,6 +86,9 @@ func TestMisuseHasStatusOne(t *testing.T) {
 		want string
 	}{
 		"no change":               {nil, "-f FILE, or --set"},
+		"a file and a deletion":   {[]string{"-f", "a", "--delete", "cluster/a"}, "one plan for each"},
+		"a field and a deletion":  {[]string{"--set", "cluster/a", "--delete", "cluster/a", "b=c"}, "one plan for each"},
+		"a deletion with a field": {[]string{"--delete", "cluster/a", "b=c"}, `"b=c"`},
 		"two changes":             {[]string{"-f", "a", "--set", "cluster/a", "b=c"}, "one plan for each"},
 		"arguments without --set": {[]string{"-f", "a", "b=c"}, `"b=c"`},
 		"no time":                 {[]string{"-f", "a", "--for", "0s"}, "--for 0s"},
@@ -130,6 +133,7 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files  string
 		set    string
+		delete []string
 		args   []string
 		want   []string // the objects in JSON
 		refuse string   // in the error
@@ -153,6 +157,11 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 		"an object as a value": {set: "cluster/a", args: []string{`spec.a={"b":[1]}`}, want: []string{
 			`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","metadata":{"name":"a","namespace":"ns"},"spec":{"a":{"b":[1]}}}`,
 		}},
+		"deletions": {delete: []string{"cluster/a", "KubeadmControlPlane/b"}, want: []string{
+			`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","metadata":{"name":"a","namespace":"ns"}}`,
+			`{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"KubeadmControlPlane","metadata":{"name":"b","namespace":"ns"}}`,
+		}},
+		"a deletion of another kind": {delete: []string{"pod/a"}, refuse: "--delete: "},
 		"another kind":   {set: "pod/a", args: []string{"a=b"}, refuse: "is not one of cluster, clusterclass, "},
 		"no kind":        {set: "a", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
 		"no name to set": {set: "cluster/", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
@@ -162,7 +171,7 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := options{namespace: "ns", set: tc.set}
+			o := options{namespace: "ns", set: tc.set, deletes: tc.delete}
 			kind := types.MergePatchType
 			if tc.files != "" {
 				o.files, kind = []string{filepath.Join(dir, tc.files)}, types.ApplyPatchType
@@ -180,7 +189,7 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 			var got []string
 			for _, w := range all {
 				text, err := w.Object.MarshalJSON()
-				if err != nil || w.Patch != kind {
+				if err != nil || w.Delete != (tc.delete != nil) || !w.Delete && w.Patch != kind {
 					t.Errorf("patch %s, error %v", w.Patch, err)
 				}
 				got = append(got, strings.TrimSpace(string(text)))
