@@ -88,6 +88,8 @@ type Cluster struct {
 	// Machines are in the order of their owners, and then in the order in which they
 	// are deleted or created.
 	Machines []Machine `json:"machines,omitempty"`
+	// Pools are the MachinePools that the change reaches.
+	Pools []Pool `json:"pools,omitempty"`
 	// Groups are the owners of Machines.
 	Groups []Group `json:"groups,omitempty"`
 	// Hooks are the calls of runtime extensions, in their order. Lifecycle hooks are
@@ -124,7 +126,8 @@ const (
 	// ForeignControlPlane is a control plane of another provider that the change
 	// reaches: only its own controller knows what it does.
 	ForeignControlPlane = "ForeignControlPlane"
-	// MachinePools are pools that the change reaches: their provider decides.
+	// MachinePools are pools whose upgrade the topology waits for: their provider
+	// decides when they have the version.
 	MachinePools = "MachinePools"
 	// WorkloadNotAnswering is a workload cluster that accepts connections and does not
 	// answer.
@@ -139,7 +142,7 @@ type Machine struct {
 	// UID is empty for a Machine that is created; its name is a number then.
 	UID   types.UID `json:"uid,omitempty"`
 	Owner string    `json:"owner"`
-	// Action is empty if it cannot be predicted.
+	// Action is empty if it cannot be predicted, for a Cluster or for a MachinePool.
 	Action Action `json:"action,omitempty"`
 	// Cause is why it is replaced or deleted, by its conditions.
 	Cause string `json:"cause,omitempty"`
@@ -167,6 +170,20 @@ type Group struct {
 	FewestAvailable int `json:"fewestAvailable"`
 	// MostDeleting is how many of its Machines are being deleted at once.
 	MostDeleting int `json:"mostDeleting"`
+}
+
+// Pool is a MachinePool. Its machines are only Machines if its infrastructure provider
+// has an object for each.
+type Pool struct {
+	Name string `json:"name"`
+	// Before and Then are its replicas.
+	Before int32 `json:"before"`
+	Then   int32 `json:"then"`
+	// Fields are those that change, also of its infrastructure and bootstrap config.
+	Fields []Field `json:"fields,omitempty"`
+	// NotPredicted says what its infrastructure provider alone decides; empty if it
+	// decides nothing. Machines of the pool have no action then.
+	NotPredicted string `json:"notPredicted,omitempty"`
 }
 
 // Hook is a call of a runtime extension.

@@ -236,7 +236,16 @@ func count(s *planv1.Summary, c planv1.Cluster) {
 		planv1.Kept: &s.Kept, planv1.Changed: &s.Changed, planv1.Replaced: &s.Replaced,
 		planv1.Deleted: &s.Deleted, planv1.Created: &s.Created, planv1.Transient: &s.Transient,
 	}
+	unknown := 0
 	for _, m := range c.Machines {
+		if m.Action == "" { // of a pool that is not predicted
+			unknown++
+			continue
+		}
 		*of[m.Action]++
 	}
+	if unknown == 0 && slices.ContainsFunc(c.Pools, func(p planv1.Pool) bool { return p.NotPredicted != "" }) {
+		unknown = 1 // it has no Machines
+	}
+	s.NotPredicted += unknown
 }

@@ -198,7 +198,7 @@ func (m *maker) boot(s *shards.Shard) time.Duration {
 
 // wrote records when the last write was.
 func (c *copied) wrote() {
-	if n := c.Writes(); n != c.writes {
+	if n := c.count(); n != c.writes {
 		c.writes, c.written = n, c.Clock.Now().Sub(c.start)
 	}
 }
@@ -257,7 +257,7 @@ func (c *copied) differences(before []client.Object) (all []planv1.Object) {
 		for _, obj := range c.Stored(kind) {
 			old := was[obj.GetUID()]
 			delete(was, obj.GetUID())
-			if d, differs := difference(kind, old, obj, true); differs {
+			if d, differs := difference(kind, old, obj, true); differs && !c.rotated(obj, d) {
 				all = append(all, d)
 			}
 		}
@@ -305,10 +305,13 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 	if why := c.notAsked(); why != nil {
 		return why
 	}
-	if why := c.poolsChanged(before); why != nil {
+	pools, why := c.pools(before)
+	if why != nil {
 		return why
 	}
+	out.Pools = pools
 	out.Machines, out.Groups, out.Unending = c.observed.Machines(), c.observed.Groups(), c.observed.Unending()
+	out.Machines = undecided(out.Machines, pools)
 	for _, call := range c.outside.Hooks()[calls:] {
 		call.After.Duration -= settling
 		out.Hooks = append(out.Hooks, call)
@@ -353,22 +356,6 @@ func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, quiet, 
 	}
 }
 
-// poolsChanged reports whether the change has changed a MachinePool. What happens to
-// its machines is only known to the controller of its infrastructure, which does not
-// run in a copy.
-func (c *copied) poolsChanged(before map[types.UID]client.Object) *planv1.NotPredicted {
-	kind := clusterv1.GroupVersion().WithKind("MachinePool")
-	for _, obj := range c.Stored(kind) {
-		if d, differs := difference(kind, before[obj.GetUID()], obj, false); differs {
-			return &planv1.NotPredicted{
-				Reason: planv1.MachinePools, Objects: []planv1.Object{d},
-				Message: "The change reaches a MachinePool, whose machines only its infrastructure provider creates and deletes.",
-			}
-		}
-	}
-	return nil
-}
-
 // objects are those other than Machines that the change has written.
 func (c *copied) objects(before map[types.UID]client.Object) (all []planv1.Object) {
 	changed := map[string]bool{}
@@ -382,7 +369,7 @@ func (c *copied) objects(before map[types.UID]client.Object) (all []planv1.Objec
 			if kind == machineKind || changed[kind.Kind+" "+obj.GetNamespace()+"/"+obj.GetName()] {
 				continue
 			}
-			if d, differs := difference(kind, before[obj.GetUID()], obj, false); differs {
+			if d, differs := difference(kind, before[obj.GetUID()], obj, false); differs && !c.rotated(obj, d) {
 				all = append(all, d)
 			}
 		}

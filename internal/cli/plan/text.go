@@ -51,6 +51,9 @@ func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
 	for _, g := range c.Groups {
 		group(env, c, g, verbose)
 	}
+	for _, p := range c.Pools {
+		pool(env, p)
+	}
 	for _, h := range c.Hooks {
 		env.Print("  hook after %s: %s %s", short(h.After.Duration), h.Hook, h.Handler)
 	}
@@ -103,6 +106,21 @@ func group(env *command.Env, c planv1.Cluster, g planv1.Group, verbose bool) {
 	}
 }
 
+// pool prints a MachinePool that the change reaches.
+func pool(env *command.Env, p planv1.Pool) {
+	text := fmt.Sprintf("MachinePool %s: %d replicas", p.Name, p.Before)
+	if p.Then != p.Before {
+		text += fmt.Sprintf(", then %d", p.Then)
+	}
+	if p.NotPredicted != "" {
+		text += "; not predicted: " + p.NotPredicted
+	}
+	env.Print("  %s", text)
+	for _, f := range p.Fields {
+		env.Print("        %s", field(f))
+	}
+}
+
 // machine is the line of a Machine, and further ones for its fields.
 func machine(m planv1.Machine) string {
 	var text strings.Builder
@@ -120,6 +138,8 @@ func machine(m planv1.Machine) string {
 		fmt.Fprintf(&text, " is created after %s", short(m.After.Duration))
 	case planv1.Transient:
 		text.WriteString(" is created and deleted again")
+	case "":
+		text.WriteString(" is not predicted")
 	}
 	if m.Cause != "" {
 		text.WriteString(": " + plaintext.Line(m.Cause, maxText))

@@ -99,6 +99,24 @@ Machines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created
 Machines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created, 2 not predicted
 `,
 		},
+		"pools": {
+			plan: planv1.Plan{Summary: planv1.Summary{NotPredicted: 1}, Clusters: []planv1.Cluster{{
+				Namespace: "ns", Name: "a", Groups: []planv1.Group{{Owner: "MachinePool p", Before: 1, Then: 1}},
+				Machines: []planv1.Machine{{Name: "m", Owner: "MachinePool p"}},
+				Pools: []planv1.Pool{
+					{Name: "p", Before: 1, Then: 1, Fields: []planv1.Field{{Path: "spec.x", From: "1", To: "2"}}, NotPredicted: "its provider decides"},
+					{Name: "q", Before: 1, Then: 3},
+				},
+			}}},
+			want: `Cluster ns/a
+  MachinePool p: 1 machines
+    ? m is not predicted
+  MachinePool p: 1 replicas; not predicted: its provider decides
+        spec.x: 1 → 2
+  MachinePool q: 1 replicas, then 3
+Machines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created, 1 not predicted
+`,
+		},
 		"an escape sequence of a user": {
 			plan: planv1.Plan{Clusters: []planv1.Cluster{{Namespace: "ns", Name: "a", NotPredicted: &planv1.NotPredicted{Reason: "R", Message: "\x1b[2J"}}}},
 			want: "Cluster ns/a\n  not predicted (R): \\x1b[2J\nMachines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created\n",

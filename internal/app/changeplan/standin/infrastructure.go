@@ -43,6 +43,15 @@ func (i *infrastructure) act(ctx context.Context, mgmt client.Client) error {
 			return err
 		}
 	}
+	var pools clusterv1.MachinePoolList
+	if err := mgmt.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for n := range pools.Items {
+		if err := i.pool(ctx, &pools.Items[n]); err != nil {
+			return err
+		}
+	}
 	var machines clusterv1.MachineList
 	if err := mgmt.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
 		return err

@@ -121,6 +121,26 @@ func (c *cluster) load(ctx context.Context, from Snapshot) error {
 	return nil
 }
 
+// representPool adds the Nodes of a MachinePool by its status, unless the real ones
+// were read. Those of its Machines are the same.
+func (c *cluster) representPool(ctx context.Context, p *clusterv1.MachinePool) error {
+	if len(p.Status.NodeRefs) != len(p.Spec.ProviderIDList) {
+		return nil // not all machines are Nodes, and which are not is not known
+	}
+	for i, ref := range p.Status.NodeRefs {
+		n := c.newNode(ref.Name, p.Spec.ProviderIDList[i], p.Spec.Template.Spec.Version, false)
+		err := c.memory.Get(ctx, client.ObjectKeyFromObject(n), n)
+		if apierrors.IsNotFound(err) {
+			n.UID = ref.UID
+			err = c.memory.Put(ctx, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // represent adds the Node of a Machine by the status of the Machine, unless the
 // real one was read.
 func (c *cluster) represent(ctx context.Context, m *clusterv1.Machine) error {

@@ -65,6 +65,13 @@ func New(ctx context.Context, o Options) (*Outside, error) {
 			return nil, err
 		}
 	}
+	for _, obj := range o.Objects { // after Machines, which have the Nodes of some pools
+		if p, is := obj.(*clusterv1.MachinePool); is {
+			if err := w.get(client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.ClusterName}).representPool(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return out, nil
 }
 
