@@ -115,3 +115,13 @@ func TestPlanOfADeletionIsADryRun(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 }
+
+// TestSaveRefusesADeletion checks that a deletion is not saved as a write of an object
+// without fields.
+func TestSaveRefusesADeletion(t *testing.T) {
+	t.Parallel()
+	s, err := changeplan.Save(t.Context(), changeplan.Options{Mgmt: serve(t), Now: now}, []changeplan.Write{deletion("Cluster", "plain")})
+	if s != nil || err == nil || !strings.Contains(err.Error(), "Cluster plain: a deletion cannot be saved") {
+		t.Errorf("saved %v, error %v", s, err)
+	}
+}

@@ -41,6 +41,9 @@ func Save(ctx context.Context, o Options, change []Write) (*planv1.SavedPlan, er
 		if w.Waits {
 			return nil, errors.New("the change has steps that wait for each other: it cannot be saved")
 		}
+		if w.Delete {
+			return nil, fmt.Errorf("the change deletes %s %s: a deletion cannot be saved, make the plan without it", w.Object.GetKind(), w.Object.GetName())
+		}
 		data, err := w.Object.MarshalJSON()
 		if err != nil {
 			return nil, err

@@ -162,12 +162,12 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 			`{"apiVersion":"controlplane.cluster.x-k8s.io/v1beta2","kind":"KubeadmControlPlane","metadata":{"name":"b","namespace":"ns"}}`,
 		}},
 		"a deletion of another kind": {delete: []string{"pod/a"}, refuse: "--delete: "},
-		"another kind":   {set: "pod/a", args: []string{"a=b"}, refuse: "is not one of cluster, clusterclass, "},
-		"no kind":        {set: "a", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
-		"no name to set": {set: "cluster/", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
-		"no field":       {set: "cluster/a", refuse: "name what to set"},
-		"no value":       {set: "cluster/a", args: []string{"spec.a"}, refuse: "want FIELD=VALUE"},
-		"below a value":  {set: "cluster/a", args: []string{"spec.a=b", "spec.a.c=d"}, refuse: "spec.a.c=d"},
+		"another kind":               {set: "pod/a", args: []string{"a=b"}, refuse: "is not one of cluster, clusterclass, "},
+		"no kind":                    {set: "a", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
+		"no name to set":             {set: "cluster/", args: []string{"a=b"}, refuse: "is not KIND/NAME"},
+		"no field":                   {set: "cluster/a", refuse: "name what to set"},
+		"no value":                   {set: "cluster/a", args: []string{"spec.a"}, refuse: "want FIELD=VALUE"},
+		"below a value":              {set: "cluster/a", args: []string{"spec.a=b", "spec.a.c=d"}, refuse: "spec.a.c=d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
