@@ -67,6 +67,11 @@ func Refused(s *planv1.SavedPlan) error {
 		case c.Unending != nil:
 			return fmt.Errorf("the change of Cluster %s never ends: it would replace machines again and again", of)
 		}
+		for _, p := range c.Pools {
+			if p.NotPredicted != "" {
+				return fmt.Errorf("what the change does to MachinePool %s of Cluster %s was not predicted: %s", p.Name, of, p.NotPredicted)
+			}
+		}
 	}
 	return nil
 }

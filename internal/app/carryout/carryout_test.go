@@ -302,6 +302,9 @@ func TestNothingIsSentWithoutGuards(t *testing.T) {
 		"not predicted": {nil, same, func(s *planv1.SavedPlan) {
 			s.Plan.Clusters[1].NotPredicted = &planv1.NotPredicted{Reason: planv1.NotAtRest, Message: "It changes."}
 		}, "Cluster ns/two was not predicted (NotAtRest): It changes.", "[]"},
+		"a pool that is not predicted": {nil, same, func(s *planv1.SavedPlan) {
+			s.Plan.Clusters[1].Pools = []planv1.Pool{{Name: "p"}, {Name: "q", NotPredicted: "its provider decides."}}
+		}, "MachinePool q of Cluster ns/two was not predicted: its provider decides.", "[]"},
 		"without an end": {nil, same, func(s *planv1.SavedPlan) { s.Plan.Clusters[0].Unending = &planv1.Unending{} }, "the change of Cluster ns/one never ends", "[]"},
 	}
 	for name, tc := range tests {
