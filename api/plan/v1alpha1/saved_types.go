@@ -37,6 +37,8 @@ type SavedPlan struct {
 type SavedWrite struct {
 	// Patch is the type of the patch; empty replaces the object.
 	Patch types.PatchType `json:"patch,omitempty"`
+	// Delete deletes the object, of which only the name matters.
+	Delete bool `json:"delete,omitempty"`
 	// Object has the fields to write.
 	Object runtime.RawExtension `json:"object"`
 }

@@ -42,7 +42,7 @@ func plan(changes ...func(*planv1.PlanGuardSpec)) *planv1.PlanGuard {
 			Cluster: &planv1.Cluster{
 				Namespace: "ns", Name: "demo",
 				Machines: []planv1.Machine{{Name: "goes", UID: "goes", Action: planv1.Replaced}, {Name: "changes", UID: "changes", Action: planv1.Changed}},
-				Groups:   []planv1.Group{{Owner: "MachinePool pool", Then: 2}},
+				Pools:    []planv1.Pool{{Name: "pool", Before: 3, Then: 2}},
 			},
 		},
 	}

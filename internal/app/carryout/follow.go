@@ -223,6 +223,10 @@ func (f *follower) heldBack() {
 	}
 }
 
+func (f *follower) reached(c *followed) bool {
+	return planguard.Reached(c.guard, slices.Collect(maps.Values(c.machines)))
+}
+
 func (f *follower) done(c *followed) bool {
 	return planguard.Done(c.guard, slices.Collect(maps.Values(c.machines)), f.Now())
 }
@@ -263,7 +267,7 @@ func (f *follower) guardChanged(c *followed, g *planv1.PlanGuard, gone bool) {
 		}
 	case !f.Now().Before(f.deadline.Time):
 		c.end = Expired
-	case f.done(c):
+	case f.reached(c):
 		c.end = CarriedOut
 	default:
 		c.end = Released
@@ -282,7 +286,7 @@ func (f *follower) outcomes(ctx context.Context) (all []Outcome, _ error) {
 		if err := f.list(ctx, c); err != nil {
 			return nil, err
 		}
-		if c.end == Released && f.done(c) {
+		if c.end == Released && f.reached(c) {
 			c.end = CarriedOut // the events of the last Machines came after that of the guard
 		}
 		happened := planv1.Cluster{Machines: c.observed.Machines(), Groups: c.observed.Groups()}

@@ -76,7 +76,7 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	}
 	if w.Delete {
 		out.after, out.name.Action = out.before, planv1.Deleted
-		if err := mgmt.Delete(ctx, live, client.DryRunAll); err != nil {
+		if _, err := Send(ctx, mgmt, w, manager, true); err != nil {
 			return nil, fmt.Errorf("the management cluster refuses the deletion of %s: %w", of, err)
 		}
 		return out, nil
@@ -98,10 +98,14 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 // Send sends a write, and returns what the server makes of it. A dry run stores nothing.
 func Send(ctx context.Context, mgmt client.Client, w Write, manager string, dryRun bool) (*unstructured.Unstructured, error) {
 	after := w.Object.DeepCopy()
+	var remove []client.DeleteOption
 	var update []client.UpdateOption
 	opts := []client.PatchOption{client.FieldOwner(manager)}
 	if dryRun {
-		update, opts = append(update, client.DryRunAll), append(opts, client.DryRunAll)
+		remove, update, opts = append(remove, client.DryRunAll), append(update, client.DryRunAll), append(opts, client.DryRunAll)
+	}
+	if w.Delete {
+		return after, mgmt.Delete(ctx, after, remove...)
 	}
 	if w.Patch == "" {
 		return after, mgmt.Update(ctx, after, update...)

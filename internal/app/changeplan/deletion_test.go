@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -116,12 +118,26 @@ func TestPlanOfADeletionIsADryRun(t *testing.T) {
 	}
 }
 
-// TestSaveRefusesADeletion checks that a deletion is not saved as a write of an object
-// without fields.
-func TestSaveRefusesADeletion(t *testing.T) {
+// TestSavedDeletionIsReadAsOne checks that a deletion is not carried out as a write of an
+// object without fields.
+func TestSavedDeletionIsReadAsOne(t *testing.T) {
 	t.Parallel()
-	s, err := changeplan.Save(t.Context(), changeplan.Options{Mgmt: serve(t), Now: now}, []changeplan.Write{deletion("Cluster", "plain")})
-	if s != nil || err == nil || !strings.Contains(err.Error(), "Cluster plain: a deletion cannot be saved") {
-		t.Errorf("saved %v, error %v", s, err)
+	m := serve(t)
+	deleting := mgmt{world: m.world, Client: interceptor.NewClient(m.world.Mgmt, interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			if len((&client.DeleteOptions{}).ApplyOptions(opts).DryRun) == 0 {
+				t.Errorf("%s is deleted", obj.GetName())
+			}
+			return nil
+		},
+	})}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	if err := m.world.Put(system); err != nil {
+		t.Fatal(err)
+	}
+	s := save(t, deleting, deletion("MachineDeployment", "plain-workers"))
+	all, err := changeplan.Writes(s)
+	if err != nil || len(all) != 1 || !all[0].Delete || all[0].Object.GetName() != "plain-workers" || s.Plan.Summary.Deleted == 0 {
+		t.Errorf("%+v, %+v, %v", all, s.Plan.Summary, err)
 	}
 }

@@ -41,14 +41,11 @@ func Save(ctx context.Context, o Options, change []Write) (*planv1.SavedPlan, er
 		if w.Waits {
 			return nil, errors.New("the change has steps that wait for each other: it cannot be saved")
 		}
-		if w.Delete {
-			return nil, fmt.Errorf("the change deletes %s %s: a deletion cannot be saved, make the plan without it", w.Object.GetKind(), w.Object.GetName())
-		}
 		data, err := w.Object.MarshalJSON()
 		if err != nil {
 			return nil, err
 		}
-		s.Writes = append(s.Writes, planv1.SavedWrite{Patch: w.Patch, Object: runtime.RawExtension{Raw: bytes.TrimSpace(data)}})
+		s.Writes = append(s.Writes, planv1.SavedWrite{Patch: w.Patch, Delete: w.Delete, Object: runtime.RawExtension{Raw: bytes.TrimSpace(data)}})
 	}
 	m, err := newMaker(ctx, o, change)
 	if err != nil {
@@ -184,7 +181,7 @@ func Writes(s *planv1.SavedPlan) (all []Write, err error) {
 		if err := obj.UnmarshalJSON(w.Object.Raw); err != nil {
 			return nil, fmt.Errorf("object %d of the saved plan: %w", i+1, err)
 		}
-		all = append(all, Write{Object: obj, Patch: w.Patch})
+		all = append(all, Write{Object: obj, Patch: w.Patch, Delete: w.Delete})
 	}
 	return all, nil
 }

@@ -76,8 +76,8 @@ func Updates(g *planv1.PlanGuard, m *clusterv1.Machine, now time.Time) bool {
 
 // Shrinks reports whether the plan lets a MachinePool have so few replicas.
 func Shrinks(g *planv1.PlanGuard, pool string, replicas int32, now time.Time) bool {
-	return carriesOut(g, now) && slices.ContainsFunc(g.Spec.Cluster.Groups, func(of planv1.Group) bool {
-		return of.Owner == "MachinePool "+pool && of.Then <= int(replicas)
+	return carriesOut(g, now) && slices.ContainsFunc(g.Spec.Cluster.Pools, func(of planv1.Pool) bool {
+		return of.Name == pool && of.Then <= replicas
 	})
 }
 
@@ -100,15 +100,16 @@ func Settled(g *planv1.PlanGuard) time.Time {
 	return g.Status.Sent.Add(settling)
 }
 
-// Done reports whether the plan has been carried out: what it deletes does not exist
-// any longer, each owner has as many Machines as it foresees, and all are up to date.
+// Done reports whether the plan has been carried out: its end was Reached, and no
+// controller can have missed the change.
 func Done(g *planv1.PlanGuard, machines []*clusterv1.Machine, now time.Time) bool {
-	if g.Spec.Cluster == nil {
-		return true
-	}
-	if g.Status.Sent.IsZero() || now.Before(Settled(g)) {
-		return false
-	}
+	return g.Spec.Cluster == nil || !g.Status.Sent.IsZero() && !now.Before(Settled(g)) && Reached(g, machines)
+}
+
+// Reached reports whether the Machines are as the plan leaves them: what it deletes does
+// not exist any longer, each owner has as many Machines as it foresees, and all are up to
+// date.
+func Reached(g *planv1.PlanGuard, machines []*clusterv1.Machine) bool {
 	count := map[string]int{}
 	for _, m := range machines {
 		count[outcome.Owner(m)]++

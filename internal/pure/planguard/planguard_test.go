@@ -37,6 +37,7 @@ func newGuard(changes ...func(*planv1.PlanGuard)) *planv1.PlanGuard {
 					{Name: "1", Owner: "MachineDeployment md", Action: planv1.Created},
 				},
 				Groups: []planv1.Group{{Owner: "MachineDeployment md", Before: 4, Then: 3}, {Owner: "MachinePool pool", Then: 2}},
+				Pools:  []planv1.Pool{{Name: "pool", Before: 3, Then: 2}},
 			},
 		},
 		Status: planv1.PlanGuardStatus{Sent: metav1.NewTime(now.Add(-time.Minute))},
