@@ -24,7 +24,7 @@ var classFile []byte
 // className is the name of the class in class.yaml.
 const className = "bench"
 
-// plain creates clusters without a class on a plane of their own, and measures: the
+// plain creates clusters without a class on a separate plane, and measures: the
 // plane's previous work would add to the cost of later clusters.
 func (b *bench) plain(ctx context.Context, r *Result) (err error) {
 	if b.scenario.Plain == 0 {

@@ -80,7 +80,7 @@ type plane struct {
 	known *kinds
 }
 
-// kinds maps kinds as definitions specify, so that no server is asked for that.
+// kinds maps kinds as definitions specify, so that no request is needed for that.
 type kinds struct {
 	mu sync.RWMutex // guards the mapper
 	*meta.DefaultRESTMapper

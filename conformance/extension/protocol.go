@@ -225,7 +225,7 @@ func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (st
 	return resp.StatusCode, body, err
 }
 
-// withoutURL removes method and address, which readers know.
+// withoutURL removes method and address, which readers have already.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

@@ -22,7 +22,7 @@ type Index struct {
 	Of    client.IndexerFunc
 }
 
-// Memory is an API server in memory of its own. Its objects have no managedFields.
+// Memory is an API server in memory. Its objects have no managedFields.
 type Memory struct{ *apiServer }
 
 // NewMemory creates one for the kinds of a scheme. Kinds with a status subresource

@@ -38,7 +38,7 @@ type graph struct {
 	byUID     map[types.UID]*node
 }
 
-// Kinds that have rules of their own in a plan.
+// Kinds with separate rules in a plan.
 var (
 	secrets    = schema.GroupKind{Kind: "Secret"}
 	configMaps = schema.GroupKind{Kind: "ConfigMap"}

@@ -262,7 +262,7 @@ func (v *view[T]) Replace(list []any, _ string) error {
 	default:
 		// It cannot be read before the connection exists, and then a change of the
 		// connection is reported: a reconcile for an object now would find no connection.
-		close(v.filled) // only the reflector's goroutine comes here
+		close(v.filled) // only the reflector's goroutine calls this
 		return nil
 	}
 	for key, obj := range fresh {

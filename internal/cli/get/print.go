@@ -47,7 +47,7 @@ type printer struct {
 	asTable bool
 }
 
-// printer is the one that the flags ask for.
+// printer is the one that the flags select.
 func (f *printFlags) printer(withNamespace bool) (printer, error) {
 	format, template, _ := strings.Cut(f.output, "=")
 	if format == "" && f.template != "" {

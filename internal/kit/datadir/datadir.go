@@ -31,7 +31,7 @@ func (d Dir) PKI() string { return filepath.Join(string(d), "pki") }
 func (d Dir) Etcd() string { return filepath.Join(string(d), "etcd") }
 
 // Simulated is the folder of links to the simulated clusters that the plane runs.
-// What they lead to belongs to the host.
+// Their targets belong to the host.
 func (d Dir) Simulated() string { return filepath.Join(string(d), "simulated") }
 
 // Images is the folder of the images of containers that the plane runs.

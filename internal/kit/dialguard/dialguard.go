@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dialguard refuses to dial addresses that belong to this host or to the
-// metadata service of a cloud, for connections that other programs ask for. It checks
+// metadata service of a cloud, for connections that other programs request. It checks
 // an address after a name was resolved, when the socket is connected.
 package dialguard
 

@@ -73,7 +73,7 @@ type Record[F any, Q comparable, A, P any] struct {
 	Unanswered *Q       `json:"unanswered,omitempty"`
 }
 
-// Make makes a plan, with the answers that it asks for. If an answer or the planner
+// Make builds a plan, with the answers that it requests. If an answer or the planner
 // fails, the record holds the plan up to that point.
 func (plan Planner[F, Q, A, P]) Make(facts F, answer func(Q) (A, error)) (Record[F, Q, A, P], error) {
 	r := Record[F, Q, A, P]{Facts: facts}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secretfield knows by their names which fields of API objects hold secrets, or
+// Package secretfield lists by name which fields of API objects hold secrets, or
 // texts in which users put secrets: scripts, files and arguments.
 package secretfield
 

@@ -51,7 +51,7 @@ type Options struct {
 	// write to is refused, because it supplies keys.
 	Path string
 	// Links is a folder that has a link to all that is held, or was when its
-	// process ended. Folders that lie in it are from when the state was kept
+	// process ended. Folders in it are from when the state was kept
 	// there, and are taken over. "" or Path means none.
 	Links string
 	// Holder describes the holder of what is taken here, the same after a restart.

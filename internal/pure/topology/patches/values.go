@@ -76,7 +76,7 @@ func request(of []clusterv1.ClusterVariable, b hooksv1.Builtins) ([]hooksv1.Vari
 	return out, nil
 }
 
-// path leads to a value: names of fields, and indices of lists.
+// path is the path of a value: names of fields, and indices of lists.
 type path []any
 
 // variable is the name of the variable at the start of a path.
