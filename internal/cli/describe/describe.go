@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,18 +97,14 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 	key := client.ObjectKey{Namespace: o.namespace, Name: name}
 	o.tree.Alone = filter.alone
 	if !o.watch {
-		blocked := ""
-		var reading sync.WaitGroup
-		reading.Go(func() { blocked = blockedBy(ctx, c, o, key) })
 		in, err := c.ReadTree(ctx, key, o.tree)
-		reading.Wait()
 		if err == nil {
 			err = filter.check(&in)
 		}
 		if err != nil {
 			return err
 		}
-		return show(env, o, filter, in, blocked)
+		return show(env, o, filter, in, blockedBy(ctx, c, o, key))
 	}
 	shown := 0
 	err = c.FollowTree(ctx, key, o.tree, func(in tree.Input) error {
