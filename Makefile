@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves fuzz tenant hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv peer-plan charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves fuzz tenant hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -86,6 +86,9 @@ peer-capv: test-programs ; $(STEP) peer-capv build/peer-capv.sh
 
 # The shortest of upstream's specs.
 e2e-upstream: test-programs ; $(STEP) e2e-upstream build/peer-e2e.sh local md-scale
+
+# Plans and explanations in a management cluster with upstream's controllers; RUN selects tests.
+peer-plan: capstan helm ; build/peer-plan.sh '$(RUN)'
 
 # The chart and the base for kustomize, held against helm and kustomize themselves, which go.charts.mod pins.
 charts: helm ; $(STEP) charts env CAPSTAN_HELM=$(CURDIR)/bin/helm CAPSTAN_KUSTOMIZE=$(CURDIR)/bin/kustomize go test -vet=off -count 1 -run 'Helm|Kustomize' ./internal/app/chart

@@ -39,7 +39,8 @@ type planned struct {
 	name  string
 	mgmt  client.WithWatch
 	rand  *rand.Rand
-	count int // for values that no change had before
+	count int           // for values that no change had before
+	quiet time.Duration // see unchangedFor, which is the default
 }
 
 // TestPlansComeTrue makes random changes to live clusters. Before each, a plan says
@@ -112,7 +113,7 @@ func (p *planned) steady(settled bool) {
 			before, since = now, time.Now()
 			return fmt.Errorf("the cluster changes: %v", err)
 		}
-		if quiet := time.Since(since); quiet < unchangedFor {
+		if quiet := time.Since(since); quiet < cmp.Or(p.quiet, unchangedFor) {
 			return fmt.Errorf("nothing has changed for %s", quiet)
 		}
 		return nil
