@@ -47,6 +47,9 @@ type Shard struct {
 	// Definitions are those of kinds that the scheme does not have, with the version
 	// of Objects marked as the stored one.
 	Definitions []*apiextensionsv1.CustomResourceDefinition
+	// OfOthers is true if the management cluster serves no PlanGuards: its controllers
+	// are not Capstan's.
+	OfOthers bool
 }
 
 // shardReader collects one shard.
@@ -89,7 +92,13 @@ func (s *shardReader) read(ctx context.Context, with []client.Object) error {
 		return err
 	}
 	// A copy that lacks the guard of a Cluster that requires plans would create it.
-	if err := s.get(ctx, &planv1.PlanGuard{}, s.Cluster); err != nil {
+	guard := &planv1.PlanGuard{}
+	switch err := s.Mgmt.Get(ctx, s.Cluster, guard); {
+	case meta.IsNoMatchError(err):
+		s.OfOthers = true
+	case err == nil:
+		s.add(guard)
+	case !apierrors.IsNotFound(err):
 		return err
 	}
 	for _, list := range owned() {

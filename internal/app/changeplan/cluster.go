@@ -220,23 +220,31 @@ func (c *copied) observe() {
 // settle runs the copy without the change. It returns why the Cluster cannot be
 // predicted, or nil.
 func (c *copied) settle(ctx context.Context, s *shards.Shard) *planv1.NotPredicted {
-	if err := c.RunFor(ctx, settling); err != nil {
-		return &planv1.NotPredicted{Reason: planv1.Failed, Message: fmt.Sprintf("Without the change: %v", err)}
-	}
-	if why := c.notAsked(); why != nil {
-		return why
-	}
-	if c.Writes() == 0 {
-		return nil
-	}
-	moved := c.differences(s.Objects)
-	if len(moved) == 0 {
-		return nil // what was written changed nothing
-	}
-	return &planv1.NotPredicted{
-		Reason:  planv1.NotAtRest,
-		Message: "The Cluster changes without the change: it is not yet in a steady state, or waits for what cannot be seen from here. Make the plan again when it has ended.",
-		Objects: moved,
+	before := s.Objects
+	for taken := false; ; taken = true {
+		writes := c.Writes()
+		if err := c.RunFor(ctx, settling); err != nil {
+			return &planv1.NotPredicted{Reason: planv1.Failed, Message: fmt.Sprintf("Without the change: %v", err)}
+		}
+		if why := c.notAsked(); why != nil {
+			return why
+		}
+		if c.Writes() == writes {
+			return nil
+		}
+		moved := c.differences(before)
+		if s.OfOthers && !taken && !slices.ContainsFunc(moved, decides) {
+			before, _ = c.Objects(ctx)
+			continue
+		}
+		if len(moved) == 0 {
+			return nil // what was written changed nothing
+		}
+		return &planv1.NotPredicted{
+			Reason:  planv1.NotAtRest,
+			Message: "The Cluster changes without the change: it is not yet in a steady state, or waits for what cannot be seen from here. Make the plan again when it has ended.",
+			Objects: moved[:min(len(moved), maxObjects)],
+		}
 	}
 }
 
@@ -262,7 +270,7 @@ func (c *copied) differences(before []client.Object) (all []planv1.Object) {
 			}
 		}
 	}
-	return all[:min(len(all), maxObjects)]
+	return all
 }
 
 // difference describes how an object differs from what it was.
@@ -313,7 +321,7 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 	out.Machines, out.Groups, out.Unending = c.observed.Machines(), c.observed.Groups(), c.observed.Unending()
 	out.Machines = undecided(out.Machines, pools)
 	for _, call := range c.outside.Hooks()[calls:] {
-		call.After.Duration -= settling
+		call.After.Duration -= c.start.Sub(m.Now)
 		out.Hooks = append(out.Hooks, call)
 	}
 	out.Objects = c.objects(before)
