@@ -79,7 +79,7 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 		return env.PrintObject(decisions.List{Decisions: all}, "json")
 	}
 	if len(all) == 0 {
-		env.Say("No decisions about %s are recorded: the controllers decided nothing about it, or it does not exist", of)
+		env.Say("No decisions about %s are recorded: Capstan's controllers decided nothing about it, or it does not exist", of)
 	}
 	return show(env, all)
 }
