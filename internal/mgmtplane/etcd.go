@@ -104,7 +104,7 @@ func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 func (c *completed) awaitEtcd(ctx context.Context, m *member) error {
 	select {
 	case <-m.ready:
-		if err := errors.Join(os.Chmod(m.socket, 0o600), os.Chmod(filepath.Join(filepath.Dir(m.socket), peerSocket), 0o600), m.plane.describe(func(h *datadir.Holder) { h.EtcdSocket = m.socket })); err != nil {
+		if err := errors.Join(os.Chmod(m.socket, 0o600), os.Chmod(filepath.Join(filepath.Dir(m.socket), peerSocket), 0o600), m.plane.Describe(func(h *datadir.Holder) { h.EtcdSocket = m.socket })); err != nil {
 			return err
 		}
 		if !m.old {

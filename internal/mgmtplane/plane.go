@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"runtime"
 	"strings"
@@ -132,7 +131,7 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err := own.wait(ctx, p); err != nil {
 		return fmt.Errorf("write the API server's roles and priority classes: %w", err)
 	}
-	return p.describe(func(h *datadir.Holder) { h.Address = p.addr })
+	return p.Describe(func(h *datadir.Holder) { h.Address = p.addr })
 }
 
 // etcd returns the servers to use, external or embedded, and a function that waits
@@ -255,27 +254,9 @@ func (p *Plane) MayAct() error { return p.others.mayAct() }
 // Err receives what ended the plane from within. The owner then calls Stop.
 func (p *Plane) Err() <-chan error { return p.errs }
 
-// SetReady records in the data directory that everything answers, for processes
-// that read the plane's status there.
-func (p *Plane) SetReady(now time.Time) error {
-	return p.describe(func(h *datadir.Holder) { h.Ready = now })
-}
-
-// SetDiagnostics records in the data directory the address at which metrics or profiles
-// of the controllers are served.
-func (p *Plane) SetDiagnostics(name, address string) error {
-	return p.describe(func(h *datadir.Holder) {
-		all := maps.Clone(h.Diagnostics)
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[name] = address
-		h.Diagnostics = all
-	})
-}
-
-// describe changes the description of the plane in the lock.
-func (p *Plane) describe(change func(*datadir.Holder)) error {
+// Describe changes the description of the plane in the data directory, where other
+// processes read its status.
+func (p *Plane) Describe(change func(*datadir.Holder)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.holder)
@@ -298,7 +279,7 @@ func (p *Plane) fail(err error) {
 	default:
 		return // the first reason is the one that matters
 	}
-	if err := p.describe(func(h *datadir.Holder) { h.Problem = err.Error() }); err != nil {
+	if err := p.Describe(func(h *datadir.Holder) { h.Problem = err.Error() }); err != nil {
 		klog.ErrorS(err, "Recording why the management plane ends")
 	}
 }

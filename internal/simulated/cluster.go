@@ -154,18 +154,25 @@ func (c *cluster) close() error {
 	return errors.Join(c.sync(), c.keep(), c.place.close())
 }
 
-// stop ends what the cluster has started: timers of machines, its API server with
-// connections to it, controllers and etcd members.
+// stop ends what the cluster has started.
 func (c *cluster) stop() {
 	c.closed = true
 	for _, m := range c.machines {
 		m.sleep()
 	}
+	c.stopServing()
+}
+
+// stopServing ends the API server, controllers and etcd members.
+func (c *cluster) stopServing() {
 	c.stopListening()
 	if c.server != nil {
 		c.server.Close()
 	}
-	c.stopWork()
+	if c.work != nil {
+		c.work.Close()
+		c.work = nil
+	}
 	if e := c.members.Load(); e != nil {
 		e.Close()
 	}
@@ -196,14 +203,6 @@ func (c *cluster) startWork() {
 	c.work = workloads.Start(workloads.Options{
 		Store: c.server.Store(), Clock: c.b.clock, Log: c.b.log, CA: c.record.PKI.CA, Inline: c.b.stepped,
 	})
-}
-
-// stopWork ends the cluster's controllers.
-func (c *cluster) stopWork() {
-	if c.work != nil {
-		c.work.Close()
-		c.work = nil
-	}
 }
 
 // keep writes the record down if it has changed.

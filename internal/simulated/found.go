@@ -53,12 +53,8 @@ func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
 
 // reset discards the objects, keys and members of an earlier control plane.
 func (c *cluster) reset() error {
-	c.stopListening()
-	c.server.Close()
-	c.stopWork()
-	if e := c.members.Swap(nil); e != nil {
-		e.Close()
-	}
+	c.stopServing()
+	c.members.Store(nil)
 	c.record.Founder, c.record.PKI, c.record.Serving, c.record.External, c.record.Etcd = "", bootstrap.PKI{}, certs.Pair{}, false, etcd.State{}
 	if err := errors.Join(c.note(), removeFile(filepath.Join(c.dir, journalFile))); err != nil {
 		return err

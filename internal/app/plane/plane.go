@@ -240,7 +240,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if p.leads == nil {
 		p.awaitCollector(ctx)
 	}
-	return mgmt.SetReady(time.Now())
+	return mgmt.Describe(func(h *datadir.Holder) { h.Ready = time.Now() })
 }
 
 // serveToPods lets Pods reach the API server where it listens, unless that is loopback:
@@ -351,7 +351,12 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		Decisions: p.decisions, ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
 		Serving: func(name string, address netip.AddrPort) {
-			if err := p.mgmt.SetDiagnostics(name, address.String()); err != nil {
+			if err := p.mgmt.Describe(func(h *datadir.Holder) {
+				if h.Diagnostics == nil {
+					h.Diagnostics = map[string]string{}
+				}
+				h.Diagnostics[name] = address.String()
+			}); err != nil {
 				o.Log.Error(err, "Recording an address of the management plane", "serves", name)
 			}
 		},
