@@ -30,6 +30,8 @@ type Facts struct {
 	Templates map[string]*unstructured.Unstructured
 	// Changed are the existing templates, by kind and name, whose desired spec is another.
 	Changed map[string]bool `json:",omitempty"`
+	// Applied is what the topology has applied of existing objects, by kind and name.
+	Applied map[string]*unstructured.Unstructured `json:",omitempty"`
 	// Failed is why nothing was computed, or why nothing could be patched.
 	Failed string `json:",omitempty"`
 }
@@ -39,6 +41,7 @@ func Record(in *Input) *Facts {
 	f := &Facts{
 		Cluster: in.Cluster, Blueprint: in.Blueprint, Contract: in.Contract, Current: in.Current, Plan: in.Plan,
 		Problems: map[string]string{}, Templates: map[string]*unstructured.Unstructured{}, Changed: map[string]bool{},
+		Applied: map[string]*unstructured.Unstructured{},
 	}
 	f.Blueprint.MachineDeployments, f.Blueprint.MachinePools = slices.Clone(in.Blueprint.MachineDeployments), slices.Clone(in.Blueprint.MachinePools)
 	for _, w := range workers(f.Blueprint) {
@@ -46,21 +49,29 @@ func Record(in *Input) *Facts {
 			f.Problems[w.Name], w.Problem = w.Problem.Error(), nil
 		}
 	}
-	templates, same := in.Templates, in.Same
+	templates, same, applied := in.Templates, in.Same, in.Applied
 	in.Templates = func(ref clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
 		t, err := templates(ref)
 		f.Templates[ref.Kind+" "+ref.Name] = t
 		return t, err
 	}
-	if same == nil {
-		return f
-	}
-	in.Same = func(current, wanted *unstructured.Unstructured) (bool, error) {
-		is, err := same(current, wanted)
-		if !is {
-			f.Changed[current.GetKind()+" "+current.GetName()] = true
+	if same != nil {
+		in.Same = func(current, wanted *unstructured.Unstructured) (bool, error) {
+			is, err := same(current, wanted)
+			if !is {
+				f.Changed[current.GetKind()+" "+current.GetName()] = true
+			}
+			return is, err
 		}
-		return is, err
+	}
+	if applied != nil {
+		in.Applied = func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			a, err := applied(current)
+			if a != nil {
+				f.Applied[current.GetKind()+" "+current.GetName()] = a.DeepCopy()
+			}
+			return a, err
+		}
 	}
 	return f
 }
@@ -95,6 +106,9 @@ func Repeat(f Facts) Outline {
 		},
 		Same: func(current, _ *unstructured.Unstructured) (bool, error) {
 			return !f.Changed[current.GetKind()+" "+current.GetName()], nil
+		},
+		Applied: func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return f.Applied[current.GetKind()+" "+current.GetName()], nil
 		},
 	}, nil)
 	return f.Outline(d, err)

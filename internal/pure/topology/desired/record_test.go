@@ -31,6 +31,7 @@ func TestRepeatComputesSameOutline(t *testing.T) {
 				}
 			}
 		},
+		"groups that wait":      func(w *world) { decide(w, "v1.33.0", upgrade.PendingUpgrade) },
 		"a template is missing": func(w *world) { clear(w.templates) },
 		"an unknown contract":   func(w *world) { w.contract = "v0" },
 	} {
