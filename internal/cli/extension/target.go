@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	pureext "github.com/capstan-dev/capstan/internal/pure/extensionconfig"
+	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // anonymous is the name of the missing ExtensionConfig for an extension that is
@@ -59,8 +59,8 @@ func (f *targetFlags) add(cmd *cobra.Command, env *command.Env) {
 
 func (f *targetFlags) check() error {
 	switch {
-	case f.timeout < 0 || f.timeout > pureext.MaxTimeout:
-		return command.Misuse(fmt.Errorf("--timeout %s: the limit of a call is %s", f.timeout, pureext.MaxTimeout))
+	case f.timeout < 0 || f.timeout > extensionconfig.MaxTimeout:
+		return command.Misuse(fmt.Errorf("--timeout %s: the limit of a call is %s", f.timeout, extensionconfig.MaxTimeout))
 	case (f.clientCert == "") != (f.key == ""):
 		return command.Misuse(errors.New("--client-cert-file and --client-key-file go together"))
 	case f.caFile != "" && f.url == "":
@@ -106,7 +106,7 @@ func (f *targetFlags) open(ctx context.Context, env *command.Env) (*target, erro
 		}
 		t.config.Spec.ClientConfig.CABundle = pem
 	}
-	t.config.Spec.Settings = pureext.Settings(t.config.Spec.Settings, f.settings)
+	t.config.Spec.Settings = extensionconfig.Settings(t.config.Spec.Settings, f.settings)
 	var err error
 	if t.endpoint, err = extensions.Endpoint(t.config.Spec.ClientConfig); err != nil {
 		return nil, err
@@ -162,11 +162,11 @@ func (t *target) ask(ctx context.Context) ([]runtimev1.ExtensionHandler, error) 
 		return nil, err
 	}
 	response := &hooksv1.DiscoveryResponse{}
-	err = t.post(ctx, post{what: "discover the extension", path: d.Path(""), kind: d, request: request, response: response, timeout: pureext.DefaultTimeout})
+	err = t.post(ctx, post{what: "discover the extension", path: d.Path(""), kind: d, request: request, response: response, timeout: extensionconfig.DefaultTimeout})
 	if err != nil {
 		return nil, err
 	}
-	handlers, err := pureext.Handlers(catalog.Default(), t.config.Name, response)
+	handlers, err := extensionconfig.Handlers(catalog.Default(), t.config.Name, response)
 	if err != nil {
 		return nil, fmt.Errorf("discover the extension: its answer: %w", err)
 	}
@@ -194,7 +194,7 @@ func (t *target) post(ctx context.Context, p post) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w%s", p.what, err, t.advice(err))
 	}
-	if err := pureext.Decode(answer, p.kind.Response, p.response); err != nil {
+	if err := extensionconfig.Decode(answer, p.kind.Response, p.response); err != nil {
 		return fmt.Errorf("%s: server %s: %w", p.what, t.endpoint.Host(), err)
 	}
 	return nil
@@ -222,7 +222,7 @@ func (t *target) pick(handlers []runtimev1.ExtensionHandler, hook catalog.GroupH
 	for _, h := range handlers {
 		short := strings.TrimSuffix(h.Name, "."+t.config.Name)
 		all = append(all, fmt.Sprintf("%s (%s)", short, h.RequestHook.Hook))
-		of, err := pureext.Hook(h.RequestHook)
+		of, err := extensionconfig.Hook(h.RequestHook)
 		if err != nil || of.GroupHook() != hook {
 			continue
 		}
@@ -235,7 +235,7 @@ func (t *target) pick(handlers []runtimev1.ExtensionHandler, hook catalog.GroupH
 	var err error
 	switch {
 	case len(found) == 1:
-		of, err := pureext.Hook(found[0].RequestHook)
+		of, err := extensionconfig.Hook(found[0].RequestHook)
 		return found[0], of, err
 	case len(found) > 1:
 		err = command.Misuse(fmt.Errorf("the extension has several handlers for %s: choose one with --handler: %s", hook.Hook, strings.Join(fitting, ", ")))

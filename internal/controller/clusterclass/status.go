@@ -12,7 +12,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	access "github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
@@ -35,7 +35,7 @@ func (r *Reconciler) report(s *state, failed error) {
 	all := []metav1.Condition{pause.Condition(nil, s.class), s.refVersions()}
 	// Just after a start no extension can be called. The earlier report of this
 	// generation stays: its Clusters depend on it.
-	if !errors.Is(s.variables, access.ErrNotReady) || s.class.Status.ObservedGeneration != s.class.Generation {
+	if !errors.Is(s.variables, extensions.ErrNotReady) || s.class.Status.ObservedGeneration != s.class.Generation {
 		all = append(all, s.variablesReady())
 	}
 	for _, c := range all {
