@@ -34,6 +34,7 @@ func faults() map[string]fault {
 		"before-upgrade-annotation":         {start: "Cluster/t03", want: "Cluster/t03 Hook", command: "change-board-"},
 		"disruption-budget":                 {start: "Cluster/p09", want: "Machine/p09-workers-wltsw-nhrwp Deleting", command: "get poddisruptionbudgets"},
 		"quota-of-machines":                 {start: "Cluster/q1", want: "ResourceQuota/few Quota", command: "describe resourcequota few"},
+		"plan-held":                         {start: "Cluster/shop", want: "Cluster/shop PlanHeld", command: "apply --release cluster/shop"},
 		"cluster-paused":                    {start: "Cluster/t04", want: "Cluster/t04 Paused", command: "rollout resume"},
 		"template-missing":                  {start: "Cluster/p10", want: "LocalMachineTemplate/p10-missing Missing", command: "get localmachinetemplate"},
 		"version-above-control-plane":       {start: "Cluster/p11", want: "MachineSet/p11-workers-kqsjp ScalingUp", command: "upgrade cluster p11"},

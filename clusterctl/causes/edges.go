@@ -12,6 +12,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 )
 
@@ -218,7 +219,7 @@ var terminal = []struct {
 // certain reports whether a finding names a cause, not only a symptom.
 func (w *walk) certain(n *node) bool {
 	switch n.Type {
-	case typeMissing, typePaused, typeHook, typeQuota, typeWarning, typeContract, typeProvider:
+	case typeMissing, typePaused, typeHook, typeQuota, typeWarning, typeContract, typeProvider, planv1.PlanHeldCondition:
 		return true
 	}
 	if blocked(n) {

@@ -10,6 +10,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 )
 
 const upgradeCluster = "capstan upgrade cluster {cluster}{ns} --kubernetes-version {version} --dry-run"
@@ -29,6 +30,8 @@ var remedies = []struct {
 	{kind: kindCluster, when: typePaused, says: "spec.paused", text: "resume the Cluster", command: "capstan rollout resume cluster/{name}{ns}"},
 	{kind: kindDeployment, when: typePaused, says: "spec.paused", text: "resume the MachineDeployment", command: "capstan rollout resume machinedeployment/{name}{ns}"},
 	{when: typePaused, text: "remove the annotation that pauses the object", command: "kubectl annotate {kind} {name}{ns} " + clusterv1.PausedAnnotation + "-"},
+	{when: planv1.PlanHeldCondition, says: planv1.NotInPlanReason, text: "wait until the plan has been carried out, or end it", command: "capstan apply --release cluster/{name}{ns}"},
+	{when: planv1.PlanHeldCondition, text: "make a plan that has what the message names, and carry it out", command: "capstan plan --help"},
 	{when: typeMissing, text: "create {object}, or correct {field} of {user}", command: "kubectl get {kind}{ns}"},
 	{when: typeQuota, text: "raise the limit, or delete objects that it counts", command: "kubectl describe resourcequota {name}{ns}"},
 	{when: typeHook, says: "annotation", text: "remove the annotation when what it waits for is done", command: "kubectl annotate {kind} {name}{ns} {hook}-"},
