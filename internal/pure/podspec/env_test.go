@@ -135,7 +135,7 @@ func TestACommandIsTheContainersOrItsImages(t *testing.T) {
 
 func TestContainerRunsAsItsUser(t *testing.T) {
 	t.Parallel()
-	accounts := Accounts{Passwd: []byte("root:x:0:0::/:/bin/sh\nnobody:x:65532:65531::/:/\nhuge:x:70000:70000::/:\n"), Group: []byte("staff:x:50:daemon,x\nroot:x:0:\n")}
+	accounts := Accounts{Passwd: []byte("root:x:0:0::/:/bin/sh\ndaemon:x:65532:65531::/:/\nhuge:x:70000:70000::/:\n"), Group: []byte("staff:x:50:daemon,x\nroot:x:0:\n")}
 	tests := map[string]struct {
 		pod, image string
 		want       User
