@@ -298,7 +298,7 @@ func TestControlPlaneTriggersWaitingSets(t *testing.T) {
 	for _, req := range w.r.ofControlPlane(t.Context(), cp) {
 		got = append(got, req.Name)
 	}
-	if diff := cmp.Diff([]string{"grows", "repairs", "new", "updates"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"grows", "new", "repairs", "updates"}, got); diff != "" {
 		t.Errorf("reconciled (-want +got):\n%s", diff)
 	}
 }
