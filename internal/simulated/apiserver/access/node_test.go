@@ -33,7 +33,7 @@ func app() *corev1.Pod {
 				{Secret: &corev1.SecretProjection{LocalObjectReference: local("projected")}},
 				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: local("projected")}},
 			}}}),
-			volume("d", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: new(local("driver"))}}),
+			volume("d", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "csi.example.com", NodePublishSecretRef: new(local("driver"))}}),
 			volume("v", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}),
 		},
 		InitContainers: []corev1.Container{{Name: "i", Image: "v1", EnvFrom: []corev1.EnvFromSource{
@@ -41,8 +41,8 @@ func app() *corev1.Pod {
 			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: local("all-env")}},
 		}}},
 		Containers: []corev1.Container{{Name: "c", Image: "v1", Env: []corev1.EnvVar{
-			{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: local("env")}}},
-			{Name: "B", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: local("env")}}},
+			{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "a", LocalObjectReference: local("env")}}},
+			{Name: "B", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "b", LocalObjectReference: local("env")}}},
 		}}},
 	}}
 }
