@@ -149,7 +149,7 @@ func ReadSaved(name string) (*planv1.SavedPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	data, err := io.ReadAll(io.LimitReader(file, maxSaved+1))
 	if err != nil {
 		return nil, err
