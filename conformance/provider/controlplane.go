@@ -25,8 +25,8 @@ import (
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
-	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
+	"github.com/capstan-dev/capstan/contract"
 )
 
 func controlPlane() *role {

@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/life"
-	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
+	"github.com/capstan-dev/capstan/contract"
 )
 
 // check is one sentence of the contract of a role.

@@ -21,8 +21,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
-	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
+	"github.com/capstan-dev/capstan/contract"
 )
 
 // Object is the object that is checked, in a separate World.
