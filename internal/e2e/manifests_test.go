@@ -23,6 +23,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,6 +32,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/internal/cli"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -100,8 +102,43 @@ func (f fleet) story() {
 	f.make(f.healthOf("c"))
 	modify(f, "c-workers", &clusterv1.MachineDeployment{}, func(m *clusterv1.MachineDeployment) { m.Spec.Replicas = new(int32(1)) })
 	f.becomes("c")
+	f.requirePlans("c")
 	newPool(f, "p", 1)
 	f.remove("p")
+}
+
+// requirePlans has a Cluster require plans for a while, and a plan of it expire.
+func (f fleet) requirePlans(name string) {
+	f.Helper()
+	annotate := func(value string) {
+		modify(f, name, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, planv1.RequirePlanAnnotation, value)
+		})
+	}
+	annotate("true")
+	guard := &planv1.PlanGuard{}
+	f.eventually(func() error { return f.Client.Get(f.Context(), f.key(name), guard) })
+	machines, err := f.machines(name)
+	f.must(err)
+	if err := f.Client.Delete(f.Context(), &machines[0]); !apierrors.IsForbidden(err) {
+		f.Errorf("delete a Machine of a Cluster that requires plans: %v", err)
+	}
+	modify(f, name, guard, func(g *planv1.PlanGuard) {
+		g.Spec.Plan, g.Spec.Deadline, g.Spec.Cluster = "p1", metav1.NewTime(time.Now().Add(2*time.Second)), &planv1.Cluster{Namespace: f.Namespace, Name: name}
+	})
+	f.eventually(func() error {
+		if err := f.Client.Get(f.Context(), f.key(name), guard); err != nil || guard.Spec.Plan != "" {
+			return fmt.Errorf("the plan has not ended: %+v, %v", guard.Spec, err)
+		}
+		return nil
+	})
+	annotate("false")
+	f.eventually(func() error {
+		if err := f.Client.Get(f.Context(), f.key(name), guard); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the guard stays: %v", err)
+		}
+		return nil
+	})
 }
 
 // generate returns what the command prints for values.
