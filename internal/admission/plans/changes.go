@@ -32,10 +32,7 @@ const maxDeadline = 7 * 24 * time.Hour
 // it is part of one. A dry run is admitted: a plan starts with one.
 func (a *admission) change(kind string) func(context.Context, webhook.Review[unstructured.Unstructured]) (webhook.Result, error) {
 	return func(ctx context.Context, r webhook.Review[unstructured.Unstructured]) (webhook.Result, error) {
-		cluster := r.Object.GetLabels()[clusterv1.ClusterNameLabel]
-		if named, _, _ := unstructured.NestedString(r.Object.Object, "spec", "clusterName"); named != "" {
-			cluster = named
-		}
+		cluster := clusterOf(r.Object)
 		if kind == "Cluster" {
 			cluster = r.Name
 		}
@@ -45,6 +42,14 @@ func (a *admission) change(kind string) func(context.Context, webhook.Review[uns
 		}
 		return a.planned(ctx, kind, r.Namespace, r.Name, cluster, paths)
 	}
+}
+
+// clusterOf is the name of the Cluster of an owner of Machines.
+func clusterOf(owner *unstructured.Unstructured) string {
+	if name, _, _ := unstructured.NestedString(owner.Object, "spec", "clusterName"); name != "" {
+		return name
+	}
+	return owner.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
 // scale is change for the subresource, of which only a smaller number is refused.
@@ -58,11 +63,7 @@ func (a *admission) scale(kind schema.GroupVersionKind) func(context.Context, we
 		if err := a.live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, owner); err != nil {
 			return webhook.Result{}, client.IgnoreNotFound(err)
 		}
-		cluster := owner.GetLabels()[clusterv1.ClusterNameLabel]
-		if named, _, _ := unstructured.NestedString(owner.Object, "spec", "clusterName"); named != "" {
-			cluster = named
-		}
-		return a.planned(ctx, kind.Kind, r.Namespace, r.Name, cluster, []string{"spec.replicas"})
+		return a.planned(ctx, kind.Kind, r.Namespace, r.Name, clusterOf(owner), []string{"spec.replicas"})
 	}
 }
 
