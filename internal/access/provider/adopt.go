@@ -41,11 +41,11 @@ type Adoption struct {
 // Adopt sets owner and label on obj, in one patch. It sends none if they are set or
 // obj is being deleted. If obj belongs to another owner, the error is a HeldError.
 func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
-	verdict, err := checkClaim(obj, a.Claim)
+	result, err := checkClaim(obj, a.Claim)
 	if err != nil || !obj.GetDeletionTimestamp().IsZero() {
 		return err
 	}
-	if verdict.Shared {
+	if result.Shared {
 		a.Owner.Controller, a.Owner.BlockOwnerDeletion = nil, nil
 	}
 	// Usually everything is set: checking that requires no copy of the object.

@@ -88,8 +88,8 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	if err != nil {
 		return err
 	}
-	if hindrance := t.Known().Problem(); hindrance != "" {
-		s.blocked = append(s.blocked, hindrance)
+	if problem := t.Known().Problem(); problem != "" {
+		s.blocked = append(s.blocked, problem)
 		return nil
 	}
 	return r.Providers.Adopt(ctx, t.Obj, provider.Adoption{Claim: claim.ToShare(s.cluster)})

@@ -66,16 +66,16 @@ func (v Volumes) Attached() []string {
 
 func (v Volumes) claimsThatStay() map[types.NamespacedName]bool {
 	out := map[types.NamespacedName]bool{}
-	for _, verdict := range v.Results {
-		if verdict.Behavior != clusterv1.MachineDrainRuleDrainBehaviorSkip {
+	for _, result := range v.Results {
+		if result.Behavior != clusterv1.MachineDrainRuleDrainBehaviorSkip {
 			continue
 		}
-		for _, volume := range verdict.Pod.Spec.Volumes {
+		for _, volume := range result.Pod.Spec.Volumes {
 			if claim := volume.PersistentVolumeClaim; claim != nil {
-				out[types.NamespacedName{Namespace: verdict.Pod.Namespace, Name: claim.ClaimName}] = true
+				out[types.NamespacedName{Namespace: result.Pod.Namespace, Name: claim.ClaimName}] = true
 			}
 			if volume.Ephemeral != nil {
-				out[types.NamespacedName{Namespace: verdict.Pod.Namespace, Name: verdict.Pod.Name + "-" + volume.Name}] = true
+				out[types.NamespacedName{Namespace: result.Pod.Namespace, Name: result.Pod.Name + "-" + volume.Name}] = true
 			}
 		}
 	}

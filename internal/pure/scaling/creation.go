@@ -58,8 +58,8 @@ func (c Creation) Blockers() (why []string, err error) {
 		return why, nil
 	}
 	for _, t := range []reference.Object{c.Bootstrap, c.Infrastructure} {
-		if hindrance := t.Problem(); hindrance != "" {
-			why = append(why, hindrance)
+		if problem := t.Problem(); problem != "" {
+			why = append(why, problem)
 		}
 	}
 	if b := c.Set.Spec.Template.Spec.Bootstrap; !b.ConfigRef.IsDefined() && b.DataSecretName == nil {
