@@ -23,6 +23,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -193,13 +194,18 @@ func newScheme() (*runtime.Scheme, error) {
 		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s), addonsv1.AddToScheme(s), planv1.AddToScheme(s), certmanagerv1.AddToScheme(s))
 }
 
-// FreeAddress returns an address of this machine that no process listened on just now.
+// FreeAddress returns an address of this machine that no process listens on. Its port is
+// none that the kernel gives to whoever asks for any (32768 and above on Linux): a listener
+// of another test would take such a port before the program that it is meant for starts.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+rand.IntN(10000)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("100 ports between 20000 and 30000 are taken")
+	return ""
 }
