@@ -5,6 +5,7 @@ package changeplan
 import (
 	"regexp"
 	"slices"
+	"sync"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
@@ -13,8 +14,10 @@ import (
 // takenOver are the paths of fields that Capstan's controllers write in another form than
 // upstream's, and that decide about no Machine: the label of the Cluster on templates,
 // the order of readiness gates, texts of conditions, and conditions of old versions.
-var takenOver = regexp.MustCompile(`^(metadata\.(finalizers|annotations|ownerReferences|labels\[cluster\.x-k8s\.io/cluster-name\])|spec\.readinessGates|` +
-	`status\.(deprecated|observedGeneration)|status\.conditions\[[^]]*\]\.(message|reason|lastTransitionTime|observedGeneration))`)
+var takenOver = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(metadata\.(finalizers|annotations|ownerReferences|labels\[cluster\.x-k8s\.io/cluster-name\])|spec\.readinessGates|` +
+		`status\.(deprecated|observedGeneration)|status\.conditions\[[^]]*\]\.(message|reason|lastTransitionTime|observedGeneration))`)
+})
 
 // decides reports whether a difference is more than what Capstan's controllers write once
 // when they take over an object from other controllers: another form of metadata and
@@ -24,9 +27,9 @@ func decides(d planv1.Object) bool {
 		return true // or its fields are not all listed
 	}
 	return slices.ContainsFunc(d.Fields, func(f planv1.Field) bool {
-		return !takenOver.MatchString(f.Path) && !(added.MatchString(f.Path) && f.From == "")
+		return !takenOver().MatchString(f.Path) && !(added().MatchString(f.Path) && f.From == "")
 	})
 }
 
 // added is the path of the status or the type of a condition.
-var added = regexp.MustCompile(`^status\.conditions\[[^]]*\]\.(status|type)$`)
+var added = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^status\.conditions\[[^]]*\]\.(status|type)$`) })

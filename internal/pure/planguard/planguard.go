@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -234,8 +235,10 @@ func Missing(g *planv1.PlanGuard) string {
 
 // harmless are the fields whose change neither deletes nor replaces a Machine: they are
 // changed in place, or say how Machines are replaced for another reason.
-var harmless = regexp.MustCompile(`^spec\.((template|machineTemplate)\.metadata|((template|machineTemplate)\.spec\.)?(deletion|readinessGates|taints|minReadySeconds)|paused|remediation|machineNaming` +
-	`|topology\.(controlPlane|workers\.(machineDeployments|machinePools)\[[^\]]*\])\.(metadata|deletion|readinessGates|taints|minReadySeconds))($|[.\[])`)
+var harmless = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^spec\.((template|machineTemplate)\.metadata|((template|machineTemplate)\.spec\.)?(deletion|readinessGates|taints|minReadySeconds)|paused|remediation|machineNaming` +
+		`|topology\.(controlPlane|workers\.(machineDeployments|machinePools)\[[^\]]*\])\.(metadata|deletion|readinessGates|taints|minReadySeconds))($|[.\[])`)
+})
 
 // Replaces returns the fields of a change that can delete or replace Machines. Of a
 // Cluster, only its topology can. Of a change of so many fields that not all are
@@ -246,7 +249,7 @@ func Replaces(kind string, fields []planv1.Field) (paths []string) {
 		part = "spec.topology"
 	}
 	for _, f := range fields {
-		if strings.HasPrefix(f.Path, part) && !harmless.MatchString(f.Path) && (!strings.HasSuffix(f.Path, ".replicas") || fewer(f)) {
+		if strings.HasPrefix(f.Path, part) && !harmless().MatchString(f.Path) && (!strings.HasSuffix(f.Path, ".replicas") || fewer(f)) {
 			paths = append(paths, f.Path)
 		}
 	}

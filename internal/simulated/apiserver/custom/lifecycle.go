@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -25,15 +26,15 @@ import (
 // CleanupFinalizer keeps a definition until the last of its objects is deleted.
 const CleanupFinalizer = apiextensionsv1.CustomResourceCleanupFinalizer
 
-var scheme = func() *runtime.Scheme {
+var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	install.Install(s)
 	return s
-}()
+})
 
 var (
-	whole  = customresourcedefinition.NewStrategy(scheme)
-	status = customresourcedefinition.NewStatusStrategy(scheme)
+	whole  = sync.OnceValue(func() rest.RESTCreateUpdateStrategy { return customresourcedefinition.NewStrategy(scheme()) })
+	status = sync.OnceValue(func() rest.RESTUpdateStrategy { return customresourcedefinition.NewStatusStrategy(scheme()) })
 )
 
 // Settle prepares a definition for storage as an API server does: it sets defaults,
@@ -47,16 +48,16 @@ func Settle(sub string, was, next *unstructured.Unstructured) (field.ErrorList, 
 	var errs field.ErrorList
 	switch {
 	case was == nil:
-		whole.PrepareForCreate(context.Background(), in)
-		errs = whole.Validate(context.Background(), in)
+		whole().PrepareForCreate(context.Background(), in)
+		errs = whole().Validate(context.Background(), in)
 	default:
 		old, err := fromStored(was)
 		if err != nil {
 			return nil, err
 		}
-		var strategy rest.RESTUpdateStrategy = whole
+		var strategy rest.RESTUpdateStrategy = whole()
 		if sub == "status" {
-			strategy = status
+			strategy = status()
 		}
 		strategy.PrepareForUpdate(context.Background(), in, old)
 		errs = strategy.ValidateUpdate(context.Background(), in, old)
@@ -65,7 +66,7 @@ func Settle(sub string, was, next *unstructured.Unstructured) (field.ErrorList, 
 		return errs, nil
 	}
 	out := &apiextensionsv1.CustomResourceDefinition{}
-	if err := scheme.Convert(in, out, nil); err != nil {
+	if err := scheme().Convert(in, out, nil); err != nil {
 		return nil, err
 	}
 	return nil, Write(out, next)
@@ -76,9 +77,9 @@ func fromStored(u *unstructured.Unstructured) (*apiextensions.CustomResourceDefi
 	if err != nil {
 		return nil, err
 	}
-	scheme.Default(crd)
+	scheme().Default(crd)
 	in := &apiextensions.CustomResourceDefinition{}
-	return in, scheme.Convert(crd, in, nil)
+	return in, scheme().Convert(crd, in, nil)
 }
 
 // Typed reads a definition.
