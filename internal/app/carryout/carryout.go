@@ -164,10 +164,7 @@ func (r *run) store(ctx context.Context, cluster *clusterv1.Cluster, of *planv1.
 	if err != nil {
 		return nil, err
 	}
-	g := &planv1.PlanGuard{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, OwnerReferences: []metav1.OwnerReference{mine}, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name}},
-		Spec:       spec,
-	}
+	g := planguard.New(cluster, mine, spec)
 	switch err := r.Mgmt.Create(ctx, g); {
 	case err == nil:
 		return g, nil

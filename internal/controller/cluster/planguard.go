@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -46,10 +44,7 @@ func (r *Reconciler) planGuard(ctx context.Context, s *state) (phase.Next, error
 		if err != nil {
 			return phase.Continue(), err
 		}
-		s.guard = &planv1.PlanGuard{
-			ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, OwnerReferences: []metav1.OwnerReference{mine}, Labels: map[string]string{clusterv1.ClusterNameLabel: c.Name}},
-			Spec:       *next.Spec,
-		}
+		s.guard = planguard.New(c, mine, *next.Spec)
 		if err := r.Mgmt.Create(ctx, s.guard); err != nil {
 			return phase.Continue(), fmt.Errorf("create the PlanGuard of a Cluster that requires plans: %w", err)
 		}

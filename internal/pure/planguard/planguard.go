@@ -25,6 +25,17 @@ const (
 	maxWhy  = 1024
 )
 
+// New returns the guard of a Cluster, which owns it.
+func New(c *clusterv1.Cluster, owner metav1.OwnerReference, spec planv1.PlanGuardSpec) *planv1.PlanGuard {
+	return &planv1.PlanGuard{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: c.Name, OwnerReferences: []metav1.OwnerReference{owner},
+			Labels: map[string]string{clusterv1.ClusterNameLabel: c.Name},
+		},
+		Spec: spec,
+	}
+}
+
 // Holds reports whether a guard refuses what its plan does not have. It is nil if there
 // is none.
 func Holds(g *planv1.PlanGuard, now time.Time) bool {
