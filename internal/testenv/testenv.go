@@ -194,9 +194,9 @@ func newScheme() (*runtime.Scheme, error) {
 		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s), addonsv1.AddToScheme(s), planv1.AddToScheme(s), certmanagerv1.AddToScheme(s))
 }
 
-// FreeAddress returns an address of this machine that no process listens on. Its port is
-// none that the kernel gives to whoever asks for any (32768 and above on Linux): a listener
-// of another test would take such a port before the program that it is meant for starts.
+// FreeAddress returns an address of this machine on which no process listens. Its port is
+// outside the range from which the kernel chooses for port 0 (32768 and above on Linux):
+// a listener of another test would get such a port before the intended program starts.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
