@@ -3,9 +3,13 @@
 package command
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -40,6 +44,32 @@ func (e *Env) ReadObjects(files []string) (all []*unstructured.Unstructured, err
 		}
 	}
 	return all, nil
+}
+
+// ReadKustomization reads the objects that kustomize makes of a folder: by `kubectl
+// kustomize`, so that a plan has what `kubectl apply -k` sends, or else by kustomize itself.
+func ReadKustomization(ctx context.Context, folder string) ([]*unstructured.Unstructured, error) {
+	program, verb := "kubectl", "kustomize"
+	if _, err := exec.LookPath(program); err != nil {
+		program, verb = "kustomize", "build"
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, verb, folder)
+	cmd.Stderr = &said
+	text, err := cmd.Output()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("-k %s: neither kubectl nor kustomize is in PATH: install one of them", folder)
+	case err != nil:
+		return nil, fmt.Errorf("-k %s: %s %s: %w: %s", folder, program, verb, err, bytes.TrimSpace(said.Bytes()))
+	case len(text) > maxFile:
+		return nil, fmt.Errorf("-k %s: the objects have more than %d MiB", folder, maxFile>>20)
+	}
+	objects, err := template.Objects(text)
+	if err != nil {
+		return nil, fmt.Errorf("-k %s: %w", folder, err)
+	}
+	return objects, nil
 }
 
 // manifests are the files of objects in a folder, by name.

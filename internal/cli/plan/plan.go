@@ -33,6 +33,7 @@ type options struct {
 	mgmt      command.MgmtFlags
 	namespace string
 	files     []string
+	kustomize string
 	set       string
 	deletes   []string
 	manager   string
@@ -59,7 +60,7 @@ const (
 func New(env *command.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "plan (-f FILE | --set KIND/NAME FIELD=VALUE... | --delete KIND/NAME)",
+		Use:   "plan (-f FILE | -k FOLDER | --set KIND/NAME FIELD=VALUE... | --delete KIND/NAME)",
 		Short: "Show what a change does to each machine, before it is made",
 		Long: `Show what a change does to each machine, before it is made.
 
@@ -78,7 +79,7 @@ cluster is not predicted, 1 if there is no plan.`,
 		Example: `  capstan plan -f change.yaml
   capstan plan --set cluster/demo spec.topology.version=v1.37.0
   capstan plan --delete machinedeployment/workers
-  kubectl kustomize overlays/prod | capstan plan -f -
+  capstan plan -k overlays/prod
   capstan plan -f change.yaml --save change.plan && capstan apply change.plan`,
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), env, o, args) },
 	}
@@ -86,6 +87,7 @@ cluster is not predicted, 1 if there is no plan.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (default: that of the kubeconfig)")
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects to apply; several can be given, - is stdin")
+	f.StringVarP(&o.kustomize, "kustomize", "k", "", "folder of a kustomization whose objects are the change; kubectl or kustomize makes them")
 	f.StringVar(&o.set, "set", "", "object to change, as KIND/NAME; its fields follow as FIELD=VALUE")
 	f.StringArrayVar(&o.deletes, "delete", nil, "object to delete, as KIND/NAME; several can be given")
 	f.StringVar(&o.manager, "field-manager", changeplan.DefaultManager, "field manager that the change will be applied with")
@@ -94,6 +96,7 @@ cluster is not predicted, 1 if there is no plan.`,
 	command.OutputFlag(cmd, &o.output, "text", "json", "yaml")
 	f.StringVar(&o.saveTo, "save", "", "file to save the plan to, for \"capstan apply\"; it has the objects of the change, Secrets included")
 	_ = cmd.MarkFlagFilename("filename")
+	_ = cmd.MarkFlagDirname("kustomize")
 	_ = cmd.MarkFlagFilename("save")
 	cmd.AddCommand(newList(env), newShow(env), newDiff(env))
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
@@ -101,13 +104,19 @@ cluster is not predicted, 1 if there is no plan.`,
 }
 
 func run(ctx context.Context, env *command.Env, o options, args []string) error {
+	ways := 0
+	for _, given := range []bool{len(o.files) > 0, o.kustomize != "", o.set != "", len(o.deletes) > 0} {
+		if given {
+			ways++
+		}
+	}
 	switch {
-	case len(o.files) == 0 && o.set == "" && len(o.deletes) == 0:
-		return misuse("name the change: -f FILE, or --set KIND/NAME FIELD=VALUE, or --delete KIND/NAME")
-	case len(o.files) > 0 && o.set != "", len(o.deletes) > 0 && (len(o.files) > 0 || o.set != ""):
-		return misuse("-f, --set and --delete are several changes: make one plan for each")
+	case ways == 0:
+		return misuse("name the change: -f FILE, -k FOLDER, --set KIND/NAME FIELD=VALUE, or --delete KIND/NAME")
+	case ways > 1:
+		return misuse("-f, -k, --set and --delete are several changes: make one plan for each")
 	case o.set == "" && len(args) > 0:
-		return misuse("%q is not expected: objects are in files (-f), and fields need --set", args[0])
+		return misuse("%q is not expected: objects are in files (-f, -k), and fields need --set", args[0])
 	case o.horizon <= 0:
 		return misuse("--for %s: a plan needs some time", o.horizon)
 	}
@@ -261,12 +270,18 @@ func (o *options) change(ctx context.Context, env *command.Env, c client.Client,
 	if len(o.deletes) > 0 {
 		return o.deletions(c)
 	}
-	objects, err := env.ReadObjects(o.files)
+	var objects []*unstructured.Unstructured
+	var err error
+	if o.kustomize != "" {
+		objects, err = command.ReadKustomization(ctx, o.kustomize)
+	} else {
+		objects, err = env.ReadObjects(o.files)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if len(objects) == 0 {
-		return nil, fmt.Errorf("%s: there is no object", strings.Join(o.files, ", "))
+		return nil, fmt.Errorf("%s%s: there is no object", strings.Join(o.files, ", "), o.kustomize)
 	}
 	var all []changeplan.Write
 	for _, obj := range objects {

@@ -85,10 +85,11 @@ func TestMisuseHasStatusOne(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no change":               {nil, "-f FILE, or --set"},
+		"no change":               {nil, "-f FILE, -k FOLDER, --set"},
 		"a file and a deletion":   {[]string{"-f", "a", "--delete", "cluster/a"}, "one plan for each"},
 		"a field and a deletion":  {[]string{"--set", "cluster/a", "--delete", "cluster/a", "b=c"}, "one plan for each"},
 		"a deletion with a field": {[]string{"--delete", "cluster/a", "b=c"}, `"b=c"`},
+		"a file and a folder":     {[]string{"-f", "a", "-k", "b"}, "one plan for each"},
 		"two changes":             {[]string{"-f", "a", "--set", "cluster/a", "b=c"}, "one plan for each"},
 		"arguments without --set": {[]string{"-f", "a", "b=c"}, `"b=c"`},
 		"no time":                 {[]string{"-f", "a", "--for", "0s"}, "--for 0s"},
