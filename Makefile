@@ -58,7 +58,7 @@ unit: ; $(STEP) unit go test -vet=off ./...
 callers = $(sort $(dir $(shell git grep -lE $(1) -- '*_test.go' ':!internal/e2e/containers')))
 PLANES := internal/e2e/ $(filter-out internal/e2e/,$(call callers,'testenv\.(Start|Binary|Program).t'))
 OWN := internal/e2e/ internal/testenv/ $(filter-out internal/e2e/ internal/testenv/,$(call callers,'testenv\.OwnPlanes'))
-ALONE := $(call callers,'testenv\.Alone') internal/access/pods/
+ALONE := $(call callers,'testenv\.Alone') internal/host/pods/
 
 # The programs that tests run, and the test binaries of the packages above. Nothing is
 # compiled while they run.

@@ -65,7 +65,7 @@ func TestWhatMustNotBeReached(t *testing.T) {
 // light are packages that reach only the standard library, the kernel, and packages of
 // ours that do the same. A supervisor is this program, which branches off before it is
 // initialized: each container pays for everything that precedes it.
-var light = []string{"./internal/access/containers/supervisor"}
+var light = []string{"./internal/host/containers/supervisor"}
 
 func TestWhatIsLightReachesTheStandardLibraryAlone(t *testing.T) {
 	for pkg, deps := range deps(t, light) {

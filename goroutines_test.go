@@ -12,11 +12,11 @@ import (
 // bare are the folders, and the functions of a folder, that may start a goroutine
 // without recovery, with the reason.
 var bare = map[string]string{
-	"internal/access/containers/supervisor":        "is a process of its own in a machine, and imports the standard library alone",
-	"internal/access/pods/holder":                  "is a process of its own in a Pod, which ends with it",
+	"internal/host/containers/supervisor":          "is a process of its own in a machine, and imports the standard library alone",
+	"internal/host/pods/holder":                    "is a process of its own in a Pod, which ends with it",
 	"internal/mgmtplane/members":                   "handles no object, and must not survive: a plane that cannot prove that it leads has to end",
 	"internal/kit/heap":                            "sets the garbage collector and handles no object; recovery would make it import Kubernetes",
-	"internal/controller/runner: l.part":           "recovers by recovery.Call, and evicts the Pod",
+	"internal/host/runner: l.part":                 "recovers by recovery.Call, and evicts the Pod",
 	"internal/access/extensions: cancel":           "cancels a context, and runs nothing else",
 	"internal/access/extensions/transport: cancel": "cancels a context, and runs nothing else",
 }

@@ -19,11 +19,11 @@ import (
 var houseLimits = map[string]float64{
 	"hand-written lines":                             197_200,
 	"packages":                                       341,
-	"lines of internal/access":                       30_600,
-	"packages of internal/access":                    59,
+	"lines of internal/access":                       10_950,
+	"packages of internal/access":                    26,
 	"package names used more than once":              9,
 	"words of the list per 1,000 comment lines":      0,
-	"branches of controllers in % of those and pure": 32.5,
+	"branches of controllers in % of those and pure": 28.7,
 }
 
 // versionName is a package name that several groups have.

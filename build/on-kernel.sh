@@ -21,10 +21,10 @@ cp "$busybox" "$root/bin/"
 cp -r "$modules" "$root/lib/modules/"
 depmod -b "$root" "$(basename "$modules")"
 export CGO_ENABLED=0 GOOS=linux GOARCH=amd64
-go test -c -o "$root/t/pods.test" ./internal/access/pods
-go test -c -o "$root/t/holder.test" ./internal/access/pods/holder
-go test -c -o "$root/t/cgroups.test" ./internal/access/containers/cgroups
-go build -o "$root/t/probe" ./internal/access/pods/testdata/probe
+go test -c -o "$root/t/pods.test" ./internal/host/pods
+go test -c -o "$root/t/holder.test" ./internal/host/pods/holder
+go test -c -o "$root/t/cgroups.test" ./internal/host/containers/cgroups
+go build -o "$root/t/probe" ./internal/host/pods/testdata/probe
 
 # The first root cannot be pivoted away from, so all moves to a second one.
 cat >"$root/init" <<'EOF'

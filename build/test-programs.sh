@@ -27,7 +27,7 @@ mkdir -p bin/test/binaries bin/test/images
 rm -f "$stamp"
 echo "$ldflags $*" >"$stamp.new" # as old as this start
 go build -ldflags "$ldflags" -o bin/ ./cmd/...
-go build -ldflags '-s -w' -o bin/test/ ./internal/testenv/foreign ./internal/access/pods/testdata/probe ./internal/app/podrunner/testdata/server \
+go build -ldflags '-s -w' -o bin/test/ ./internal/testenv/foreign ./internal/host/pods/testdata/probe ./internal/host/podrunner/testdata/server \
 	./internal/e2e/testdata/{aggregated,manager,misbehaves,served,toolbox}
 
 for program in capstan capstan-manager; do

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	manifest "github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 

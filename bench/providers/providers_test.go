@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/host/pods/holder"
 )
 
 func TestMemoryInUseIsThatOfHeapAndStacks(t *testing.T) {

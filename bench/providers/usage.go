@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/bench/planes"
-	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/host/pods/holder"
 )
 
 // usage is memory at one moment, in bytes.

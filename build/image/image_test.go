@@ -17,7 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 
-	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
 // hello are the options for an image of a small program.

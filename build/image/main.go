@@ -25,7 +25,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 )
 
 // options are the flags.

@@ -15,7 +15,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/parts"
+	"github.com/capstan-dev/capstan/internal/pure/parts"
 )
 
 // networkDoc reads the document of a kind.

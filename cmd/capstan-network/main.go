@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/capstan-dev/capstan/internal/app/nodenetwork"
+	"github.com/capstan-dev/capstan/internal/host/nodenetwork"
 )
 
 func main() {

@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/capstan-dev/capstan/internal/access/containers"
-	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/config"
 	"github.com/capstan-dev/capstan/internal/cli/convert"
@@ -36,6 +34,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/simulated"
 	"github.com/capstan-dev/capstan/internal/cli/topology"
 	"github.com/capstan-dev/capstan/internal/cli/why"
+	"github.com/capstan-dev/capstan/internal/host/containers"
+	"github.com/capstan-dev/capstan/internal/host/pods"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/host/pods/holder"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/testenv"

@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 

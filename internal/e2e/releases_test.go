@@ -25,7 +25,7 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/pods"
+	"github.com/capstan-dev/capstan/internal/host/pods"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
-	"github.com/capstan-dev/capstan/internal/access/pods"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/host/pods"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 

@@ -15,7 +15,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/server"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/access/hostupdates"
+	"github.com/capstan-dev/capstan/internal/host/hostupdates"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/hostupdates"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/host/hostupdates"
 )
 
 // at is the registration of an extension that answers somewhere.

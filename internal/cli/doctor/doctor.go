@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capstan-dev/capstan/internal/access/containers"
-	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/containers"
+	"github.com/capstan-dev/capstan/internal/host/pods"
 )
 
 // Checks are the checks of this host.

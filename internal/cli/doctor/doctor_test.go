@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/capstan-dev/capstan/internal/access/containers"
-	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/containers"
+	"github.com/capstan-dev/capstan/internal/host/pods"
 )
 
 func TestDoctorReportsMissingPartsAndFails(t *testing.T) {

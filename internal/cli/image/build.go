@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capstan-dev/capstan/internal/access/nodeimages"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/debian"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/download"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/modules"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/parts"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/release"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/modules"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/release"
+	"github.com/capstan-dev/capstan/internal/pure/parts"
 )
 
 type buildOptions struct {

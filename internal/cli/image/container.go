@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
 
-	"github.com/capstan-dev/capstan/internal/access/ociimages"
-	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 

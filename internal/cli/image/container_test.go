@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
 // containerImage is one without files, for this host.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capstan-dev/capstan/internal/access/nodeimages"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages"
 )
 
 // imagesDir is where the folder of container machines has the images, which "capstan

@@ -17,9 +17,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/access/nodeimages"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
 )
 
 // lab is a store with one image, v1.36.3, and the archive of it.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capstan-dev/capstan/internal/access/ociimages"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
 func (o *options) newList() *cobra.Command {

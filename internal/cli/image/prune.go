@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
 func (o *options) newPrune() *cobra.Command {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/access/nodeimages"
-	"github.com/capstan-dev/capstan/internal/access/ociimages"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
 // without are names that are not taken.

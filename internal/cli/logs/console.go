@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/containermachines/bootresult"
+	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
 )
 
 // console shows what is written to the console of a container, without what looks

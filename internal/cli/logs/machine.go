@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/containermachines"
+	"github.com/capstan-dev/capstan/internal/host/containermachines"
 )
 
 // newMachine returns the command logs machine.

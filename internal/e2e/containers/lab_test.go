@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/access/containers"
-	"github.com/capstan-dev/capstan/internal/access/nodeimages"
+	"github.com/capstan-dev/capstan/internal/host/containers"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 

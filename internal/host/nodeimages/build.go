@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimages
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/bake"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/layer"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/steps"
+	"github.com/capstan-dev/capstan/internal/pure/parts"
+)
+
+// Source builds the programs and container images of a node. It stores results in
+// the cache that it receives.
+type Source interface {
+	// Name is the origin of the parts, which images record.
+	Name() string
+	// Check returns an error that names what is missing on this host.
+	Check() error
+	// Programs builds the executables for a node's path, and its CNI plugins.
+	Programs(ctx context.Context, c *steps.Cache, v parts.Versions) (programs, plugins []string, err error)
+	// Image builds the archive of an image that kubeadm names. Its files may be taken
+	// from the root of a node.
+	Image(ctx context.Context, c *steps.Cache, v parts.Versions, image parts.Image, root steps.Outcome) (archive string, err error)
+}
+
+// BuildOptions configure a build.
+type BuildOptions struct {
+	// Version is that of Kubernetes, such as v1.36.3.
+	Version string
+	// Source builds the parts.
+	Source Source
+	// Debian configures the system that contains the parts.
+	Debian debian.Options
+	// Network is the statically linked program capstan-network.
+	Network string
+	// Progress is called for each step; it may be nil.
+	Progress func(string)
+}
+
+// builder is a build in progress.
+type builder struct {
+	BuildOptions
+	versions parts.Versions
+	cache    *steps.Cache
+}
+
+// Build builds an image and adds it to the store. It needs root. An interrupted
+// build continues where it stopped; if another one runs, the error is
+// steps.ErrBusy.
+func (s *Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
+	i, err := s.build(ctx, o)
+	if err != nil {
+		return Image{}, fmt.Errorf("build a node image of Kubernetes %s: %w", o.Version, s.full(err))
+	}
+	return i, nil
+}
+
+func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) {
+	v, err := parts.Defaults(o.Version)
+	if err != nil {
+		return Image{}, err
+	}
+	if err := o.check(); err != nil {
+		return Image{}, err
+	}
+	cache, err := steps.Open(s.dir.Join(cacheDir), o.Progress)
+	if err != nil {
+		return Image{}, err
+	}
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	b := &builder{BuildOptions: o, versions: v, cache: cache}
+	root, err := b.root(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	programs, plugins, err := o.Source.Programs(ctx, cache, v)
+	if err != nil {
+		return Image{}, err
+	}
+	images, archives, err := b.images(ctx, programs, root)
+	if err != nil {
+		return Image{}, err
+	}
+	node, err := b.node(ctx, programs, plugins, images)
+	if err != nil {
+		return Image{}, err
+	}
+	store, err := b.bake(ctx, programs, archives)
+	if err != nil {
+		return Image{}, err
+	}
+	return s.assemble(ctx, b.manifest(images), root, node, store)
+}
+
+// check checks the requirements before an hour is spent.
+func (o BuildOptions) check() error {
+	var errs []error
+	if os.Geteuid() != 0 {
+		errs = append(errs, errors.New("only root can: files of an image have many owners"))
+	}
+	if _, _, err := debian.Tool(exec.LookPath); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, o.Source.Check(), checkStatic(o.Network))...)
+}
+
+// checkStatic refuses a program that needs shared libraries, which its image lacks.
+func checkStatic(program string) error {
+	f, err := elf.Open(program)
+	if err != nil {
+		return fmt.Errorf("program capstan-network: %w: build it with \"make build\", and name it with --network-program", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return fmt.Errorf("program %s needs libraries, which its image has not: build it with CGO_ENABLED=0", program)
+	}
+	if want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]; f.Machine != want {
+		return fmt.Errorf("program %s is for %s, not for this host", program, f.Machine)
+	}
+	return nil
+}
+
+func (b *builder) root(ctx context.Context) (steps.Outcome, error) {
+	tool, _, err := debian.Tool(exec.LookPath)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	return b.cache.Do(ctx, steps.Step{Name: "debian", Inputs: debian.Inputs(b.Debian, tool), Make: func(ctx context.Context, dir string) error {
+		return debian.Make(ctx, b.Debian, dir)
+	}})
+}
+
+// images builds the archives of all images that a node needs, and returns the
+// images: kubeadm lists them.
+func (b *builder) images(ctx context.Context, programs []string, root steps.Outcome) (images []parts.Image, archives []string, err error) {
+	cmd := exec.CommandContext(ctx, named(programs, "kubeadm"), "config", "images", "list", "--kubernetes-version", b.Version)
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask kubeadm for its images: %w", err)
+	}
+	if images, err = parts.ParseImages(string(text)); err != nil {
+		return nil, nil, err
+	}
+	for _, i := range images {
+		archive, err := b.Source.Image(ctx, b.cache, b.versions, i, root)
+		if err != nil {
+			return nil, nil, err
+		}
+		archives = append(archives, archive)
+	}
+	digest, err := imagetree.FileDigest(b.Network)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := b.cache.Do(ctx, steps.Step{Name: "image-network", Inputs: []string{parts.NetworkImage, digest}, Make: func(_ context.Context, dir string) error {
+		const in = "/usr/local/bin/capstan-network"
+		return ocitar.Write(filepath.Join(dir, "network.tar"), parts.NetworkImage, []string{in}, []ocitar.File{{Path: in, From: b.Network}})
+	}})
+	return images, append(archives, filepath.Join(o.Dir, "network.tar")), err
+}
+
+func (b *builder) node(ctx context.Context, programs, plugins []string, images []parts.Image) (steps.Outcome, error) {
+	sandbox, err := parts.Sandbox(images)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	c := layer.Contents{Sandbox: sandbox.Ref, Programs: programs, Plugins: plugins}
+	inputs, err := layer.Inputs(c)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if inputs, err = withDigests(inputs, programs, plugins); err != nil {
+		return steps.Outcome{}, err
+	}
+	return b.cache.Do(ctx, steps.Step{Name: "node", Inputs: inputs, Make: func(_ context.Context, dir string) error { return layer.Make(dir, c) }})
+}
+
+func (b *builder) bake(ctx context.Context, programs, archives []string) (steps.Outcome, error) {
+	containerd, ctr := named(programs, "containerd"), named(programs, "ctr")
+	inputs, err := withDigests([]string{bake.Recipe}, []string{containerd}, archives)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	return b.cache.Do(ctx, steps.Step{Name: "store", Inputs: inputs, Make: func(ctx context.Context, dir string) error {
+		return bake.Make(ctx, bake.Options{Containerd: containerd, Ctr: ctr, Archives: archives, Progress: b.Progress}, dir)
+	}})
+}
+
+// withDigests adds files to the inputs of a step: their names and contents.
+func withDigests(inputs []string, files ...[]string) ([]string, error) {
+	for _, file := range slices.Concat(files...) {
+		digest, err := imagetree.FileDigest(file)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, filepath.Base(file), digest)
+	}
+	return inputs, nil
+}
+
+// named returns the file that has a name.
+func named(files []string, name string) string {
+	i := slices.IndexFunc(files, func(f string) bool { return filepath.Base(f) == name })
+	if i < 0 {
+		return name // running it fails with not found
+	}
+	return files[i]
+}
+
+func (b *builder) manifest(images []parts.Image) manifest {
+	m := manifest{Version: b.Version, Architecture: runtime.GOARCH, Source: b.Source.Name(), Parts: map[string]string{
+		"cni-plugins": b.versions.Plugins, "containerd": b.versions.Containerd, "runc": b.versions.Runc,
+	}}
+	for _, i := range images {
+		m.Parts[i.Name] = i.Tag
+	}
+	_, m.Parts["network"], _ = strings.Cut(parts.NetworkImage, ":")
+	return m
+}
+
+// assemble creates an image from the results of steps. Their files are linked, so
+// an image takes no space in addition to the cache.
+func (s *Store) assemble(ctx context.Context, m manifest, root, node, store steps.Outcome) (Image, error) {
+	dir, done, err := s.dir.Temp()
+	if err != nil {
+		return Image{}, err
+	}
+	defer done()
+	dir = filepath.Join(dir, "image")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return Image{}, err
+	}
+	at := func(name ...string) string { return filepath.Join(append([]string{dir}, name...)...) }
+	all := func(string) bool { return true }
+	if err := errors.Join(imagetree.Copy(ctx, root.Dir, at(rootTree), all), imagetree.Copy(ctx, node.Dir, at(nodeTree), all)); err != nil {
+		return Image{}, err
+	}
+	// A machine has its own /var, so that of the Debian becomes the template.
+	if err := errors.Join(os.Rename(at(rootTree, "var"), at(varTree)), os.Mkdir(at(rootTree, "var"), 0o755)); err != nil {
+		return Image{}, err
+	}
+	if err := imagetree.Copy(ctx, store.Dir, at(varTree, "lib", "containerd"), all); err != nil {
+		return Image{}, err
+	}
+	return s.publish(ctx, dir, m)
+}

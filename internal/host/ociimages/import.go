@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ociimages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/internal/host/ociimages/archive"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
+)
+
+// Import imports the images of a file: a folder or an archive in the OCI layout, or
+// an archive of docker save. names are for a file of one image, and are required if
+// the image has no name in the file. Of an image for several platforms it imports
+// that for the store's.
+func (s *Store) Import(ctx context.Context, file string, names ...string) ([]Image, error) {
+	all, err := s.importFile(ctx, file, names)
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", file, s.full(ctx, err))
+	}
+	return all, nil
+}
+
+func (s *Store) importFile(ctx context.Context, file string, names []string) (all []Image, err error) {
+	tmp, done, err := s.dir.Temp()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	a, err := archive.Open(file, tmp, s.limits.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	images, err := a.Images()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(images) == 0:
+		return nil, archive.ErrNoImages
+	case len(images) > 1 && len(names) > 0:
+		return nil, fmt.Errorf("it holds %d images, which cannot have the same name: import it without one", len(images))
+	case len(names) > 0:
+		images[0].Names = names
+	}
+	for _, i := range images {
+		var full []string
+		for _, name := range i.Names {
+			f, err := registry.Name(name)
+			if err != nil {
+				return nil, err
+			}
+			full = append(full, f)
+		}
+		if len(full) == 0 {
+			return nil, fmt.Errorf("it does not say how its image %s is named: give it a name", i.Manifest)
+		}
+		raw, err := a.Manifest(ctx, i.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		if err := compare("the manifest of "+full[0], raw, i.Manifest); err != nil {
+			return nil, err
+		}
+		m, err := s.take(ctx, a, raw, true, func(Progress) {}, full...)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", full[0], err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}

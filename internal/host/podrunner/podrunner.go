@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podrunner connects the runner of Pods to the sandboxes and the images of
+// this host.
+package podrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capstan-dev/capstan/internal/host/kubelet"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
+	"github.com/capstan-dev/capstan/internal/host/podlogs"
+	"github.com/capstan-dev/capstan/internal/host/pods"
+	"github.com/capstan-dev/capstan/internal/host/runner"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+// Sandboxes are the sandboxes of a host.
+type Sandboxes struct{ *pods.Host }
+
+// Start implements runner.Sandboxes.
+func (s Sandboxes) Start(ctx context.Context, spec runner.Sandbox) (runner.Running, error) {
+	started, err := s.Host.Start(ctx, pods.Spec{
+		Name: spec.Name, Hostname: spec.Hostname, Address: spec.Address,
+		Memory: spec.Limits.Memory, MilliCPU: spec.Limits.MilliCPU, Resolv: spec.Resolv, Hosts: spec.Hosts, Refused: spec.Refused,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return running{started}, nil
+}
+
+type running struct{ *pods.Sandbox }
+
+// Run implements runner.Running.
+func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, error) {
+	described := pods.Container{
+		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
+		User: c.User.UID, Group: c.User.GID, Groups: c.User.Groups, ReadOnlyRoot: c.ReadOnlyRoot,
+		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, Scratch: c.Scratch, TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		StopSignal: syscall.Signal(c.StopSignal), MessagePath: c.MessagePath,
+	}
+	for _, m := range c.Mounts {
+		described.Mounts = append(described.Mounts, pods.Mount{
+			Source: m.Source, SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly, Tmpfs: m.Memory, Limit: m.Limit,
+		})
+	}
+	p, err := r.Sandbox.Run(ctx, described)
+	if err != nil {
+		return nil, err
+	}
+	return process{p}, nil
+}
+
+// Exec implements runner.Running.
+func (r running) Exec(ctx context.Context, container string, args []string, s runner.Streams) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return r.Sandbox.Exec(ctx, container, args, streams(ctx, s))
+}
+
+// streams converts the streams of a client, and forwards its sizes until ctx ends.
+func streams(ctx context.Context, s runner.Streams) pods.Streams {
+	return pods.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY, Resize: sizes[pods.Size](ctx, s.Resize)}
+}
+
+// sizes converts terminal sizes to the type of another package; nil if from is.
+func sizes[T, F ~struct{ Rows, Columns uint16 }](ctx context.Context, from <-chan F) <-chan T {
+	if from == nil {
+		return nil
+	}
+	to := make(chan T)
+	go recovery.Func(ctx, func() {
+		defer close(to)
+		for {
+			select {
+			case size, ok := <-from:
+				if !ok {
+					return
+				}
+				select {
+				case to <- T(size):
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})()
+	return to
+}
+
+type process struct{ *pods.Process }
+
+// Stdout implements runner.Process.
+func (p process) Stdout() io.Reader { return p.Process.Stdout() }
+
+// Stderr implements runner.Process.
+func (p process) Stderr() io.Reader { return p.Process.Stderr() }
+
+// Attach implements runner.Process.
+func (p process) Attach(ctx context.Context, s runner.Streams) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return p.Process.Attach(ctx, streams(ctx, s))
+}
+
+// Signal implements runner.Process.
+func (p process) Signal(s os.Signal) error {
+	number, ok := s.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal %v is not one of this system", s)
+	}
+	return p.Process.Signal(number)
+}
+
+// Wait implements runner.Process.
+func (p process) Wait() runner.Exit {
+	e := p.Process.Wait()
+	return runner.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message, LastMessage: e.LastMessage}
+}
+
+// Images are the images of a store. Registries is the file with the configuration
+// of registries; "" means none.
+type Images struct {
+	*ociimages.Store
+	Registries string
+}
+
+// Find implements runner.Images.
+func (i Images) Find(ref string) (runner.Image, error) {
+	found, err := i.Store.Find(ref)
+	var missing *ociimages.MissingError
+	if errors.As(err, &missing) {
+		return runner.Image{}, fmt.Errorf("%w: %w", runner.ErrNoImage, err)
+	}
+	if err != nil {
+		return runner.Image{}, err
+	}
+	return image(found), nil
+}
+
+// Pull implements runner.Images.
+func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Image, error) {
+	chain, err := keychain(keys)
+	if err != nil {
+		return runner.Image{}, err
+	}
+	gone, err := i.Relieve(ctx)
+	for _, g := range gone {
+		ctrl.LoggerFrom(ctx).Info("Removed an image that no Pod runs: the disk is nearly full", "digest", g.Digest, "names", g.Names)
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Look for images that could go") // there may still be enough space
+	}
+	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain, Registries: i.Registries})
+	if err != nil {
+		return runner.Image{}, err
+	}
+	return image(pulled), nil
+}
+
+// Root implements runner.Images.
+func (i Images) Root(digest string) (string, func(), error) { return i.Store.Root(digest) }
+
+func image(i ociimages.Image) runner.Image {
+	c := i.Config
+	return runner.Image{Digest: i.Digest, Imported: i.Imported, Image: podspec.Image{
+		Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, User: c.User, Dir: c.WorkingDir, StopSignal: c.StopSignal,
+	}}
+}
+
+// keychain reads the credentials in Secrets of registries, nil if there are none.
+func keychain(keys [][]byte) (authn.Keychain, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	all := registries{}
+	for _, key := range keys {
+		if err := all.add(key); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Kubelet serves the Pods of a node.
+type Kubelet struct{ *runner.Node }
+
+// Log implements kubelet.Pods.
+func (k Kubelet) Log(namespace, pod, container string, previous bool) (*podlogs.Log, error) {
+	return k.Node.Log(namespace, pod, container, previous)
+}
+
+// Exec implements kubelet.Pods.
+func (k Kubelet) Exec(ctx context.Context, namespace, pod, container string, c kubelet.Command) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return k.Node.Exec(ctx, namespace, pod, container, c.Args, asked(ctx, c))
+}
+
+// Attach implements kubelet.Pods.
+func (k Kubelet) Attach(ctx context.Context, namespace, pod, container string, c kubelet.Command) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return k.Node.Attach(ctx, namespace, pod, container, asked(ctx, c))
+}
+
+// asked converts the streams of a request, and forwards its sizes until ctx ends.
+func asked(ctx context.Context, c kubelet.Command) runner.Streams {
+	return runner.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Resize: sizes[runner.Size](ctx, c.Resize)}
+}
+
+// Dial implements kubelet.Pods.
+func (k Kubelet) Dial(ctx context.Context, namespace, pod string, port int) (io.ReadWriteCloser, error) {
+	return k.Node.DialNamed(ctx, namespace, pod, port)
+}
