@@ -15,7 +15,7 @@ import (
 	"time"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
@@ -24,7 +24,7 @@ import (
 
 // kept is the identity of a cluster, in a file next to its state.
 type kept struct {
-	ID           host.ID                          `json:"id"` // which determines its address
+	ID           localinfra.ID                    `json:"id"` // which determines its address
 	Version      string                           `json:"version"`
 	ControlPlane int                              `json:"controlPlane"`
 	Workers      int                              `json:"workers"`
@@ -74,7 +74,7 @@ func begin(version string) (*kept, error) {
 		return nil, err
 	}
 	text := hex.EncodeToString(random)
-	k := &kept{ID: host.ID(text[:32]), Version: version, Token: bootstrapv1.BootstrapTokenString{ID: text[32:38], Secret: text[38:54]}}
+	k := &kept{ID: localinfra.ID(text[:32]), Version: version, Token: bootstrapv1.BootstrapTokenString{ID: text[32:38], Secret: text[38:54]}}
 	for purpose, pair := range map[certs.Purpose]*certs.Pair{
 		certs.CA: &k.PKI.CA, certs.Etcd: &k.PKI.Etcd, certs.FrontProxy: &k.PKI.FrontProxy, certs.ServiceAccount: &k.PKI.ServiceAccount,
 	} {

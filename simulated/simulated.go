@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	backend "github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -94,7 +94,7 @@ type Cluster struct {
 	config     *rest.Config
 
 	mu       sync.Mutex // guards the following fields
-	machines map[string]host.Machine
+	machines map[string]localinfra.Machine
 }
 
 // key names the only cluster of a backend.
@@ -111,7 +111,7 @@ func New(o Options) (*Cluster, error) {
 }
 
 func start(o Options) (_ *Cluster, err error) {
-	c := &Cluster{machines: map[string]host.Machine{}}
+	c := &Cluster{machines: map[string]localinfra.Machine{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
@@ -161,8 +161,8 @@ func (c *Cluster) boot() error {
 		if err != nil {
 			return err
 		}
-		m := host.Machine{
-			ID: host.ID(n.name), Cluster: key.Name, BootstrapData: data,
+		m := localinfra.Machine{
+			ID: localinfra.ID(n.name), Cluster: key.Name, BootstrapData: data,
 			Spec: infrav1.LocalMachineSpec{Simulated: &infrav1.LocalMachineSimulated{}},
 		}
 		m.Namespace, m.Name = key.Namespace, n.name
@@ -170,7 +170,7 @@ func (c *Cluster) boot() error {
 		if err != nil {
 			return err
 		}
-		if s.Stage != host.Done {
+		if s.Stage != localinfra.Done {
 			return fmt.Errorf("node %s: %s", n.name, s.Message)
 		}
 		c.machines[n.name] = m
@@ -180,7 +180,7 @@ func (c *Cluster) boot() error {
 
 // ensure creates or updates the cluster, and returns the URL of its API server.
 func (c *Cluster) ensure(faults []infrav1.ClusterFault) (server string, err error) {
-	endpoint, err := c.backend.EnsureCluster(context.Background(), host.Cluster{
+	endpoint, err := c.backend.EnsureCluster(context.Background(), localinfra.Cluster{
 		NamespacedName: key, ID: c.kept.ID, Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{Faults: faults}},
 	})
 	return endpoint.String(), err

@@ -25,7 +25,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/simulated"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
@@ -34,7 +34,7 @@ import (
 // in the process of the test.
 type farm struct {
 	fleet
-	backend host.Backend
+	backend localinfra.Backend
 }
 
 const farmGroup = "infrastructure.example.com"
@@ -119,16 +119,16 @@ func belongsTo(obj *unstructured.Unstructured) string {
 const farmFinalizer = farmGroup + "/farm"
 
 func (p farm) cluster(ctx context.Context, obj *unstructured.Unstructured) (map[string]any, error) {
-	id := host.ID(obj.GetUID())
+	id := localinfra.ID(obj.GetUID())
 	if !obj.GetDeletionTimestamp().IsZero() {
 		controllerutil.RemoveFinalizer(obj, farmFinalizer)
-		return nil, p.backend.DeleteCluster(ctx, host.Cluster{ID: id})
+		return nil, p.backend.DeleteCluster(ctx, localinfra.Cluster{ID: id})
 	}
 	if controllerutil.AddFinalizer(obj, farmFinalizer) {
 		return nil, nil
 	}
 	name := client.ObjectKey{Namespace: obj.GetNamespace(), Name: belongsTo(obj)}
-	at, err := p.backend.EnsureCluster(ctx, host.Cluster{NamespacedName: name, ID: id, Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}})
+	at, err := p.backend.EnsureCluster(ctx, localinfra.Cluster{NamespacedName: name, ID: id, Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}})
 	if err != nil {
 		return nil, err
 	}
@@ -137,10 +137,10 @@ func (p farm) cluster(ctx context.Context, obj *unstructured.Unstructured) (map[
 }
 
 func (p farm) machine(ctx context.Context, obj *unstructured.Unstructured) (map[string]any, error) {
-	id, cluster := host.ID(obj.GetUID()), client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[clusterv1.ClusterNameLabel]}
+	id, cluster := localinfra.ID(obj.GetUID()), client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[clusterv1.ClusterNameLabel]}
 	if !obj.GetDeletionTimestamp().IsZero() {
 		controllerutil.RemoveFinalizer(obj, farmFinalizer)
-		return nil, p.backend.DeleteMachine(ctx, host.Machine{NamespacedName: client.ObjectKeyFromObject(obj), ID: id, Cluster: cluster.Name})
+		return nil, p.backend.DeleteMachine(ctx, localinfra.Machine{NamespacedName: client.ObjectKeyFromObject(obj), ID: id, Cluster: cluster.Name})
 	}
 	m := &clusterv1.Machine{}
 	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: belongsTo(obj)}, m); err != nil {
@@ -154,11 +154,11 @@ func (p farm) machine(ctx context.Context, obj *unstructured.Unstructured) (map[
 		return nil, err
 	}
 	_, done := obj.Object["status"]
-	seen, err := p.backend.EnsureMachine(ctx, host.Machine{
+	seen, err := p.backend.EnsureMachine(ctx, localinfra.Machine{
 		NamespacedName: client.ObjectKeyFromObject(obj), ID: id, Cluster: cluster.Name, FailureDomain: m.Spec.FailureDomain, Version: m.Spec.Version,
 		Provisioned: done, BootstrapData: data.Data["value"], Spec: infrav1.LocalMachineSpec{Simulated: &infrav1.LocalMachineSimulated{}},
 	})
-	if err != nil || seen.Stage != host.Done {
+	if err != nil || seen.Stage != localinfra.Done {
 		return nil, err
 	}
 	obj.Object["spec"] = map[string]any{"providerID": seen.ProviderID}

@@ -25,7 +25,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/simulated"
@@ -38,17 +38,17 @@ import (
 // API server and etcd are simulated.
 type vSphere struct {
 	fleet
-	backend  host.Backend
-	cluster  host.Cluster
+	backend  localinfra.Backend
+	cluster  localinfra.Cluster
 	endpoint clusterv1.APIEndpoint
 	vCenter  struct{ VCenter, Username, Password, Machines string }
-	booted   map[string]host.Machine // by UUID
+	booted   map[string]localinfra.Machine // by UUID
 }
 
 // newVSphere starts the vCenter and boots its machines until the test ends.
 func newVSphere(f fleet, cluster string) *vSphere {
 	f.Helper()
-	v := &vSphere{fleet: f, booted: map[string]host.Machine{}}
+	v := &vSphere{fleet: f, booted: map[string]localinfra.Machine{}}
 	backend, err := simulated.New(simulated.Options{Dir: f.TempDir()})
 	f.must(err)
 	v.backend = backend
@@ -57,7 +57,7 @@ func newVSphere(f fleet, cluster string) *vSphere {
 			f.Errorf("close the machines of the virtual machines: %v", err)
 		}
 	})
-	v.cluster = host.Cluster{NamespacedName: f.key(cluster), ID: "vsphere-" + host.ID(cluster), Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}}
+	v.cluster = localinfra.Cluster{NamespacedName: f.key(cluster), ID: "vsphere-" + localinfra.ID(cluster), Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}}
 	v.endpoint, err = backend.EnsureCluster(f.Context(), v.cluster)
 	f.must(err)
 	cmd := f.program("CAPSTAN_CAPV_VCSIM", nil)
@@ -135,15 +135,15 @@ func (v *vSphere) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left := map[string]host.Machine{}
+	left := map[string]localinfra.Machine{}
 	for uuid, m := range v.booted {
 		left[uuid] = m
 	}
 	var errs []error
 	for _, vm := range all {
 		delete(left, vm.UUID)
-		m := host.Machine{
-			NamespacedName: types.NamespacedName{Namespace: v.cluster.Namespace, Name: vm.Name}, ID: host.ID(vm.UUID), Cluster: v.cluster.Name, ClusterID: v.cluster.ID,
+		m := localinfra.Machine{
+			NamespacedName: types.NamespacedName{Namespace: v.cluster.Namespace, Name: vm.Name}, ID: localinfra.ID(vm.UUID), Cluster: v.cluster.Name, ClusterID: v.cluster.ID,
 			Version: vm.Version, BootstrapData: vm.UserData, Spec: infrav1.LocalMachineSpec{ProviderID: "vsphere://" + vm.UUID, Simulated: &infrav1.LocalMachineSimulated{}},
 		}
 		v.booted[vm.UUID] = m

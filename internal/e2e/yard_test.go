@@ -23,7 +23,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/simulated"
 	"github.com/capstan-dev/capstan/internal/testenv"
@@ -177,9 +177,9 @@ func (x example) provide(f fleet, dir, version string) {
 // what boots them with their bootstrap data is no part of the provider.
 type yard struct {
 	*testing.T
-	cluster host.Cluster
+	cluster localinfra.Cluster
 	backend *simulated.Backend
-	booted  map[string]host.Machine // by name
+	booted  map[string]localinfra.Machine // by name
 }
 
 func newYard(t *testing.T, cluster types.NamespacedName) *yard {
@@ -188,8 +188,8 @@ func newYard(t *testing.T, cluster types.NamespacedName) *yard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := &yard{T: t, backend: backend, booted: map[string]host.Machine{}}
-	y.cluster = host.Cluster{NamespacedName: cluster, ID: "yard", Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}}
+	y := &yard{T: t, backend: backend, booted: map[string]localinfra.Machine{}}
+	y.cluster = localinfra.Cluster{NamespacedName: cluster, ID: "yard", Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}}
 	t.Cleanup(func() {
 		if err := backend.Close(); err != nil {
 			t.Error(err)
@@ -263,8 +263,8 @@ func (y *yard) boot(f fleet, record *unstructured.Unstructured) error {
 	if err := f.Client.Get(f.Context(), f.key(*of.Spec.Bootstrap.DataSecretName), secret); err != nil {
 		return err
 	}
-	m := host.Machine{
-		NamespacedName: f.named(record.GetName()), ID: host.ID(record.GetUID()), Cluster: y.cluster.Name, ClusterID: y.cluster.ID,
+	m := localinfra.Machine{
+		NamespacedName: f.named(record.GetName()), ID: localinfra.ID(record.GetUID()), Cluster: y.cluster.Name, ClusterID: y.cluster.ID,
 		Version: of.Spec.Version, BootstrapData: secret.Data["value"],
 		Spec: infrav1.LocalMachineSpec{ProviderID: id, Simulated: &infrav1.LocalMachineSimulated{}},
 	}

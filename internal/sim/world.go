@@ -36,7 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
@@ -59,7 +59,7 @@ var errRestless = fmt.Errorf("the controllers did not reach a steady state in %d
 type Options struct {
 	Clock *Clock
 	// Backends use the same clock. The caller must close them.
-	Backends host.Backends
+	Backends localinfra.Backends
 	// Objects were in another store, and are in this one from the start. So many
 	// bootstrap tokens were created meanwhile; no two are the same.
 	Objects []client.Object
@@ -185,7 +185,7 @@ var installedSchemas = sync.OnceValues(func() (*schemas.Cache, error) {
 })
 
 // handlerOf returns what finds the API server of a simulated cluster by its address.
-func handlerOf(backends host.Backends) func(string) http.Handler {
+func handlerOf(backends localinfra.Backends) func(string) http.Handler {
 	if simulated, is := backends.Simulated.(interface{ Handler(string) http.Handler }); is {
 		return simulated.Handler
 	}

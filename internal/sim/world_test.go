@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/builder/golden"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/simulated"
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 type story struct {
 	*World
 	t         testing.TB
-	machines  host.Backends
+	machines  localinfra.Backends
 	decisions *decisions.Recorder
 }
 
@@ -59,13 +59,13 @@ func newWith(t testing.TB, change func(*Options)) *story {
 			t.Errorf("close the simulated machines: %v", err)
 		}
 	})
-	o := Options{Clock: clock, Backends: host.Backends{Simulated: backend}}
+	o := Options{Clock: clock, Backends: localinfra.Backends{Simulated: backend}}
 	change(&o)
 	return begin(t, o)
 }
 
 // fork creates a World with objects of another one, on the same machines.
-func fork(t testing.TB, machines host.Backends, clock *Clock, objects []client.Object) *story {
+func fork(t testing.TB, machines localinfra.Backends, clock *Clock, objects []client.Object) *story {
 	t.Helper()
 	return begin(t, Options{Clock: clock, Backends: machines, Objects: objects})
 }

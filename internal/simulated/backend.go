@@ -20,7 +20,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/told"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
@@ -241,7 +241,7 @@ func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 		return MachineStatus{}, errors.New("ensure a simulated machine: namespace, name and UID are needed")
 	}
 	if b.opens(want) {
-		return MachineStatus{}, fmt.Errorf("simulated machine %s: %w", want.Key(), host.ErrOpening)
+		return MachineStatus{}, fmt.Errorf("simulated machine %s: %w", want.Key(), localinfra.ErrOpening)
 	}
 	c, err := b.cluster(want)
 	if err != nil {
@@ -259,10 +259,10 @@ func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 // nil if this host has no such machine.
 func (b *Backend) deleteMachine(which machineSpec) error {
 	c, err := b.cluster(which)
-	if errors.Is(err, host.ErrNoCluster) || errors.Is(err, host.ErrNotHere) {
+	if errors.Is(err, localinfra.ErrNoCluster) || errors.Is(err, localinfra.ErrNotHere) {
 		return nil
 	}
-	if _, elsewhere := errors.AsType[*host.HeldError](err); elsewhere {
+	if _, elsewhere := errors.AsType[*localinfra.HeldError](err); elsewhere {
 		return nil
 	}
 	if _, ok := errors.AsType[lost](err); ok {

@@ -17,7 +17,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
@@ -302,8 +302,8 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	if left, err := os.ReadDir(l.dir); err != nil || len(left) != 1 { // the folder of addresses
 		t.Errorf("got %v, %v left in the directory, want nothing", left, err)
 	}
-	if _, err := l.b.ensureMachine(m); err == nil || !strings.Contains(err.Error(), host.ErrNoCluster.Error()) {
-		t.Errorf("got %v, want %v", err, host.ErrNoCluster)
+	if _, err := l.b.ensureMachine(m); err == nil || !strings.Contains(err.Error(), localinfra.ErrNoCluster.Error()) {
+		t.Errorf("got %v, want %v", err, localinfra.ErrNoCluster)
 	}
 	if err := l.b.deleteMachine(m); err != nil {
 		t.Errorf("deleting a machine of a deleted cluster: %v", err)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
@@ -130,7 +130,7 @@ func (c *cluster) ensure(want clusterSpec) (clusterv1.APIEndpoint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return clusterv1.APIEndpoint{}, host.ErrClosed
+		return clusterv1.APIEndpoint{}, localinfra.ErrClosed
 	}
 	have := c.place.endpoint()
 	if !want.Endpoint.IsZero() && (want.Endpoint.Host != have.Host || want.Endpoint.Port != 0 && want.Endpoint.Port != have.Port) {

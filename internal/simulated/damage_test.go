@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 )
 
 // damages are what can happen to a file. nil is a file that does not exist.
@@ -156,7 +156,7 @@ func TestSlowFolderDelaysNoOtherCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.ensureMachine(worker); !errors.Is(err, host.ErrOpening) {
+	if _, err := b.ensureMachine(worker); !errors.Is(err, localinfra.ErrOpening) {
 		t.Errorf("a machine of it: %v", err)
 	}
 	other := clusterSpec{Namespace: "ns", Name: "other", UID: l.cluster.UID + "-other"}

@@ -12,48 +12,48 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
 
 // providerIDScheme is the start of the provider ID of simulated machines.
 const providerIDScheme = "simulated://"
 
-var _ host.Backend = (*Backend)(nil)
+var _ localinfra.Backend = (*Backend)(nil)
 
-// CheckEndpoint implements host.Backend. Only the addresses that clusters get
+// CheckEndpoint implements localinfra.Backend. Only the addresses that clusters get
 // anyway can be chosen: all others may belong to another program.
 func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	_, err := addressOf(at)
 	return err
 }
 
-// EnsureCluster implements host.Backend.
-func (b *Backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
+// EnsureCluster implements localinfra.Backend.
+func (b *Backend) EnsureCluster(_ context.Context, want localinfra.Cluster) (clusterv1.APIEndpoint, error) {
 	return b.ensureCluster(clusterOf(want))
 }
 
-// ResumeCluster implements host.Backend.
-func (b *Backend) ResumeCluster(_ context.Context, want host.Cluster) error {
+// ResumeCluster implements localinfra.Backend.
+func (b *Backend) ResumeCluster(_ context.Context, want localinfra.Cluster) error {
 	return b.resumeCluster(clusterOf(want))
 }
 
-// ReleaseCluster implements host.Backend.
-func (b *Backend) ReleaseCluster(_ context.Context, which host.Cluster) error {
+// ReleaseCluster implements localinfra.Backend.
+func (b *Backend) ReleaseCluster(_ context.Context, which localinfra.Cluster) error {
 	return b.releaseCluster(clusterOf(which))
 }
 
-// DeleteCluster implements host.Backend.
-func (b *Backend) DeleteCluster(_ context.Context, which host.Cluster) error {
+// DeleteCluster implements localinfra.Backend.
+func (b *Backend) DeleteCluster(_ context.Context, which localinfra.Cluster) error {
 	return b.deleteCluster(clusterOf(which))
 }
 
-// ClusterChanges implements host.Backend.
+// ClusterChanges implements localinfra.Backend.
 func (b *Backend) ClusterChanges(ctx context.Context) <-chan types.NamespacedName {
 	return b.free.Subscribe(ctx)
 }
 
-func clusterOf(want host.Cluster) clusterSpec {
+func clusterOf(want localinfra.Cluster) clusterSpec {
 	c := clusterSpec{
 		Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Object: want.Object, Owner: want.UID, Made: want.Made,
 		Endpoint: want.Spec.ControlPlaneEndpoint,
@@ -64,21 +64,21 @@ func clusterOf(want host.Cluster) clusterSpec {
 	return c
 }
 
-// EnsureMachine implements host.Backend.
-func (b *Backend) EnsureMachine(_ context.Context, want host.Machine) (host.MachineStatus, error) {
+// EnsureMachine implements localinfra.Backend.
+func (b *Backend) EnsureMachine(_ context.Context, want localinfra.Machine) (localinfra.MachineStatus, error) {
 	s, err := b.ensureMachine(b.machineOf(want))
 	if err != nil {
-		return host.MachineStatus{}, err
+		return localinfra.MachineStatus{}, err
 	}
 	return s.told(), nil
 }
 
-// DeleteMachine implements host.Backend.
-func (b *Backend) DeleteMachine(_ context.Context, which host.Machine) error {
+// DeleteMachine implements localinfra.Backend.
+func (b *Backend) DeleteMachine(_ context.Context, which localinfra.Machine) error {
 	return b.deleteMachine(b.machineOf(which))
 }
 
-func (b *Backend) machineOf(want host.Machine) machineSpec {
+func (b *Backend) machineOf(want localinfra.Machine) machineSpec {
 	m := machineSpec{
 		Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Cluster: want.Cluster, ClusterUID: types.UID(want.ClusterID),
 		ProviderID:    cmp.Or(want.Spec.ProviderID, b.ProviderID(want.NamespacedName, want.Cluster)),
@@ -91,20 +91,20 @@ func (b *Backend) machineOf(want host.Machine) machineSpec {
 	return m
 }
 
-// MachineChanges implements host.Backend. Each caller receives all names; a machine
+// MachineChanges implements localinfra.Backend. Each caller receives all names; a machine
 // that changes again before its name was read is sent once.
 func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
 	return b.machines.Subscribe(ctx)
 }
 
-// ProviderID implements host.Backend.
+// ProviderID implements localinfra.Backend.
 func (b *Backend) ProviderID(machine types.NamespacedName, cluster string) string {
 	return providerIDScheme + strings.Join([]string{machine.Namespace, cluster, machine.Name}, "/")
 }
 
-// Offer implements host.Backend. Simulated machines are all alike.
-func (b *Backend) Offer(infrav1.LocalMachineSpec) host.Offer {
-	return host.Offer{
+// Offer implements localinfra.Backend. Simulated machines are all alike.
+func (b *Backend) Offer(infrav1.LocalMachineSpec) localinfra.Offer {
+	return localinfra.Offer{
 		Capacity: bootstrap.Capacity(),
 		NodeInfo: infrav1.NodeInfo{Architecture: bootstrap.Architecture, OperatingSystem: bootstrap.OperatingSystem},
 	}
@@ -120,17 +120,17 @@ var doing = map[Stage]string{
 }
 
 // told converts the status to the one that backends report.
-func (s MachineStatus) told() host.MachineStatus {
-	out := host.MachineStatus{Stage: host.Bootstrapping, Message: doing[s.Stage], Addresses: s.Addresses, ProviderID: s.ProviderID}
+func (s MachineStatus) told() localinfra.MachineStatus {
+	out := localinfra.MachineStatus{Stage: localinfra.Bootstrapping, Message: doing[s.Stage], Addresses: s.Addresses, ProviderID: s.ProviderID}
 	switch s.Stage {
 	case Failed:
-		out.Stage, out.Message = host.Failed, s.Message
+		out.Stage, out.Message = localinfra.Failed, s.Message
 		return out
 	case Running:
-		out.Stage, out.Message = host.Done, fmt.Sprintf("machine is Node %s", s.NodeName)
+		out.Stage, out.Message = localinfra.Done, fmt.Sprintf("machine is Node %s", s.NodeName)
 		return out
 	case Booting:
-		out.Stage = host.Booting
+		out.Stage = localinfra.Booting
 	}
 	if s.Message != "" {
 		out.Message += ": " + s.Message

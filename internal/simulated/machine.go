@@ -16,7 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
@@ -185,12 +185,12 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return MachineStatus{}, host.ErrNoCluster
+		return MachineStatus{}, localinfra.ErrNoCluster
 	}
 	m := c.known(want)
 	if m == nil {
 		if want.Provisioned {
-			return MachineStatus{}, errors.Join(fmt.Errorf("%w: %w", host.ErrNotHere, missing(filepath.Join(c.dir, machineFile(want.UID)))), c.markLost(want))
+			return MachineStatus{}, errors.Join(fmt.Errorf("%w: %w", localinfra.ErrNotHere, missing(filepath.Join(c.dir, machineFile(want.UID)))), c.markLost(want))
 		}
 		if len(want.BootstrapData) == 0 {
 			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")
@@ -251,7 +251,7 @@ func (c *cluster) deleteMachine(which machineSpec) error {
 	defer c.mu.Unlock()
 	m := c.known(which)
 	if c.closed {
-		return host.ErrClosed
+		return localinfra.ErrClosed
 	}
 	if m == nil || m.Name != which.Name {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 )
 
 // plane opens another backend on the folder of a lab.
@@ -93,7 +93,7 @@ func TestAClusterMovesFromOneBackendToAnotherAndBack(t *testing.T) {
 	if err := source.deleteCluster(l.cluster); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.resumeCluster(l.cluster); !errors.Is(err, host.ErrNotHere) {
+	if err := other.resumeCluster(l.cluster); !errors.Is(err, localinfra.ErrNotHere) {
 		t.Errorf("of one that was deleted where it had been moved to: %v", err)
 	}
 	l.b = other
@@ -152,7 +152,7 @@ func TestManyClustersMoveAroundThreeBackends(t *testing.T) {
 }
 
 func isHeld(err error) bool {
-	_, ok := errors.AsType[*host.HeldError](err)
+	_, ok := errors.AsType[*localinfra.HeldError](err)
 	return ok
 }
 
@@ -224,12 +224,12 @@ func TestWhatIsNotOnThisHostIsNotMade(t *testing.T) {
 	l := newLab(t)
 	l.controlPlane(1)
 	elsewhere := clusterSpec{Namespace: "ns", Name: "elsewhere", UID: "elsewhere", Made: true}
-	if _, err := l.b.ensureCluster(elsewhere); !errors.Is(err, host.ErrNotHere) || !strings.Contains(err.Error(), "there is no "+l.b.clusterDir("elsewhere")) {
+	if _, err := l.b.ensureCluster(elsewhere); !errors.Is(err, localinfra.ErrNotHere) || !strings.Contains(err.Error(), "there is no "+l.b.clusterDir("elsewhere")) {
 		t.Errorf("a cluster: %v", err)
 	}
 	m := l.machine("cp-9", l.initData())
 	m.Cluster, m.ClusterUID = "elsewhere", "elsewhere"
-	if _, err := l.b.ensureMachine(m); !errors.Is(err, host.ErrNotHere) {
+	if _, err := l.b.ensureMachine(m); !errors.Is(err, localinfra.ErrNotHere) {
 		t.Errorf("a machine of it: %v", err)
 	}
 	if err := errors.Join(l.b.deleteMachine(m), l.b.deleteCluster(elsewhere)); err != nil {
@@ -242,7 +242,7 @@ func TestWhatIsNotOnThisHostIsNotMade(t *testing.T) {
 	l.start()
 	lost.Provisioned = true
 	for range 2 {
-		if _, err := l.b.ensureMachine(lost); !errors.Is(err, host.ErrNotHere) {
+		if _, err := l.b.ensureMachine(lost); !errors.Is(err, localinfra.ErrNotHere) {
 			t.Errorf("a machine that ran once: %v", err)
 		}
 		if got := nodeReady(l.node("w-1")); got != "Unknown" { // for health checks to see
@@ -371,7 +371,7 @@ func TestAMoveToAnotherNamespaceIsTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.cluster.Namespace, m.Namespace, m.ClusterUID = "elsewhere", "elsewhere", l.cluster.UID
-	if _, err := l.b.ensureMachine(moved(m)); !errors.Is(err, host.ErrNoCluster) {
+	if _, err := l.b.ensureMachine(moved(m)); !errors.Is(err, localinfra.ErrNoCluster) {
 		t.Errorf("before its LocalCluster reports it: %v", err)
 	}
 	changes := l.b.MachineChanges(t.Context())

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
@@ -27,11 +27,11 @@ func (b *Backend) cluster(of machineSpec) (*cluster, error) {
 	b.mu.Unlock()
 	switch {
 	case closed:
-		return nil, host.ErrClosed
+		return nil, localinfra.ErrClosed
 	case c != nil:
 		return c, nil
 	case of.ClusterUID == "":
-		return nil, host.ErrNoCluster
+		return nil, localinfra.ErrNoCluster
 	}
 	return b.openCluster(clusterSpec{Namespace: key.Namespace, Name: key.Name, UID: of.ClusterUID, Made: true, Known: true})
 }
@@ -104,11 +104,11 @@ func (b *Backend) openCluster(want clusterSpec) (c *cluster, err error) {
 	defer b.mu.Unlock()
 	defer b.alone(want)()
 	if b.closed {
-		return nil, host.ErrClosed
+		return nil, localinfra.ErrClosed
 	}
 	if c := b.byUID[want.UID]; c != nil {
 		if c.key != want.Key() {
-			return nil, &host.HeldError{Holder: "cluster " + c.key.String()}
+			return nil, &localinfra.HeldError{Holder: "cluster " + c.key.String()}
 		}
 		c.owner = cmp.Or(want.Owner, c.owner)
 		return c, nil
@@ -155,7 +155,7 @@ func (b *Backend) take(want clusterSpec) (*cluster, error) {
 // is reported when it is free.
 func (b *Backend) elsewhere(want clusterSpec, err error) error {
 	if errors.Is(err, statedir.ErrNone) {
-		return fmt.Errorf("%w: there is no %s", host.ErrNotHere, b.clusterDir(want.UID))
+		return fmt.Errorf("%w: there is no %s", localinfra.ErrNotHere, b.clusterDir(want.UID))
 	}
 	held, ok := errors.AsType[*statedir.HeldError](err)
 	if !ok {
@@ -166,7 +166,7 @@ func (b *Backend) elsewhere(want clusterSpec, err error) error {
 			return err
 		}
 	}
-	return &host.HeldError{Holder: held.Holder}
+	return &localinfra.HeldError{Holder: held.Holder}
 }
 
 // load reads the stored state of a cluster that is held, or starts one that has
@@ -180,7 +180,7 @@ func (b *Backend) load(want clusterSpec, held *statedir.Held) (*cluster, error) 
 		return nil, err
 	}
 	if want.Known && kept.key() != want.Key() {
-		return nil, host.ErrNoCluster // until its LocalCluster reports it
+		return nil, localinfra.ErrNoCluster // until its LocalCluster reports it
 	}
 	r := kept
 	r.Namespace, r.Name = want.Namespace, want.Name // which differ if it was moved
@@ -215,7 +215,7 @@ func (b *Backend) drop(which clusterSpec) error {
 	defer b.mu.Unlock()
 	defer b.alone(which)()
 	if b.closed {
-		return host.ErrClosed
+		return localinfra.ErrClosed
 	}
 	b.dir.Forget(string(uid))
 	if c := b.byUID[uid]; c != nil {

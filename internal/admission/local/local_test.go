@@ -15,7 +15,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
@@ -36,7 +36,7 @@ func TestTemplatesDoNotChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, w := range Webhooks(host.Backends{}) {
+			for _, w := range Webhooks(localinfra.Backends{}) {
 				if w.Mutating || w.Kind.Kind == "LocalCluster" {
 					continue // not of templates
 				}
@@ -71,7 +71,7 @@ func TestMetadataOfTemplatesIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, w := range Webhooks(host.Backends{}) {
+			for _, w := range Webhooks(localinfra.Backends{}) {
 				if w.Kind.Kind != tc.kind {
 					continue
 				}
@@ -87,7 +87,7 @@ func TestMetadataOfTemplatesIsChecked(t *testing.T) {
 }
 
 // backend lets clusters listen on their own addresses.
-type backend struct{ host.Backend }
+type backend struct{ localinfra.Backend }
 
 func (backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	if at.Host == "0.0.0.0" {
@@ -117,7 +117,7 @@ func TestAClusterListensOnlyWhereClustersMay(t *testing.T) {
 			t.Parallel()
 			req := &admissionv1.AdmissionRequest{Name: "c", Namespace: "ns"}
 			req.Object.Raw, req.OldObject.Raw = []byte(tc.obj), []byte(tc.old)
-			got := endpoint(host.Backends{Simulated: backend{}}).Admit(t.Context(), req)
+			got := endpoint(localinfra.Backends{Simulated: backend{}}).Admit(t.Context(), req)
 			if got.Allowed != (tc.want == "") || got.Result != nil && !strings.HasPrefix(got.Result.Message, tc.want) {
 				t.Errorf("allowed %v: %v, want %q", got.Allowed, got.Result, tc.want)
 			}
@@ -148,7 +148,7 @@ func TestAMachineGetsWhatItsControllerWouldWriteFirst(t *testing.T) {
 			req := &admissionv1.AdmissionRequest{Name: "m", Namespace: "ns"}
 			req.Object.Raw = []byte(tc.obj)
 			m := &infrav1.LocalMachine{}
-			admitted(t, localMachine(host.Backends{Simulated: backend{}}), req, m)
+			admitted(t, localMachine(localinfra.Backends{Simulated: backend{}}), req, m)
 			if m.Spec.ProviderID != tc.want || !slices.Equal(m.Finalizers, []string{infrav1.LocalMachineFinalizer}) {
 				t.Errorf("provider ID %q and finalizers %v, want %q and its controller's", m.Spec.ProviderID, m.Finalizers, tc.want)
 			}

@@ -19,14 +19,14 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // Webhooks returns the webhooks for the kinds of this package. Backends define
 // where a cluster may listen.
-func Webhooks(backends host.Backends) []webhook.Webhook {
+func Webhooks(backends localinfra.Backends) []webhook.Webhook {
 	return []webhook.Webhook{
 		localCluster(),
 		endpoint(backends),
@@ -47,7 +47,7 @@ func Webhooks(backends host.Backends) []webhook.Webhook {
 // localMachine adds the finalizer to a LocalMachine, and its future provider ID if
 // that is already determined: the controller, which decides the provider ID, then
 // has no spec to write.
-func localMachine(backends host.Backends) webhook.Webhook {
+func localMachine(backends localinfra.Backends) webhook.Webhook {
 	on := target("LocalMachine", "localmachines")
 	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
 	on.When = map[string]string{"finalizer-missing": webhook.LacksFinalizer(infrav1.LocalMachineFinalizer)}
@@ -91,7 +91,7 @@ func localCluster() webhook.Webhook {
 // endpoint prevents a LocalCluster from using an address that belongs to others:
 // its author may be a tenant, and the listener is on this host. An externally
 // managed LocalCluster has no listener here.
-func endpoint(backends host.Backends) webhook.Webhook {
+func endpoint(backends localinfra.Backends) webhook.Webhook {
 	const at = "object.?spec.?controlPlaneEndpoint"
 	on := target("LocalCluster", "localclusters")
 	on.When = map[string]string{

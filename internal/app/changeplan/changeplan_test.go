@@ -31,7 +31,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/builder/golden"
@@ -113,7 +113,7 @@ func steady(docs ...[]byte) ([]client.Object, error) {
 		return nil, err
 	}
 	defer func() { _ = backend.Close() }()
-	w, err := sim.NewWorld(sim.Options{Clock: clock, Backends: host.Backends{Simulated: backend}})
+	w, err := sim.NewWorld(sim.Options{Clock: clock, Backends: localinfra.Backends{Simulated: backend}})
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
@@ -107,8 +107,8 @@ type Outside struct {
 	// CertificateExpiry returns when the certificate of an API server of a workload
 	// cluster expires; for Kubeadm.
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
-	Backends          host.Backends   // for Local
-	Payloads          *payloads.Store // the content that is applied to workload clusters; for Core
+	Backends          localinfra.Backends // for Local
+	Payloads          *payloads.Store     // the content that is applied to workload clusters; for Core
 	Classes           *classes.Classes
 	Schemas           *schemas.Cache
 	Secrets           *secretwatch.Watches // of Secrets that objects name; nil watches none

@@ -24,7 +24,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
@@ -52,7 +52,7 @@ type shared struct {
 }
 
 // setupControllers sets up the controllers of the chosen providers.
-func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, connections *workload.Cache, c clock.PassiveClock) error {
+func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends localinfra.Backends, connections *workload.Cache, c clock.PassiveClock) error {
 	mgmt := controller.Client(mgr)
 	s := &shared{mgr: mgr, options: o, clock: c}
 	if controllers.ClusterAPI(o.Providers) { // otherwise the kinds may not exist

@@ -14,7 +14,7 @@ import (
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/server"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/hostupdates"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
@@ -23,7 +23,7 @@ import (
 // and registers it, if that is enabled; otherwise it removes the registration of an
 // earlier process: rollouts would wait for it forever.
 func (m *Manager) openHostUpdates() error {
-	updater, can := m.backends.Container.(host.Updater)
+	updater, can := m.backends.Container.(localinfra.Updater)
 	if !can || !m.options.callsExtensions() {
 		return nil
 	}

@@ -32,7 +32,7 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
@@ -187,7 +187,7 @@ func (o Options) lease() string {
 type Manager struct {
 	mgr      ctrl.Manager
 	options  Options
-	backends host.Backends
+	backends localinfra.Backends
 	workload *workload.Cache
 	webhooks *webhookServer // nil if none are served
 	stack    lifecycle.Stack

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
@@ -168,7 +168,7 @@ func serving(t *testing.T, c client.Client) (*webhookServer, string) {
 	}
 	listener, port := listen(t)
 	s := &webhookServer{live: c, listener: listener, at: Webhooks{Host: "127.0.0.1"}, cert: &servingCert{authority: authority, host: "127.0.0.1", clock: clock.RealClock{}}}
-	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(webhooks.Clients{Live: c, Cache: c}, host.Backends{}, features.Gates{}, controllers.Core)}
+	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(webhooks.Clients{Live: c, Cache: c}, localinfra.Backends{}, features.Gates{}, controllers.Core)}
 	return s, "https://127.0.0.1:" + port
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -143,7 +143,7 @@ func TestRefusalsAreOfKindsThatAreInstalled(t *testing.T) {
 	all := off(t, features.ClusterTopology, features.InPlaceUpdates, features.MachinePool, features.RuntimeSDK)
 	by := map[string]int{}
 	for _, provider := range providers {
-		for _, w := range Of(Clients{}, host.Backends{}, all, provider) {
+		for _, w := range Of(Clients{}, localinfra.Backends{}, all, provider) {
 			if !strings.HasPrefix(w.Name(), "gate.") {
 				continue
 			}

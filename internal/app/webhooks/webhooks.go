@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/extension/catalog"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workers"
 	"github.com/capstan-dev/capstan/internal/admission/addons"
@@ -34,7 +34,7 @@ type Clients struct {
 
 // Of returns the webhooks of providers: core, kubeadm and local. backends are those
 // of the local provider.
-func Of(clients Clients, backends host.Backends, gates features.Gates, providers ...string) []webhook.Webhook {
+func Of(clients Clients, backends localinfra.Backends, gates features.Gates, providers ...string) []webhook.Webhook {
 	all := refusals(gates, providers)
 	c := clients.Live
 	if slices.Contains(providers, "core") {

@@ -13,7 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -24,7 +24,7 @@ import (
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt     client.Client // the management cluster
-	Backends host.Backends
+	Backends localinfra.Backends
 	Clock    clock.PassiveClock // of conditions
 }
 

@@ -22,7 +22,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
@@ -30,18 +30,18 @@ var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
 
 // backend records its calls.
 type backend struct {
-	host.Backend // no other method is called
+	localinfra.Backend // no other method is called
 
-	wanted   []host.Cluster
-	resumed  []host.Cluster
-	deleted  []host.ID
-	released []host.ID
+	wanted   []localinfra.Cluster
+	resumed  []localinfra.Cluster
+	deleted  []localinfra.ID
+	released []localinfra.ID
 	err      error
 	refuses  error
 	panics   bool
 }
 
-func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
+func (b *backend) EnsureCluster(_ context.Context, want localinfra.Cluster) (clusterv1.APIEndpoint, error) {
 	b.wanted = append(b.wanted, want)
 	if b.panics {
 		panic("index out of range")
@@ -51,17 +51,17 @@ func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1
 
 func (b *backend) CheckEndpoint(clusterv1.APIEndpoint) error { return b.refuses }
 
-func (b *backend) DeleteCluster(_ context.Context, which host.Cluster) error {
+func (b *backend) DeleteCluster(_ context.Context, which localinfra.Cluster) error {
 	b.deleted = append(b.deleted, which.ID)
 	return b.err
 }
 
-func (b *backend) ReleaseCluster(_ context.Context, which host.Cluster) error {
+func (b *backend) ReleaseCluster(_ context.Context, which localinfra.Cluster) error {
 	b.released = append(b.released, which.ID)
 	return b.err
 }
 
-func (b *backend) ResumeCluster(_ context.Context, want host.Cluster) error {
+func (b *backend) ResumeCluster(_ context.Context, want localinfra.Cluster) error {
 	b.resumed = append(b.resumed, want)
 	return b.err
 }
@@ -88,7 +88,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Backends: host.Backends{Simulated: w.backend}, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Mgmt: w.c, Backends: localinfra.Backends{Simulated: w.backend}, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
 
@@ -151,7 +151,7 @@ func TestReconcileProvidesTheEndpoint(t *testing.T) {
 	if diff := cmp.Diff([]string{"patch", "patch status of"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	want := []host.Cluster{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "demo"}, ID: "lc", Object: key, UID: "lc", Spec: local().Spec}}
+	want := []localinfra.Cluster{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "demo"}, ID: "lc", Object: key, UID: "lc", Spec: local().Spec}}
 	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {
 		t.Errorf("asked the infrastructure for (-want +got):\n%s", diff)
 	}
@@ -294,13 +294,13 @@ func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
 	tests := map[string]struct {
 		lc   *infrav1.LocalCluster
 		err  error
-		want []host.ID
+		want []localinfra.ID
 		gone bool
 	}{
-		"of a Cluster":              {local(deleted), nil, []host.ID{"lc"}, true},
-		"of a Cluster that is gone": {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }), nil, []host.ID{"lc"}, true},
-		"of none":                   {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }), nil, []host.ID{"lc"}, true},
-		"again if it fails":         {local(deleted), errors.New("busy"), []host.ID{"lc"}, false},
+		"of a Cluster":              {local(deleted), nil, []localinfra.ID{"lc"}, true},
+		"of a Cluster that is gone": {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }), nil, []localinfra.ID{"lc"}, true},
+		"of none":                   {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }), nil, []localinfra.ID{"lc"}, true},
+		"again if it fails":         {local(deleted), errors.New("busy"), []localinfra.ID{"lc"}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -325,12 +325,12 @@ func TestBackendStateIsRemovedWithoutFinalizerOnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.r.removed(t.Context(), local(), true)
-	if diff := cmp.Diff([]host.ID{"lc"}, w.backend.deleted); diff != "" || len(w.backend.released) > 0 {
+	if diff := cmp.Diff([]localinfra.ID{"lc"}, w.backend.deleted); diff != "" || len(w.backend.released) > 0 {
 		t.Errorf("released %v, removed (-want +got):\n%s", w.backend.released, diff)
 	}
 	w = newWorld(t)
 	w.r.removed(t.Context(), local(), false)
-	if diff := cmp.Diff([]host.ID{"lc"}, w.backend.released); diff != "" || len(w.backend.deleted) > 0 {
+	if diff := cmp.Diff([]localinfra.ID{"lc"}, w.backend.released); diff != "" || len(w.backend.deleted) > 0 {
 		t.Errorf("removed %v, released (-want +got):\n%s", w.backend.deleted, diff)
 	}
 }
@@ -346,9 +346,9 @@ func TestWhatWasMadeIsNotMadeAgain(t *testing.T) {
 		err  error
 		want string
 	}{
-		"that another holds":       {&host.HeldError{Holder: "the plane on /a (process 7)"}, "Waiting for the plane on /a (process 7) to release the infrastructure of this cluster"},
-		"that is not allowed":      {fmt.Errorf("%w: start the plane with --x", host.ErrNotAllowed), "container machines are not allowed in this namespace: start the plane with --x"},
-		"that is on another host":  {fmt.Errorf("%w: there is no /b/abc", host.ErrNotHere), "its infrastructure is not on this host: there is no /b/abc: put it back, or delete the Cluster"},
+		"that another holds":       {&localinfra.HeldError{Holder: "the plane on /a (process 7)"}, "Waiting for the plane on /a (process 7) to release the infrastructure of this cluster"},
+		"that is not allowed":      {fmt.Errorf("%w: start the plane with --x", localinfra.ErrNotAllowed), "container machines are not allowed in this namespace: start the plane with --x"},
+		"that is on another host":  {fmt.Errorf("%w: there is no /b/abc", localinfra.ErrNotHere), "its infrastructure is not on this host: there is no /b/abc: put it back, or delete the Cluster"},
 		"that is here and is held": {nil, ""},
 	} {
 		w := newWorld(t, cluster(), local(moved))
@@ -369,7 +369,7 @@ func TestWhatIsPausedRunsOn(t *testing.T) {
 		fail bool
 	}{
 		"as it was":                 {},
-		"as soon as it is released": {&host.HeldError{Holder: "another"}, false},
+		"as soon as it is released": {&localinfra.HeldError{Holder: "another"}, false},
 		"after its correction":      {errors.New("damaged"), true},
 	} {
 		w := newWorld(t, c, local(moved))
@@ -417,7 +417,7 @@ func TestAKindOfMachinesThatIsNotHereIsNamed(t *testing.T) {
 		"to delete it": {local(deleted), clusterv1.DeletingCondition},
 	} {
 		w := newWorld(t, cluster(), tc.lc)
-		w.r.Backends = host.Backends{}
+		w.r.Backends = localinfra.Backends{}
 		lc, err := w.reconcile()
 		if err != nil || lc == nil || conditions.Message(lc, tc.condition) != want {
 			t.Errorf("%s: LocalCluster %v, error %v, want it to say %q", name, lc, err, want)

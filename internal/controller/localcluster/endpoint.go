@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
@@ -47,7 +47,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 		}
 		return phase.Continue(), err
 	}
-	lc.Spec.ControlPlaneEndpoint, lc.Spec.Identity = at, string(host.ClusterID(lc))
+	lc.Spec.ControlPlaneEndpoint, lc.Spec.Identity = at, string(localinfra.ClusterID(lc))
 	if !provisioned(lc) { // the Cluster controller emits the event
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", at.String())
 	}
@@ -59,13 +59,13 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 // waits returns the condition that another holder must meet first, if err reports
 // one. The backend sends a notification when it is met.
 func waits(err error) string {
-	if held, ok := errors.AsType[*host.HeldError](err); ok {
+	if held, ok := errors.AsType[*localinfra.HeldError](err); ok {
 		return fmt.Sprintf("Waiting for %s to release the infrastructure of this cluster", held.Holder)
 	}
-	if errors.Is(err, host.ErrNotAllowed) {
+	if errors.Is(err, localinfra.ErrNotAllowed) {
 		return err.Error()
 	}
-	if errors.Is(err, host.ErrNotHere) {
+	if errors.Is(err, localinfra.ErrNotHere) {
 		return err.Error() + ": put it back, or delete the Cluster"
 	}
 	return ""
@@ -87,7 +87,7 @@ func (r *Reconciler) resume(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 // wanted returns the desired cluster.
-func (s *state) wanted() host.Cluster {
+func (s *state) wanted() localinfra.Cluster {
 	w := named(s.local)
 	w.NamespacedName, w.Spec = s.key(), s.local.Spec
 	w.Made = s.local.Spec.Identity != "" && !s.local.Spec.ControlPlaneEndpoint.IsZero()
@@ -95,15 +95,15 @@ func (s *state) wanted() host.Cluster {
 }
 
 // named returns the fields by which a backend finds a cluster again.
-func named(lc *infrav1.LocalCluster) host.Cluster {
-	return host.Cluster{ID: host.ClusterID(lc), Object: client.ObjectKeyFromObject(lc), UID: lc.UID}
+func named(lc *infrav1.LocalCluster) localinfra.Cluster {
+	return localinfra.Cluster{ID: localinfra.ClusterID(lc), Object: client.ObjectKeyFromObject(lc), UID: lc.UID}
 }
 
 // remove deletes the endpoint and all that runs behind it. A copy has no
 // infrastructure.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfCluster(s.local.Spec)
-	if err != nil && !errors.Is(err, host.ErrNotChosen) {
+	if err != nil && !errors.Is(err, localinfra.ErrNotChosen) {
 		s.waiting = err.Error() // its infrastructure is on the host that created it
 		return phase.Wait(0), nil
 	}

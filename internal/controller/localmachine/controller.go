@@ -13,7 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -26,7 +26,7 @@ import (
 type Reconciler struct {
 	Mgmt     client.Client // the management cluster
 	Live     client.Reader // the same, past the cache
-	Backends host.Backends
+	Backends localinfra.Backends
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
 	// Debounce joins status writes that follow each other closely; nil writes each

@@ -25,7 +25,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
@@ -33,30 +33,30 @@ var key = client.ObjectKey{Namespace: "ns", Name: "m0"}
 
 // backend records its calls, and returns given results.
 type backend struct {
-	host.Backend // no other method is called
+	localinfra.Backend // no other method is called
 
-	wanted  []host.Machine
+	wanted  []localinfra.Machine
 	deleted []types.NamespacedName
-	ids     []host.ID // that were deleted
-	answer  host.MachineStatus
+	ids     []localinfra.ID // that were deleted
+	answer  localinfra.MachineStatus
 	err     error
 	changes chan types.NamespacedName
 }
 
-func (b *backend) EnsureMachine(_ context.Context, want host.Machine) (host.MachineStatus, error) {
+func (b *backend) EnsureMachine(_ context.Context, want localinfra.Machine) (localinfra.MachineStatus, error) {
 	b.wanted = append(b.wanted, want)
 	return b.answer, b.err
 }
 
-func (b *backend) DeleteMachine(_ context.Context, which host.Machine) error {
+func (b *backend) DeleteMachine(_ context.Context, which localinfra.Machine) error {
 	b.deleted, b.ids = append(b.deleted, types.NamespacedName{Namespace: which.Namespace, Name: which.Cluster}), append(b.ids, which.ID)
 	return b.err
 }
 
 func (b *backend) MachineChanges(context.Context) <-chan types.NamespacedName { return b.changes }
 
-var running = host.MachineStatus{
-	Stage: host.Done, Message: "machine is Node m0", ProviderID: "any://ns/demo/m0",
+var running = localinfra.MachineStatus{
+	Stage: localinfra.Done, Message: "machine is Node m0", ProviderID: "any://ns/demo/m0",
 	Addresses: clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.64.0.1"}},
 }
 
@@ -83,7 +83,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backends: host.Backends{Simulated: w.backend}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backends: localinfra.Backends{Simulated: w.backend}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
 
@@ -167,7 +167,7 @@ func TestReconcileProvisionsTheMachine(t *testing.T) {
 	if diff := cmp.Diff([]string{"patch", "patch status of"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	want := []host.Machine{{
+	want := []localinfra.Machine{{
 		NamespacedName: key, ID: "lm", Cluster: "demo", FailureDomain: "a", Version: "v1.34.2", ControlPlane: true,
 		BootstrapData: []byte("#cloud-config"), BootstrapFormat: "cloud-config", Spec: local().Spec,
 	}}
@@ -257,20 +257,20 @@ func TestReconcileSaysWhatItWaitsFor(t *testing.T) {
 func TestReconcileReportsHowFarTheMachineIs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		seen            host.MachineStatus
+		seen            localinfra.MachineStatus
 		vm, bootstrap   metav1.ConditionStatus
 		reason, message string
 		event           string
 	}{
 		"booting": {
-			host.MachineStatus{Stage: host.Booting, Message: "the machine to boot"}, metav1.ConditionFalse, "", "", "", "",
+			localinfra.MachineStatus{Stage: localinfra.Booting, Message: "the machine to boot"}, metav1.ConditionFalse, "", "", "", "",
 		},
 		"joining": {
-			host.MachineStatus{Stage: host.Bootstrapping, Message: "the cluster to be found: no route"}, metav1.ConditionTrue, metav1.ConditionFalse,
+			localinfra.MachineStatus{Stage: localinfra.Bootstrapping, Message: "the cluster to be found: no route"}, metav1.ConditionTrue, metav1.ConditionFalse,
 			infrav1.BootstrapExecRunningReason, "Waiting for the cluster to be found: no route", "",
 		},
 		"failed": {
-			host.MachineStatus{Stage: host.Failed, Message: "kubeadm join: token has expired"}, metav1.ConditionTrue, metav1.ConditionFalse,
+			localinfra.MachineStatus{Stage: localinfra.Failed, Message: "kubeadm join: token has expired"}, metav1.ConditionTrue, metav1.ConditionFalse,
 			infrav1.BootstrapExecFailedReason, "kubeadm join: token has expired", "Warning BootstrapFailed kubeadm join: token has expired",
 		},
 	}
@@ -315,8 +315,8 @@ func TestAMachineThatDoesNotRunAnyMoreSaysWhy(t *testing.T) {
 		want string
 	}{
 		"its files are lost":     {errors.New("objects.jsonl: the file is damaged"), "The machine does not run: objects.jsonl: the file is damaged"},
-		"its cluster is gone":    {host.ErrNoCluster, "The machine does not run: " + host.ErrNoCluster.Error()},
-		"the process is stopped": {host.ErrClosed, ""},
+		"its cluster is gone":    {localinfra.ErrNoCluster, "The machine does not run: " + localinfra.ErrNoCluster.Error()},
+		"the process is stopped": {localinfra.ErrClosed, ""},
 	} {
 		w := newWorld(t, cluster(), machine(), data(), local())
 		lm, err := w.reconcile()
@@ -348,7 +348,7 @@ func TestAMachineOfAClusterThatIsBeingOpenedStaysAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.writes = nil
-	w.backend.err = fmt.Errorf("simulated machine: %w", host.ErrOpening)
+	w.backend.err = fmt.Errorf("simulated machine: %w", localinfra.ErrOpening)
 	if lm, err := w.reconcile(); err != nil || len(w.writes) > 0 || !conditions.IsTrue(lm, clusterv1.ReadyCondition) {
 		t.Errorf("conditions %v, writes %v, error %v", lm.Status.Conditions, w.writes, err)
 	}
@@ -461,7 +461,7 @@ func TestAMachineThatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
 		t.Errorf("removed %v without a request", w.backend.ids)
 	}
 	w.r.removed(t.Context(), lm, true)
-	if diff := cmp.Diff([]host.ID{"lm"}, w.backend.ids); diff != "" || w.backend.deleted[0].Name != "demo" {
+	if diff := cmp.Diff([]localinfra.ID{"lm"}, w.backend.ids); diff != "" || w.backend.deleted[0].Name != "demo" {
 		t.Errorf("removed from %v (-want +got):\n%s", w.backend.deleted, diff)
 	}
 }
@@ -479,8 +479,8 @@ func TestAMachineThatWasMovedIsNotStartedAgain(t *testing.T) {
 		want string
 	}{
 		"that runs here":      {nil, ""},
-		"that runs elsewhere": {&host.HeldError{Holder: "the plane on /a"}, "The machine does not run: its infrastructure is held by the plane on /a"},
-		"that is not here":    {fmt.Errorf("%w: no file", host.ErrNotHere), "The machine does not run: its infrastructure is not on this host: no file"},
+		"that runs elsewhere": {&localinfra.HeldError{Holder: "the plane on /a"}, "The machine does not run: its infrastructure is held by the plane on /a"},
+		"that is not here":    {fmt.Errorf("%w: no file", localinfra.ErrNotHere), "The machine does not run: its infrastructure is not on this host: no file"},
 	} {
 		w := newWorld(t, here, lc, ran, local(func(lm *infrav1.LocalMachine) { lm.Spec.ProviderID = ran.Spec.ProviderID }))
 		w.backend.err = tc.err
@@ -493,13 +493,13 @@ func TestAMachineThatWasMovedIsNotStartedAgain(t *testing.T) {
 		}
 	}
 	w := newWorld(t, cluster(), machine(), data(), local())
-	w.backend.err = &host.HeldError{Holder: "the plane on /a"}
+	w.backend.err = &localinfra.HeldError{Holder: "the plane on /a"}
 	lm, err := w.reconcile()
 	if got := conditions.Message(lm, infrav1.VMProvisionedCondition); err != nil || got != "Waiting for the machine to be started: its infrastructure is held by the plane on /a" {
 		t.Errorf("one that was not started yet: %q, error %v", got, err)
 	}
 	w = newWorld(t, cluster(), machine(), data(), local())
-	w.backend.err = fmt.Errorf("%w: start the plane with --x", host.ErrNotAllowed)
+	w.backend.err = fmt.Errorf("%w: start the plane with --x", localinfra.ErrNotAllowed)
 	lm, err = w.reconcile()
 	if got := conditions.Message(lm, infrav1.VMProvisionedCondition); err != nil || got != "container machines are not allowed in this namespace: start the plane with --x" {
 		t.Errorf("one that is not allowed: %q, error %v", got, err)
@@ -519,7 +519,7 @@ func TestAKindOfMachinesThatIsNotHereIsNamed(t *testing.T) {
 		"to delete it": {local(deleted), infrav1.VMDeletingReason},
 	} {
 		w := newWorld(t, cluster(), machine(), data(), tc.local)
-		w.r.Backends = host.Backends{}
+		w.r.Backends = localinfra.Backends{}
 		lm, err := w.reconcile()
 		if err != nil || lm == nil {
 			t.Fatalf("%s: LocalMachine %v, error %v", name, lm, err)

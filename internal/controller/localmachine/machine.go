@@ -16,7 +16,7 @@ import (
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
@@ -77,20 +77,20 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	started := conditions.Has(s.local, infrav1.BootstrapExecSucceededCondition)
 	seen, err := s.backend.EnsureMachine(ctx, wanted(s))
-	if errors.Is(err, host.ErrOpening) {
+	if errors.Is(err, localinfra.ErrOpening) {
 		return phase.Wait(0), nil // the earlier state stays valid: the backend sends a notification soon
 	}
-	if errors.Is(err, host.ErrNoCluster) && !s.provisioned() {
+	if errors.Is(err, localinfra.ErrNoCluster) && !s.provisioned() {
 		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}
-	if errors.Is(err, host.ErrNotAllowed) {
+	if errors.Is(err, localinfra.ErrNotAllowed) {
 		s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: err.Error()}
 		return phase.Wait(0), nil // until the process is started with other flags
 	}
-	if err != nil && s.provisioned() && !errors.Is(err, host.ErrClosed) { // which runs again after the restart
+	if err != nil && s.provisioned() && !errors.Is(err, localinfra.ErrClosed) { // which runs again after the restart
 		s.stopped = err
 	}
-	if _, held := errors.AsType[*host.HeldError](err); held || errors.Is(err, host.ErrNotHere) {
+	if _, held := errors.AsType[*localinfra.HeldError](err); held || errors.Is(err, localinfra.ErrNotHere) {
 		if s.stopped == nil {
 			s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: "Waiting for the machine to be started: " + err.Error()}
 		}
@@ -100,7 +100,7 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Continue(), err
 	}
 	s.seen = &localstatus.Seen{
-		Up: seen.Up(), Done: seen.Stage == host.Done, Failed: seen.Stage == host.Failed,
+		Up: seen.Up(), Done: seen.Stage == localinfra.Done, Failed: seen.Stage == localinfra.Failed,
 		Message: seen.Message, Addresses: seen.Addresses, ProviderID: seen.ProviderID,
 	}
 	if !started {
@@ -116,9 +116,9 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 // wanted returns the desired machine.
-func wanted(s *state) host.Machine {
-	return host.Machine{
-		NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: s.clusterKey().Name, ClusterID: s.clusterID,
+func wanted(s *state) localinfra.Machine {
+	return localinfra.Machine{
+		NamespacedName: client.ObjectKeyFromObject(s.local), ID: localinfra.MachineID(s.local), Cluster: s.clusterKey().Name, ClusterID: s.clusterID,
 		FailureDomain:   s.order.Spec.FailureDomain,
 		Version:         s.order.Spec.Version,
 		ControlPlane:    s.order.ControlPlane,
@@ -132,13 +132,13 @@ func wanted(s *state) host.Machine {
 // remove deletes the machine, in any state.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfMachine(s.local.Spec)
-	if err != nil && !errors.Is(err, host.ErrNotChosen) {
+	if err != nil && !errors.Is(err, localinfra.ErrNotChosen) {
 		s.waiting = localstatus.Wait{Reason: infrav1.VMDeletingReason, Message: err.Error()} // its infrastructure is on the host that created it
 		return phase.Wait(0), nil
 	}
 	if key := s.clusterKey(); err == nil && key.Name != "" { // without a cluster it was never started
 		ctrl.LoggerFrom(ctx).Info("Deleting machine", "providerID", s.local.Spec.ProviderID)
-		which := host.Machine{NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: key.Name, ClusterID: s.clusterID, Spec: s.local.Spec}
+		which := localinfra.Machine{NamespacedName: client.ObjectKeyFromObject(s.local), ID: localinfra.MachineID(s.local), Cluster: key.Name, ClusterID: s.clusterID, Spec: s.local.Spec}
 		if err := backend.DeleteMachine(ctx, which); err != nil {
 			return phase.Continue(), err
 		}

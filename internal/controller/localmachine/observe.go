@@ -14,7 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
@@ -36,16 +36,16 @@ type state struct {
 	cluster *clusterv1.Cluster // nil if it is not determined or was deleted
 	// clusterID identifies the infrastructure of its cluster on this host; "" if
 	// not determined.
-	clusterID host.ID
+	clusterID localinfra.ID
 	now       time.Time
 	before    *infrav1.LocalMachineSpec // as it was read
 
 	// Results of the phases.
-	backend host.Backend      // that it requests; nil if this process does not have it
-	waiting localstatus.Wait  // why the machine is not handled yet; zero if it is
-	data    bootstrapData     // with which it starts
-	seen    *localstatus.Seen // its progress; nil if not read
-	stopped error             // why it does not run, though it once did; nil if not read
+	backend localinfra.Backend // that it requests; nil if this process does not have it
+	waiting localstatus.Wait   // why the machine is not handled yet; zero if it is
+	data    bootstrapData      // with which it starts
+	seen    *localstatus.Seen  // its progress; nil if not read
+	stopped error              // why it does not run, though it once did; nil if not read
 }
 
 // bootstrapData is never logged, nor included in an error.
@@ -92,7 +92,7 @@ func (r *Reconciler) observeCluster(ctx context.Context, s *state) (err error) {
 		return fmt.Errorf("get LocalCluster %s/%s: %w", key.Namespace, ref.Name, err)
 	}
 	if err == nil {
-		s.clusterID = host.ClusterID(lc)
+		s.clusterID = localinfra.ClusterID(lc)
 	}
 	return nil
 }

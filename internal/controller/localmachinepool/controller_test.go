@@ -27,7 +27,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/pure/localpool"
@@ -39,14 +39,14 @@ var (
 )
 
 // backend returns the provider IDs of machines, and their capacity.
-type backend struct{ host.Backend }
+type backend struct{ localinfra.Backend }
 
 func (backend) ProviderID(m types.NamespacedName, cluster string) string {
 	return "any://" + m.Namespace + "/" + cluster + "/" + m.Name
 }
 
-func (backend) Offer(infrav1.LocalMachineSpec) host.Offer {
-	return host.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}
+func (backend) Offer(infrav1.LocalMachineSpec) localinfra.Offer {
+	return localinfra.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}
 }
 
 // world is a management cluster with one reconciler, and its writes.
@@ -81,7 +81,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		})).Build()
 	named := 0
 	w.r = &Reconciler{
-		Mgmt: w.c, Live: w.c, Backends: host.Backends{Simulated: backend{}}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(now),
+		Mgmt: w.c, Live: w.c, Backends: localinfra.Backends{Simulated: backend{}}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(now),
 		Name: func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
 	}
 	return w

@@ -13,7 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/localpool"
@@ -32,10 +32,10 @@ type state struct {
 	before      *infrav1.LocalMachinePoolSpec // as it was read
 
 	// What the phases found.
-	backend host.Backend    // that it requests; nil if this process does not have it
-	waiting string          // why the machines are left as they are; empty if there is nothing
-	blocked string          // why none can be created
-	facts   localpool.Facts // that were acted on
+	backend localinfra.Backend // that it requests; nil if this process does not have it
+	waiting string             // why the machines are left as they are; empty if there is nothing
+	blocked string             // why none can be created
+	facts   localpool.Facts    // that were acted on
 }
 
 // observe reads the objects of the pool, and its machines. A pool that waits for

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -21,7 +21,7 @@ import (
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt     client.Client // the management cluster
-	Backends host.Backends
+	Backends localinfra.Backends
 }
 
 // Setup registers the controller.
@@ -52,6 +52,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, t *infrav1.LocalMachineTempl
 }
 
 // report fills the status. It is pure.
-func report(t *infrav1.LocalMachineTemplate, o host.Offer) {
+func report(t *infrav1.LocalMachineTemplate, o localinfra.Offer) {
 	t.Status.Capacity, t.Status.NodeInfo = o.Capacity, o.NodeInfo
 }

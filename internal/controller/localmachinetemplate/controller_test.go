@@ -15,15 +15,15 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
 // backend offers machines of one size.
-type backend struct{ host.Backend }
+type backend struct{ localinfra.Backend }
 
-func (backend) Offer(infrav1.LocalMachineSpec) host.Offer {
-	return host.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}, NodeInfo: infrav1.NodeInfo{OperatingSystem: "linux"}}
+func (backend) Offer(infrav1.LocalMachineSpec) localinfra.Offer {
+	return localinfra.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}, NodeInfo: infrav1.NodeInfo{OperatingSystem: "linux"}}
 }
 
 func TestTemplateReportsCapacityOnce(t *testing.T) {
@@ -38,7 +38,7 @@ func TestTemplateReportsCapacityOnce(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&infrav1.LocalMachineTemplate{}).
 		WithObjects(made).
 		WithInterceptorFuncs(writes.Before(func(string, client.Object) error { written++; return nil })).Build()
-	r := &Reconciler{Mgmt: c, Backends: host.Backends{Simulated: backend{}}}
+	r := &Reconciler{Mgmt: c, Backends: localinfra.Backends{Simulated: backend{}}}
 	tmpl := &infrav1.LocalMachineTemplate{}
 	for range 2 {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "t"}, tmpl); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 )
 
@@ -32,8 +32,8 @@ type checked struct {
 
 // machines runs and updates container machines.
 type machines interface {
-	host.Backend
-	host.Updater
+	localinfra.Backend
+	localinfra.Updater
 }
 
 var _ machines = (*checked)(nil)
@@ -47,7 +47,7 @@ func (c *checked) allowed(namespace string) error {
 	if slices.Contains(named, namespace) || slices.Contains(named, "*") {
 		return nil
 	}
-	return fmt.Errorf("%w: to allow them in %s, start the plane with --container-namespaces=%s", host.ErrNotAllowed, namespace, strings.Join(append(slices.Clone(named), namespace), ","))
+	return fmt.Errorf("%w: to allow them in %s, start the plane with --container-namespaces=%s", localinfra.ErrNotAllowed, namespace, strings.Join(append(slices.Clone(named), namespace), ","))
 }
 
 // ready returns an error as long as the host lacks what machines need.
@@ -79,8 +79,8 @@ func lacks(problems []containers.Problem) error {
 	return fmt.Errorf("this host cannot run container machines: %s; \"capstan doctor\" checks again", strings.Join(missing, "; "))
 }
 
-// EnsureCluster implements host.Backend.
-func (c *checked) EnsureCluster(ctx context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
+// EnsureCluster implements localinfra.Backend.
+func (c *checked) EnsureCluster(ctx context.Context, want localinfra.Cluster) (clusterv1.APIEndpoint, error) {
 	if err := c.allowed(want.Namespace); err != nil && !want.Made {
 		return clusterv1.APIEndpoint{}, err
 	}
@@ -90,21 +90,21 @@ func (c *checked) EnsureCluster(ctx context.Context, want host.Cluster) (cluster
 	return c.machines.EnsureCluster(ctx, want)
 }
 
-// ResumeCluster implements host.Backend.
-func (c *checked) ResumeCluster(ctx context.Context, want host.Cluster) error {
+// ResumeCluster implements localinfra.Backend.
+func (c *checked) ResumeCluster(ctx context.Context, want localinfra.Cluster) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	return c.machines.ResumeCluster(ctx, want)
 }
 
-// EnsureMachine implements host.Backend.
-func (c *checked) EnsureMachine(ctx context.Context, want host.Machine) (host.MachineStatus, error) {
+// EnsureMachine implements localinfra.Backend.
+func (c *checked) EnsureMachine(ctx context.Context, want localinfra.Machine) (localinfra.MachineStatus, error) {
 	if err := c.allowed(want.Namespace); err != nil && !want.Provisioned {
-		return host.MachineStatus{}, err
+		return localinfra.MachineStatus{}, err
 	}
 	if err := c.ready(ctx); err != nil {
-		return host.MachineStatus{}, err
+		return localinfra.MachineStatus{}, err
 	}
 	return c.machines.EnsureMachine(ctx, want)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 )
 
@@ -20,40 +20,42 @@ type counted struct {
 	calls int
 }
 
-func (c *counted) EnsureCluster(context.Context, host.Cluster) (clusterv1.APIEndpoint, error) {
+func (c *counted) EnsureCluster(context.Context, localinfra.Cluster) (clusterv1.APIEndpoint, error) {
 	c.calls++
 	return clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}, nil
 }
 
-func (c *counted) ResumeCluster(context.Context, host.Cluster) error {
+func (c *counted) ResumeCluster(context.Context, localinfra.Cluster) error {
 	c.calls++
 	return nil
 }
 
-func (c *counted) EnsureMachine(context.Context, host.Machine) (host.MachineStatus, error) {
+func (c *counted) EnsureMachine(context.Context, localinfra.Machine) (localinfra.MachineStatus, error) {
 	c.calls++
-	return host.MachineStatus{Stage: host.Done}, nil
+	return localinfra.MachineStatus{Stage: localinfra.Done}, nil
 }
 
-func (c *counted) DeleteMachine(context.Context, host.Machine) error {
+func (c *counted) DeleteMachine(context.Context, localinfra.Machine) error {
 	c.calls++
 	return nil
 }
 
 func TestHostIsCheckedBeforeFirstMachine(t *testing.T) {
 	t.Parallel()
-	uses := map[string]func(context.Context, host.Backend) error{
-		"a cluster is made": func(ctx context.Context, b host.Backend) error {
-			at, err := b.EnsureCluster(ctx, host.Cluster{})
+	uses := map[string]func(context.Context, localinfra.Backend) error{
+		"a cluster is made": func(ctx context.Context, b localinfra.Backend) error {
+			at, err := b.EnsureCluster(ctx, localinfra.Cluster{})
 			if err == nil && at.IsZero() {
 				t.Error("the endpoint of the cluster is unknown")
 			}
 			return err
 		},
-		"a cluster is run again": func(ctx context.Context, b host.Backend) error { return b.ResumeCluster(ctx, host.Cluster{}) },
-		"a machine is made": func(ctx context.Context, b host.Backend) error {
-			s, err := b.EnsureMachine(ctx, host.Machine{})
-			if err == nil && s.Stage != host.Done {
+		"a cluster is run again": func(ctx context.Context, b localinfra.Backend) error {
+			return b.ResumeCluster(ctx, localinfra.Cluster{})
+		},
+		"a machine is made": func(ctx context.Context, b localinfra.Backend) error {
+			s, err := b.EnsureMachine(ctx, localinfra.Machine{})
+			if err == nil && s.Stage != localinfra.Done {
 				t.Error("the state of the machine is unknown")
 			}
 			return err
@@ -68,7 +70,7 @@ func TestHostIsCheckedBeforeFirstMachine(t *testing.T) {
 				looks++
 				return lacking
 			}}
-			if err := c.DeleteMachine(t.Context(), host.Machine{}); err != nil || looks != 0 || behind.calls != 1 {
+			if err := c.DeleteMachine(t.Context(), localinfra.Machine{}); err != nil || looks != 0 || behind.calls != 1 {
 				t.Errorf("to delete one: %v, looked %d times", err, looks)
 			}
 			const want = `this host cannot run container machines: no overlayfs: load it; no bridges: load them; "capstan doctor" checks again`
@@ -93,20 +95,20 @@ func TestHostIsCheckedBeforeFirstMachine(t *testing.T) {
 	}
 }
 
-func (c *counted) UpdateMachine(context.Context, host.Machine) (host.Progress, error) {
+func (c *counted) UpdateMachine(context.Context, localinfra.Machine) (localinfra.Progress, error) {
 	c.calls++
-	return host.Progress{Done: true}, nil
+	return localinfra.Progress{Done: true}, nil
 }
 
 func TestMachinesThatRunAreUpdated(t *testing.T) {
 	t.Parallel()
 	behind := &counted{}
-	var backend host.Backend = &checked{machines: behind}
-	updater, can := backend.(host.Updater)
+	var backend localinfra.Backend = &checked{machines: behind}
+	updater, can := backend.(localinfra.Updater)
 	if !can {
 		t.Fatal("no updater of machines")
 	}
-	if p, err := updater.UpdateMachine(t.Context(), host.Machine{}); err != nil || !p.Done || behind.calls != 1 {
+	if p, err := updater.UpdateMachine(t.Context(), localinfra.Machine{}); err != nil || !p.Done || behind.calls != 1 {
 		t.Errorf("progress %+v, %v after %d calls", p, err, behind.calls)
 	}
 }
@@ -114,30 +116,30 @@ func TestMachinesThatRunAreUpdated(t *testing.T) {
 func TestNothingIsCreatedInOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	in := func(ns string) types.NamespacedName { return types.NamespacedName{Namespace: ns, Name: "x"} }
-	creates := map[string]func(context.Context, host.Backend, string) error{
-		"cluster": func(ctx context.Context, b host.Backend, ns string) error {
-			_, err := b.EnsureCluster(ctx, host.Cluster{NamespacedName: in(ns)})
+	creates := map[string]func(context.Context, localinfra.Backend, string) error{
+		"cluster": func(ctx context.Context, b localinfra.Backend, ns string) error {
+			_, err := b.EnsureCluster(ctx, localinfra.Cluster{NamespacedName: in(ns)})
 			return err
 		},
-		"machine": func(ctx context.Context, b host.Backend, ns string) error {
-			_, err := b.EnsureMachine(ctx, host.Machine{NamespacedName: in(ns)})
+		"machine": func(ctx context.Context, b localinfra.Backend, ns string) error {
+			_, err := b.EnsureMachine(ctx, localinfra.Machine{NamespacedName: in(ns)})
 			return err
 		},
 	}
-	uses := map[string]func(context.Context, host.Backend, string) error{
-		"a cluster that was created": func(ctx context.Context, b host.Backend, ns string) error {
-			_, err := b.EnsureCluster(ctx, host.Cluster{NamespacedName: in(ns), Made: true})
+	uses := map[string]func(context.Context, localinfra.Backend, string) error{
+		"a cluster that was created": func(ctx context.Context, b localinfra.Backend, ns string) error {
+			_, err := b.EnsureCluster(ctx, localinfra.Cluster{NamespacedName: in(ns), Made: true})
 			return err
 		},
-		"a cluster that is paused": func(ctx context.Context, b host.Backend, ns string) error {
-			return b.ResumeCluster(ctx, host.Cluster{NamespacedName: in(ns)})
+		"a cluster that is paused": func(ctx context.Context, b localinfra.Backend, ns string) error {
+			return b.ResumeCluster(ctx, localinfra.Cluster{NamespacedName: in(ns)})
 		},
-		"a machine that was created": func(ctx context.Context, b host.Backend, ns string) error {
-			_, err := b.EnsureMachine(ctx, host.Machine{NamespacedName: in(ns), Provisioned: true})
+		"a machine that was created": func(ctx context.Context, b localinfra.Backend, ns string) error {
+			_, err := b.EnsureMachine(ctx, localinfra.Machine{NamespacedName: in(ns), Provisioned: true})
 			return err
 		},
-		"a machine to delete": func(ctx context.Context, b host.Backend, ns string) error {
-			return b.DeleteMachine(ctx, host.Machine{NamespacedName: in(ns)})
+		"a machine to delete": func(ctx context.Context, b localinfra.Backend, ns string) error {
+			return b.DeleteMachine(ctx, localinfra.Machine{NamespacedName: in(ns)})
 		},
 	}
 	for name, tc := range map[string]struct {
@@ -164,7 +166,7 @@ func TestNothingIsCreatedInOtherNamespaces(t *testing.T) {
 				if tc.want == "" && (err != nil || behind.calls != before+1) {
 					t.Errorf("%s: %v, want it to be created", what, err)
 				}
-				if tc.want != "" && (!errors.Is(err, host.ErrNotAllowed) || err.Error() != tc.want || behind.calls != before) {
+				if tc.want != "" && (!errors.Is(err, localinfra.ErrNotAllowed) || err.Error() != tc.want || behind.calls != before) {
 					t.Errorf("%s: %v, want %s", what, err, tc.want)
 				}
 			}

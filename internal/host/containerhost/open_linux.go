@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
@@ -25,7 +25,7 @@ import (
 // failure, and the remedy. Other missing features of the host are reported when the
 // first machine is created or run. stop releases the machines; they continue to
 // run.
-func Open(ctx context.Context, o Options) (backend host.Backend, stop func() error, err error) {
+func Open(ctx context.Context, o Options) (backend localinfra.Backend, stop func() error, err error) {
 	if os.Geteuid() != 0 {
 		return nil, nil, errors.New("only root can run container machines: start the plane as root, or choose spec.simulated")
 	}

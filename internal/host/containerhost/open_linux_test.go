@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
@@ -107,7 +107,7 @@ func TestAMachineWithoutAnImageSaysWhichAndHow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster := host.Cluster{ID: "c1"}
+	cluster := localinfra.Cluster{ID: "c1"}
 	cluster.Namespace, cluster.Name = "ns", "demo"
 	at, err := b.EnsureCluster(t.Context(), cluster)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestAMachineWithoutAnImageSaysWhichAndHow(t *testing.T) {
 	if guard.Check(netip.AddrPortFrom(endpoint.Addr(), 22)) == nil {
 		t.Error("Pods reach another port of the host")
 	}
-	machine := host.Machine{Cluster: "demo", ClusterID: "c1", Version: "v1.1.1", BootstrapData: []byte("#cloud-config\n")}
+	machine := localinfra.Machine{Cluster: "demo", ClusterID: "c1", Version: "v1.1.1", BootstrapData: []byte("#cloud-config\n")}
 	machine.Namespace, machine.Name = "ns", "m0"
 	_, err = b.EnsureMachine(t.Context(), machine)
 	if _, missing := errors.AsType[*nodeimages.MissingError](err); !missing || !strings.Contains(err.Error(), `"capstan image build --kubernetes-version v1.1.1"`) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
@@ -114,7 +114,7 @@ type Backend struct {
 
 	mu       sync.Mutex // guards all below
 	subnet   netip.Prefix
-	clusters map[host.ID]*cluster
+	clusters map[localinfra.ID]*cluster
 	byName   map[string]*machine // by container
 	closed   bool
 }
@@ -264,12 +264,12 @@ func (b *Backend) notify(container string) {
 	}
 }
 
-// MachineChanges implements host.Backend.
+// MachineChanges implements localinfra.Backend.
 func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
 	return b.machines.Subscribe(ctx)
 }
 
-// ClusterChanges implements host.Backend.
+// ClusterChanges implements localinfra.Backend.
 func (b *Backend) ClusterChanges(ctx context.Context) <-chan types.NamespacedName {
 	return b.freed.Subscribe(ctx)
 }

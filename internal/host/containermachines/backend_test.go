@@ -19,7 +19,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
 	"github.com/capstan-dev/capstan/internal/host/containers"
@@ -35,8 +35,8 @@ func TestAMachineGoesFromNothingToDone(t *testing.T) {
 	}
 	changes := l.MachineChanges(t.Context())
 	s := l.machine()
-	want := host.MachineStatus{
-		Stage: host.Bootstrapping, Message: `cloud-init to run the bootstrap data, since 2030-01-02T03:04:05Z and until 2030-01-02T03:34:05Z at most; "capstan logs machine m0" shows its console`, ProviderID: "local://ns/demo/m0",
+	want := localinfra.MachineStatus{
+		Stage: localinfra.Bootstrapping, Message: `cloud-init to run the bootstrap data, since 2030-01-02T03:04:05Z and until 2030-01-02T03:34:05Z at most; "capstan logs machine m0" shows its console`, ProviderID: "local://ns/demo/m0",
 		Addresses: clusterv1.MachineAddresses{{Type: "Hostname", Address: "m0"}, {Type: "InternalIP", Address: "10.208.0.2"}},
 	}
 	if diff := cmp.Diff(want, s); diff != "" {
@@ -49,7 +49,7 @@ func TestAMachineGoesFromNothingToDone(t *testing.T) {
 	if name := awaitChange(t, changes); name != wantMachine().NamespacedName {
 		t.Errorf("%s changed", name)
 	}
-	if s := l.machine(); s.Stage != host.Done {
+	if s := l.machine(); s.Stage != localinfra.Done {
 		t.Errorf("with its sentinel: %+v", s)
 	}
 	if l.launcher.starts != 1 {
@@ -125,12 +125,12 @@ func TestAMachineWhoseDataFailsSaysWhyAndStaysFailed(t *testing.T) {
 	l.launcher.appears(bootresult.Result, `{"v1": {"errors": ["runcmd"]}}`)
 	awaitChange(t, changes)
 	const want = "cloud-init ended without /run/cluster-api/bootstrap-success.complete: runcmd; the last lines of its commands:\n[...] [...]\nno route to 10.208.0.1:6443"
-	if s := l.machine(); s.Stage != host.Failed || s.Message != want {
+	if s := l.machine(); s.Stage != localinfra.Failed || s.Message != want {
 		t.Errorf("got %+v, want %q", s, want)
 	}
 	l.restart()
 	l.cluster()
-	if s := l.machine(); s.Stage != host.Failed || s.Message != want {
+	if s := l.machine(); s.Stage != localinfra.Failed || s.Message != want {
 		t.Errorf("after a restart: %+v", s)
 	}
 }
@@ -143,7 +143,7 @@ func late(t *testing.T) (*lab, <-chan types.NamespacedName) {
 	l.machine()
 	changes := l.MachineChanges(t.Context())
 	l.clock.Step(bootTimeout - time.Second)
-	if s := l.machine(); s.Stage != host.Bootstrapping {
+	if s := l.machine(); s.Stage != localinfra.Bootstrapping {
 		t.Errorf("before its time is up: %+v", s)
 	}
 	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", bootresult.Output)
@@ -160,7 +160,7 @@ func TestBootstrapDataThatNeverEndsFailsInTheEnd(t *testing.T) {
 	l.clock.Step(time.Second)
 	awaitChange(t, changes)
 	const want = "the bootstrap data has run for 30m0s without making /run/cluster-api/bootstrap-success.complete: cloud-init is at its stage modules-final; the last lines of its commands:\nwaiting for [...]"
-	if s := l.machine(); s.Stage != host.Failed || s.Message != want {
+	if s := l.machine(); s.Stage != localinfra.Failed || s.Message != want {
 		t.Errorf("got %+v, want %q", s, want)
 	}
 	if l.clock.HasWaiters() {
@@ -174,7 +174,7 @@ func TestTimeoutContinuesAcrossRestartsAndRestartsWithMachine(t *testing.T) {
 	l.restart()
 	l.clock.Step(time.Second)
 	l.cluster()
-	if s := l.machine(); s.Stage != host.Failed {
+	if s := l.machine(); s.Stage != localinfra.Failed {
 		t.Errorf("after a restart of the process: %+v", s)
 	}
 	l, _ = late(t)
@@ -182,7 +182,7 @@ func TestTimeoutContinuesAcrossRestartsAndRestartsWithMachine(t *testing.T) {
 	l.restart()
 	l.clock.Step(time.Second)
 	l.cluster()
-	if s := l.machine(); s.Stage != host.Bootstrapping || !strings.Contains(s.Message, "until 2030-01-02T04:04:05Z") {
+	if s := l.machine(); s.Stage != localinfra.Bootstrapping || !strings.Contains(s.Message, "until 2030-01-02T04:04:05Z") {
 		t.Errorf("after a restart of the host: %+v", s)
 	}
 }
@@ -193,7 +193,7 @@ func TestDataThatEndsAtTheLastMomentHasNotFailed(t *testing.T) {
 	l.launcher.appears(bootresult.Sentinel, "success")
 	awaitChange(t, changes)
 	l.clock.Step(time.Hour)
-	if s := l.machine(); s.Stage != host.Done {
+	if s := l.machine(); s.Stage != localinfra.Done {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -209,7 +209,7 @@ func TestALogThatLeadsElsewhereIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.launcher.appears(bootresult.Result, "{}")
-	if s := l.machine(); s.Stage != host.Failed || strings.Contains(s.Message, "host") {
+	if s := l.machine(); s.Stage != localinfra.Failed || strings.Contains(s.Message, "host") {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -226,7 +226,7 @@ func TestMachinesRunOnWhileTheProcessIsAway(t *testing.T) {
 	l.launcher.mu.Lock()
 	clear(l.launcher.files)
 	l.launcher.mu.Unlock()
-	if _, err := l.EnsureMachine(t.Context(), wantMachine()); !errors.Is(err, host.ErrOpening) {
+	if _, err := l.EnsureMachine(t.Context(), wantMachine()); !errors.Is(err, localinfra.ErrOpening) {
 		t.Errorf("before its cluster: %v, want ErrOpening", err)
 	}
 	changes := l.MachineChanges(t.Context())
@@ -237,8 +237,8 @@ func TestMachinesRunOnWhileTheProcessIsAway(t *testing.T) {
 	if len(l.endpoints[0].members) != 1 {
 		t.Errorf("behind the endpoint are %v", l.endpoints[0].members)
 	}
-	provisioned := func(m *host.Machine) { m.Provisioned, m.BootstrapData = true, nil }
-	if s := l.machine(provisioned); s.Stage != host.Done || l.launcher.starts != 1 {
+	provisioned := func(m *localinfra.Machine) { m.Provisioned, m.BootstrapData = true, nil }
+	if s := l.machine(provisioned); s.Stage != localinfra.Done || l.launcher.starts != 1 {
 		t.Errorf("status %+v, started %d times", s, l.launcher.starts)
 	}
 }
@@ -252,7 +252,7 @@ func TestAMachineRunsAgainAfterTheHostDoes(t *testing.T) {
 	l.restart()
 	l.launcher.networks = map[string]containers.Network{}
 	l.cluster()
-	if s := l.machine(); s.Stage != host.Bootstrapping || l.launcher.starts != 2 || len(l.launcher.networks) != 1 {
+	if s := l.machine(); s.Stage != localinfra.Bootstrapping || l.launcher.starts != 2 || len(l.launcher.networks) != 1 {
 		t.Errorf("status %+v, started %d times, networks %v", s, l.launcher.starts, l.launcher.networks)
 	}
 }
@@ -273,7 +273,7 @@ func TestAMachineWhoseImageIsLostSaysHowToGetItBack(t *testing.T) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	l.launcher.startErr, l.images.lost = nil, nil
-	if s := l.machine(); s.Stage != host.Bootstrapping {
+	if s := l.machine(); s.Stage != localinfra.Bootstrapping {
 		t.Errorf("with the image: %+v", s)
 	}
 }
@@ -309,10 +309,10 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		t.Errorf("second call: %v", err)
 	}
 	l.machine() // another one
-	if err := l.DeleteCluster(t.Context(), host.Cluster{ID: "c1"}); err != nil {
+	if err := l.DeleteCluster(t.Context(), localinfra.Cluster{ID: "c1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.DeleteCluster(t.Context(), host.Cluster{ID: "c1"}); err != nil {
+	if err := l.DeleteCluster(t.Context(), localinfra.Cluster{ID: "c1"}); err != nil {
 		t.Errorf("second call: %v", err)
 	}
 	if all, _ := l.launcher.List(); len(all) > 0 || len(l.launcher.networks) > 0 || !l.endpoints[0].closed {
@@ -351,7 +351,7 @@ func TestPartialFailureLeavesNothingAndIsRetried(t *testing.T) {
 				}
 			}
 			fail(l, nil)
-			if s := l.machine(); s.Stage != host.Bootstrapping || !l.images.used[l.container().Spec.Name] {
+			if s := l.machine(); s.Stage != localinfra.Bootstrapping || !l.images.used[l.container().Spec.Name] {
 				t.Errorf("when there is room: status %+v, images used by %v", s, l.images.used)
 			}
 		})
@@ -379,17 +379,17 @@ func TestLeftoversOfAnInterruptionAreRemovedAtTheStart(t *testing.T) {
 func TestWhatCannotBeSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		machine func(*host.Machine)
+		machine func(*localinfra.Machine)
 		want    string
 		is      error
 	}{
-		"a machine of no cluster":       {machine: func(m *host.Machine) { m.ClusterID = "c2" }, is: host.ErrNoCluster},
-		"one that ran, and is not here": {machine: func(m *host.Machine) { m.Provisioned = true }, is: host.ErrNotHere},
-		"another format of data":        {machine: func(m *host.Machine) { m.BootstrapFormat = "ignition" }, want: "container machines run cloud-config alone: set spec.format of the KubeadmConfig to cloud-config"},
-		"a version without an image":    {machine: func(m *host.Machine) { m.Version = "v1.1.1" }, want: "there is no node image of v1.1.1"},
-		"no version":                    {machine: func(m *host.Machine) { m.Version = "" }, want: "set spec.version"},
-		"no bootstrap data":             {machine: func(m *host.Machine) { m.BootstrapData = nil }, want: "it has no bootstrap data"},
-		"a machine without a name":      {machine: func(m *host.Machine) { m.Name = "" }, want: "its namespace, name and cluster are needed"},
+		"a machine of no cluster":       {machine: func(m *localinfra.Machine) { m.ClusterID = "c2" }, is: localinfra.ErrNoCluster},
+		"one that ran, and is not here": {machine: func(m *localinfra.Machine) { m.Provisioned = true }, is: localinfra.ErrNotHere},
+		"another format of data":        {machine: func(m *localinfra.Machine) { m.BootstrapFormat = "ignition" }, want: "container machines run cloud-config alone: set spec.format of the KubeadmConfig to cloud-config"},
+		"a version without an image":    {machine: func(m *localinfra.Machine) { m.Version = "v1.1.1" }, want: "there is no node image of v1.1.1"},
+		"no version":                    {machine: func(m *localinfra.Machine) { m.Version = "" }, want: "set spec.version"},
+		"no bootstrap data":             {machine: func(m *localinfra.Machine) { m.BootstrapData = nil }, want: "it has no bootstrap data"},
+		"a machine without a name":      {machine: func(m *localinfra.Machine) { m.Name = "" }, want: "its namespace, name and cluster are needed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -426,7 +426,7 @@ func TestEndpointsOfAHost(t *testing.T) {
 	}
 	gone := wantCluster
 	gone.ID, gone.Made = "c4", true
-	if _, err := l.EnsureCluster(t.Context(), gone); !errors.Is(err, host.ErrNotHere) {
+	if _, err := l.EnsureCluster(t.Context(), gone); !errors.Is(err, localinfra.ErrNotHere) {
 		t.Errorf("of one that was made elsewhere: %v", err)
 	}
 	if err := l.CheckEndpoint(clusterv1.APIEndpoint{Host: "0.0.0.0", Port: 6443}); err == nil {

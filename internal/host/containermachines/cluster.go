@@ -11,14 +11,14 @@ import (
 	"syscall"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 )
 
-var _ host.Backend = (*Backend)(nil)
+var _ localinfra.Backend = (*Backend)(nil)
 
-// CheckEndpoint implements host.Backend. The endpoint is the host's own address
+// CheckEndpoint implements localinfra.Backend. The endpoint is the host's own address
 // among its machines, which is not known before.
 func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	a, err := netip.ParseAddr(at.Host)
@@ -28,8 +28,8 @@ func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	return nil
 }
 
-// EnsureCluster implements host.Backend.
-func (b *Backend) EnsureCluster(ctx context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
+// EnsureCluster implements localinfra.Backend.
+func (b *Backend) EnsureCluster(ctx context.Context, want localinfra.Cluster) (clusterv1.APIEndpoint, error) {
 	at, err := b.openCluster(ctx, want, !want.Made)
 	if err != nil {
 		return clusterv1.APIEndpoint{}, fmt.Errorf("container cluster %s: %w", want.NamespacedName, b.full(err))
@@ -37,8 +37,8 @@ func (b *Backend) EnsureCluster(ctx context.Context, want host.Cluster) (cluster
 	return at, nil
 }
 
-// ResumeCluster implements host.Backend.
-func (b *Backend) ResumeCluster(ctx context.Context, want host.Cluster) error {
+// ResumeCluster implements localinfra.Backend.
+func (b *Backend) ResumeCluster(ctx context.Context, want localinfra.Cluster) error {
 	if _, err := b.openCluster(ctx, want, false); err != nil {
 		return fmt.Errorf("container cluster %s: %w", want.NamespacedName, err)
 	}
@@ -47,15 +47,15 @@ func (b *Backend) ResumeCluster(ctx context.Context, want host.Cluster) error {
 
 // openCluster starts the endpoint of a cluster. If there is none it is created, if
 // mayMake allows it.
-func (b *Backend) openCluster(ctx context.Context, want host.Cluster, mayMake bool) (clusterv1.APIEndpoint, error) {
+func (b *Backend) openCluster(ctx context.Context, want localinfra.Cluster, mayMake bool) (clusterv1.APIEndpoint, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return clusterv1.APIEndpoint{}, host.ErrClosed
+		return clusterv1.APIEndpoint{}, localinfra.ErrClosed
 	}
 	c := b.clusters[want.ID]
 	if c == nil && !mayMake {
-		return clusterv1.APIEndpoint{}, fmt.Errorf("%w: nothing of it is in %s", host.ErrNotHere, b.o.Dir)
+		return clusterv1.APIEndpoint{}, fmt.Errorf("%w: nothing of it is in %s", localinfra.ErrNotHere, b.o.Dir)
 	}
 	if c != nil && c.endpoint != nil {
 		return b.at(c), nil
@@ -203,9 +203,9 @@ func (b *Backend) setMembers(c *cluster) {
 	c.endpoint.SetMembers(members)
 }
 
-// ReleaseCluster implements host.Backend. Its machines continue to run; the next
+// ReleaseCluster implements localinfra.Backend. Its machines continue to run; the next
 // owner opens its endpoint.
-func (b *Backend) ReleaseCluster(ctx context.Context, which host.Cluster) error {
+func (b *Backend) ReleaseCluster(ctx context.Context, which localinfra.Cluster) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.clusters[which.ID]
@@ -221,13 +221,13 @@ func (b *Backend) ReleaseCluster(ctx context.Context, which host.Cluster) error 
 }
 
 // of reports whether a cluster is that of an object, as far as that is known.
-func (c *cluster) of(which host.Cluster) bool {
+func (c *cluster) of(which localinfra.Cluster) bool {
 	return which.Object.Name == "" || c.Object == which.Object
 }
 
-// DeleteCluster implements host.Backend. The network is deleted with the last
+// DeleteCluster implements localinfra.Backend. The network is deleted with the last
 // cluster.
-func (b *Backend) DeleteCluster(ctx context.Context, which host.Cluster) error {
+func (b *Backend) DeleteCluster(ctx context.Context, which localinfra.Cluster) error {
 	if which.ID == "" {
 		return errors.New("delete a container cluster: its identity is needed")
 	}
@@ -237,7 +237,7 @@ func (b *Backend) DeleteCluster(ctx context.Context, which host.Cluster) error {
 	return nil
 }
 
-func (b *Backend) deleteCluster(ctx context.Context, which host.Cluster) error {
+func (b *Backend) deleteCluster(ctx context.Context, which localinfra.Cluster) error {
 	b.mu.Lock()
 	c := b.clusters[which.ID]
 	if c == nil || !c.of(which) {

@@ -20,7 +20,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 )
@@ -292,13 +292,13 @@ func (l *lab) restart() {
 	l.open()
 }
 
-var wantCluster = host.Cluster{
+var wantCluster = localinfra.Cluster{
 	NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo"}, ID: "c1", UID: "c1",
 	Object: types.NamespacedName{Namespace: "ns", Name: "demo-infra"}, Spec: infrav1.LocalClusterSpec{Container: &infrav1.LocalClusterContainer{}},
 }
 
-func wantMachine(with ...func(*host.Machine)) host.Machine {
-	m := host.Machine{
+func wantMachine(with ...func(*localinfra.Machine)) localinfra.Machine {
+	m := localinfra.Machine{
 		NamespacedName: types.NamespacedName{Namespace: "ns", Name: "m0"}, ID: "m0-uid", Cluster: "demo", ClusterID: "c1",
 		Version: "v1.36.3", ControlPlane: true, BootstrapData: []byte("#cloud-config\npassword: hunter2\n"), BootstrapFormat: "cloud-config",
 		Spec: infrav1.LocalMachineSpec{Container: &infrav1.LocalMachineContainer{MemoryMiB: new(int32(512)), MilliCPU: new(int32(1500))}},
@@ -320,7 +320,7 @@ func (l *lab) cluster() string {
 }
 
 // machine ensures the machine.
-func (l *lab) machine(with ...func(*host.Machine)) host.MachineStatus {
+func (l *lab) machine(with ...func(*localinfra.Machine)) localinfra.MachineStatus {
 	l.t.Helper()
 	s, err := l.EnsureMachine(l.t.Context(), wantMachine(with...))
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/host/containers"
@@ -32,15 +32,15 @@ import (
 // providerIDScheme is the start of the provider ID of machines of this provider.
 const providerIDScheme = "local://"
 
-// ProviderID implements host.Backend.
+// ProviderID implements localinfra.Backend.
 func (b *Backend) ProviderID(machine types.NamespacedName, cluster string) string {
 	return providerIDScheme + strings.Join([]string{machine.Namespace, cluster, machine.Name}, "/")
 }
 
-// Offer implements host.Backend. A machine sees all processors of the host, and as
+// Offer implements localinfra.Backend. A machine sees all processors of the host, and as
 // much memory as it may use.
-func (b *Backend) Offer(spec infrav1.LocalMachineSpec) host.Offer {
-	o := host.Offer{
+func (b *Backend) Offer(spec infrav1.LocalMachineSpec) localinfra.Offer {
+	o := localinfra.Offer{
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 			corev1.ResourcePods: *resource.NewQuantity(maxPods, resource.DecimalSI),
@@ -64,36 +64,36 @@ func memoryOf(spec infrav1.LocalMachineSpec) int64 {
 	return int64(ptr.Deref(spec.Container.MemoryMiB, 0)) << 20
 }
 
-// EnsureMachine implements host.Backend.
-func (b *Backend) EnsureMachine(ctx context.Context, want host.Machine) (host.MachineStatus, error) {
+// EnsureMachine implements localinfra.Backend.
+func (b *Backend) EnsureMachine(ctx context.Context, want localinfra.Machine) (localinfra.MachineStatus, error) {
 	s, err := b.ensureMachine(ctx, want)
 	if err != nil {
-		return host.MachineStatus{}, fmt.Errorf("container machine %s: %w", want.NamespacedName, b.full(err))
+		return localinfra.MachineStatus{}, fmt.Errorf("container machine %s: %w", want.NamespacedName, b.full(err))
 	}
 	return s, nil
 }
 
-func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.MachineStatus, error) {
+func (b *Backend) ensureMachine(ctx context.Context, want localinfra.Machine) (localinfra.MachineStatus, error) {
 	m, err := b.machine(want)
 	if err != nil {
-		return host.MachineStatus{}, err
+		return localinfra.MachineStatus{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
-		return host.MachineStatus{}, fmt.Errorf("%w: it was deleted a moment ago", host.ErrNotHere)
+		return localinfra.MachineStatus{}, fmt.Errorf("%w: it was deleted a moment ago", localinfra.ErrNotHere)
 	}
 	if !m.Created {
 		if err := b.create(ctx, m, want); err != nil {
-			return host.MachineStatus{}, err
+			return localinfra.MachineStatus{}, err
 		}
 	}
 	now, err := b.o.Launcher.Inspect(m.name)
 	if errors.Is(err, containers.ErrNotFound) {
-		return host.MachineStatus{}, fmt.Errorf("%w: its container %s is gone", host.ErrNotHere, m.name)
+		return localinfra.MachineStatus{}, fmt.Errorf("%w: its container %s is gone", localinfra.ErrNotHere, m.name)
 	}
 	if err != nil {
-		return host.MachineStatus{}, err
+		return localinfra.MachineStatus{}, err
 	}
 	switch {
 	case now.State == containers.Running || now.State == containers.Starting:
@@ -102,26 +102,26 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 		m.coming.Store(false)
 		// It was powered off, or ended for another reason, on purpose: it is not
 		// started over and over.
-		return host.MachineStatus{}, fmt.Errorf("it stopped by itself with exit code %d%s: delete its Machine for another one, or start this program again to have it started", now.ExitCode, because(now.Message))
+		return localinfra.MachineStatus{}, fmt.Errorf("it stopped by itself with exit code %d%s: delete its Machine for another one, or start this program again to have it started", now.ExitCode, because(now.Message))
 	default: // it is new, or the host was started again
 		if err := b.room(m); err != nil {
-			return host.MachineStatus{}, err
+			return localinfra.MachineStatus{}, err
 		}
 		if !m.Done && m.Failed == "" {
 			m.Began = b.o.Clock.Now().UTC()
 			if err := b.keep(m); err != nil {
-				return host.MachineStatus{}, err
+				return localinfra.MachineStatus{}, err
 			}
 		}
 		if err := b.o.Launcher.Start(ctx, m.name); err != nil {
 			if _, lost := b.o.Images.Find(m.Image); lost != nil && errors.Is(err, fs.ErrNotExist) {
 				err = fmt.Errorf("%w: %w", err, lost) // which has the remedy
 			}
-			return host.MachineStatus{}, fmt.Errorf("start its container: %w", err)
+			return localinfra.MachineStatus{}, fmt.Errorf("start its container: %w", err)
 		}
 		m.ran = true
 		if now, err = b.o.Launcher.Inspect(m.name); err != nil {
-			return host.MachineStatus{}, err
+			return localinfra.MachineStatus{}, err
 		}
 	}
 	return b.status(m, now)
@@ -178,21 +178,21 @@ func because(message string) string {
 }
 
 // machine finds what is known of a machine, or creates an entry for it.
-func (b *Backend) machine(want host.Machine) (*machine, error) {
+func (b *Backend) machine(want localinfra.Machine) (*machine, error) {
 	if want.Namespace == "" || want.Name == "" || want.Cluster == "" {
 		return nil, errors.New("its namespace, name and cluster are needed")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, host.ErrClosed
+		return nil, localinfra.ErrClosed
 	}
 	c := b.clusterOf(want)
 	if c == nil {
-		return nil, host.ErrNoCluster
+		return nil, localinfra.ErrNoCluster
 	}
 	if c.endpoint == nil {
-		return nil, host.ErrOpening
+		return nil, localinfra.ErrOpening
 	}
 	providerID := b.idOf(want)
 	name := containerName(want.Name, c.ID, providerID)
@@ -200,7 +200,7 @@ func (b *Backend) machine(want host.Machine) (*machine, error) {
 		return m, nil
 	}
 	if want.Provisioned {
-		return nil, fmt.Errorf("%w: nothing of it is in %s", host.ErrNotHere, b.o.Dir)
+		return nil, fmt.Errorf("%w: nothing of it is in %s", localinfra.ErrNotHere, b.o.Dir)
 	}
 	if f := want.BootstrapFormat; f != "" && f != "cloud-config" {
 		return nil, fmt.Errorf("its bootstrap data is of format %s, and container machines run cloud-config alone: set spec.format of the KubeadmConfig to cloud-config", f)
@@ -223,13 +223,13 @@ func (b *Backend) machine(want host.Machine) (*machine, error) {
 }
 
 // idOf is the provider ID of a machine.
-func (b *Backend) idOf(m host.Machine) string {
+func (b *Backend) idOf(m localinfra.Machine) string {
 	return cmp.Or(m.Spec.ProviderID, b.ProviderID(m.NamespacedName, m.Cluster))
 }
 
 // clusterOf finds the cluster of a machine: by identity or, where that is not
 // known, by name. Called with the lock.
-func (b *Backend) clusterOf(m host.Machine) *cluster {
+func (b *Backend) clusterOf(m localinfra.Machine) *cluster {
 	if m.ClusterID != "" {
 		return b.clusters[m.ClusterID]
 	}
@@ -254,7 +254,7 @@ func uuid(digits string) string {
 
 // create creates all that a machine starts with. What an earlier try has left is
 // created again: nothing of it has run. Called with the machine's lock.
-func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) (err error) {
+func (b *Backend) create(ctx context.Context, m *machine, want localinfra.Machine) (err error) {
 	if len(want.BootstrapData) == 0 {
 		return errors.New("it has no bootstrap data")
 	}
@@ -312,7 +312,7 @@ func (b *Backend) undo(ctx context.Context, m *machine, image Image) error {
 }
 
 // seeded is a machine in the form of package seed.
-func (m *machine) seeded(want host.Machine) seed.Machine {
+func (m *machine) seeded(want localinfra.Machine) seed.Machine {
 	return seed.Machine{
 		Instance: m.name, Name: m.Name, ProviderID: m.ProviderID, FailureDomain: want.FailureDomain,
 		Address: m.Address, MachineID: m.MachineID, BootID: m.BootID, Memory: memoryOf(want.Spec),
@@ -320,7 +320,7 @@ func (m *machine) seeded(want host.Machine) seed.Machine {
 }
 
 // writeFiles writes the files of a machine.
-func (b *Backend) writeFiles(m *machine, want host.Machine, image Image) error {
+func (b *Backend) writeFiles(m *machine, want localinfra.Machine, image Image) error {
 	root, inVar := filepath.Join(b.folder(m.name), rootDir), filepath.Join(b.folder(m.name), varDir)
 	if err := image.MakeVar(inVar); err != nil {
 		return err
@@ -342,7 +342,7 @@ func (b *Backend) writeFiles(m *machine, want host.Machine, image Image) error {
 const powerOff = 37
 
 // spec is the container of a machine.
-func (b *Backend) spec(m *machine, want host.Machine, image Image) containers.Spec {
+func (b *Backend) spec(m *machine, want localinfra.Machine, image Image) containers.Spec {
 	b.mu.Lock()
 	subnet := b.subnet
 	b.mu.Unlock()
@@ -366,8 +366,8 @@ func (b *Backend) spec(m *machine, want host.Machine, image Image) containers.Sp
 	return s
 }
 
-// DeleteMachine implements host.Backend.
-func (b *Backend) DeleteMachine(ctx context.Context, which host.Machine) error {
+// DeleteMachine implements localinfra.Backend.
+func (b *Backend) DeleteMachine(ctx context.Context, which localinfra.Machine) error {
 	b.mu.Lock()
 	var m *machine
 	if c := b.clusterOf(which); c != nil {

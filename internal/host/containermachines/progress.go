@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
@@ -29,9 +29,9 @@ const (
 )
 
 // status is how far a machine is. Called with its lock.
-func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus, error) {
-	s := host.MachineStatus{
-		Stage: host.Booting, Message: "the machine to boot", ProviderID: m.ProviderID,
+func (b *Backend) status(m *machine, now containers.Status) (localinfra.MachineStatus, error) {
+	s := localinfra.MachineStatus{
+		Stage: localinfra.Booting, Message: "the machine to boot", ProviderID: m.ProviderID,
 		Addresses: clusterv1.MachineAddresses{
 			{Type: clusterv1.MachineHostName, Address: m.Name},
 			{Type: clusterv1.MachineInternalIP, Address: m.Address.String()},
@@ -47,11 +47,11 @@ func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus,
 	}
 	switch {
 	case m.Failed != "":
-		s.Stage, s.Message = host.Failed, m.Failed
+		s.Stage, s.Message = localinfra.Failed, m.Failed
 	case m.Done:
-		s.Stage, s.Message = host.Done, "machine runs as container "+m.name
+		s.Stage, s.Message = localinfra.Done, "machine runs as container "+m.name
 	case now.State == containers.Running:
-		s.Stage, s.Message = host.Bootstrapping, bootresult.Waiting(m.Name, m.Began, bootTimeout)
+		s.Stage, s.Message = localinfra.Bootstrapping, bootresult.Waiting(m.Name, m.Began, bootTimeout)
 	}
 	return s, nil
 }

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
@@ -40,7 +40,7 @@ type subnetRecord struct {
 type clusterRecord struct {
 	Namespace string               `json:"namespace"`
 	Name      string               `json:"name"`
-	ID        host.ID              `json:"id"`
+	ID        localinfra.ID        `json:"id"`
 	Object    types.NamespacedName `json:"object"`
 	Port      uint16               `json:"port"` // of the endpoint, at the host's address in the subnet
 }
@@ -51,21 +51,21 @@ func (r clusterRecord) key() types.NamespacedName {
 
 // machineRecord is what is kept of a machine. It holds no secret.
 type machineRecord struct {
-	Namespace    string     `json:"namespace"`
-	Name         string     `json:"name"`
-	Cluster      string     `json:"cluster"`
-	ClusterID    host.ID    `json:"clusterID"`
-	ProviderID   string     `json:"providerID"`
-	ControlPlane bool       `json:"controlPlane,omitempty"`
-	Address      netip.Addr `json:"address"`
-	MachineID    string     `json:"machineID"`
-	BootID       string     `json:"bootID"`
-	Image        string     `json:"image"`             // the ID of its node image
-	Version      string     `json:"version,omitempty"` // of Kubernetes, if it was updated in place
-	Created      bool       `json:"created"`           // its container was created once
-	Began        time.Time  `json:"began,omitzero"`    // when its bootstrap data was last started
-	Done         bool       `json:"done,omitempty"`    // its bootstrap data has run
-	Failed       string     `json:"failed,omitempty"`  // why that failed
+	Namespace    string        `json:"namespace"`
+	Name         string        `json:"name"`
+	Cluster      string        `json:"cluster"`
+	ClusterID    localinfra.ID `json:"clusterID"`
+	ProviderID   string        `json:"providerID"`
+	ControlPlane bool          `json:"controlPlane,omitempty"`
+	Address      netip.Addr    `json:"address"`
+	MachineID    string        `json:"machineID"`
+	BootID       string        `json:"bootID"`
+	Image        string        `json:"image"`             // the ID of its node image
+	Version      string        `json:"version,omitempty"` // of Kubernetes, if it was updated in place
+	Created      bool          `json:"created"`           // its container was created once
+	Began        time.Time     `json:"began,omitzero"`    // when its bootstrap data was last started
+	Done         bool          `json:"done,omitempty"`    // its bootstrap data has run
+	Failed       string        `json:"failed,omitempty"`  // why that failed
 }
 
 func (r machineRecord) key() types.NamespacedName {
@@ -73,7 +73,7 @@ func (r machineRecord) key() types.NamespacedName {
 }
 
 // containerName names the container of a machine: readable for people, and unique.
-func containerName(machine string, cluster host.ID, providerID string) string {
+func containerName(machine string, cluster localinfra.ID, providerID string) string {
 	sum := sha256.Sum256([]byte(string(cluster) + " " + providerID))
 	readable := strings.ReplaceAll(strings.ToLower(machine), ".", "-")
 	if len(readable) > 40 {
@@ -115,12 +115,12 @@ func removeFile(name string) error {
 }
 
 // readClusters reads what is kept of clusters, by identity.
-func (b *Backend) readClusters() (map[host.ID]*cluster, error) {
+func (b *Backend) readClusters() (map[localinfra.ID]*cluster, error) {
 	names, err := filepath.Glob(filepath.Join(b.o.Dir, clustersDir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	all := map[host.ID]*cluster{}
+	all := map[localinfra.ID]*cluster{}
 	for _, name := range names {
 		c := &cluster{}
 		if _, err := readJSON(name, &c.clusterRecord); err != nil {
@@ -155,7 +155,7 @@ func (b *Backend) readMachines() (map[string]*machine, error) {
 
 func (b *Backend) folder(name string) string { return filepath.Join(b.o.Dir, machinesDir, name) }
 
-func (b *Backend) clusterFile(id host.ID) string {
+func (b *Backend) clusterFile(id localinfra.ID) string {
 	return filepath.Join(b.o.Dir, clustersDir, filepath.Base(string(id))+".json")
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 )
@@ -37,8 +37,8 @@ func TestAMachineWaitsUntilTheHostHasRoom(t *testing.T) {
 	if s := l.container().State; s != containers.Running {
 		t.Errorf("with room its container is %s", s)
 	}
-	worker := func(name string) func(*host.Machine) {
-		return func(m *host.Machine) { m.Name, m.ControlPlane = name, false }
+	worker := func(name string) func(*localinfra.Machine) {
+		return func(m *localinfra.Machine) { m.Name, m.ControlPlane = name, false }
 	}
 	l.machine(worker("w1"))
 	l.launcher.appears(bootresult.Sentinel, "success")

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/renewal"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-var _ host.Updater = (*Backend)(nil)
+var _ localinfra.Updater = (*Backend)(nil)
 
 const (
 	// updating is how long an update may take; on a host that has nothing else to
@@ -52,9 +52,9 @@ func (u *update) underWay() bool {
 	}
 }
 
-// UpdateMachine implements host.Updater. The machine keeps the Debian of its
+// UpdateMachine implements localinfra.Updater. The machine keeps the Debian of its
 // creation, its address, its disk and its Pods.
-func (b *Backend) UpdateMachine(_ context.Context, want host.Machine) (host.Progress, error) {
+func (b *Backend) UpdateMachine(_ context.Context, want localinfra.Machine) (localinfra.Progress, error) {
 	p, err := b.updateMachine(want)
 	if err != nil {
 		return p, fmt.Errorf("update container machine %s to %s: %w", want.NamespacedName, want.Version, err)
@@ -62,7 +62,7 @@ func (b *Backend) UpdateMachine(_ context.Context, want host.Machine) (host.Prog
 	return p, nil
 }
 
-func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) {
+func (b *Backend) updateMachine(want localinfra.Machine) (p localinfra.Progress, err error) {
 	want.Provisioned = true // none is created for it
 	m, err := b.machine(want)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 	case m.gone || !m.Done:
 		return p, errors.New("it is no node")
 	case u != nil && u.underWay():
-		return host.Progress{Message: u.message}, nil
+		return localinfra.Progress{Message: u.message}, nil
 	case u != nil && u.err != nil && u.version == want.Version:
 		m.update = nil
 		return p, u.err
@@ -84,7 +84,7 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 		return p, err
 	}
 	if cmp.Or(m.Version, from.Version) == want.Version {
-		return host.Progress{Done: true}, nil
+		return localinfra.Progress{Done: true}, nil
 	}
 	to, err := b.o.Images.Find(want.Version)
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 			b.o.Log.Error(err, "Updating a machine", "container", m.name, "version", to.Version)
 		}
 	})
-	return host.Progress{Message: u.message}, nil
+	return localinfra.Progress{Message: u.message}, nil
 }
 
 // renew sends a machine what it needs of another image, and runs the update there.

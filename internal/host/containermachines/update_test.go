@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
 )
 
@@ -26,7 +26,7 @@ func updatable(t *testing.T) *lab {
 	l.cluster()
 	l.machine()
 	l.launcher.appears(bootresult.Sentinel, "success")
-	if s := l.machine(); s.Stage != host.Done {
+	if s := l.machine(); s.Stage != localinfra.Done {
 		t.Fatalf("stage %s", s.Stage)
 	}
 	return l
@@ -36,7 +36,7 @@ func updatable(t *testing.T) *lab {
 func (l *lab) update(version string) error {
 	l.t.Helper()
 	for {
-		p, err := l.UpdateMachine(l.t.Context(), wantMachine(func(m *host.Machine) { m.Version = version }))
+		p, err := l.UpdateMachine(l.t.Context(), wantMachine(func(m *localinfra.Machine) { m.Version = version }))
 		if err != nil || p.Done {
 			return err
 		}
@@ -109,12 +109,12 @@ func TestWhatCannotBeUpdatedIsRefused(t *testing.T) {
 	if err := l.update("v1.38.0"); err == nil || !strings.Contains(err.Error(), "there is no node image of v1.38.0") {
 		t.Errorf("without its image: %v", err)
 	}
-	other := wantMachine(func(m *host.Machine) { m.Name = "m1" })
-	if _, err := l.UpdateMachine(t.Context(), other); !errors.Is(err, host.ErrNotHere) {
+	other := wantMachine(func(m *localinfra.Machine) { m.Name = "m1" })
+	if _, err := l.UpdateMachine(t.Context(), other); !errors.Is(err, localinfra.ErrNotHere) {
 		t.Errorf("of a machine that is not there: %v", err)
 	}
-	other = wantMachine(func(m *host.Machine) { m.Name, m.Version = "m2", "v1.37.0" })
-	l.machine(func(m *host.Machine) { m.Name = "m2" })
+	other = wantMachine(func(m *localinfra.Machine) { m.Name, m.Version = "m2", "v1.37.0" })
+	l.machine(func(m *localinfra.Machine) { m.Name = "m2" })
 	if _, err := l.UpdateMachine(t.Context(), other); err == nil || !strings.Contains(err.Error(), "it is no node") {
 		t.Errorf("of a machine that is being bootstrapped: %v", err)
 	}

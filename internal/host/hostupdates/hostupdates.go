@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/extension/mutation"
 	"github.com/capstan-dev/capstan/extension/server"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 )
 
 // Name is that of the ExtensionConfig.
@@ -35,7 +35,7 @@ const again = 3
 var can = mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"clusterConfiguration.featureGates", "clusterConfiguration.dns"}}
 
 // New returns the extension, which listens on the loopback interface.
-func New(updater host.Updater, o server.Options) (*server.Server, error) {
+func New(updater localinfra.Updater, o server.Options) (*server.Server, error) {
 	o.Address = "127.0.0.1:0"
 	s, err := server.New(o)
 	if err != nil {
@@ -95,7 +95,7 @@ func oneStep(from, to string) bool {
 	return err1 == nil && err2 == nil && b.AtLeast(a) && a.Major() == b.Major() && b.Minor() <= a.Minor()+1
 }
 
-func update(ctx context.Context, updater host.Updater, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
+func update(ctx context.Context, updater localinfra.Updater, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
 	var m infrav1.LocalMachine
 	ours, err := decode(req.Desired.InfrastructureMachine, "LocalMachine", &m)
 	if err != nil {
@@ -104,12 +104,12 @@ func update(ctx context.Context, updater host.Updater, req *hooksv1.UpdateMachin
 	if !ours || m.Spec.Container == nil {
 		return fmt.Errorf("the infrastructure of Machine %s/%s is no container machine: register the extension that is to update it", req.Desired.Machine.Namespace, req.Desired.Machine.Name)
 	}
-	progress, err := updater.UpdateMachine(ctx, host.Machine{
-		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, ID: host.MachineID(&m),
+	progress, err := updater.UpdateMachine(ctx, localinfra.Machine{
+		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, ID: localinfra.MachineID(&m),
 		Cluster: req.Desired.Machine.Spec.ClusterName, Version: req.Desired.Machine.Spec.Version, Spec: m.Spec,
 	})
-	if errors.Is(err, host.ErrOpening) || errors.Is(err, host.ErrNoCluster) { // this program has just started
-		progress, err = host.Progress{Message: err.Error()}, nil
+	if errors.Is(err, localinfra.ErrOpening) || errors.Is(err, localinfra.ErrNoCluster) { // this program has just started
+		progress, err = localinfra.Progress{Message: err.Error()}, nil
 	}
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/localinfra"
 )
 
 const (
@@ -107,12 +107,12 @@ func check(t *testing.T, err error, want string) {
 
 // updater records requests, and answers them.
 type updater struct {
-	asked host.Machine
-	host.Progress
+	asked localinfra.Machine
+	localinfra.Progress
 	err error
 }
 
-func (u *updater) UpdateMachine(_ context.Context, want host.Machine) (host.Progress, error) {
+func (u *updater) UpdateMachine(_ context.Context, want localinfra.Machine) (localinfra.Progress, error) {
 	u.asked = want
 	return u.Progress, u.err
 }
@@ -121,16 +121,16 @@ func TestTheHostIsAskedForAnUpdate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		infrastructure string
-		progress       host.Progress
+		progress       localinfra.Progress
 		err            error
 		again          int32
 		message, fail  string
 	}{
-		"done":               {container, host.Progress{Done: true}, nil, 0, "", ""},
-		"under way":          {container, host.Progress{Message: "copying"}, nil, again, "copying", ""},
-		"failed":             {container, host.Progress{}, errors.New("kubeadm said no"), 0, "", "kubeadm said no"},
-		"just started":       {container, host.Progress{}, fmt.Errorf("machine m: %w", host.ErrOpening), again, "machine m: " + host.ErrOpening.Error(), ""},
-		"of another machine": {simulated, host.Progress{}, nil, 0, "", "the infrastructure of Machine ns/m is no container machine: register the extension that is to update it"},
+		"done":               {container, localinfra.Progress{Done: true}, nil, 0, "", ""},
+		"under way":          {container, localinfra.Progress{Message: "copying"}, nil, again, "copying", ""},
+		"failed":             {container, localinfra.Progress{}, errors.New("kubeadm said no"), 0, "", "kubeadm said no"},
+		"just started":       {container, localinfra.Progress{}, fmt.Errorf("machine m: %w", localinfra.ErrOpening), again, "machine m: " + localinfra.ErrOpening.Error(), ""},
+		"of another machine": {simulated, localinfra.Progress{}, nil, 0, "", "the infrastructure of Machine ns/m is no container machine: register the extension that is to update it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +146,7 @@ func TestTheHostIsAskedForAnUpdate(t *testing.T) {
 			if tc.infrastructure != container {
 				return
 			}
-			want := host.Machine{
+			want := localinfra.Machine{
 				NamespacedName: types.NamespacedName{Namespace: "ns", Name: "m"}, Cluster: "c", Version: "v1.36.3",
 				Spec: infrav1.LocalMachineSpec{ProviderID: "local://ns/c/m", Container: &infrav1.LocalMachineContainer{}},
 			}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host is the interface between the local provider's controllers and the
+// Package localinfra is the interface between the local provider's controllers and the
 // infrastructure of this host: the operations that every kind of machines supports,
 // and the choice of the kind for a spec.
-package host
+package localinfra
 
 import (
 	"cmp"
