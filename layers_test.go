@@ -19,17 +19,18 @@ var layers = []layer{
 	{name: "api", dirs: []string{"api/"}, may: []string{"api"}},
 	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "charts", "internal/kit/"}, may: []string{"api", "leaf"}},
 	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/causes", "clusterctl/tree", "clusterctl/move/plan"}, may: []string{"api", "leaf", "pure"}, pure: true},
-	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
+	{name: "planner", dirs: []string{"internal/controller/*/*"}, may: []string{"api", "leaf", "pure", "planner"}, pure: true},
+	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "planner", "access"}},
 	{name: "simulated", dirs: []string{"internal/simulated", "simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
 	{name: "host", dirs: []string{"internal/host/"}, may: []string{"api", "leaf", "pure", "access", "host"}},
-	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
-	{name: "library", dirs: []string{"clusterctl", "conformance"}, may: []string{"api", "leaf", "pure", "access", "library"}},
-	{name: "simulation", dirs: []string{"internal/sim", "internal/app/controllers", "internal/app/features"}, may: []string{"api", "leaf", "pure", "access", "controller", "simulation"}},
-	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "host", "controller", "library", "simulation", "app"}},
+	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "planner", "access"}},
+	{name: "library", dirs: []string{"clusterctl", "conformance"}, may: []string{"api", "leaf", "pure", "planner", "access", "library"}},
+	{name: "simulation", dirs: []string{"internal/sim", "internal/app/controllers", "internal/app/features"}, may: []string{"api", "leaf", "pure", "planner", "access", "controller", "simulation"}},
+	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "planner", "access", "simulated", "host", "controller", "library", "simulation", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/", "build/release"}, may: []string{"host", "app"}},
 	{name: "build", dirs: []string{"build/image"}, may: []string{"host"}},
-	{name: "testing", dirs: []string{"bench", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "host", "controller", "library", "simulation", "app", "testing"}},
+	{name: "testing", dirs: []string{"bench", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "planner", "access", "simulated", "host", "controller", "library", "simulation", "app", "testing"}},
 }
 
 // only lists the packages that may import something exclusively: from outside, or a
@@ -166,11 +167,14 @@ func TestLayers(t *testing.T) {
 }
 
 // mayImport reports whether a file of a layer may import a package of ours. A test may
-// import what its package may, the package itself, what tests share, and the simulated
-// counterpart on which a client is tested.
+// import what its package may, the package itself, what tests share, the simulated
+// counterpart on which a client is tested, and the planners that values are for.
 func mayImport(l *layer, s source, pkg string) bool {
 	to := layerOf(pkg)
-	return to != nil && (slices.Contains(l.may, to.name) || s.test && (pkg == s.dir || l.name == "simulation" || slices.Contains([]string{"testing", "simulated", "simulation"}, to.name)))
+	if to != nil && to.name == "planner" && hasPrefix(s.dir, []string{"internal/controller"}) && !hasPrefix(s.dir, []string{path.Dir(pkg)}) {
+		return false // what two controllers share is in internal/pure
+	}
+	return to != nil && (slices.Contains(l.may, to.name) || s.test && (pkg == s.dir || l.name == "simulation" || slices.Contains([]string{"testing", "simulated", "simulation", "planner"}, to.name)))
 }
 
 func TestPurity(t *testing.T) {
@@ -321,13 +325,12 @@ func layerOf(dir string) *layer {
 	return nil
 }
 
-// hasPrefix reports whether s is one of the prefixes or is below one.
+// hasPrefix reports whether s is one of the prefixes or is below one. A * in a prefix
+// matches any folder.
 func hasPrefix(s string, prefixes []string) bool {
-	for _, p := range prefixes {
-		p = strings.TrimSuffix(p, "/")
-		if s == p || strings.HasPrefix(s, p+"/") {
-			return true
-		}
-	}
-	return false
+	have := strings.Split(s, "/")
+	return slices.ContainsFunc(prefixes, func(p string) bool {
+		want := strings.Split(strings.TrimSuffix(p, "/"), "/")
+		return len(want) <= len(have) && slices.EqualFunc(want, have[:len(want)], func(w, h string) bool { return w == h || w == "*" })
+	})
 }

@@ -19,11 +19,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
-	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
+	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
+	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
+	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
+	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
 func TestTheClassOfATemplateComesAlong(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 )
 
 // ReadTree reads what a tree of a Cluster shows with these options, for

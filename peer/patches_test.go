@@ -19,8 +19,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
-	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
+	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
+	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 )
 
 // What random patches are put together from. Some of it is wrong on purpose.

@@ -17,7 +17,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 )
 
 // Read reads an object of any kind. Conditions of another form are reported as one of type

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
-	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgradeplan"
+	"github.com/capstan-dev/capstan/internal/pure/upgradeplan"
 )
 
 // manager is the field manager of the topology's objects.

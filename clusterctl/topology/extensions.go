@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
-	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
+	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 )
 
 // asker calls the extensions that a plane has registered. The hooks of patches and

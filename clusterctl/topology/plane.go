@@ -24,8 +24,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
+	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 )
 
 // Plane is a management cluster to compare with.

@@ -21,9 +21,9 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
-	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
-	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
+	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
 // Source is a Cluster and what its class refers to.

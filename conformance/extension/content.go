@@ -9,8 +9,8 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgradeplan"
-	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
+	"github.com/capstan-dev/capstan/internal/pure/upgradeplan"
+	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
 // content is the first request and answer of a handler, if the suite has the type

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 )
 
 // KubeadmConfig is the ConfigMap that kubeadm init creates, in one of its last
@@ -54,7 +54,7 @@ func PrepareJoin(ctx context.Context, workload client.Client, kcp *controlplanev
 	if err := workload.Get(ctx, KubeadmConfig, &config); err != nil {
 		return fmt.Errorf("get ConfigMap %s of the workload cluster: %w", KubeadmConfig, err)
 	}
-	updated, err := kubeadmcontrolplane.UpdateKubeadmConfig(kcp, config.Data[clusterConfigurationKey])
+	updated, err := controlplane.UpdateKubeadmConfig(kcp, config.Data[clusterConfigurationKey])
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s of the workload cluster, key %s: %w", KubeadmConfig, clusterConfigurationKey, err)
 	}
@@ -128,7 +128,7 @@ func UpdateKubeProxy(ctx context.Context, workload client.Client, kcp *controlpl
 		if containers[i].Name != kubeProxy.Name {
 			continue
 		}
-		wanted := kubeadmcontrolplane.Image(containers[i].Image, kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository, kcp.Spec.Version)
+		wanted := controlplane.Image(containers[i].Image, kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository, kcp.Spec.Version)
 		if wanted == containers[i].Image {
 			return nil
 		}

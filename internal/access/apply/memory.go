@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
+	"github.com/capstan-dev/capstan/internal/pure/intent"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
-	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
+	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
+	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
 // most is the number of cached classes: more than a fleet uses at a time. A class

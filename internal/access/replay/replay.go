@@ -14,20 +14,20 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/capstan-dev/capstan/internal/controller/cluster/clusterdeletion"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig/bootstrapdata"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
+	"github.com/capstan-dev/capstan/internal/controller/localmachinepool/localpool"
+	"github.com/capstan-dev/capstan/internal/controller/machine/machinedeletion"
+	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
-	"github.com/capstan-dev/capstan/internal/pure/clusterdeletion"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
-	"github.com/capstan-dev/capstan/internal/pure/localpool"
-	"github.com/capstan-dev/capstan/internal/pure/machinedeletion"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
-	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
 // planner makes the plan of a decision.
@@ -44,12 +44,12 @@ func planners() []planner {
 		asking(bootstrapdata.Planner),
 		asking(clusterdeletion.Planner),
 		asking(inplace.Planner),
-		asking(kubeadmcontrolplane.Planner),
+		asking(controlplane.Planner),
 		asking(machinedeletion.Planner),
 		asking(rollout.Planner),
 		asking(upgrade.Planner),
 		plain(healthcheck.Decide),
-		plain(kubeadmcontrolplane.Remediate),
+		plain(controlplane.Remediate),
 		plain(localpool.Plan),
 		desiredState(),
 		plain(scaling.Plan),

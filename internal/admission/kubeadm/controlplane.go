@@ -19,9 +19,9 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 const (
@@ -143,9 +143,9 @@ func validateReference(at *field.Path, ref clusterv1.ContractVersionedObjectRefe
 // validateReadinessGates requires that the gates and those of every control plane
 // machine together do not exceed the limit of a Machine.
 func validateReadinessGates(at *field.Path, c *controlplanev1.KubeadmControlPlane) field.ErrorList {
-	const most = kubeadmcontrolplane.MaxReadinessGates
+	const most = controlplane.MaxReadinessGates
 	own := len(c.Spec.MachineTemplate.Spec.ReadinessGates)
-	if more := len(kubeadmcontrolplane.ReadinessGates(c)) - most; more > 0 {
+	if more := len(controlplane.ReadinessGates(c)) - most; more > 0 {
 		return field.ErrorList{field.Invalid(at, own, fmt.Sprintf("must have at most %d items: a Machine has at most %d readiness gates, of which the components of a control plane need the others", own-more, most))}
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
-	"github.com/capstan-dev/capstan/internal/pure/topology/naming"
-	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
+	"github.com/capstan-dev/capstan/internal/pure/naming"
+	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
 // ValidateClass returns the errors in a ClusterClass itself, regardless of the

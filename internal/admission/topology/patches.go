@@ -15,7 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
-	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
+	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
 // patches requires that each patch can be applied to a Cluster of the class.

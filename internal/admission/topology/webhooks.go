@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
+	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
 // Reads has the readers of other objects.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
+	"github.com/capstan-dev/capstan/internal/pure/intent"
 )
 
 // The largest kind of a topology: what its schema costs once, an intent each

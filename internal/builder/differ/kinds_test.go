@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
+	"github.com/capstan-dev/capstan/internal/pure/intent"
 	"github.com/capstan-dev/capstan/manifests"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
+	"github.com/capstan-dev/capstan/internal/pure/intent"
 )
 
 // Options define a run.

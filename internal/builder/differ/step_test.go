@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
+	"github.com/capstan-dev/capstan/internal/pure/intent"
 )
 
 // try is one apply of an intent, and the prediction before it.

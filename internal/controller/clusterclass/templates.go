@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 )
 
 // ownTemplates makes the class an owner of its templates, so that they are moved

@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 )
 
 // ofTemplate returns requests for the classes that name a template.

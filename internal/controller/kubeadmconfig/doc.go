@@ -10,7 +10,7 @@
 // spec.joinConfiguration.discovery; the Secret with the data; the init lock
 // (ConfigMap <cluster>-lock); bootstrap tokens in the workload cluster;
 // certificate Secrets, only in a Cluster without a controlPlaneRef.
-// Plans: internal/pure/bootstrapdata, which requests each action in its order;
+// Plans: internal/controller/kubeadmconfig/bootstrapdata, which requests each action in its order;
 // existing data first, then init or join.
 // Invariant: existing data is not rendered again for a Machine, even if the spec
 // changes. The data of a MachinePool is, for the machines that it creates later.

@@ -11,7 +11,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig/bootstrapdata"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 

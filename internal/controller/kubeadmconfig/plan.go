@@ -11,9 +11,9 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/secrets"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig/bootstrapdata"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
 
 // facts returns the facts for the plan.

@@ -19,11 +19,11 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind}
@@ -54,7 +54,7 @@ func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (phase.Next, 
 		case err != nil:
 			return phase.Continue(), fmt.Errorf("get KubeadmConfig %s: %w", key, err)
 		}
-		errs = append(errs, kubeadmcontrolplane.Adoptable(s.ControlPlane, m, config))
+		errs = append(errs, controlplane.Adoptable(s.ControlPlane, m, config))
 		configs = append(configs, key.Name)
 	}
 	if err := errors.Join(errs...); err != nil {

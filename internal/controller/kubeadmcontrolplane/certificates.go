@@ -18,12 +18,12 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/secrets"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // cacheLag is how long to wait for a Secret that exists and is not yet in the
@@ -81,11 +81,11 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 		}
 	}
 	s.Certificates.Checked = true
-	_, missing := errors.AsType[*kubeadmcontrolplane.MissingError](s.Certificates.Err)
+	_, missing := errors.AsType[*controlplane.MissingError](s.Certificates.Err)
 	switch err := s.Certificates.Err; {
 	case err == nil:
 		return phase.Continue(), nil
-	case kubeadmcontrolplane.Initialized(s.ControlPlane) && len(s.orphans) == 0:
+	case controlplane.Initialized(s.ControlPlane) && len(s.orphans) == 0:
 		return phase.RequeueAfter(repairInterval), nil // existing machines can continue; the conditions report it
 	case missing || len(s.orphans) > 0:
 		return phase.Wait(repairInterval), nil
@@ -96,7 +96,7 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 
 func purposes(s *state) []certs.Purpose {
 	all := []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount}
-	if !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) {
+	if !controlplane.ManagesEtcd(s.ControlPlane) {
 		all = append(all, certs.APIServerEtcdClient)
 	}
 	return all
@@ -106,25 +106,25 @@ func (r *Reconciler) secrets() secrets.Store { return secrets.Store{Mgmt: r.Mgmt
 
 func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
 	ofEtcd := purpose == certs.Etcd || purpose == certs.APIServerEtcdClient
-	origin := kubeadmcontrolplane.OriginOf(ofEtcd, s.ControlPlane, len(s.orphans) > 0)
+	origin := controlplane.OriginOf(ofEtcd, s.ControlPlane, len(s.orphans) > 0)
 	find := r.secrets().Find
-	if origin == kubeadmcontrolplane.Made { // if not in the cache, it is created, or found to exist
+	if origin == controlplane.Made { // if not in the cache, it is created, or found to exist
 		find = r.secrets().Get
 	}
 	var keeper client.Object = s.ControlPlane
-	if origin == kubeadmcontrolplane.Brought {
+	if origin == controlplane.Brought {
 		keeper = nil // it stays the user's
 	}
 	secret, err := find(ctx, s.Cluster, purpose, keeper)
 	switch {
-	case err == nil && origin == kubeadmcontrolplane.Brought && purpose == certs.Etcd:
+	case err == nil && origin == controlplane.Brought && purpose == certs.Etcd:
 		return certs.FromSecret(secret, purpose) // an external signer has its key
 	case err == nil:
 		return certs.WithKey(secret, purpose)
 	case !apierrors.IsNotFound(err):
 		return certs.Pair{}, err
-	case origin != kubeadmcontrolplane.Made:
-		return certs.Pair{}, &kubeadmcontrolplane.MissingError{Secret: s.Cluster.Namespace + "/" + certs.SecretName(s.Cluster.Name, purpose), Origin: origin}
+	case origin != controlplane.Made:
+		return certs.Pair{}, &controlplane.MissingError{Secret: s.Cluster.Namespace + "/" + certs.SecretName(s.Cluster.Name, purpose), Origin: origin}
 	}
 	return r.generate(ctx, s, purpose)
 }

@@ -24,9 +24,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
@@ -160,8 +160,8 @@ func TestReconcileDoesNotCallEtcdInSteadyState(t *testing.T) {
 	if err != nil || l.etcd.asked.Load() != asked+3 || l.writes != writes {
 		t.Errorf("after a restart: asked %d times, wrote %d times, %v", l.etcd.asked.Load()-asked, l.writes-writes, err)
 	}
-	if res.RequeueAfter != kubeadmcontrolplane.InspectionLasts {
-		t.Errorf("requeues after %s, want %s", res.RequeueAfter, kubeadmcontrolplane.InspectionLasts)
+	if res.RequeueAfter != controlplane.InspectionLasts {
+		t.Errorf("requeues after %s, want %s", res.RequeueAfter, controlplane.InspectionLasts)
 	}
 }
 
@@ -556,11 +556,11 @@ func TestLostConnectionIsReportedAfterAWhile(t *testing.T) {
 	l.settle()
 	l.down, l.lost = true, l.clock.Now()
 	res, err := l.once()
-	if err != nil || res.RequeueAfter != kubeadmcontrolplane.ConnectionGrace {
+	if err != nil || res.RequeueAfter != controlplane.ConnectionGrace {
 		t.Errorf("result %v, %v", res, err)
 	}
 	l.want(l.controlPlane(), "Available True Available", "EtcdClusterHealthy True Healthy")
-	l.clock.Step(kubeadmcontrolplane.ConnectionGrace + time.Second)
+	l.clock.Step(controlplane.ConnectionGrace + time.Second)
 	l.settle()
 	l.want(l.controlPlane(), "Available Unknown InspectionFailed", "EtcdClusterHealthy Unknown ConnectionDown", "ControlPlaneComponentsHealthy Unknown ConnectionDown")
 	l.want(l.machines()[0], "APIServerPodHealthy Unknown ConnectionDown")

@@ -12,9 +12,9 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // waitForWorkers delays the deletion of the control plane while it has workers.
@@ -22,7 +22,7 @@ func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
 	if len(s.workers) == 0 {
 		return phase.Continue(), nil
 	}
-	s.Deletion = kubeadmcontrolplane.Deletion{
+	s.Deletion = controlplane.Deletion{
 		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
 		Message: fmt.Sprintf("KubeadmControlPlane deletion blocked by %s: %s", conditions.Count(len(s.workers), "worker Machine"), conditions.Names(s.workers)),
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 			errs = append(errs, fmt.Errorf("delete Machine %s: %w", m.Name, err))
 		}
 	}
-	s.Deletion = kubeadmcontrolplane.Deletion{
+	s.Deletion = controlplane.Deletion{
 		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
 		Message: fmt.Sprintf("Deleting %s: %s", conditions.Count(len(names), "Machine"), conditions.Names(names)),
 	}
@@ -63,7 +63,7 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 
 // release allows the deletion of the control plane.
 func release(_ context.Context, s *state) (phase.Next, error) {
-	s.Deletion = kubeadmcontrolplane.Deletion{Reason: controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, Message: "Deletion completed"}
+	s.Deletion = controlplane.Deletion{Reason: controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, Message: "Deletion completed"}
 	finalizer.Remove(s.ControlPlane, controlplanev1.KubeadmControlPlaneFinalizer)
 	return phase.Continue(), nil
 }

@@ -16,7 +16,7 @@
 // expire; in the workload cluster etcd's members, kubeadm's ConfigMap and bindings,
 // kube-proxy and CoreDNS.
 // The controller itself decides nothing about machines: the phases gather facts
-// (package pure/kubeadmcontrolplane), from which that package computes health,
+// (package controlplane), from which that package computes health,
 // remediation, termination, the next change of machines and the whole status.
 // Order: certificates, endpoint, kubeconfig, machines in place, inspection,
 // etcd members, hooks of deletion, remediation, then one change of machines,

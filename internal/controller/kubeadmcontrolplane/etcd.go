@@ -13,23 +13,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/quorum"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
-	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
 // inspection is the last answer of etcd. The zero value means that there was no
 // request.
 type inspection struct {
 	of string // its inputs: after a change of them another inspection is needed
-	kubeadmcontrolplane.Etcd
+	controlplane.Etcd
 }
 
 // inspectEtcd requests the state of each member, unless that was done and no event
 // has occurred since: a connection is forwarded by the API server to a Pod, which
 // is too expensive for each reconcile.
-func (r *Reconciler) inspectEtcd(ctx context.Context, s *state) kubeadmcontrolplane.Etcd {
+func (r *Reconciler) inspectEtcd(ctx context.Context, s *state) controlplane.Etcd {
 	var nodes []string
 	var of strings.Builder
 	for _, m := range s.Machines {
@@ -43,7 +43,7 @@ func (r *Reconciler) inspectEtcd(ctx context.Context, s *state) kubeadmcontrolpl
 		return last.Etcd
 	}
 	if len(nodes) == 0 {
-		return kubeadmcontrolplane.Etcd{Err: errors.New("no etcd Pod is running")} // its event triggers a reconcile
+		return controlplane.Etcd{Err: errors.New("no etcd Pod is running")} // its event triggers a reconcile
 	}
 	fresh := inspection{of.String(), r.askAll(ctx, s, nodes)}
 	r.inspected.Set(s.ControlPlane, fresh)
@@ -67,8 +67,8 @@ func stamp(p *corev1.Pod) string {
 
 // askAll connects to the members of all nodes concurrently, so that one that hangs
 // does not delay the others.
-func (r *Reconciler) askAll(ctx context.Context, s *state, nodes []string) kubeadmcontrolplane.Etcd {
-	answers := make([]kubeadmcontrolplane.Answer, len(nodes))
+func (r *Reconciler) askAll(ctx context.Context, s *state, nodes []string) controlplane.Etcd {
+	answers := make([]controlplane.Answer, len(nodes))
 	var asking sync.WaitGroup
 	for n, node := range nodes {
 		asking.Go(func() {
@@ -79,10 +79,10 @@ func (r *Reconciler) askAll(ctx context.Context, s *state, nodes []string) kubea
 		})
 	}
 	asking.Wait()
-	return kubeadmcontrolplane.Evaluate(s.Now, answers)
+	return controlplane.Evaluate(s.Now, answers)
 }
 
-func (r *Reconciler) ask(ctx context.Context, s *state, node string) (a kubeadmcontrolplane.Answer) {
+func (r *Reconciler) ask(ctx context.Context, s *state, node string) (a controlplane.Answer) {
 	a.Node = node
 	c, err := r.connectEtcd(ctx, s, node)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // synchronise copies what may change in place to the machines, and labels and
@@ -19,7 +19,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 	next := phase.Continue()
 	var errs []error
 	for _, m := range s.Machines {
-		t := kubeadmcontrolplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine)
+		t := controlplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine)
 		err := r.factory().Prepare(ctx, m.Machine, t)
 		if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 			// The machine is skipped, and retried: CRDs are not watched. It must

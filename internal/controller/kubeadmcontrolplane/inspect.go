@@ -21,10 +21,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/addons"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // initInterval is how often kubeadm's ConfigMap is read, between a first connection
@@ -35,7 +35,7 @@ const initInterval = time.Second
 func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) {
 	next, err := r.look(ctx, s)
 	for _, m := range s.Machines {
-		m.Health = kubeadmcontrolplane.Assess(s.Facts, m)
+		m.Health = controlplane.Assess(s.Facts, m)
 	}
 	return next, err
 }
@@ -54,8 +54,8 @@ func (r *Reconciler) look(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Continue(), err
 	}
 	s.client, s.Workload.Connected = c, true
-	if !kubeadmcontrolplane.Initialized(s.ControlPlane) {
-		if next, err := r.initialize(ctx, s); err != nil || !kubeadmcontrolplane.Initialized(s.ControlPlane) {
+	if !controlplane.Initialized(s.ControlPlane) {
+		if next, err := r.initialize(ctx, s); err != nil || !controlplane.Initialized(s.ControlPlane) {
 			return next, err
 		}
 	}
@@ -64,7 +64,7 @@ func (r *Reconciler) look(ctx context.Context, s *state) (phase.Next, error) {
 
 // initialize latches that kubeadm init has finished.
 func (r *Reconciler) initialize(ctx context.Context, s *state) (phase.Next, error) {
-	if !kubeadmcontrolplane.Starting(s.Machines) {
+	if !controlplane.Starting(s.Machines) {
 		return phase.Continue(), nil
 	}
 	err := s.client.Get(ctx, addons.KubeadmConfig, &corev1.ConfigMap{})
@@ -101,7 +101,7 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 		}
 	}
 	s.Workload.Inspected, s.Workload.Nodes, s.Workload.Pods = true, nodes, byName
-	if kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) {
+	if controlplane.ManagesEtcd(s.ControlPlane) {
 		s.Etcd = r.inspectEtcd(ctx, s)
 	}
 	return nil
@@ -122,7 +122,7 @@ type shown struct {
 // replaced for it: an administrator may have renewed them on the machine. The new
 // expiry is then copied to the Machine, which triggers a reconcile.
 func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error) {
-	ending := kubeadmcontrolplane.Ending(s.Facts)
+	ending := controlplane.Ending(s.Facts)
 	before := apiServersOf(s, ending)
 	next, err := r.observeCertificates(ctx, s, ending)
 	if !slices.Equal(before, apiServersOf(s, ending)) {
@@ -135,14 +135,14 @@ func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error)
 // KubeadmConfigs of the machines. From there it is copied to the Machines, where
 // the rollout reads it.
 func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error) {
-	return r.observeCertificates(ctx, s, kubeadmcontrolplane.Undated(s.Facts))
+	return r.observeCertificates(ctx, s, controlplane.Undated(s.Facts))
 }
 
 // observeCertificates records when the certificates of some machines expire. An API
 // server that presents none is no failure of the control plane: it is checked again
 // after a while.
-func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines []*kubeadmcontrolplane.Machine) (phase.Next, error) {
-	var ask []*kubeadmcontrolplane.Machine
+func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines []*controlplane.Machine) (phase.Next, error) {
+	var ask []*controlplane.Machine
 	last, known, next := r.unreadable.Get(s.ControlPlane), unreadable{}, phase.Continue()
 	for _, server := range apiServersOf(s, s.Machines) {
 		if again, tried := last[server]; tried {
@@ -170,7 +170,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 	for n, m := range ask {
 		t := servingcert.Target{
 			Cluster: s.key().String(), Config: config, CA: s.ca.Cert,
-			Node: m.Node(), Port: kubeadmcontrolplane.APIServerPort(m.Config.Spec),
+			Node: m.Node(), Port: controlplane.APIServerPort(m.Config.Spec),
 		}
 		asking.Go(func() {
 			failed[n] = recovery.Call(ctx, func() (err error) {
@@ -201,14 +201,14 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 }
 
 // apiServerOf returns the API server of a machine.
-func apiServerOf(s *state, m *kubeadmcontrolplane.Machine) (server shown) {
+func apiServerOf(s *state, m *controlplane.Machine) (server shown) {
 	if p := s.Workload.Pods["kube-apiserver-"+m.Node()]; p != nil && m.Config != nil {
 		server = shown{p.UID, m.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]}
 	}
 	return server
 }
 
-func apiServersOf(s *state, machines []*kubeadmcontrolplane.Machine) (all []shown) {
+func apiServersOf(s *state, machines []*controlplane.Machine) (all []shown) {
 	for _, m := range machines {
 		all = append(all, apiServerOf(s, m))
 	}
@@ -217,7 +217,7 @@ func apiServersOf(s *state, machines []*kubeadmcontrolplane.Machine) (all []show
 
 // date writes the annotation. It does not use the field manager of the template's
 // annotations: their synchronization would remove it.
-func (r *Reconciler) date(ctx context.Context, m *kubeadmcontrolplane.Machine, end time.Time) error {
+func (r *Reconciler) date(ctx context.Context, m *controlplane.Machine, end time.Time) error {
 	commit := patch.Remember(r.Mgmt, m.Config)
 	metav1.SetMetaDataAnnotation(&m.Config.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, end.UTC().Format(time.RFC3339))
 	if err := commit(ctx); err != nil {

@@ -18,8 +18,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
@@ -27,9 +27,9 @@ var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig").GroupKind(
 
 // scaleUp creates a machine: its bootstrap config, its infrastructure machine and
 // its Machine, all with the same name.
-func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplane.Create) error {
+func (r *Reconciler) scaleUp(ctx context.Context, s *state, a controlplane.Create) error {
 	random := strings.TrimPrefix(r.Name(""), "-")
-	name, err := kubeadmcontrolplane.Name(s.ControlPlane, s.Cluster.Name, random)
+	name, err := controlplane.Name(s.ControlPlane, s.Cluster.Name, random)
 	if err != nil {
 		s.notCreated = legacy.Failure{Reason: controlplanev1.MachineGenerationFailedV1Beta1Reason, Message: err.Error()}
 		return err
@@ -42,7 +42,7 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err
 	}
-	s.Machines = append(s.Machines, &kubeadmcontrolplane.Machine{Machine: m, Comparison: kubeadmcontrolplane.Comparison{UpToDate: true}})
+	s.Machines = append(s.Machines, &controlplane.Machine{Machine: m, Comparison: controlplane.Comparison{UpToDate: true}})
 	delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine now has the annotation
 	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, "reason", a.Why)
 	r.event(s, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", a.String())
@@ -58,13 +58,13 @@ var notMade = map[machines.Part]string{
 }
 
 // order returns the machine that an action requests.
-func order(s *state, name string, a kubeadmcontrolplane.Create) machines.Order {
-	t := kubeadmcontrolplane.MachineTemplate(s.ControlPlane, s.Cluster.Name)
+func order(s *state, name string, a controlplane.Create) machines.Order {
+	t := controlplane.MachineTemplate(s.ControlPlane, s.Cluster.Name)
 	t.Spec.FailureDomain = a.FailureDomain
 	return machines.Order{
 		Name:                   name,
 		Template:               t,
-		Bootstrap:              &bootstrapv1.KubeadmConfig{Spec: kubeadmcontrolplane.ConfigSpec(s.ControlPlane, a.Init)},
+		Bootstrap:              &bootstrapv1.KubeadmConfig{Spec: controlplane.ConfigSpec(s.ControlPlane, a.Init)},
 		InfrastructureTemplate: s.template,
 	}
 }
@@ -89,7 +89,7 @@ func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 
 // scaleDown requests the deletion of a machine. Its etcd member is removed after
 // the drain, before its infrastructure is deleted.
-func (r *Reconciler) scaleDown(ctx context.Context, s *state, a kubeadmcontrolplane.Delete) error {
+func (r *Reconciler) scaleDown(ctx context.Context, s *state, a controlplane.Delete) error {
 	m := a.Machine
 	if err := s.commitNow(ctx, m); err != nil { // after the deletion it would be a conflict
 		return err

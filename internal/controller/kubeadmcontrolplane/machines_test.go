@@ -13,7 +13,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 )
 
 // half creates the objects before a Machine, as a process does that stops then.
@@ -21,7 +21,7 @@ func (l *lab) half(name string, infrastructure bool) {
 	l.Helper()
 	s, err := l.observe(l.Context(), l.controlPlane())
 	l.must(err)
-	o := order(s, name, kubeadmcontrolplane.Create{})
+	o := order(s, name, controlplane.Create{})
 	host := &infrav1.LocalMachine{}
 	o.Template.Dress(o.Bootstrap, name)
 	o.Template.Dress(host, name)

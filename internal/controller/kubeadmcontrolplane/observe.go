@@ -17,14 +17,14 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/deprecated"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
@@ -35,9 +35,9 @@ const fieldOwner = metadata.KubeadmControlPlanes
 // state has what one reconcile has read. observe reads the management cluster;
 // phases add what they read.
 type state struct {
-	kubeadmcontrolplane.Facts
+	controlplane.Facts
 
-	kubeadmcontrolplane.Outcome
+	controlplane.Outcome
 
 	owned     []*machine           // the Machines of Facts, with their pending writes
 	workers   []string             // names of the Cluster's other machines
@@ -56,14 +56,14 @@ type state struct {
 
 // machine is a Machine of the control plane, with the write of its changes.
 type machine struct {
-	*kubeadmcontrolplane.Machine
+	*controlplane.Machine
 	commit patch.Commit // nil once it has been written
 }
 
 func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.Cluster) }
 
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*state, error) {
-	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, legacy: r.Legacy}
+	s := &state{Facts: controlplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, legacy: r.Legacy}
 	s.Etcd.Err = workload.ErrNotConnected // until the first request
 	var err error
 	if s.Cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
@@ -99,7 +99,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 			}
 		}
 	}
-	kubeadmcontrolplane.Sort(s.Machines)
+	controlplane.Sort(s.Machines)
 	return s, nil
 }
 
@@ -124,7 +124,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 // observeMachine adds the objects from which a machine was created. Objects that
 // are not found stay nil.
 func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
-	out := &kubeadmcontrolplane.Machine{Machine: m, Reported: m.GetConditions(), Health: m.GetConditions()}
+	out := &controlplane.Machine{Machine: m, Reported: m.GetConditions(), Health: m.GetConditions()}
 	s.Machines = append(s.Machines, out)
 	s.owned = append(s.owned, &machine{out, patch.Remember(r.Mgmt, m, patch.Locked, patch.As(fieldOwner))})
 	if ref := m.Spec.InfrastructureRef; ref.IsDefined() {
@@ -147,13 +147,13 @@ func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.
 			return fmt.Errorf("get KubeadmConfig %s: %w", key, err)
 		}
 	}
-	out.Comparison = kubeadmcontrolplane.Compare(s.ControlPlane, out, s.Now)
+	out.Comparison = controlplane.Compare(s.ControlPlane, out, s.Now)
 	return nil
 }
 
-func clonedFrom(infra *provider.Object) *kubeadmcontrolplane.Source {
+func clonedFrom(infra *provider.Object) *controlplane.Source {
 	a := infra.GetAnnotations()
-	from := kubeadmcontrolplane.Source{Name: a[clusterv1.TemplateClonedFromNameAnnotation], GroupKind: a[clusterv1.TemplateClonedFromGroupKindAnnotation]}
+	from := controlplane.Source{Name: a[clusterv1.TemplateClonedFromNameAnnotation], GroupKind: a[clusterv1.TemplateClonedFromGroupKindAnnotation]}
 	if from.Name == "" || from.GroupKind == "" {
 		return nil
 	}
@@ -164,14 +164,14 @@ func clonedFrom(infra *provider.Object) *kubeadmcontrolplane.Source {
 // machines.
 func (s *state) report(failed error) {
 	s.Failed = failed != nil
-	s.ControlPlane.Status, s.due = kubeadmcontrolplane.Report(s.Facts, s.Outcome)
+	s.ControlPlane.Status, s.due = controlplane.Report(s.Facts, s.Outcome)
 	for _, m := range s.owned {
 		s.reportMachine(m)
 	}
 }
 
 func (s *state) reportMachine(m *machine) {
-	all, write := kubeadmcontrolplane.ReportMachine(s.Facts, s.Outcome, m.Machine)
+	all, write := controlplane.ReportMachine(s.Facts, s.Outcome, m.Machine)
 	if !write {
 		return
 	}
@@ -196,7 +196,7 @@ func (s *state) commitMachines(ctx context.Context) error {
 }
 
 // commitNow writes the changes of a machine before another action on it.
-func (s *state) commitNow(ctx context.Context, of *kubeadmcontrolplane.Machine) error {
+func (s *state) commitNow(ctx context.Context, of *controlplane.Machine) error {
 	for _, m := range s.owned {
 		if m.Machine == of {
 			s.reportMachine(m)

@@ -15,16 +15,16 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/healthchecks"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // remediate deletes the most unhealthy of the machines that a health check marked
 // for remediation, unless that has to wait.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
-	underWay, err := kubeadmcontrolplane.UnderWay(s.Facts)
+	underWay, err := controlplane.UnderWay(s.Facts)
 	if err != nil {
 		return phase.Continue(), err
 	}
@@ -34,7 +34,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if err := r.holdOrders(ctx, s); err != nil {
 		return phase.Continue(), err
 	}
-	s.Remediation = kubeadmcontrolplane.Remediate(s.Facts)
+	s.Remediation = controlplane.Remediate(s.Facts)
 	decisions.Add(ctx, s.Facts, s.Remediation)
 	if s.Remediation == nil || s.Remediation.Reason != "" {
 		return phase.Continue(), nil
@@ -82,8 +82,8 @@ func (r *Reconciler) holdOrders(ctx context.Context, s *state) (err error) {
 
 // handOverFrom moves the etcd leadership from a machine that still exists to
 // another one, so that its deletion causes no election.
-func (r *Reconciler) handOverFrom(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine) error {
-	if !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.Etcd.Member(m.Node()) == nil {
+func (r *Reconciler) handOverFrom(ctx context.Context, s *state, m *controlplane.Machine) error {
+	if !controlplane.ManagesEtcd(s.ControlPlane) || !controlplane.Initialized(s.ControlPlane) || s.Etcd.Member(m.Node()) == nil {
 		return nil
 	}
 	nodes := s.Askable(m)

@@ -12,7 +12,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 )
 
 // restart changes l to a process that has just started, and that is not connected
@@ -30,7 +30,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	before := l.writes
 	l.restart()
 	res, err := l.once()
-	if err != nil || l.writes != before || res.RequeueAfter != kubeadmcontrolplane.ConnectionGrace {
+	if err != nil || l.writes != before || res.RequeueAfter != controlplane.ConnectionGrace {
 		t.Errorf("%d writes, requeue after %s, error %v; want none, and a requeue when the grace ends", l.writes-before, res.RequeueAfter, err)
 	}
 	l.clock.Step(2 * time.Second)
@@ -46,7 +46,7 @@ func TestAClusterThatIsGoneAfterARestartIsReportedAfterAWhile(t *testing.T) {
 	l.settle()
 	l.restart()
 	since := l.start.UTC().Format(time.RFC3339)
-	l.clock.Step(kubeadmcontrolplane.ConnectionGrace)
+	l.clock.Step(controlplane.ConnectionGrace)
 	l.settle()
 	l.want(l.controlPlane(), "Available Unknown InspectionFailed", "EtcdClusterHealthy Unknown ConnectionDown", "ControlPlaneComponentsHealthy Unknown ConnectionDown")
 	l.want(l.machines()[0], "APIServerPodHealthy Unknown ConnectionDown")
@@ -59,7 +59,7 @@ func TestAClusterThatIsGoneAfterARestartIsReportedAfterAWhile(t *testing.T) {
 
 	before := l.writes
 	l.restart()
-	l.clock.Step(2 * kubeadmcontrolplane.ConnectionGrace)
+	l.clock.Step(2 * controlplane.ConnectionGrace)
 	if _, err := l.once(); err != nil || l.writes != before {
 		t.Errorf("%d writes after the next restart, error %v; want none: since when is known already", l.writes-before, err)
 	}
@@ -73,7 +73,7 @@ func TestARestartDoesNotForgetWhatAControlPlaneWaitsFor(t *testing.T) {
 	l := newLab(t, 1)
 	l.down, l.why, l.stuck["cp-1"] = true, errors.New("connection refused"), true
 	l.settle()
-	l.clock.Step(2 * kubeadmcontrolplane.FirstContact)
+	l.clock.Step(2 * controlplane.FirstContact)
 	l.settle()
 	if got, want := conditions.Message(l.controlPlane(), "Initialized"), "Waiting for the workload cluster to answer: connection refused"; got != want {
 		t.Fatalf("message %q, want %q", got, want)

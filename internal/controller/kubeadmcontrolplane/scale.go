@@ -14,14 +14,14 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/addons"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // scale executes the one change that package kubeadmcontrolplane plans.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	undecided := r.plan(ctx, s)
-	create, isCreate := s.Action.(kubeadmcontrolplane.Create)
+	create, isCreate := s.Action.(controlplane.Create)
 	// A process that stopped during a creation may have left objects behind, or the
 	// spec has changed since.
 	if isCreate && len(s.Blocked) == 0 || s.ControlPlane.Status.ObservedGeneration != s.ControlPlane.Generation {
@@ -38,18 +38,18 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	var err error
 	switch a := s.Action.(type) {
-	case kubeadmcontrolplane.Create:
+	case controlplane.Create:
 		if !create.Init && s.rollingOut() {
 			err = addons.PrepareJoin(ctx, s.client, s.ControlPlane)
 		}
 		if err == nil {
 			err = r.scaleUp(ctx, s, a)
 		}
-	case kubeadmcontrolplane.Update:
+	case controlplane.Update:
 		if err = addons.PrepareJoin(ctx, s.client, s.ControlPlane); err == nil {
 			err = r.update(ctx, s, a)
 		}
-	case kubeadmcontrolplane.Delete:
+	case controlplane.Delete:
 		err = r.scaleDown(ctx, s, a)
 	}
 	if err != nil {
@@ -59,14 +59,14 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 func (s *state) rollingOut() bool {
-	return slices.ContainsFunc(s.Machines, func(m *kubeadmcontrolplane.Machine) bool { return !m.UpToDate })
+	return slices.ContainsFunc(s.Machines, func(m *controlplane.Machine) bool { return !m.UpToDate })
 }
 
 // addons updates what kubeadm installs in addition to the control plane to the
 // version of the machines, once those are all as the spec requires. The workload
 // cluster is read only when the spec requires something else than last time.
 func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
-	if s.client == nil || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.Action != nil {
+	if s.client == nil || !controlplane.Initialized(s.ControlPlane) || s.Action != nil {
 		return phase.Continue(), nil
 	}
 	config := s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration
@@ -78,7 +78,7 @@ func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	proxy, dns := addons.UpdateKubeProxy(ctx, s.client, s.ControlPlane), addons.UpdateCoreDNS(ctx, s.client, s.ControlPlane)
 	if blocked, is := errors.AsType[*addons.BlockedError](dns); is {
-		s.Addons = &kubeadmcontrolplane.Addons{Blocked: dns.Error()}
+		s.Addons = &controlplane.Addons{Blocked: dns.Error()}
 		r.addonsAt.Forget(client.ObjectKeyFromObject(s.ControlPlane))
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for a user before CoreDNS is updated", "reason", blocked.Error())
 		return phase.Continue(), proxy // a change of the spec triggers a reconcile
@@ -86,7 +86,7 @@ func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
 	if err := errors.Join(proxy, dns); err != nil {
 		return phase.Continue(), err
 	}
-	s.Addons = &kubeadmcontrolplane.Addons{}
+	s.Addons = &controlplane.Addons{}
 	r.addonsAt.Set(s.ControlPlane, at)
 	return phase.Continue(), nil
 }

@@ -13,9 +13,9 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/quorum"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
-	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // removeOrphans removes an etcd member whose machine was deleted, one at a time.
 func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, error) {
-	for _, orphan := range kubeadmcontrolplane.Orphans(s.Facts) {
+	for _, orphan := range controlplane.Orphans(s.Facts) {
 		if orphan.Keep != "" {
 			ctrl.LoggerFrom(ctx).V(2).Info("Keeping an etcd member that has no machine", "member", orphan.String(), "reason", orphan.Keep)
 			continue
@@ -55,7 +55,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, e
 // to wait does not delay the others, for which it may be waiting.
 func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Next, error) {
 	next := phase.Continue()
-	for _, t := range kubeadmcontrolplane.Terminations(s.Facts) {
+	for _, t := range controlplane.Terminations(s.Facts) {
 		m := t.Machine
 		if t.Early != "" {
 			ctrl.LoggerFrom(ctx).V(2).Info("Waiting before a machine may terminate", "Machine", m.Name, "reason", t.Early)
@@ -82,7 +82,7 @@ func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Ne
 }
 
 // removeMember removes the etcd member of a machine, if a healthy majority is left.
-func (r *Reconciler) removeMember(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine, member quorum.Member) (why string, err error) {
+func (r *Reconciler) removeMember(ctx context.Context, s *state, m *controlplane.Machine, member quorum.Member) (why string, err error) {
 	c, err := r.connectEtcd(ctx, s, s.Askable(m)...)
 	if err != nil {
 		return "", err
@@ -109,7 +109,7 @@ func (r *Reconciler) removeMember(ctx context.Context, s *state, m *kubeadmcontr
 }
 
 // handOver moves the etcd leadership from a machine's member to another one.
-func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leaving *kubeadmcontrolplane.Machine, members []quorum.Member) error {
+func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leaving *controlplane.Machine, members []quorum.Member) error {
 	status, err := c.Status(ctx)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leav
 		return nil
 	}
 	var errs []error
-	for _, heir := range quorum.Candidates(members, kubeadmcontrolplane.LeaderCandidates(s.Facts, leaving)) {
+	for _, heir := range quorum.Candidates(members, controlplane.LeaderCandidates(s.Facts, leaving)) {
 		if err := c.MoveLeader(ctx, heir.ID); err != nil {
 			errs = append(errs, err)
 			continue

@@ -15,23 +15,23 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/machines"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // plan decides on the one change of machines that is due. If it cannot be
 // determined, the reason is in the plan, and returned as an error, so that the
 // question is retried with a backoff.
 func (r *Reconciler) plan(ctx context.Context, s *state) error {
-	made, err := decisions.Make(ctx, kubeadmcontrolplane.Planner, s.Facts, func(q kubeadmcontrolplane.Question) (kubeadmcontrolplane.Reply, error) {
+	made, err := decisions.Make(ctx, controlplane.Planner, s.Facts, func(q controlplane.Question) (controlplane.Reply, error) {
 		return r.canUpdate(ctx, s, q)
 	})
 	s.Action, s.Blocked = made.Plan.Action, made.Plan.Blocked
 	for _, a := range made.Answers {
-		switch _, goes := s.Action.(kubeadmcontrolplane.Delete); {
+		switch _, goes := s.Action.(controlplane.Delete); {
 		case a.Answer.Failure != nil:
 			err = errors.Join(err, a.Answer.Failure)
 		case goes && a.Answer.Why != "" && len(s.Blocked) == 0:
@@ -42,7 +42,7 @@ func (r *Reconciler) plan(ctx context.Context, s *state) error {
 }
 
 // canUpdate returns whether an update in place can change a machine to the spec.
-func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolplane.Question) (a kubeadmcontrolplane.Reply, _ error) {
+func (r *Reconciler) canUpdate(ctx context.Context, s *state, q controlplane.Question) (a controlplane.Reply, _ error) {
 	m := items.Named(s.Machines, q.Machine)
 	if !r.Extensions.Asked(ctx, hooksv1.CanUpdateMachine, m.Machine) {
 		return a, nil
@@ -74,22 +74,22 @@ func (s *state) reaches(to inplace.Machine) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(to.Bootstrap.Object, &config); err != nil {
 		return err
 	}
-	if !kubeadmcontrolplane.SameConfig(s.ControlPlane, config.Spec) {
+	if !controlplane.SameConfig(s.ControlPlane, config.Spec) {
 		return &machines.RefusedError{Err: fmt.Errorf("KubeadmConfig %s has fields in its spec that another manager set, and that would stay", config.Name)}
 	}
 	return nil
 }
 
 // change returns the desired state of a machine.
-func (s *state) change(m *kubeadmcontrolplane.Machine) (machines.Change, error) {
+func (s *state) change(m *controlplane.Machine) (machines.Change, error) {
 	if s.template == nil || m.Config == nil {
 		return machines.Change{}, &machines.RefusedError{Err: errors.New("its previous or its desired template was not found")}
 	}
-	change, err := machines.Fresh(kubeadmcontrolplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine), m.Name, s.template, nil)
+	change, err := machines.Fresh(controlplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine), m.Name, s.template, nil)
 	if err != nil {
 		return change, err
 	}
-	config := &bootstrapv1.KubeadmConfig{Spec: kubeadmcontrolplane.ConfigInPlace(s.ControlPlane, m.Config.Spec)}
+	config := &bootstrapv1.KubeadmConfig{Spec: controlplane.ConfigInPlace(s.ControlPlane, m.Config.Spec)}
 	change.Bootstrap = &unstructured.Unstructured{}
 	if change.Bootstrap.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(config); err != nil {
 		return change, err
@@ -100,7 +100,7 @@ func (s *state) change(m *kubeadmcontrolplane.Machine) (machines.Change, error) 
 
 // update starts the update of a machine in place: once marked, it counts as not up
 // to date, and no other machine is changed.
-func (r *Reconciler) update(ctx context.Context, s *state, a kubeadmcontrolplane.Update) error {
+func (r *Reconciler) update(ctx context.Context, s *state, a controlplane.Update) error {
 	m := a.Machine
 	change, err := s.change(m)
 	if err != nil {

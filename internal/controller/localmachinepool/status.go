@@ -5,8 +5,8 @@ package localmachinepool
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capstan-dev/capstan/internal/controller/localmachinepool/localpool"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/pure/localpool"
 )
 
 // report fills the status from the state. failed is what the reconcile ended

@@ -23,7 +23,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/pure/machinedeletion"
+	"github.com/capstan-dev/capstan/internal/controller/machine/machinedeletion"
 )
 
 // held adds a finalizer that prevents the removal of a deleted object.

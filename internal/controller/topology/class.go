@@ -12,8 +12,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/classes"
+	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
 )
 
 // readClass waits for a ready class; a change of the class triggers a reconcile.

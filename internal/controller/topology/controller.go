@@ -25,15 +25,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
+	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
+	"github.com/capstan-dev/capstan/internal/controller/topology/status"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
-	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/status"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
 // Name is the name of the controller.

@@ -19,10 +19,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
+	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
-	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
 // group is an existing group of workers.

@@ -10,10 +10,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
-	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
 // beforeDelete marks the Cluster as ready for deletion when no extension objects.

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 )
 
 // clusterMatters passes changes of the fields of a Cluster that are read. Its

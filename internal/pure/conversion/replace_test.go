@@ -20,8 +20,8 @@ import (
 	controlplanev1beta1 "github.com/capstan-dev/capstan/api/controlplane/v1beta1"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -95,12 +95,12 @@ func TestAWriteOfAnOldVersionReplacesNoMachine(t *testing.T) {
 		if !annotated {
 			timeoutsOfV1beta1(&kcp.Spec.KubeadmConfigSpec)
 		}
-		made := map[string]bootstrapv1.KubeadmConfigSpec{"init": kubeadmcontrolplane.ConfigSpec(kcp, true), "join": kubeadmcontrolplane.ConfigSpec(kcp, false)}
+		made := map[string]bootstrapv1.KubeadmConfigSpec{"init": controlplane.ConfigSpec(kcp, true), "join": controlplane.ConfigSpec(kcp, false)}
 		if !annotated {
 			made["init of v1beta1"], made["join of v1beta1"] = madeAtV1beta1(t, planes, configs, kcp)
 		}
 		for name, spec := range made {
-			m := &kubeadmcontrolplane.Machine{Machine: &clusterv1.Machine{}, Config: &bootstrapv1.KubeadmConfig{Spec: spec}}
+			m := &controlplane.Machine{Machine: &clusterv1.Machine{}, Config: &bootstrapv1.KubeadmConfig{Spec: spec}}
 			m.Spec.Version = kcp.Spec.Version
 			if strings.HasPrefix(name, "join") {
 				m.Config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = "t"
@@ -108,7 +108,7 @@ func TestAWriteOfAnOldVersionReplacesNoMachine(t *testing.T) {
 			m.Config = read(t, m.Config, &bootstrapv1.KubeadmConfig{}).(*bootstrapv1.KubeadmConfig)
 			wanted := kcp
 			for write := range 4 {
-				if v := kubeadmcontrolplane.Compare(wanted, m, time.Time{}); !v.UpToDate {
+				if v := controlplane.Compare(wanted, m, time.Time{}); !v.UpToDate {
 					t.Fatalf("seed %d, %s, annotation %v: after %d writes: %v (-wanted +has)\n%s", seed, name, annotated, write, v.Why, cmp.Diff(encoded(t, wanted.Spec.KubeadmConfigSpec), encoded(t, m.Config.Spec)))
 				}
 				if random.IntN(2) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
-	"github.com/capstan-dev/capstan/internal/pure/topology/step"
+	"github.com/capstan-dev/capstan/internal/pure/step"
 )
 
 // kubeadmTemplate is the kind of templates for machines that kubeadm bootstraps; the
