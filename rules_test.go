@@ -138,6 +138,39 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// TestEachKindIsInTheTable checks where ARCHITECTURE.md finds a kind: each controller has
+// a row, and what the row names exists.
+func TestEachKindIsInTheTable(t *testing.T) {
+	chart, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(chart), "\n## Where a kind is\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	found := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\S.*) \| ([a-z]+) \|(.*)\|(.*)\|(.*)\|$`).FindAllStringSubmatch(table, -1)[1:] {
+		controller := "internal/controller/" + row[2]
+		found[controller] = true
+		for i, folders := range [][]string{{controller, "internal/pure"}, {"internal/admission"}, {"docs/book"}} {
+			for name := range strings.SplitSeq(strings.TrimSpace(row[3+i]), ", ") {
+				exists := slices.ContainsFunc(folders, func(f string) bool {
+					_, folder := os.Stat(path.Join(f, name))
+					_, page := os.Stat(path.Join(f, name+".md"))
+					return folder == nil || page == nil
+				})
+				if !exists {
+					t.Errorf("row %s: %s is not in %v", row[1], name, folders)
+				}
+			}
+		}
+	}
+	walk(t, func(s source) {
+		if path.Dir(s.dir) == "internal/controller" && !found[s.dir] {
+			t.Errorf("no row for %s", s.dir)
+		}
+	})
+}
+
 // TestTheStepsAreThoseOfTheCode checks the life of a Cluster: the steps are numbered,
 // each names where it happens, and what it has in parentheses is reached from there.
 func TestTheStepsAreThoseOfTheCode(t *testing.T) {
