@@ -515,7 +515,7 @@ func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
 			return nil
 		})
 	}
-	b.writes(forks, "processes above the limit")
+	b.writes(forks, "the limit of processes is reached")
 	const requests = 200
 	for n := range requests {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("request-", n), Namespace: "default"}}

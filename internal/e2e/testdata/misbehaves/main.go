@@ -77,7 +77,7 @@ var deeds = map[string]func(args []string) error{
 }
 
 // noMore is what is printed when the limit of processes is reached.
-const noMore = "no more processes"
+const noMore = "the limit of processes is reached"
 
 func main() {
 	if until := os.Getenv("UNTIL"); until != "" {
