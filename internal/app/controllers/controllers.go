@@ -129,8 +129,8 @@ type Outside struct {
 	Debounce    *patch.StatusDebounce // nil writes each status immediately
 }
 
-// legacy reports whether status.deprecated.v1beta1 is filled.
-func (o Outside) legacy() bool { return o.Features.Enabled(features.DeprecatedV1Beta1Status) }
+// deprecated reports whether status.deprecated.v1beta1 is filled.
+func (o Outside) deprecated() bool { return o.Features.Enabled(features.DeprecatedV1Beta1Status) }
 
 // Extensions find and call runtime extensions.
 type Extensions struct {
@@ -166,16 +166,16 @@ type Controller struct {
 func All() []Controller {
 	return append([]Controller{
 		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
-			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy()}
+			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated()}
 		}),
 		entryAs(topology.Name, Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
 			return &topology.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Classes: o.Classes, Schemas: o.Schemas,
-				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce.Sibling(), Legacy: o.legacy(),
+				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce.Sibling(), Deprecated: o.deprecated(),
 			}
 		}).gated(features.ClusterTopology).finishing(),
 		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {
-			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock, Legacy: o.legacy()}
+			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock, Deprecated: o.deprecated()}
 		}).gated(features.ClusterTopology),
 		entry(Local, &infrav1.LocalCluster{}, func(o Outside, _ string) reconciler[*infrav1.LocalCluster] {
 			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends, Clock: o.Clock}
@@ -183,35 +183,35 @@ func All() []Controller {
 		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
 			return &kubeadmcontrolplane.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Etcd: o.Etcd, Extensions: o.Extensions.Updates,
-				CertificateExpiry: o.CertificateExpiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
+				CertificateExpiry: o.CertificateExpiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Deprecated: o.deprecated(),
 			}
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {
 			return &machinedeployment.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Deprecated: o.deprecated(),
 			}
 		}),
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
 			return &machineset.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Deprecated: o.deprecated(),
 			}
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
-			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy()}
+			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated()}
 		}).gated(features.MachinePool).finishing(),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy(), Sync: o.Sync,
+				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated(), Sync: o.Sync,
 			}
 		}),
 		entry(Core, &clusterv1.MachineHealthCheck{}, func(o Outside, name string) reconciler[*clusterv1.MachineHealthCheck] {
-			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy()}
+			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated()}
 		}),
 		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
-			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken, Legacy: o.legacy()}
+			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken, Deprecated: o.deprecated()}
 		}),
 		entry(Local, &infrav1.LocalMachinePool{}, func(o Outside, name string) reconciler[*infrav1.LocalMachinePool] {
 			return &localmachinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
@@ -223,7 +223,7 @@ func All() []Controller {
 			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSet{}, func(o Outside, _ string) reconciler[*addonsv1.ClusterResourceSet] {
-			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce, Legacy: o.legacy()}
+			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce, Deprecated: o.deprecated()}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSetBinding{}, func(o Outside, name string) reconciler[*addonsv1.ClusterResourceSetBinding] {
 			return &clusterresourcesetbinding.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name)}
@@ -277,7 +277,7 @@ func (c Controller) finishing() Controller {
 func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
 	return &extensionconfig.Reconciler{
 		Mgmt: o.Mgmt, Live: o.Live, Secrets: o.Secrets.Follower(), Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
-		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random, Legacy: o.legacy(),
+		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random, Deprecated: o.deprecated(),
 	}
 }
 

@@ -119,7 +119,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	})
 	started := now.Add(time.Hour)
 	r := &Reconciler{
-		Mgmt: counting, Live: counting, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(started.Add(time.Second)), Recorder: &events.FakeRecorder{}, Legacy: true,
+		Mgmt: counting, Live: counting, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(started.Add(time.Second)), Recorder: &events.FakeRecorder{}, Deprecated: true,
 		Workload: connections{health: workload.Health{Since: started, Failures: 2, Err: errors.New("connection refused")}},
 	}
 	got.Generation = 2 // the endpoint was set; an API server counts, the fake one does not

@@ -29,7 +29,7 @@ import (
 const name = "cluster"
 
 // Reconciler has what the controller needs from outside. All fields but Debounce
-// and Legacy are required; Setup checks them.
+// and Deprecated are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the management cluster without a cache: Secrets that users provide
@@ -40,8 +40,8 @@ type Reconciler struct {
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
 	Debounce *patch.StatusDebounce
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 
 	watcher provider.Watcher // set by Setup
 }
@@ -83,9 +83,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 			phase.Do("infrastructure", r.infrastructure),
 			phase.Do("control plane", r.controlPlane),
 			phase.Do("kubeconfig", r.kubeconfig)),
-		End:    phase.InOrder(phase.Do("delete", r.delete)),
-		Report: func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
-		Legacy: reconciler.If(r.Legacy, func(s *state, failed error) { clusterstatus.ReportLegacy(s.facts(failed)) }),
+		End:        phase.InOrder(phase.Do("delete", r.delete)),
+		Report:     func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
+		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { clusterstatus.ReportDeprecated(s.facts(failed)) }),
 		Deadline: func(s *state) time.Time {
 			return earliest(clusterstatus.Deadline(s.facts(nil)), planguard.Deadline(s.guard, s.now))
 		},

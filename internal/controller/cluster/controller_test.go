@@ -112,7 +112,7 @@ func run(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*clus
 		t.Fatal(err)
 	}
 	r := &Reconciler{
-		Mgmt: c, Live: c, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(now), Recorder: &events.FakeRecorder{}, Legacy: true,
+		Mgmt: c, Live: c, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(now), Recorder: &events.FakeRecorder{}, Deprecated: true,
 		Workload: connections{health: workload.Health{Connected: true, LastProbeSuccess: now}},
 	}
 	_, err := r.Reconcile(t.Context(), cluster)

@@ -35,14 +35,14 @@ type Extensions interface {
 	Source(extensions.ToRequests) source.Source
 }
 
-// Reconciler has what the controller needs from outside. All fields but Legacy are
+// Reconciler has what the controller needs from outside. All fields but Deprecated are
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
 	Providers  *provider.Objects
 	Extensions Extensions
 	Clock      clock.PassiveClock
-	Legacy     bool // status.deprecated.v1beta1 is filled
+	Deprecated bool // status.deprecated.v1beta1 is filled
 
 	watcher provider.Watcher                     // set by Setup; without it nothing is watched
 	checked controller.Memory[[sha256.Size]byte] // the definitions that were last found valid
@@ -71,8 +71,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, class *clusterv1.ClusterClas
 		Live: phase.All(
 			phase.Do("own templates", r.ownTemplates),
 			phase.Do("define variables", r.defineVariables)),
-		Report: r.report,
-		Legacy: reconciler.If(r.Legacy, r.reportLegacy),
+		Report:     r.report,
+		Deprecated: reconciler.If(r.Deprecated, r.reportDeprecated),
 	}.Reconcile(ctx, class)
 }
 

@@ -124,7 +124,7 @@ func newWorld(t *testing.T, text string, without ...string) *world {
 			w.writes = append(w.writes, verb+" "+obj.GetName())
 			return nil
 		})).Build()
-	w.Reconciler = Reconciler{Mgmt: w, Providers: provider.New(w, nil), Extensions: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Legacy: true}
+	w.Reconciler = Reconciler{Mgmt: w, Providers: provider.New(w, nil), Extensions: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}
 	return w
 }
 
@@ -187,7 +187,7 @@ func TestClassOwnsTemplatesAndReportsVariables(t *testing.T) {
 	}
 	message := strings.TrimPrefix(oneOld, "False RefVersionsNotUpToDate ")
 	old := []string{"RefVersionsUpToDate False Warning OutdatedRefVersions: " + message, "VariablesReconciled True"}
-	if diff := cmp.Diff(old, builder.Legacy(class.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+	if diff := cmp.Diff(old, builder.Deprecated(class.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
 		t.Errorf("conditions for clients of v1beta1 (-want +got):\n%s", diff)
 	}
 	if writes, err := w.reconcile(); err != nil || len(writes) > 0 || w.asked > 0 {

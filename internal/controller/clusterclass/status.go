@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 // state has what one reconcile has read.
@@ -49,14 +49,14 @@ func (r *Reconciler) report(s *state, failed error) {
 	}
 }
 
-// reportLegacy sets the fields for clients of v1beta1.
-func (r *Reconciler) reportLegacy(s *state, _ error) {
+// reportDeprecated sets the fields for clients of v1beta1.
+func (r *Reconciler) reportDeprecated(s *state, _ error) {
 	class, now := s.class, r.Clock.Now()
 	st := ptr.Deref(ptr.Deref(class.Status.Deprecated, clusterv1.ClusterClassDeprecatedStatus{}).V1Beta1, clusterv1.ClusterClassV1Beta1DeprecatedStatus{})
-	st.Conditions = legacy.Set(st.Conditions, now,
-		legacy.From(conditions.Get(class, clusterv1.ClusterClassVariablesReadyCondition),
+	st.Conditions = deprecated.Set(st.Conditions, now,
+		deprecated.From(conditions.Get(class, clusterv1.ClusterClassVariablesReadyCondition),
 			clusterv1.ClusterClassVariablesReconciledV1Beta1Condition, clusterv1.ConditionSeverityError, nil),
-		legacy.From(conditions.Get(class, clusterv1.ClusterClassRefVersionsUpToDateCondition),
+		deprecated.From(conditions.Get(class, clusterv1.ClusterClassRefVersionsUpToDateCondition),
 			clusterv1.ClusterClassRefVersionsUpToDateV1Beta1Condition, clusterv1.ConditionSeverityWarning, map[string]string{
 				clusterv1.ClusterClassRefVersionsNotUpToDateReason: clusterv1.ClusterClassOutdatedRefVersionsV1Beta1Reason,
 			}))

@@ -29,8 +29,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
-	Debounce *patch.StatusDebounce
-	Legacy   bool // status.deprecated.v1beta1 is filled
+	Debounce   *patch.StatusDebounce
+	Deprecated bool // status.deprecated.v1beta1 is filled
 }
 
 // Setup registers the controller and its watches.
@@ -58,8 +58,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *addonsv1.ClusterResourc
 		Live: phase.All(
 			phase.Do("own the resources", r.ownResources),
 			phase.Do("make bindings", r.makeBindings)),
-		End:    phase.InOrder(phase.Do("wait for bindings", waitForBindings)),
-		Report: r.report,
-		Legacy: reconciler.If(r.Legacy, r.reportLegacy),
+		End:        phase.InOrder(phase.Do("wait for bindings", waitForBindings)),
+		Report:     r.report,
+		Deprecated: reconciler.If(r.Deprecated, r.reportDeprecated),
 	}.Reconcile(ctx, set)
 }

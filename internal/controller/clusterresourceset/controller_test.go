@@ -52,7 +52,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			}
 			return nil
 		})).Build()
-	w.reconciler = Reconciler{Mgmt: w, Payloads: payloads.New(w, nil), Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Legacy: true}
+	w.reconciler = Reconciler{Mgmt: w, Payloads: payloads.New(w, nil), Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}
 	return w
 }
 

@@ -182,10 +182,10 @@ func (r *Reconciler) report(s *state, failed error) {
 	}
 }
 
-// reportLegacy sets the fields for clients of v1beta1.
-func (r *Reconciler) reportLegacy(s *state, failed error) {
+// reportDeprecated sets the fields for clients of v1beta1.
+func (r *Reconciler) reportDeprecated(s *state, failed error) {
 	if s.mustWrite(failed) {
-		resourceset.ReportLegacy(s.status(failed), r.Clock.Now())
+		resourceset.ReportDeprecated(s.status(failed), r.Clock.Now())
 	}
 }
 

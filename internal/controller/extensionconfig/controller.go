@@ -56,7 +56,7 @@ type Registry interface {
 	Tried(name string)
 }
 
-// Reconciler has what the controller needs from outside. All fields but Legacy,
+// Reconciler has what the controller needs from outside. All fields but Deprecated,
 // Follow and Secrets are required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
@@ -69,8 +69,8 @@ type Reconciler struct {
 	// Random is in [0,1): it spreads the next discoveries of extensions that were
 	// discovered at the same time.
 	Random func() float64
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 	// Follow means that the controller runs in another process: this one registers
 	// the results in the status, discovers nothing and writes nothing.
 	Follow bool
@@ -125,9 +125,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionC
 		Live: phase.InOrder(
 			phase.Do("certificate authority", r.inject),
 			phase.Do("discovery", r.rediscover)),
-		Report:   r.report,
-		Legacy:   reconciler.If(r.Legacy, reportLegacy),
-		Deadline: func(s *state) time.Time { return s.due },
+		Report:     r.report,
+		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
+		Deadline:   func(s *state) time.Time { return s.due },
 	}.Reconcile(ctx, config)
 }
 

@@ -42,7 +42,7 @@ func TestDiscoveryFillsStatusAndRegistryInOneWrite(t *testing.T) {
 	w.is(isPaused, "False", "")
 	w.callable("a.ext", "b.ext")
 	w.said("Normal Discovered Discovered 2 handlers: a.ext, b.ext")
-	if diff := cmp.Diff([]string{"Discovered True"}, builder.Legacy(w.read().Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+	if diff := cmp.Diff([]string{"Discovered True"}, builder.Deprecated(w.read().Status.Deprecated.V1Beta1.Conditions)); diff != "" {
 		t.Errorf("to clients of v1beta1 (-want +got)\n%s", diff)
 	}
 	if got := names(w.read()); len(got) != 2 || len(w.tried) != 1 {

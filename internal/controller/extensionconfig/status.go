@@ -80,10 +80,10 @@ func (r *Reconciler) report(s *state, failed error) {
 	s.set(pause.Condition(nil, s.config))
 }
 
-// reportLegacy sets the fields for clients of v1beta1 after a discovery.
-func reportLegacy(s *state, failed error) {
+// reportDeprecated sets the fields for clients of v1beta1 after a discovery.
+func reportDeprecated(s *state, failed error) {
 	if failed == nil && s.asked != nil {
-		s.config.Status.Deprecated = extensionconfig.Legacy(s.config, s.now)
+		s.config.Status.Deprecated = extensionconfig.DeprecatedStatus(s.config, s.now)
 	}
 }
 

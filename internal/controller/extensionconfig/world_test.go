@@ -69,7 +69,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 func (w *world) restart() {
 	w.Reconciler = &Reconciler{
 		Mgmt: w.client, Live: w.client, Extensions: w, Registry: w, Catalog: catalog.Default(), Clock: w.clock, Recorder: w.events,
-		Random: func() float64 { return 0.5 }, Legacy: true,
+		Random: func() float64 { return 0.5 }, Deprecated: true,
 		ours: func(client.Object) bool { return true },
 	}
 	w.mu.Lock()

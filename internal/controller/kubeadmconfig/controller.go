@@ -39,9 +39,9 @@ type Reconciler struct {
 	Workload  workload.Clusters
 	Clock     clock.PassiveClock
 
-	Legacy   bool                                                       // status.deprecated.v1beta1 is filled
-	TokenTTL time.Duration                                              // 0 means DefaultTokenTTL
-	NewToken func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
+	Deprecated bool                                                       // status.deprecated.v1beta1 is filled
+	TokenTTL   time.Duration                                              // 0 means DefaultTokenTTL
+	NewToken   func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
 
 	// upkeep is when the token of a config must be checked next, so that other
 	// events cause no request to the workload cluster. After a start every token is
@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmC
 		Live: phase.InOrder(
 			phase.Do("bootstrap data that is there", r.keep),
 			phase.Do("bootstrap data", r.carryOut)),
-		Report: report,
-		Legacy: reconciler.If(r.Legacy, reportLegacy),
+		Report:     report,
+		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 	}.Reconcile(ctx, config)
 }

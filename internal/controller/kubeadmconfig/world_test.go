@@ -186,7 +186,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.r = &Reconciler{
-		Mgmt: w.mgmt, Live: live, Providers: provider.New(w.mgmt, nil), Workload: w, Clock: w.clock, Legacy: true,
+		Mgmt: w.mgmt, Live: live, Providers: provider.New(w.mgmt, nil), Workload: w, Clock: w.clock, Deprecated: true,
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			t, err := bootstrapv1.NewBootstrapTokenString(testToken)
 			return *t, err

@@ -31,7 +31,7 @@ import (
 const name = "kubeadmcontrolplane"
 
 // Reconciler has what the controller needs from outside. All exported fields but
-// Extensions, Debounce and Legacy are required; Setup checks them.
+// Extensions, Debounce and Deprecated are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client     // the management cluster; its cache has the Secrets of clusters
 	Live      client.Reader     // the same, past the cache
@@ -48,8 +48,8 @@ type Reconciler struct {
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
 	Debounce *patch.StatusDebounce
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 	// Name returns an unused name: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -98,10 +98,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		End: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			return phase.InOrder(r.deletion(s)...)(ctx, s)
 		},
-		Quiet:    func(s *state) bool { return s.untaken },
-		Report:   (*state).report,
-		Legacy:   reconciler.If(r.Legacy, (*state).reportLegacy),
-		Deadline: func(s *state) time.Time { return s.due },
+		Quiet:      func(s *state) bool { return s.untaken },
+		Report:     (*state).report,
+		Deprecated: reconciler.If(r.Deprecated, (*state).reportDeprecated),
+		Deadline:   func(s *state) time.Time { return s.due },
 	}.Reconcile(ctx, kcp)
 }
 

@@ -37,7 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 const namespace = "ns"
@@ -84,7 +84,7 @@ func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *co
 	}
 	template := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small", UID: "template"}}
 	template.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
-	l.Reconciler = &Reconciler{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Etcd: l, CertificateExpiry: l.expiry, Recorder: l, Name: l.namer(), Legacy: true}
+	l.Reconciler = &Reconciler{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Etcd: l, CertificateExpiry: l.expiry, Recorder: l, Name: l.namer(), Deprecated: true}
 	l.Live = l.Mgmt
 	l.Providers = provider.New(l.Mgmt, nil)
 	l.inside = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&appsv1.DaemonSet{
@@ -354,7 +354,7 @@ func (l *lab) boot(m *clusterv1.Machine) {
 		for _, t := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineNodeReadyCondition} {
 			conditions.Set(m, l.clock.Now(), metav1.Condition{Type: t, Status: metav1.ConditionTrue, Reason: "Ready"})
 		}
-		legacy.SetMachine(m, l.clock.Now(), legacy.True(clusterv1.ReadyV1Beta1Condition))
+		deprecated.SetMachine(m, l.clock.Now(), deprecated.True(clusterv1.ReadyV1Beta1Condition))
 	})
 }
 

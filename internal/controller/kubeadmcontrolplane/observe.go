@@ -18,14 +18,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/deprecated"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/deprecatedstatus"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 // fieldOwner is the field manager of the controller's writes to Machines and the
@@ -50,8 +50,8 @@ type state struct {
 	untaken   bool                 // it is not being deleted, and its Cluster does not own it yet
 	due       time.Time            // when the next report is due; zero if only after a change
 
-	legacy     bool           // machines are reported to clients of v1beta1 too
-	notCreated legacy.Failure // why a machine could not be created
+	deprecated bool               // machines are reported to clients of v1beta1 too
+	notCreated deprecated.Failure // why a machine could not be created
 }
 
 // machine is a Machine of the control plane, with the write of its changes.
@@ -63,7 +63,7 @@ type machine struct {
 func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.Cluster) }
 
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*state, error) {
-	s := &state{Facts: controlplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, legacy: r.Legacy}
+	s := &state{Facts: controlplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, deprecated: r.Deprecated}
 	s.Etcd.Err = workload.ErrNotConnected // until the first request
 	var err error
 	if s.Cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
@@ -176,14 +176,14 @@ func (s *state) reportMachine(m *machine) {
 		return
 	}
 	m.SetConditions(all)
-	if s.legacy {
-		deprecated.ReportMachine(s.Facts, m.Machine)
+	if s.deprecated {
+		deprecatedstatus.ReportMachine(s.Facts, m.Machine)
 	}
 }
 
-// reportLegacy sets the fields of the control plane for clients of v1beta1.
-func (s *state) reportLegacy(error) {
-	deprecated.Report(deprecated.Status{Facts: s.Facts, NotCreated: s.notCreated})
+// reportDeprecated sets the fields of the control plane for clients of v1beta1.
+func (s *state) reportDeprecated(error) {
+	deprecatedstatus.Report(deprecatedstatus.Status{Facts: s.Facts, NotCreated: s.notCreated})
 }
 
 // commitMachines writes the changes of machines.

@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 // wantWrites reconciles once and checks the writes to Machines.
@@ -96,7 +96,7 @@ func (l *lab) told() []string {
 	if d == nil {
 		return nil
 	}
-	return builder.Legacy(d.V1Beta1.Conditions)
+	return builder.Deprecated(d.V1Beta1.Conditions)
 }
 
 func TestReportSetsV1Beta1Status(t *testing.T) {
@@ -145,7 +145,7 @@ func TestReportSetsV1Beta1Status(t *testing.T) {
 		t.Errorf("counters %+v", st)
 	}
 	want = []string{"Ready True", "APIServerPodHealthy True", "ControllerManagerPodHealthy True", "EtcdMemberHealthy True", "EtcdPodHealthy True", "SchedulerPodHealthy True"}
-	if diff := cmp.Diff(want, builder.Legacy(legacy.OfMachine(l.machines()[0]).Conditions)); diff != "" {
+	if diff := cmp.Diff(want, builder.Deprecated(deprecated.OfMachine(l.machines()[0]).Conditions)); diff != "" {
 		t.Errorf("its machine (-want +got)\n%s", diff)
 	}
 }
@@ -153,7 +153,7 @@ func TestReportSetsV1Beta1Status(t *testing.T) {
 func TestV1Beta1StatusIsEmptyIfDisabled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
-	l.Legacy = false
+	l.Deprecated = false
 	l.stuck["cp-1"] = true
 	l.settle()
 	if got := l.told(); got != nil {
@@ -161,7 +161,7 @@ func TestV1Beta1StatusIsEmptyIfDisabled(t *testing.T) {
 	}
 	l.boot(l.machines()[0])
 	l.settle()
-	if diff := cmp.Diff([]string{"Ready True"}, builder.Legacy(legacy.OfMachine(l.machines()[0]).Conditions)); diff != "" {
+	if diff := cmp.Diff([]string{"Ready True"}, builder.Deprecated(deprecated.OfMachine(l.machines()[0]).Conditions)); diff != "" {
 		t.Errorf("its machine (-want +got)\n%s", diff)
 	}
 }

@@ -48,8 +48,8 @@ type Reconciler struct {
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
 	Debounce *patch.StatusDebounce
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 	// RemoteGrace is how long after the last answer of a workload cluster the last
 	// observed state of its Nodes is reported. Zero means five minutes.
 	RemoteGrace time.Duration
@@ -101,10 +101,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 			phase.Do("node", r.node),
 			phase.Do("update in place", r.update),
 			phase.Do("certificates", r.certificates)),
-		End:      r.delete,
-		Report:   report,
-		Legacy:   reconciler.If(r.Legacy, reportLegacy),
-		Deadline: (*state).deadline,
+		End:        r.delete,
+		Report:     report,
+		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
+		Deadline:   (*state).deadline,
 	}.Reconcile(ctx, m)
 }
 

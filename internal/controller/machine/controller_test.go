@@ -20,7 +20,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 func TestLifeOfAMachine(t *testing.T) {
@@ -237,7 +237,7 @@ func TestFailuresThatProvidersReportAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new("Host m0: no quota")}
-	if diff := cmp.Diff(want, legacy.OfMachine(m), cmpopts.IgnoreFields(want, "Conditions")); diff != "" {
+	if diff := cmp.Diff(want, deprecated.OfMachine(m), cmpopts.IgnoreFields(want, "Conditions")); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 }

@@ -41,8 +41,8 @@ func report(s *state, failed error) {
 	machinestatus.Report(f)
 }
 
-// reportLegacy sets the fields for clients of v1beta1.
-func reportLegacy(s *state, failed error) { machinestatus.ReportLegacy(s.facts(failed)) }
+// reportDeprecated sets the fields for clients of v1beta1.
+func reportDeprecated(s *state, failed error) { machinestatus.ReportDeprecated(s.facts(failed)) }
 
 // deadline is the next time at which the status changes without an event; zero if
 // there is none.

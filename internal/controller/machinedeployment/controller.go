@@ -32,7 +32,7 @@ const (
 )
 
 // Reconciler has what the controller needs from outside. All fields but Extensions,
-// Debounce and Legacy are required; Setup checks them.
+// Debounce and Deprecated are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
@@ -45,8 +45,8 @@ type Reconciler struct {
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
 	Debounce *patch.StatusDebounce
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 	// Name returns an unused name: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -88,8 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		End: phase.InOrder(
 			phase.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
 			phase.Do("delete MachineSets", r.deleteSets)),
-		Report:   report,
-		Legacy:   reconciler.If(r.Legacy, reportLegacy),
-		Deadline: func(s *state) time.Time { return s.quietUntil },
+		Report:     report,
+		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
+		Deadline:   func(s *state) time.Time { return s.quietUntil },
 	}.Reconcile(ctx, md)
 }

@@ -59,13 +59,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.c = b.WithInterceptorFuncs(writes.Before(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
-		Mgmt:      w.c,
-		Live:      w.c,
-		Providers: provider.New(w.c, nil),
-		Clock:     testclock.NewFakePassiveClock(noon),
-		Recorder:  w.events,
-		Legacy:    true,
-		Name:      func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
+		Mgmt:       w.c,
+		Live:       w.c,
+		Providers:  provider.New(w.c, nil),
+		Clock:      testclock.NewFakePassiveClock(noon),
+		Recorder:   w.events,
+		Deprecated: true,
+		Name:       func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
 	}
 	return w
 }

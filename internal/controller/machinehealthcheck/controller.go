@@ -28,7 +28,7 @@ import (
 const name = "machinehealthcheck"
 
 // Reconciler has what the controller needs from outside. All fields but Debounce
-// and Legacy are required; Setup checks them.
+// and Deprecated are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Providers *provider.Objects  // templates of requests, and requests
@@ -38,8 +38,8 @@ type Reconciler struct {
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
 	Debounce *patch.StatusDebounce
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 
 	watcher provider.Watcher // set by Setup
 
@@ -81,10 +81,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 			phase.Do("nodes", r.nodes),
 			phase.Do("template", r.template),
 			phase.Do("remediate", r.remediate)),
-		End:      phase.InOrder[*state](),
-		Report:   report,
-		Legacy:   reconciler.If(r.Legacy, func(s *state, _ error) { healthcheck.ReportLegacy(s.Check, s.Now) }),
-		Deadline: func(s *state) time.Time { return s.decision.RequeueAt },
+		End:        phase.InOrder[*state](),
+		Report:     report,
+		Deprecated: reconciler.If(r.Deprecated, func(s *state, _ error) { healthcheck.ReportDeprecated(s.Check, s.Now) }),
+		Deadline:   func(s *state) time.Time { return s.decision.RequeueAt },
 	}.Reconcile(ctx, check)
 }
 

@@ -32,7 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -83,7 +83,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		})).Build()
 	w.nodes = fake.NewClientBuilder().WithScheme(s).
 		WithIndex(&corev1.Node{}, workload.NodeByProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).Build()
-	w.r = &Reconciler{Mgmt: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: connection{w: w}, Clock: w.clock, Recorder: w.events, Legacy: true}
+	w.r = &Reconciler{Mgmt: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: connection{w: w}, Clock: w.clock, Recorder: w.events, Deprecated: true}
 	return w
 }
 
@@ -202,10 +202,10 @@ func TestACheckIsGivenToItsClusterFirst(t *testing.T) {
 		t.Errorf("status %+v", st)
 	}
 	m := get(w, &clusterv1.Machine{}, "m")
-	if diff := cmp.Diff([]string{"HealthCheckSucceeded True"}, builder.Legacy(legacy.OfMachine(m).Conditions)); diff != "" {
+	if diff := cmp.Diff([]string{"HealthCheckSucceeded True"}, builder.Deprecated(deprecated.OfMachine(m).Conditions)); diff != "" {
 		t.Errorf("conditions of the Machine for clients of v1beta1 (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"RemediationAllowed True"}, builder.Legacy(st.Deprecated.V1Beta1.Conditions)); diff != "" {
+	if diff := cmp.Diff([]string{"RemediationAllowed True"}, builder.Deprecated(st.Deprecated.V1Beta1.Conditions)); diff != "" {
 		t.Errorf("conditions for clients of v1beta1 (-want +got):\n%s", diff)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 // maxNote is the maximum length of the text of an event.
@@ -62,8 +62,8 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 	for _, t := range a.Drop {
 		conditions.Delete(m, t)
 	}
-	if r.Legacy {
-		legacy.SetMachine(m, s.Now, healthcheck.Legacy(m)...)
+	if r.Deprecated {
+		deprecated.SetMachine(m, s.Now, healthcheck.Deprecated(m)...)
 	}
 	err := commit(ctx)
 	if err == nil && a.Marked != "" {

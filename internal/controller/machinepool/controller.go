@@ -35,7 +35,7 @@ const (
 )
 
 // Reconciler has what the controller needs from outside. All fields but Debounce
-// and Legacy are required; Setup checks them.
+// and Deprecated are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
@@ -46,8 +46,8 @@ type Reconciler struct {
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
 	Debounce *patch.StatusDebounce
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 
 	watcher provider.Watcher // set by Setup
 }
@@ -88,8 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *clusterv1.MachinePool) (c
 		End: phase.InOrder(
 			phase.Do("delete", r.deleteReferences),
 			phase.Do("delete Nodes", r.deleteNodes)),
-		Report:   report,
-		Legacy:   reconciler.If(r.Legacy, reportLegacy),
-		Deadline: (*state).deadline,
+		Report:     report,
+		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
+		Deadline:   (*state).deadline,
 	}.Reconcile(ctx, p)
 }

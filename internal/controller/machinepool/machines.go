@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -213,8 +213,8 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) error {
 		} else {
 			conditions.Set(m, s.now, *v.Condition)
 		}
-		if r.Legacy {
-			legacy.SetMachine(m, s.now, healthcheck.Legacy(m)...)
+		if r.Deprecated {
+			deprecated.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
 		}
 		err := commit(ctx)
 		if err == nil && v.Delete {

@@ -34,8 +34,8 @@ func (s *state) facts(failed error) pool.Facts {
 // report fills the status from the state.
 func report(s *state, failed error) { pool.FillStatus(s.facts(failed)) }
 
-// reportLegacy sets the fields for clients of v1beta1.
-func reportLegacy(s *state, failed error) { pool.FillLegacy(s.facts(failed)) }
+// reportDeprecated sets the fields for clients of v1beta1.
+func reportDeprecated(s *state, failed error) { pool.FillDeprecated(s.facts(failed)) }
 
 // deadline is the next time at which the status changes without an event; zero if
 // there is none.

@@ -96,7 +96,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w.mgmt, w.nodes = mgmt.Build(), nodes.Build()
 	w.workload = &workloads{client: w.nodes, health: workload.Health{Connected: true, LastProbeSuccess: now, Answering: now}}
-	w.r = &Reconciler{Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: w.workload, Clock: w.clock, Recorder: w.events, Legacy: true}
+	w.r = &Reconciler{Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: w.workload, Clock: w.clock, Recorder: w.events, Deprecated: true}
 	return w
 }
 

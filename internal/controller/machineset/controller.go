@@ -32,7 +32,7 @@ const (
 )
 
 // Reconciler has what the controller needs from outside. All fields but Debounce
-// and Legacy are required; Setup checks them.
+// and Deprecated are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
@@ -43,8 +43,8 @@ type Reconciler struct {
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
 	Debounce *patch.StatusDebounce
-	// Legacy has status.deprecated.v1beta1 filled.
-	Legacy bool
+	// Deprecated has status.deprecated.v1beta1 filled.
+	Deprecated bool
 	// Name returns an unused name: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -88,9 +88,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 			phase.Do("synchronise", r.synchronise),
 			phase.Do("update in place", r.update),
 			phase.Do("scale", r.scale)),
-		End:      phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
-		Report:   report,
-		Legacy:   reconciler.If(r.Legacy, reportLegacy),
-		Deadline: func(s *state) time.Time { return s.quietUntil },
+		End:        phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
+		Report:     report,
+		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
+		Deadline:   func(s *state) time.Time { return s.quietUntil },
 	}.Reconcile(ctx, set)
 }

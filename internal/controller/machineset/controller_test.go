@@ -160,7 +160,7 @@ func TestReconcileLeavesNothingBehindWhenACreationFails(t *testing.T) {
 			if st.Replicas == nil || *st.Replicas != 0 || st.ObservedGeneration != 0 {
 				t.Errorf("status = %+v, want no replicas, and the generation not yet observed", st)
 			}
-			if old := builder.Legacy(w.set().Status.Deprecated.V1Beta1.Conditions); !slices.Contains(old, tc.wantOld) {
+			if old := builder.Deprecated(w.set().Status.Deprecated.V1Beta1.Conditions); !slices.Contains(old, tc.wantOld) {
 				t.Errorf("conditions for clients of v1beta1 %q, want %q among them", old, tc.wantOld)
 			}
 		})

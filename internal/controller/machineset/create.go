@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -34,7 +34,7 @@ func (r *Reconciler) create(ctx context.Context, s *state, name string) (*cluste
 		InfrastructureTemplate: s.infraTemplate,
 	})
 	if e, is := errors.AsType[*machines.NotMadeError](err); is {
-		s.notCreated = legacy.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
+		s.notCreated = deprecated.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
 	}
 	return m, err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -37,7 +37,7 @@ type state struct {
 	// blocked is why no Machine can be created now. Phase preflight sets it, if a
 	// Machine might have to be created.
 	blocked    []string
-	notCreated legacy.Failure // why a Machine could not be created
+	notCreated deprecated.Failure // why a Machine could not be created
 }
 
 // want is the desired number of Machines.

@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -60,8 +60,8 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Decision)
 	} else {
 		conditions.Set(m, s.now, *v.Condition)
 	}
-	if r.Legacy {
-		legacy.SetMachine(m, s.now, healthcheck.Legacy(m)...)
+	if r.Deprecated {
+		deprecated.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
 	}
 	if err := commit(ctx); err != nil || !v.Delete {
 		return err

@@ -8,8 +8,8 @@ import "github.com/capstan-dev/capstan/internal/pure/scaling"
 // with.
 func report(s *state, failed error) { scaling.Report(s.facts(failed)) }
 
-// reportLegacy fills what clients of v1beta1 read of it.
-func reportLegacy(s *state, failed error) { scaling.ReportLegacy(s.facts(failed)) }
+// reportDeprecated fills what clients of v1beta1 read of it.
+func reportDeprecated(s *state, failed error) { scaling.ReportDeprecated(s.facts(failed)) }
 
 func (s *state) facts(failed error) scaling.Status {
 	return scaling.Status{

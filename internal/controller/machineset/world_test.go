@@ -67,14 +67,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithInterceptorFuncs(writes.Before(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
-		Mgmt:      w.c,
-		Live:      w.c,
-		Legacy:    true,
-		Providers: provider.New(w.c, nil),
-		Workload:  &w.workload,
-		Clock:     testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
-		Recorder:  w.events,
-		Name:      func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
+		Mgmt:       w.c,
+		Live:       w.c,
+		Deprecated: true,
+		Providers:  provider.New(w.c, nil),
+		Workload:   &w.workload,
+		Clock:      testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
+		Recorder:   w.events,
+		Name:       func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
 	}
 	return w
 }

@@ -71,8 +71,8 @@ type Reconciler struct {
 	Recorder   events.EventRecorder
 	// Debounce joins status writes that follow each other closely; nil writes each
 	// immediately.
-	Debounce *patch.StatusDebounce
-	Legacy   bool // status.deprecated.v1beta1 is filled
+	Debounce   *patch.StatusDebounce
+	Deprecated bool // status.deprecated.v1beta1 is filled
 
 	watcher  provider.Watcher // set by Setup; without it nothing is watched
 	memories controller.Memory[*memory]

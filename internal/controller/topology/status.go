@@ -53,8 +53,8 @@ func (r *Reconciler) condition(s *state) {
 	}
 	c.ObservedGeneration = patch.Generation(s.cluster, s.before, s.cluster.Spec)
 	conditions.Set(s.cluster, r.Clock.Now(), c)
-	if r.Legacy {
-		clusterstatus.SetLegacy(s.cluster, r.Clock.Now(), status.Legacy(c))
+	if r.Deprecated {
+		clusterstatus.SetDeprecated(s.cluster, r.Clock.Now(), status.Deprecated(c))
 	}
 }
 
@@ -94,8 +94,8 @@ func (r *Reconciler) carry(from, to client.Object) {
 		return // the write of the deletion includes its report
 	}
 	conditions.Set(is, c.LastTransitionTime.Time, *c)
-	if r.Legacy {
-		clusterstatus.SetLegacy(is, c.LastTransitionTime.Time, status.Legacy(*c))
+	if r.Deprecated {
+		clusterstatus.SetDeprecated(is, c.LastTransitionTime.Time, status.Deprecated(*c))
 	}
 	var plane, workers []clusterv1.StatusUpgradePlanVersion
 	if was.Status.ControlPlane != nil {

@@ -139,7 +139,7 @@ func newWorld(t *testing.T, changes ...string) *world {
 func (w *world) restart() {
 	w.r = &topology.Reconciler{
 		Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Classes: classes.New(w.mgmt), Schemas: schemas.New(w.mgmt, w.mgmt),
-		Workload: unconnected{}, Extensions: w.hooks, Clock: w.Clock, Recorder: w, Legacy: true,
+		Workload: unconnected{}, Extensions: w.hooks, Clock: w.Clock, Recorder: w, Deprecated: true,
 	}
 }
 

@@ -79,9 +79,9 @@ type Flow[T Object, S any] struct {
 	// Report fills the status. It is pure; failed is what the steps returned.
 	Report func(s *S, failed error)
 
-	// Legacy fills after that, in the same way, the status fields for clients of
+	// Deprecated fills after that, in the same way, the status fields for clients of
 	// v1beta1; nil leaves them alone, see If.
-	Legacy func(s *S, failed error)
+	Deprecated func(s *S, failed error)
 
 	// Deadline is when time alone changes something next; zero for never. Optional.
 	Deadline func(*S) time.Time
@@ -124,8 +124,8 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	defer func() {
 		if err != nil || !f.quiet(s) {
 			f.Report(s, err)
-			if f.Legacy != nil {
-				f.Legacy(s, err)
+			if f.Deprecated != nil {
+				f.Deprecated(s, err)
 			}
 		}
 		err = errors.Join(err, commit(ctx))

@@ -116,12 +116,12 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 			want:   []string{"report quota", "write " + mine}, err: "act: quota",
 		},
 		"the report for clients of v1beta1 is last": {
-			object: with(), want: []string{"live", "report", "legacy", "write " + mine},
-			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Legacy = If(true, legacy) },
+			object: with(), want: []string{"live", "report", "deprecated", "write " + mine},
+			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Deprecated = If(true, deprecated) },
 		},
 		"the report for clients of v1beta1 is empty if not needed": {
 			object: with(), want: []string{"live", "report", "write " + mine},
-			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Legacy = If(false, legacy) },
+			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Deprecated = If(false, deprecated) },
 		},
 		"what becomes quiet is not reported": {
 			object: with(),
@@ -223,7 +223,7 @@ func flow(s *state) Flow[*clusterv1.Machine, state] {
 	}
 }
 
-func legacy(s *state, _ error) { s.did = append(s.did, "legacy") }
+func deprecated(s *state, _ error) { s.did = append(s.did, "deprecated") }
 
 // failing is a step that ends with err, and may become quiet.
 func failing(err error, quiet bool) phase.Steps[*state] {

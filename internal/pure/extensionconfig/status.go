@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 const (
@@ -45,18 +45,18 @@ func Known(config *runtimev1.ExtensionConfig) bool {
 }
 
 // Conditions report the result of discovery: failed is why the handlers cannot be
-// confirmed as current, deprecated are those that implement deprecated versions of
+// confirmed as current, old names those that implement deprecated versions of
 // hooks.
-func Conditions(config *runtimev1.ExtensionConfig, failed error, deprecated []string) []metav1.Condition {
+func Conditions(config *runtimev1.ExtensionConfig, failed error, old []string) []metav1.Condition {
 	discovered := conditions.New(runtimev1.ExtensionConfigDiscoveredCondition, metav1.ConditionTrue, runtimev1.ExtensionConfigDiscoveredReason, "")
 	if failed != nil {
 		discovered = conditions.New(runtimev1.ExtensionConfigDiscoveredCondition, metav1.ConditionFalse, runtimev1.ExtensionConfigNotDiscoveredReason, message(failed))
 	}
 	versions := conditions.New(runtimev1.ExtensionConfigHookVersionsUpToDateCondition, metav1.ConditionTrue, runtimev1.ExtensionConfigHookVersionsUpToDateReason, "")
 	switch {
-	case len(deprecated) > 0:
+	case len(old) > 0:
 		versions.Status, versions.Reason = metav1.ConditionFalse, runtimev1.ExtensionConfigHookVersionsNotUpToDateReason
-		versions.Message = shorten(strings.Join(deprecated, "\n"), maxMessage)
+		versions.Message = shorten(strings.Join(old, "\n"), maxMessage)
 	case failed != nil && !Known(config):
 		versions.Status, versions.Reason = metav1.ConditionUnknown, runtimev1.ExtensionConfigHookVersionsUpToDateUnknownReason
 		versions.Message = "Waiting for the extension to be discovered"
@@ -64,16 +64,16 @@ func Conditions(config *runtimev1.ExtensionConfig, failed error, deprecated []st
 	return []metav1.Condition{discovered, versions}
 }
 
-// Legacy is the status for clients of v1beta1, of an ExtensionConfig whose conditions
+// DeprecatedStatus is the status for clients of v1beta1, of an ExtensionConfig whose conditions
 // are set.
-func Legacy(config *runtimev1.ExtensionConfig, now time.Time) *runtimev1.ExtensionConfigDeprecatedStatus {
+func DeprecatedStatus(config *runtimev1.ExtensionConfig, now time.Time) *runtimev1.ExtensionConfigDeprecatedStatus {
 	const t = runtimev1.RuntimeExtensionDiscoveredV1Beta1Condition
 	st := ptr.Deref(ptr.Deref(config.Status.Deprecated, runtimev1.ExtensionConfigDeprecatedStatus{}).V1Beta1, runtimev1.ExtensionConfigV1Beta1DeprecatedStatus{})
-	c := legacy.True(t)
+	c := deprecated.True(t)
 	if why := conditions.Get(config, runtimev1.ExtensionConfigDiscoveredCondition); why != nil && why.Status != metav1.ConditionTrue {
-		c = legacy.False(t, clusterv1.ConditionSeverityError, runtimev1.DiscoveryFailedV1Beta1Reason, why.Message)
+		c = deprecated.False(t, clusterv1.ConditionSeverityError, runtimev1.DiscoveryFailedV1Beta1Reason, why.Message)
 	}
-	st.Conditions = legacy.Set(st.Conditions, now, c)
+	st.Conditions = deprecated.Set(st.Conditions, now, c)
 	return &runtimev1.ExtensionConfigDeprecatedStatus{V1Beta1: &st}
 }
 

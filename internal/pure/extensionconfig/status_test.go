@@ -59,7 +59,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestLegacy(t *testing.T) {
+func TestDeprecatedStatus(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		config *runtimev1.ExtensionConfig
@@ -68,7 +68,7 @@ func TestLegacy(t *testing.T) {
 		"discovered": {as(having(), metav1.ConditionTrue, ""), "Discovered True"},
 		"failed":     {as(having(), metav1.ConditionFalse, "connection refused"), "Discovered False Error DiscoveryFailed: connection refused"},
 	} {
-		if diff := cmp.Diff([]string{tc.want}, builder.Legacy(Legacy(tc.config, time.Unix(1, 0)).V1Beta1.Conditions)); diff != "" {
+		if diff := cmp.Diff([]string{tc.want}, builder.Deprecated(DeprecatedStatus(tc.config, time.Unix(1, 0)).V1Beta1.Conditions)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}

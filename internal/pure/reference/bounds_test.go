@@ -54,7 +54,7 @@ func takeCluster(_ *testing.T, infra, controlPlane *unstructured.Unstructured, v
 		}
 	}
 	clusterstatus.Report(f)
-	clusterstatus.ReportLegacy(f)
+	clusterstatus.ReportDeprecated(f)
 	return c
 }
 
@@ -72,7 +72,7 @@ func takeMachine(_ *testing.T, config, infra *unstructured.Unstructured, version
 		fail(&f.Infrastructure, err)
 	}
 	machinestatus.Report(f)
-	machinestatus.ReportLegacy(f)
+	machinestatus.ReportDeprecated(f)
 	return m
 }
 
@@ -84,7 +84,7 @@ func takePool(_ *testing.T, obj *unstructured.Unstructured, version string) cond
 	f.Report, err = pool.TakeInfrastructure(p, obj, version)
 	fail(&f.Infrastructure, err)
 	pool.FillStatus(f)
-	pool.FillLegacy(f)
+	pool.FillDeprecated(f)
 	return p
 }
 

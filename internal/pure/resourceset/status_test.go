@@ -84,7 +84,7 @@ func TestAMessageIsBounded(t *testing.T) {
 	}
 }
 
-func TestReportLegacy(t *testing.T) {
+func TestReportDeprecated(t *testing.T) {
 	t.Parallel()
 	done, open := []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, []addonsv1.ResourceSetBinding{entry("s", pending("x"))}
 	disconnected, refused := Failure{Message: "not connected"}, Failure{Set: "s", ResourceRef: ref("x"), Message: "no"}
@@ -112,8 +112,8 @@ func TestReportLegacy(t *testing.T) {
 			t.Parallel()
 			s := set("s", "x")
 			tc.status.Set = &s
-			ReportLegacy(tc.status, time.Unix(1, 0))
-			if diff := cmp.Diff([]string{"ResourcesApplied " + tc.want}, builder.Legacy(s.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+			ReportDeprecated(tc.status, time.Unix(1, 0))
+			if diff := cmp.Diff([]string{"ResourcesApplied " + tc.want}, builder.Deprecated(s.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -65,9 +65,9 @@ func clusterStatusUp(from *clusterv1beta1.ClusterStatus, to *clusterv1.ClusterSt
 	if v := from.V1Beta2; v != nil {
 		to.Conditions, to.ControlPlane, to.Workers = v.Conditions, v.ControlPlane, v.Workers
 	}
-	legacy := clusterv1.ClusterV1Beta1DeprecatedStatus{Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage}
-	if !rules.IsZero(legacy) {
-		to.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &legacy}
+	deprecated := clusterv1.ClusterV1Beta1DeprecatedStatus{Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage}
+	if !rules.IsZero(deprecated) {
+		to.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &deprecated}
 	}
 }
 
@@ -120,7 +120,7 @@ func clusterStatusDown(from *clusterv1.ClusterStatus, to *clusterv1beta1.Cluster
 		}
 	}
 	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		legacy := from.Deprecated.V1Beta1
-		to.Conditions, to.FailureReason, to.FailureMessage = legacy.Conditions, legacy.FailureReason, legacy.FailureMessage
+		deprecated := from.Deprecated.V1Beta1
+		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
 	}
 }

@@ -22,9 +22,9 @@ func TestTheHubComesBackWhole(t *testing.T) {
 			// Their v1beta1 counters cannot be absent, and neither can status.replicas.
 			status := child(hub, "status")
 			missing(status, "replicas", 0)
-			legacy := child(child(status, "deprecated"), "v1beta1")
+			deprecated := child(child(status, "deprecated"), "v1beta1")
 			for _, counter := range []string{"fullyLabeledReplicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"} {
-				missing(legacy, counter, 0)
+				missing(deprecated, counter, 0)
 			}
 		}
 		if kind == "MachineSet" { // has no annotation, so that 0 seconds become none

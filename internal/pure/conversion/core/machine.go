@@ -56,9 +56,9 @@ func machineUp(old *clusterv1beta1.Machine, hub, kept *clusterv1.Machine) error 
 	if from.V1Beta2 != nil {
 		to.Conditions = from.V1Beta2.Conditions
 	}
-	legacy := clusterv1.MachineV1Beta1DeprecatedStatus{Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage}
-	if !rules.IsZero(legacy) {
-		to.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &legacy}
+	deprecated := clusterv1.MachineV1Beta1DeprecatedStatus{Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage}
+	if !rules.IsZero(deprecated) {
+		to.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &deprecated}
 	}
 	return nil
 }
@@ -96,8 +96,8 @@ func machineDown(hub *clusterv1.Machine, old *clusterv1beta1.Machine, lookup rul
 	}
 	to.V1Beta2 = conditionsDown(from.Conditions)
 	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		legacy := from.Deprecated.V1Beta1
-		to.Conditions, to.FailureReason, to.FailureMessage = legacy.Conditions, legacy.FailureReason, legacy.FailureMessage
+		deprecated := from.Deprecated.V1Beta1
+		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
 	}
 	return nil
 }

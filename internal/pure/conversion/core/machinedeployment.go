@@ -79,9 +79,9 @@ func machineDeploymentDown(hub *clusterv1.MachineDeployment, old *clusterv1beta1
 		V1Beta2:            countersDown(from.Conditions, from.ReadyReplicas, from.AvailableReplicas, from.UpToDateReplicas),
 	}
 	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		legacy, to := from.Deprecated.V1Beta1, &old.Status
-		to.Conditions, to.UpdatedReplicas, to.ReadyReplicas = legacy.Conditions, legacy.UpdatedReplicas, legacy.ReadyReplicas
-		to.AvailableReplicas, to.UnavailableReplicas = legacy.AvailableReplicas, legacy.UnavailableReplicas
+		deprecated, to := from.Deprecated.V1Beta1, &old.Status
+		to.Conditions, to.UpdatedReplicas, to.ReadyReplicas = deprecated.Conditions, deprecated.UpdatedReplicas, deprecated.ReadyReplicas
+		to.AvailableReplicas, to.UnavailableReplicas = deprecated.AvailableReplicas, deprecated.UnavailableReplicas
 	}
 	return nil
 }

@@ -104,9 +104,9 @@ func machineSetDown(hub *clusterv1.MachineSet, old *clusterv1beta1.MachineSet, l
 		V1Beta2:            countersDown(from.Conditions, from.ReadyReplicas, from.AvailableReplicas, from.UpToDateReplicas),
 	}
 	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		legacy, to := from.Deprecated.V1Beta1, &old.Status
-		to.Conditions, to.FailureReason, to.FailureMessage = legacy.Conditions, legacy.FailureReason, legacy.FailureMessage
-		to.FullyLabeledReplicas, to.ReadyReplicas, to.AvailableReplicas = legacy.FullyLabeledReplicas, legacy.ReadyReplicas, legacy.AvailableReplicas
+		deprecated, to := from.Deprecated.V1Beta1, &old.Status
+		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
+		to.FullyLabeledReplicas, to.ReadyReplicas, to.AvailableReplicas = deprecated.FullyLabeledReplicas, deprecated.ReadyReplicas, deprecated.AvailableReplicas
 	}
 	return nil
 }
@@ -180,9 +180,9 @@ func machinePoolDown(hub *clusterv1.MachinePool, old *clusterv1beta1.MachinePool
 		V1Beta2:             countersDown(from.Conditions, from.ReadyReplicas, from.AvailableReplicas, from.UpToDateReplicas),
 	}
 	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		legacy, to := from.Deprecated.V1Beta1, &old.Status
-		to.Conditions, to.FailureReason, to.FailureMessage = legacy.Conditions, legacy.FailureReason, legacy.FailureMessage
-		to.ReadyReplicas, to.AvailableReplicas, to.UnavailableReplicas = legacy.ReadyReplicas, legacy.AvailableReplicas, legacy.UnavailableReplicas
+		deprecated, to := from.Deprecated.V1Beta1, &old.Status
+		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
+		to.ReadyReplicas, to.AvailableReplicas, to.UnavailableReplicas = deprecated.ReadyReplicas, deprecated.AvailableReplicas, deprecated.UnavailableReplicas
 	}
 	return nil
 }

@@ -10,34 +10,34 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// ReportLegacy fills the v1beta1 status of a Machine, after Report: it is ready once it
+// ReportDeprecated fills the v1beta1 status of a Machine, after Report: it is ready once it
 // has bootstrap data and infrastructure, regardless of its Node.
-func ReportLegacy(f Facts) {
+func ReportDeprecated(f Facts) {
 	m := f.Machine
-	st := legacy.OfMachine(m)
+	st := deprecated.OfMachine(m)
 	noteFailures(f, &st)
 	isDeleting := !m.DeletionTimestamp.IsZero()
 	provisioned := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
-	all := append(healthcheck.Legacy(m), deletionLegacy(f)...)
-	all = append(all, nodeHealthyLegacy(f), bootstrapReadyLegacy(f, st.Conditions), f.Infrastructure.Legacy(reference.Legacy{
+	all := append(healthcheck.Deprecated(m), deletionDeprecated(f)...)
+	all = append(all, nodeHealthyDeprecated(f), bootstrapReadyDeprecated(f, st.Conditions), f.Infrastructure.Deprecated(reference.Deprecated{
 		Target: clusterv1.InfrastructureReadyV1Beta1Condition, Done: provisioned,
 		Awaited: clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, Deleting: isDeleting,
 	}, st.Conditions))
-	st.Conditions = legacy.Set(st.Conditions, f.Now, all...)
+	st.Conditions = deprecated.Set(st.Conditions, f.Now, all...)
 	steps := 0
 	first := []clusterv1.ConditionType{clusterv1.InfrastructureReadyV1Beta1Condition, clusterv1.BootstrapReadyV1Beta1Condition}
 	then := []clusterv1.ConditionType{
 		clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.DrainingSucceededV1Beta1Condition,
 	}
-	if !isDeleting && m.Spec.ProviderID == "" && !slices.ContainsFunc(then, func(t clusterv1.ConditionType) bool { return legacy.Get(st.Conditions, t) != nil }) {
+	if !isDeleting && m.Spec.ProviderID == "" && !slices.ContainsFunc(then, func(t clusterv1.ConditionType) bool { return deprecated.Get(st.Conditions, t) != nil }) {
 		steps = len(first)
 	}
-	st.Conditions = legacy.Set(st.Conditions, f.Now, legacy.Ready(st.Conditions, steps, append(first, then...)...))
+	st.Conditions = deprecated.Set(st.Conditions, f.Now, deprecated.Ready(st.Conditions, steps, append(first, then...)...))
 	m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &st}
 }
 
@@ -50,55 +50,55 @@ func noteFailures(f Facts, st *clusterv1.MachineV1Beta1DeprecatedStatus) {
 	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.BootstrapConfig, f.Infrastructure)
 }
 
-// bootstrapReadyLegacy is True once there is bootstrap data, regardless of the later
+// bootstrapReadyDeprecated is True once there is bootstrap data, regardless of the later
 // state of the bootstrap config.
-func bootstrapReadyLegacy(f Facts, was clusterv1.Conditions) clusterv1.Condition {
+func bootstrapReadyDeprecated(f Facts, was clusterv1.Conditions) clusterv1.Condition {
 	m := f.Machine
 	const t = clusterv1.BootstrapReadyV1Beta1Condition
 	if m.Spec.Bootstrap.DataSecretName != nil && m.DeletionTimestamp.IsZero() {
-		return legacy.True(t)
+		return deprecated.True(t)
 	}
 	if !f.BootstrapConfig.Defined() {
-		return legacy.Done(t, m.Spec.Bootstrap.DataSecretName != nil, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason)
+		return deprecated.Done(t, m.Spec.Bootstrap.DataSecretName != nil, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason)
 	}
-	return f.BootstrapConfig.Legacy(reference.Legacy{
+	return f.BootstrapConfig.Deprecated(reference.Deprecated{
 		Target: t, Done: ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false),
 		Awaited: clusterv1.WaitingForDataSecretFallbackV1Beta1Reason, Deleting: !m.DeletionTimestamp.IsZero(),
 	}, was)
 }
 
-// nodeHealthyLegacy is NodeHealthy in terms of v1beta1.
-func nodeHealthyLegacy(f Facts) clusterv1.Condition {
+// nodeHealthyDeprecated is NodeHealthy in terms of v1beta1.
+func nodeHealthyDeprecated(f Facts) clusterv1.Condition {
 	const t, warning = clusterv1.MachineNodeHealthyV1Beta1Condition, clusterv1.ConditionSeverityWarning
 	m, is := f.Machine, conditions.Get(f.Machine, clusterv1.MachineNodeHealthyCondition)
 	switch {
 	case !m.DeletionTimestamp.IsZero():
-		return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
+		return deprecated.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
 	case is == nil:
-		return legacy.None(t)
+		return deprecated.None(t)
 	case is.Status == metav1.ConditionTrue:
-		return legacy.True(t)
+		return deprecated.True(t)
 	}
 	switch is.Reason {
 	case clusterv1.MachineNodeDeletedReason:
-		return legacy.False(t, clusterv1.ConditionSeverityError, clusterv1.NodeNotFoundV1Beta1Reason, "")
+		return deprecated.False(t, clusterv1.ConditionSeverityError, clusterv1.NodeNotFoundV1Beta1Reason, "")
 	case clusterv1.MachineNodeNotHealthyReason:
-		return legacy.False(t, warning, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
+		return deprecated.False(t, warning, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
 	case clusterv1.MachineNodeHealthUnknownReason:
-		return legacy.Unknown(t, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
+		return deprecated.Unknown(t, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
 	case clusterv1.MachineNodeInspectionFailedReason: // only waiting so far
 		if m.Spec.ProviderID == "" {
-			return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForNodeRefV1Beta1Reason, "")
+			return deprecated.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForNodeRefV1Beta1Reason, "")
 		}
-		return legacy.False(t, warning, clusterv1.NodeProvisioningV1Beta1Reason, is.Message)
+		return deprecated.False(t, warning, clusterv1.NodeProvisioningV1Beta1Reason, is.Message)
 	}
-	return legacy.Unknown(t, clusterv1.NodeInspectionFailedV1Beta1Reason, is.Message)
+	return deprecated.Unknown(t, clusterv1.NodeInspectionFailedV1Beta1Reason, is.Message)
 }
 
-// deletionLegacy reports the steps of a deletion that have started: those before the
+// deletionDeprecated reports the steps of a deletion that have started: those before the
 // current step have succeeded. A Node that is not drained has no condition for that
 // step.
-func deletionLegacy(f Facts) (all []clusterv1.Condition) {
+func deletionDeprecated(f Facts) (all []clusterv1.Condition) {
 	began := ptr.Deref(f.Machine.Status.Deletion, clusterv1.MachineDeletionStatus{})
 	steps := []struct {
 		t             clusterv1.ConditionType
@@ -118,9 +118,9 @@ func deletionLegacy(f Facts) (all []clusterv1.Condition) {
 	for _, s := range steps {
 		switch {
 		case s.at == f.Deletion.Reason:
-			return append(all, legacy.False(s.t, clusterv1.ConditionSeverityInfo, s.reason, s.while))
+			return append(all, deprecated.False(s.t, clusterv1.ConditionSeverityInfo, s.reason, s.while))
 		case !s.none:
-			all = append(all, legacy.True(s.t))
+			all = append(all, deprecated.True(s.t))
 		}
 	}
 	return all

@@ -8,26 +8,26 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// ReportLegacy fills the status fields for clients of v1beta1, after Report: a Cluster
+// ReportDeprecated fills the status fields for clients of v1beta1, after Report: a Cluster
 // is ready once its control plane and its infrastructure are.
-func ReportLegacy(f Facts) {
+func ReportDeprecated(f Facts) {
 	c := f.Cluster
-	st := legacyOf(c)
+	st := deprecatedOf(c)
 	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.Infrastructure, f.ControlPlane)
 	const plane, infra = clusterv1.ControlPlaneReadyV1Beta1Condition, clusterv1.InfrastructureReadyV1Beta1Condition
 	isDeleting := !c.DeletionTimestamp.IsZero()
-	controlPlane, infrastructure := legacy.None(plane), legacy.True(infra)
+	controlPlane, infrastructure := deprecated.None(plane), deprecated.True(infra)
 	if f.ControlPlane.Defined() || c.Spec.Topology.IsDefined() {
-		controlPlane = f.ControlPlane.Legacy(reference.Legacy{
+		controlPlane = f.ControlPlane.Deprecated(reference.Deprecated{
 			Target: plane, Done: f.initialized(), Awaited: clusterv1.WaitingForControlPlaneFallbackV1Beta1Reason, Deleting: isDeleting,
 		}, st.Conditions)
 	}
 	if f.Infrastructure.Defined() || c.Spec.Topology.IsDefined() {
-		infrastructure = f.Infrastructure.Legacy(reference.Legacy{
+		infrastructure = f.Infrastructure.Deprecated(reference.Deprecated{
 			Target: infra, Done: ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false),
 			Awaited: clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, Deleting: isDeleting,
 		}, st.Conditions)
@@ -36,19 +36,19 @@ func ReportLegacy(f Facts) {
 	if !f.ControlPlane.Defined() && !c.Spec.Topology.IsDefined() {
 		awaited = clusterv1.MissingNodeRefV1Beta1Reason
 	}
-	st.Conditions = legacy.Set(st.Conditions, f.Now, controlPlane, infrastructure,
-		legacy.Done(clusterv1.ControlPlaneInitializedV1Beta1Condition, f.initialized(), awaited))
-	st.Conditions = legacy.Set(st.Conditions, f.Now, legacy.Ready(st.Conditions, 0, plane, infra))
+	st.Conditions = deprecated.Set(st.Conditions, f.Now, controlPlane, infrastructure,
+		deprecated.Done(clusterv1.ControlPlaneInitializedV1Beta1Condition, f.initialized(), awaited))
+	st.Conditions = deprecated.Set(st.Conditions, f.Now, deprecated.Ready(st.Conditions, 0, plane, infra))
 	c.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &st}
 }
 
-// SetLegacy sets a condition that is not from this package: the topology's.
-func SetLegacy(c *clusterv1.Cluster, now time.Time, condition clusterv1.Condition) {
-	st := legacyOf(c)
-	st.Conditions = legacy.Set(st.Conditions, now, condition)
+// SetDeprecated sets a condition that is not from this package: the topology's.
+func SetDeprecated(c *clusterv1.Cluster, now time.Time, condition clusterv1.Condition) {
+	st := deprecatedOf(c)
+	st.Conditions = deprecated.Set(st.Conditions, now, condition)
 	c.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &st}
 }
 
-func legacyOf(c *clusterv1.Cluster) clusterv1.ClusterV1Beta1DeprecatedStatus {
+func deprecatedOf(c *clusterv1.Cluster) clusterv1.ClusterV1Beta1DeprecatedStatus {
 	return ptr.Deref(ptr.Deref(c.Status.Deprecated, clusterv1.ClusterDeprecatedStatus{}).V1Beta1, clusterv1.ClusterV1Beta1DeprecatedStatus{})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-func TestReportLegacy(t *testing.T) {
+func TestReportDeprecated(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	machine := func(status metav1.ConditionStatus, since time.Duration) *clusterv1.Machine {
@@ -82,9 +82,9 @@ func TestReportLegacy(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			FillLegacy(tc.facts)
+			FillDeprecated(tc.facts)
 			st := tc.facts.Pool.Status.Deprecated.V1Beta1
-			if diff := cmp.Diff(tc.want, builder.Legacy(st.Conditions)); diff != "" {
+			if diff := cmp.Diff(tc.want, builder.Deprecated(st.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if got := [3]int32{st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas}; got != tc.counters {

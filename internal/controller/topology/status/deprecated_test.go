@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
-func TestLegacy(t *testing.T) {
+func TestDeprecated(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]metav1.Condition{
 		"TopologyReconciled True":                                       {Status: "True", Reason: clusterv1.ClusterTopologyReconcileSucceededReason, Message: "a note"},
@@ -21,7 +21,7 @@ func TestLegacy(t *testing.T) {
 		"TopologyReconciled False Warning ClusterClassNotReconciled: m": {Status: "False", Reason: clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason, Message: "m"},
 		"TopologyReconciled False Error TopologyReconcileFailed: m":     {Status: "False", Reason: clusterv1.ClusterTopologyReconciledFailedReason, Message: "m"},
 	} {
-		if diff := cmp.Diff([]string{want}, builder.Legacy(clusterv1.Conditions{Legacy(c)})); diff != "" {
+		if diff := cmp.Diff([]string{want}, builder.Deprecated(clusterv1.Conditions{Deprecated(c)})); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)
 		}
 	}

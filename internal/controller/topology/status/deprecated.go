@@ -6,11 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
-// Legacy shows the condition to clients of v1beta1.
-func Legacy(c metav1.Condition) clusterv1.Condition {
+// Deprecated shows the condition to clients of v1beta1.
+func Deprecated(c metav1.Condition) clusterv1.Condition {
 	severity := clusterv1.ConditionSeverityInfo
 	switch c.Reason {
 	case clusterv1.ClusterTopologyReconciledFailedReason:
@@ -18,7 +18,7 @@ func Legacy(c metav1.Condition) clusterv1.Condition {
 	case clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
 		severity = clusterv1.ConditionSeverityWarning
 	}
-	return legacy.From(&c, clusterv1.TopologyReconciledV1Beta1Condition, severity, map[string]string{
+	return deprecated.From(&c, clusterv1.TopologyReconciledV1Beta1Condition, severity, map[string]string{
 		clusterv1.ClusterTopologyReconciledFailedReason: clusterv1.TopologyReconcileFailedV1Beta1Reason,
 	})
 }

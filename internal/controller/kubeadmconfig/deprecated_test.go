@@ -12,10 +12,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig/bootstrapdata"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
-func TestReportLegacy(t *testing.T) {
+func TestReportDeprecated(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no key")
 	tests := map[string]struct {
@@ -59,7 +59,7 @@ func TestReportLegacy(t *testing.T) {
 			change: func(s *state) {
 				s.waiting = "Waiting"
 				s.config.Status.Deprecated = &bootstrapv1.KubeadmConfigDeprecatedStatus{V1Beta1: &bootstrapv1.KubeadmConfigV1Beta1DeprecatedStatus{
-					Conditions: clusterv1.Conditions{legacy.True("CertificatesAvailable"), legacy.True("Theirs")},
+					Conditions: clusterv1.Conditions{deprecated.True("CertificatesAvailable"), deprecated.True("Theirs")},
 				}}
 			},
 			want: []string{"Ready False Info WaitingForControlPlaneAvailable: Waiting", "CertificatesAvailable True", "DataSecretAvailable False Info WaitingForControlPlaneAvailable: Waiting", "Theirs True"},
@@ -71,8 +71,8 @@ func TestReportLegacy(t *testing.T) {
 			s := &state{config: configFor(worker("w")), cluster: cluster(), machine: &bootstrapdata.Machine{}, now: now}
 			tc.change(s)
 			report(s, tc.err)
-			reportLegacy(s, tc.err)
-			if diff := cmp.Diff(tc.want, builder.Legacy(s.config.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+			reportDeprecated(s, tc.err)
+			if diff := cmp.Diff(tc.want, builder.Deprecated(s.config.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -12,23 +12,23 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
-func TestReportLegacy(t *testing.T) {
+func TestReportDeprecated(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	nodeIs := func(status metav1.ConditionStatus, since time.Time) func(*clusterv1.Machine) {
 		return func(m *clusterv1.Machine) {
 			conditions.Set(m, since, conditions.New(clusterv1.MachineNodeReadyCondition, status, "R", ""))
-			legacy.SetMachine(m, since, legacy.True("Ready"))
+			deprecated.SetMachine(m, since, deprecated.True("Ready"))
 		}
 	}
 	ready := func(name string) *clusterv1.Machine { return joined(name, nodeIs("True", noon.Add(-time.Hour))) }
 	unready := func(name string) *clusterv1.Machine { return joined(name, nodeIs("False", noon)) }
 	coming := func(name string) *clusterv1.Machine {
 		m := bare(name)
-		legacy.SetMachine(m, noon, legacy.False("Ready", clusterv1.ConditionSeverityInfo, "WaitingForInfrastructure", "0 of 2 completed"))
+		deprecated.SetMachine(m, noon, deprecated.False("Ready", clusterv1.ConditionSeverityInfo, "WaitingForInfrastructure", "0 of 2 completed"))
 		return m
 	}
 	fresh := joined("fresh", nodeIs("True", noon.Add(-time.Minute)))
@@ -44,7 +44,7 @@ func TestReportLegacy(t *testing.T) {
 	}
 	wasResized := func(s *clusterv1.MachineSet) {
 		s.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: &clusterv1.MachineSetV1Beta1DeprecatedStatus{
-			Conditions: clusterv1.Conditions{legacy.True("Resized"), legacy.True("MachinesReady")}, ReadyReplicas: 7, FailureReason: new("kept"),
+			Conditions: clusterv1.Conditions{deprecated.True("Resized"), deprecated.True("MachinesReady")}, ReadyReplicas: 7, FailureReason: new("kept"),
 		}}
 	}
 	converted := func(s *clusterv1.MachineSet) {
@@ -91,7 +91,7 @@ func TestReportLegacy(t *testing.T) {
 		},
 		"enough, and none may be updated": {Status{Set: set(1), Machines: []*clusterv1.Machine{ready("a")}, Blocked: []string{"one"}}, []string{"Ready True", created, machines, resized}, [3]int32{0, 1, 1}},
 		"one could not be made": {
-			Status{Set: set(1), NotCreated: legacy.Failure{Reason: "MachineCreationFailed", Message: "quota"}, Failed: true},
+			Status{Set: set(1), NotCreated: deprecated.Failure{Reason: "MachineCreationFailed", Message: "quota"}, Failed: true},
 			[]string{"Ready False Error MachineCreationFailed: quota", "MachinesCreated False Error MachineCreationFailed: quota", machines, "Resized False Warning ScalingUp: Scaling up MachineSet to 1 replicas (actual 0)"},
 			[3]int32{},
 		},
@@ -101,10 +101,10 @@ func TestReportLegacy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.s.Now = noon
-			kept := legacyOf(tc.s.Set).FailureReason
-			ReportLegacy(tc.s)
-			st := legacyOf(tc.s.Set)
-			if diff := cmp.Diff(tc.want, builder.Legacy(st.Conditions)); diff != "" {
+			kept := deprecatedOf(tc.s.Set).FailureReason
+			ReportDeprecated(tc.s)
+			st := deprecatedOf(tc.s.Set)
+			if diff := cmp.Diff(tc.want, builder.Deprecated(st.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if got := [3]int32{st.FullyLabeledReplicas, st.ReadyReplicas, st.AvailableReplicas}; got != tc.counters {

@@ -8,39 +8,39 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
-// ReportLegacy fills the v1beta1 status of a MachineDeployment, which aggregates its
+// ReportDeprecated fills the v1beta1 status of a MachineDeployment, which aggregates its
 // MachineSets. The values of the MachineSets are computed here from their Machines; to
 // wait until they report them would be one more write for each change.
-func ReportLegacy(s Status) {
+func ReportDeprecated(s Status) {
 	md := s.Deployment
 	st := ptr.Deref(ptr.Deref(md.Status.Deprecated, clusterv1.MachineDeploymentDeprecatedStatus{}).V1Beta1, clusterv1.MachineDeploymentV1Beta1DeprecatedStatus{})
 	const t, ofSet = clusterv1.MachineDeploymentAvailableV1Beta1Condition, clusterv1.MachineSetReadyV1Beta1Condition
-	setReady := legacy.False(ofSet, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForMachineSetFallbackV1Beta1Reason, "")
+	setReady := deprecated.False(ofSet, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForMachineSetFallbackV1Beta1Reason, "")
 	current := Current(Facts{Deployment: md, Now: s.Now}, s.Sets, func(set *clusterv1.MachineSet) *clusterv1.MachineSet { return set })
 	st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas = 0, 0, 0
 	for _, set := range s.Sets {
-		is := scaling.LegacyNow(set, s.BySet[set.UID], s.Now)
+		is := scaling.DeprecatedNow(set, s.BySet[set.UID], s.Now)
 		st.ReadyReplicas += is.ReadyReplicas
 		st.AvailableReplicas += is.AvailableReplicas
 		if set == current {
 			st.UpdatedReplicas = int32(len(s.BySet[set.UID]))
-			setReady = *legacy.Get(is.Conditions, clusterv1.ReadyV1Beta1Condition)
+			setReady = *deprecated.Get(is.Conditions, clusterv1.ReadyV1Beta1Condition)
 			setReady.Type = ofSet
 		}
 	}
 	st.UnavailableReplicas = max(0, int32(len(s.Machines))-st.AvailableReplicas)
 
-	available := legacy.True(t)
+	available := deprecated.True(t)
 	_, unavailable := Pace(md, s.want())
 	if required := max(0, s.want()-unavailable); int(st.AvailableReplicas) < required {
-		available = legacy.False(t, clusterv1.ConditionSeverityWarning, clusterv1.WaitingForAvailableMachinesV1Beta1Reason,
+		available = deprecated.False(t, clusterv1.ConditionSeverityWarning, clusterv1.WaitingForAvailableMachinesV1Beta1Reason,
 			fmt.Sprintf("Minimum availability requires %d replicas, current %d available", required, st.AvailableReplicas))
 	}
-	st.Conditions = legacy.Set(st.Conditions, s.Now, available, setReady)
-	st.Conditions = legacy.Set(st.Conditions, s.Now, legacy.Ready(st.Conditions, 0, t))
+	st.Conditions = deprecated.Set(st.Conditions, s.Now, available, setReady)
+	st.Conditions = deprecated.Set(st.Conditions, s.Now, deprecated.Ready(st.Conditions, 0, t))
 	md.Status.Deprecated = &clusterv1.MachineDeploymentDeprecatedStatus{V1Beta1: &st}
 }

@@ -8,8 +8,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Legacy are conditions as v1beta1 had them, a line each, without their times.
-func Legacy(list clusterv1.Conditions) (lines []string) {
+// Deprecated are conditions as v1beta1 had them, a line each, without their times.
+func Deprecated(list clusterv1.Conditions) (lines []string) {
 	for _, c := range list {
 		words := []string{string(c.Type), string(c.Status)}
 		for _, w := range []string{string(c.Severity), c.Reason} {

@@ -7,13 +7,13 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/counting"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// FillLegacy fills the v1beta1 status of a pool, after FillStatus. Its counters depend only on
+// FillDeprecated fills the v1beta1 status of a pool, after FillStatus. Its counters depend only on
 // the Nodes; while these cannot be read they stay unchanged.
-func FillLegacy(f Facts) {
+func FillDeprecated(f Facts) {
 	p := f.Pool
 	st := ptr.Deref(ptr.Deref(p.Status.Deprecated, clusterv1.MachinePoolDeprecatedStatus{}).V1Beta1, clusterv1.MachinePoolV1Beta1DeprecatedStatus{})
 	isDeleting := !p.DeletionTimestamp.IsZero()
@@ -23,13 +23,13 @@ func FillLegacy(f Facts) {
 	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.BootstrapConfig, f.Infrastructure)
 
 	const boot, infra, ready = clusterv1.BootstrapReadyV1Beta1Condition, clusterv1.InfrastructureReadyV1Beta1Condition, clusterv1.ReplicasReadyV1Beta1Condition
-	all := []clusterv1.Condition{f.Infrastructure.Legacy(reference.Legacy{
+	all := []clusterv1.Condition{f.Infrastructure.Deprecated(reference.Deprecated{
 		Target: infra, Done: f.provisioned(), Awaited: clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, Deleting: isDeleting,
 	}, st.Conditions)}
 	if hasData := p.Spec.Template.Spec.Bootstrap.DataSecretName != nil; hasData && !isDeleting || !f.BootstrapConfig.Defined() {
-		all = append(all, legacy.Done(boot, hasData, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason))
+		all = append(all, deprecated.Done(boot, hasData, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason))
 	} else {
-		all = append(all, f.BootstrapConfig.Legacy(reference.Legacy{
+		all = append(all, f.BootstrapConfig.Deprecated(reference.Deprecated{
 			Target: boot, Done: ptr.Deref(p.Status.Initialization.BootstrapDataSecretCreated, false),
 			Awaited: clusterv1.WaitingForDataSecretFallbackV1Beta1Reason, Deleting: isDeleting,
 		}, st.Conditions))
@@ -37,10 +37,10 @@ func FillLegacy(f Facts) {
 	have := ptr.Deref(p.Status.Replicas, 0)
 	if f.Unseen == "" {
 		st.ReadyReplicas, st.AvailableReplicas = counting.Nodes(f.Machines, p.Spec.Template.Spec.MinReadySeconds, f.Now)
-		all = append(all, legacy.Done(ready, int(st.ReadyReplicas) >= f.want(), clusterv1.WaitingForReplicasReadyV1Beta1Reason))
+		all = append(all, deprecated.Done(ready, int(st.ReadyReplicas) >= f.want(), clusterv1.WaitingForReplicasReadyV1Beta1Reason))
 	}
 	st.UnavailableReplicas = max(0, have-st.AvailableReplicas)
-	st.Conditions = legacy.Set(st.Conditions, f.Now, all...)
-	st.Conditions = legacy.Set(st.Conditions, f.Now, legacy.Ready(st.Conditions, 0, boot, infra, ready))
+	st.Conditions = deprecated.Set(st.Conditions, f.Now, all...)
+	st.Conditions = deprecated.Set(st.Conditions, f.Now, deprecated.Ready(st.Conditions, 0, boot, infra, ready))
 	p.Status.Deprecated = &clusterv1.MachinePoolDeprecatedStatus{V1Beta1: &st}
 }

@@ -10,28 +10,28 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
-// ReportLegacy fills the v1beta1 status of a ClusterResourceSet: the condition from
+// ReportDeprecated fills the v1beta1 status of a ClusterResourceSet: the condition from
 // ResourcesApplied, with a severity, and a reason for the worst problem. A resource that
 // is only not applied yet has severity Info.
-func ReportLegacy(s Status, now time.Time) {
+func ReportDeprecated(s Status, now time.Time) {
 	st := ptr.Deref(ptr.Deref(s.Set.Status.Deprecated, addonsv1.ClusterResourceSetDeprecatedStatus{}).V1Beta1, addonsv1.ClusterResourceSetV1Beta1DeprecatedStatus{})
-	st.Conditions = legacy.Set(st.Conditions, now, s.legacy())
+	st.Conditions = deprecated.Set(st.Conditions, now, s.deprecated())
 	s.Set.Status.Deprecated = &addonsv1.ClusterResourceSetDeprecatedStatus{V1Beta1: &st}
 }
 
-func (s Status) legacy() clusterv1.Condition {
+func (s Status) deprecated() clusterv1.Condition {
 	const t = addonsv1.ResourcesAppliedV1Beta1Condition
 	switch c := ResourcesApplied(s); c.Status {
 	case metav1.ConditionTrue:
-		return legacy.True(t)
+		return deprecated.True(t)
 	case metav1.ConditionFalse:
 		severity, reason := s.worst()
-		return legacy.False(t, severity, reason, c.Message)
+		return deprecated.False(t, severity, reason, c.Message)
 	default:
-		return legacy.Unknown(t, addonsv1.RetrievingResourceFailedV1Beta1Reason, c.Message)
+		return deprecated.Unknown(t, addonsv1.RetrievingResourceFailedV1Beta1Reason, c.Message)
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
-// legacyReasons are the reasons of v1beta1 conditions by current reasons, if they
+// deprecatedReasons are the reasons of v1beta1 conditions by current reasons, if they
 // differ.
-var legacyReasons = map[string]string{
+var deprecatedReasons = map[string]string{
 	clusterv1.MachineHealthCheckHasRemediateAnnotationReason:    clusterv1.HasRemediateMachineAnnotationV1Beta1Reason,
 	clusterv1.MachineHealthCheckNodeDeletedReason:               clusterv1.NodeNotFoundV1Beta1Reason,
 	clusterv1.MachineSetMachineRemediationMachineDeletingReason: clusterv1.RemediationInProgressV1Beta1Reason,
@@ -23,24 +23,24 @@ var legacyReasons = map[string]string{
 	clusterv1.InternalErrorReason:                               clusterv1.RemediationFailedV1Beta1Reason,
 }
 
-// Legacy returns the v1beta1 conditions for the health of a Machine, and for its
+// Deprecated returns the v1beta1 conditions for the health of a Machine, and for its
 // replacement by the owner. No controller acts on them: they follow the current
 // conditions, and are deleted with them.
-func Legacy(m *clusterv1.Machine) []clusterv1.Condition {
+func Deprecated(m *clusterv1.Machine) []clusterv1.Condition {
 	const warning = clusterv1.ConditionSeverityWarning
-	found := legacy.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, legacyReasons)
-	remediated := legacy.From(conditions.Get(m, byOwner), clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, legacyReasons)
+	found := deprecated.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, deprecatedReasons)
+	remediated := deprecated.From(conditions.Get(m, byOwner), clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, deprecatedReasons)
 	if remediated.Reason == clusterv1.RemediationFailedV1Beta1Reason {
 		remediated.Severity = clusterv1.ConditionSeverityError
 	}
 	return []clusterv1.Condition{found, remediated}
 }
 
-// ReportLegacy fills the v1beta1 status of a MachineHealthCheck, after its own
+// ReportDeprecated fills the v1beta1 status of a MachineHealthCheck, after its own
 // condition.
-func ReportLegacy(check *clusterv1.MachineHealthCheck, now time.Time) {
+func ReportDeprecated(check *clusterv1.MachineHealthCheck, now time.Time) {
 	st := ptr.Deref(ptr.Deref(check.Status.Deprecated, clusterv1.MachineHealthCheckDeprecatedStatus{}).V1Beta1, clusterv1.MachineHealthCheckV1Beta1DeprecatedStatus{})
-	st.Conditions = legacy.Set(st.Conditions, now, legacy.From(
+	st.Conditions = deprecated.Set(st.Conditions, now, deprecated.From(
 		conditions.Get(check, clusterv1.MachineHealthCheckRemediationAllowedCondition),
 		clusterv1.RemediationAllowedV1Beta1Condition, clusterv1.ConditionSeverityWarning, nil))
 	check.Status.Deprecated = &clusterv1.MachineHealthCheckDeprecatedStatus{V1Beta1: &st}

@@ -12,7 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 // TestReportSetsV1Beta1Conditions goes through the states of a Machine: the v1beta1
@@ -55,8 +55,8 @@ func TestReportSetsV1Beta1Conditions(t *testing.T) {
 		{func() { conditions.Delete(m, succeeded); conditions.Delete(m, byOwner) }, nil},
 	} {
 		step.change()
-		legacy.SetMachine(m, at, Legacy(m)...)
-		if diff := cmp.Diff(step.want, builder.Legacy(legacy.OfMachine(m).Conditions)); diff != "" {
+		deprecated.SetMachine(m, at, Deprecated(m)...)
+		if diff := cmp.Diff(step.want, builder.Deprecated(deprecated.OfMachine(m).Conditions)); diff != "" {
 			t.Errorf("conditions (-want +got):\n%s", diff)
 		}
 	}
@@ -65,9 +65,9 @@ func TestReportSetsV1Beta1Conditions(t *testing.T) {
 func TestAnOldRequestAloneStartsNothing(t *testing.T) {
 	t.Parallel()
 	m := &clusterv1.Machine{}
-	legacy.SetMachine(m, time.Unix(0, 0),
-		legacy.False(clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""),
-		legacy.False(clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""))
+	deprecated.SetMachine(m, time.Unix(0, 0),
+		deprecated.False(clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""),
+		deprecated.False(clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""))
 	if MarkedForRemediation(m) {
 		t.Error("the owner is asked to replace it")
 	}
@@ -86,8 +86,8 @@ func TestReportSetsV1Beta1RemediationAllowed(t *testing.T) {
 		{"Unknown", clusterv1.MachineHealthCheckConnectionDownReason, "RemediationAllowed Unknown ConnectionDown: m"},
 	} {
 		conditions.Set(check, at, conditions.New(clusterv1.MachineHealthCheckRemediationAllowedCondition, step.status, step.reason, "m"))
-		ReportLegacy(check, at)
-		if diff := cmp.Diff([]string{step.want}, builder.Legacy(check.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+		ReportDeprecated(check, at)
+		if diff := cmp.Diff([]string{step.want}, builder.Deprecated(check.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
 			t.Errorf("conditions (-want +got):\n%s", diff)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 // reports builds an object that reports its own readiness.
@@ -25,7 +25,7 @@ func reports(status, severity, reason, message string) map[string]any {
 	return map[string]any{"status": map[string]any{"conditions": []any{c}}}
 }
 
-func TestReportLegacy(t *testing.T) {
+func TestReportDeprecated(t *testing.T) {
 	t.Parallel()
 	withID := func(f *Facts) { f.Machine.Spec.ProviderID = "x://1" }
 	said := func(conditionType, reason string) func(*Facts) {
@@ -92,7 +92,7 @@ func TestReportLegacy(t *testing.T) {
 		},
 		"nothing was observed": {
 			facts(up, unread, func(f *Facts) {
-				legacy.SetMachine(f.Machine, now, legacy.False("InfrastructureReady", clusterv1.ConditionSeverityInfo, "R", "as it was"))
+				deprecated.SetMachine(f.Machine, now, deprecated.False("InfrastructureReady", clusterv1.ConditionSeverityInfo, "R", "as it was"))
 			}),
 			[]string{"Ready False Info R: 1 of 2 completed", "BootstrapReady True", "InfrastructureReady False Info R: as it was", joined},
 		},
@@ -132,13 +132,13 @@ func TestReportLegacy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			Report(tc.facts)
-			ReportLegacy(tc.facts)
-			if diff := cmp.Diff(tc.want, builder.Legacy(legacy.OfMachine(tc.facts.Machine).Conditions)); diff != "" {
+			ReportDeprecated(tc.facts)
+			if diff := cmp.Diff(tc.want, builder.Deprecated(deprecated.OfMachine(tc.facts.Machine).Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			was := tc.facts.Machine.DeepCopy()
 			tc.facts.Now = now.Add(time.Hour)
-			ReportLegacy(tc.facts)
+			ReportDeprecated(tc.facts)
 			if diff := cmp.Diff(was.Status.Deprecated, tc.facts.Machine.Status.Deprecated); diff != "" {
 				t.Errorf("told again (-was +is):\n%s", diff)
 			}
@@ -169,7 +169,7 @@ func TestNodeHealthyForOldClients(t *testing.T) {
 	} {
 		f := facts(change)
 		Report(f)
-		if diff := cmp.Diff([]string{want}, builder.Legacy(clusterv1.Conditions{nodeHealthyLegacy(f)})); diff != "" {
+		if diff := cmp.Diff([]string{want}, builder.Deprecated(clusterv1.Conditions{nodeHealthyDeprecated(f)})); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)
 		}
 	}
@@ -194,8 +194,8 @@ func TestFailuresForOldClients(t *testing.T) {
 		"a host that has gone as it should": {facts(up, missing, going), nil, nil},
 		"a host that never was":             {facts(missing), nil, nil},
 	} {
-		ReportLegacy(tc.facts)
-		st := legacy.OfMachine(tc.facts.Machine)
+		ReportDeprecated(tc.facts)
+		st := deprecated.OfMachine(tc.facts.Machine)
 		if diff := cmp.Diff([]*string{tc.reason, tc.message}, []*string{st.FailureReason, st.FailureMessage}); diff != "" {
 			t.Errorf("%s: reason and message (-want +got):\n%s", name, diff)
 		}

@@ -12,29 +12,29 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/counting"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
-// ReportLegacy fills the v1beta1 status of a MachineSet. Its counters depend only on the
+// ReportDeprecated fills the v1beta1 status of a MachineSet. Its counters depend only on the
 // Nodes. It is resized once the Nodes of all Machines are ready; a later failure of a
 // Node does not change that.
-func ReportLegacy(s Status) {
-	s.Set.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: new(s.legacy(s.machinesCreated()))}
+func ReportDeprecated(s Status) {
+	s.Set.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: new(s.deprecated(s.machinesCreated()))}
 }
 
-// LegacyNow is the next v1beta1 status of a MachineSet with those Machines. Only its own
+// DeprecatedNow is the next v1beta1 status of a MachineSet with those Machines. Only its own
 // controller can determine whether all could be created.
-func LegacyNow(set *clusterv1.MachineSet, machines []*clusterv1.Machine, now time.Time) clusterv1.MachineSetV1Beta1DeprecatedStatus {
-	created := legacy.Get(legacyOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
-	return Status{Set: set, Machines: machines, Now: now}.legacy(ptr.Deref(created, legacy.True(clusterv1.MachinesCreatedV1Beta1Condition)))
+func DeprecatedNow(set *clusterv1.MachineSet, machines []*clusterv1.Machine, now time.Time) clusterv1.MachineSetV1Beta1DeprecatedStatus {
+	created := deprecated.Get(deprecatedOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
+	return Status{Set: set, Machines: machines, Now: now}.deprecated(ptr.Deref(created, deprecated.True(clusterv1.MachinesCreatedV1Beta1Condition)))
 }
 
-func legacyOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedStatus {
+func deprecatedOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedStatus {
 	return ptr.Deref(ptr.Deref(set.Status.Deprecated, clusterv1.MachineSetDeprecatedStatus{}).V1Beta1, clusterv1.MachineSetV1Beta1DeprecatedStatus{})
 }
 
-func (s Status) legacy(created clusterv1.Condition) clusterv1.MachineSetV1Beta1DeprecatedStatus {
-	st := legacyOf(s.Set)
+func (s Status) deprecated(created clusterv1.Condition) clusterv1.MachineSetV1Beta1DeprecatedStatus {
+	st := deprecatedOf(s.Set)
 	st.FullyLabeledReplicas = 0
 	for _, m := range s.Machines {
 		if has(m.Labels, s.Set.Spec.Template.Labels) {
@@ -42,9 +42,9 @@ func (s Status) legacy(created clusterv1.Condition) clusterv1.MachineSetV1Beta1D
 		}
 	}
 	st.ReadyReplicas, st.AvailableReplicas = counting.Nodes(s.Machines, s.Set.Spec.Template.Spec.MinReadySeconds, s.Now)
-	st.Conditions = legacy.Set(st.Conditions, s.Now, created, s.resized(st),
-		legacy.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
-	st.Conditions = legacy.Set(st.Conditions, s.Now, legacy.Ready(st.Conditions, 0,
+	st.Conditions = deprecated.Set(st.Conditions, s.Now, created, s.resized(st),
+		deprecated.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
+	st.Conditions = deprecated.Set(st.Conditions, s.Now, deprecated.Ready(st.Conditions, 0,
 		clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ResizedV1Beta1Condition, clusterv1.MachinesReadyV1Beta1Condition))
 	return st
 }
@@ -63,11 +63,11 @@ func (s Status) machinesCreated() clusterv1.Condition {
 	const t, severity = clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ConditionSeverityError
 	switch {
 	case s.NotCreated.Reason != "":
-		return legacy.False(t, severity, s.NotCreated.Reason, s.NotCreated.Message)
+		return deprecated.False(t, severity, s.NotCreated.Reason, s.NotCreated.Message)
 	case len(s.Blocked) > 0 && len(s.Machines) < s.group().Want():
-		return legacy.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
+		return deprecated.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
 	}
-	return legacy.True(t)
+	return deprecated.True(t)
 }
 
 // resized reports whether the number of Machines is the desired one. For a set that is
@@ -76,15 +76,15 @@ func (s Status) resized(st clusterv1.MachineSetV1Beta1DeprecatedStatus) clusterv
 	const t, severity = clusterv1.ResizedV1Beta1Condition, clusterv1.ConditionSeverityWarning
 	have, want := len(s.Machines), s.group().Want()
 	joining := slices.ContainsFunc(s.Machines, func(m *clusterv1.Machine) bool { return !m.Status.NodeRef.IsDefined() })
-	switch was := legacy.Get(st.Conditions, t); {
+	switch was := deprecated.Get(st.Conditions, t); {
 	case !s.Set.DeletionTimestamp.IsZero():
-		return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
+		return deprecated.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
 	case have > want:
-		return legacy.False(t, severity, clusterv1.ScalingDownV1Beta1Reason, fmt.Sprintf("Scaling down MachineSet to %d replicas (actual %d)", want, have))
+		return deprecated.False(t, severity, clusterv1.ScalingDownV1Beta1Reason, fmt.Sprintf("Scaling down MachineSet to %d replicas (actual %d)", want, have))
 	case have == want && int(st.ReadyReplicas) == have:
-		return legacy.True(t)
+		return deprecated.True(t)
 	case have < want, joining, was == nil:
-		return legacy.False(t, severity, clusterv1.ScalingUpV1Beta1Reason, fmt.Sprintf("Scaling up MachineSet to %d replicas (actual %d)", want, have))
+		return deprecated.False(t, severity, clusterv1.ScalingUpV1Beta1Reason, fmt.Sprintf("Scaling up MachineSet to %d replicas (actual %d)", want, have))
 	default:
 		return *was
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
 // invalidConfiguration is the failureReason of what has lost an object that it
@@ -20,32 +20,32 @@ func (o Object) NoteGone(reason, message **string, needs string) {
 	*message = new(fmt.Sprintf("%s has been deleted while the %s still exists", o, needs))
 }
 
-// Legacy says how to show Ready of an object to clients of v1beta1.
-type Legacy struct {
+// Deprecated says how to show Ready of an object to clients of v1beta1.
+type Deprecated struct {
 	Target   clusterv1.ConditionType
 	Done     bool   // the object has done its part at least once
 	Awaited  string // the reason until it has
 	Deleting bool   // what refers to it is being deleted
 }
 
-// Legacy shows Ready of the object; was is what was shown before.
-func (o Object) Legacy(l Legacy, was clusterv1.Conditions) clusterv1.Condition {
+// Deprecated shows Ready of the object; was is what was shown before.
+func (o Object) Deprecated(l Deprecated, was clusterv1.Conditions) clusterv1.Condition {
 	const failed, info = clusterv1.ConditionSeverityError, clusterv1.ConditionSeverityInfo
-	switch old := legacy.Get(was, l.Target); {
+	switch old := deprecated.Get(was, l.Target); {
 	case o.Err != "":
-		return legacy.False(l.Target, failed, clusterv1.IncorrectExternalRefV1Beta1Reason, o.Err)
+		return deprecated.False(l.Target, failed, clusterv1.IncorrectExternalRefV1Beta1Reason, o.Err)
 	case o.Missing && l.Deleting:
-		return legacy.False(l.Target, info, clusterv1.DeletedV1Beta1Reason, "")
+		return deprecated.False(l.Target, info, clusterv1.DeletedV1Beta1Reason, "")
 	case o.Missing && l.Done:
-		return legacy.False(l.Target, failed, clusterv1.DeletedV1Beta1Reason, o.String()+" has been deleted")
+		return deprecated.False(l.Target, failed, clusterv1.DeletedV1Beta1Reason, o.String()+" has been deleted")
 	case o.Missing:
-		return legacy.False(l.Target, info, l.Awaited, o.Problem())
+		return deprecated.False(l.Target, info, l.Awaited, o.Problem())
 	case o.Obj != nil && l.Deleting:
-		return legacy.Mirror(l.Target, o.Obj, false, clusterv1.DeletingV1Beta1Reason)
+		return deprecated.Mirror(l.Target, o.Obj, false, clusterv1.DeletingV1Beta1Reason)
 	case o.Obj != nil:
-		return legacy.Mirror(l.Target, o.Obj, l.Done, l.Awaited)
+		return deprecated.Mirror(l.Target, o.Obj, l.Done, l.Awaited)
 	case old != nil:
 		return *old
 	}
-	return legacy.Done(l.Target, l.Done, l.Awaited)
+	return deprecated.Done(l.Target, l.Done, l.Awaited)
 }

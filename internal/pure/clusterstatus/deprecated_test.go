@@ -10,11 +10,11 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-func TestReportLegacy(t *testing.T) {
+func TestReportDeprecated(t *testing.T) {
 	t.Parallel()
 	ready := func(f *Facts) {
 		f.ControlPlane.Obj = object("Brain", map[string]any{"status": map[string]any{"conditions": []any{
@@ -26,7 +26,7 @@ func TestReportLegacy(t *testing.T) {
 		f.Cluster.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &clusterv1.ClusterV1Beta1DeprecatedStatus{}}
 	}
 	unread := func(f *Facts) { f.ControlPlane.Obj, f.Infrastructure.Obj = nil, nil }
-	told := func(f *Facts) { SetLegacy(f.Cluster, now, legacy.True("ControlPlaneReady")) }
+	told := func(f *Facts) { SetDeprecated(f.Cluster, now, deprecated.True("ControlPlaneReady")) }
 	const plane, infra = "ControlPlaneReady True", "InfrastructureReady True"
 	tests := map[string]struct {
 		facts Facts
@@ -63,8 +63,8 @@ func TestReportLegacy(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ReportLegacy(tc.facts)
-			if diff := cmp.Diff(tc.want, builder.Legacy(legacyOf(tc.facts.Cluster).Conditions)); diff != "" {
+			ReportDeprecated(tc.facts)
+			if diff := cmp.Diff(tc.want, builder.Deprecated(deprecatedOf(tc.facts.Cluster).Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
@@ -75,15 +75,15 @@ func TestReportLegacy(t *testing.T) {
 func TestTheTopologysConditionIsKept(t *testing.T) {
 	t.Parallel()
 	f := facts(provisioned, initialized)
-	SetLegacy(f.Cluster, now, legacy.True(clusterv1.TopologyReconciledV1Beta1Condition))
+	SetDeprecated(f.Cluster, now, deprecated.True(clusterv1.TopologyReconciledV1Beta1Condition))
 	f.Now = now.Add(time.Hour)
-	ReportLegacy(f)
+	ReportDeprecated(f)
 	want := []string{"Ready True", "ControlPlaneInitialized True", "ControlPlaneReady True", "InfrastructureReady True", "TopologyReconciled True"}
-	all := legacyOf(f.Cluster).Conditions
-	if diff := cmp.Diff(want, builder.Legacy(all)); diff != "" {
+	all := deprecatedOf(f.Cluster).Conditions
+	if diff := cmp.Diff(want, builder.Deprecated(all)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if at := legacy.Get(all, clusterv1.TopologyReconciledV1Beta1Condition).LastTransitionTime; !at.Time.Equal(now) {
+	if at := deprecated.Get(all, clusterv1.TopologyReconciledV1Beta1Condition).LastTransitionTime; !at.Time.Equal(now) {
 		t.Errorf("its time is %s, want it as it was", at)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
-func TestReportLegacy(t *testing.T) {
+func TestReportDeprecated(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	deployment := func(replicas int32, unavailable int) *clusterv1.MachineDeployment {
@@ -36,7 +36,7 @@ func TestReportLegacy(t *testing.T) {
 	}
 	blocked := func(s *clusterv1.MachineSet) {
 		s.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: &clusterv1.MachineSetV1Beta1DeprecatedStatus{
-			Conditions: clusterv1.Conditions{legacy.False("MachinesCreated", clusterv1.ConditionSeverityError, "PreflightCheckFailed", "no"), legacy.True("Ready")},
+			Conditions: clusterv1.Conditions{deprecated.False("MachinesCreated", clusterv1.ConditionSeverityError, "PreflightCheckFailed", "no"), deprecated.True("Ready")},
 		}}
 	}
 	machine := func(of string, status metav1.ConditionStatus, since time.Duration) *clusterv1.Machine {
@@ -91,9 +91,9 @@ func TestReportLegacy(t *testing.T) {
 			for _, m := range tc.machines {
 				bySet[m.OwnerReferences[0].UID] = append(bySet[m.OwnerReferences[0].UID], m)
 			}
-			ReportLegacy(Status{Deployment: tc.deployment, Sets: tc.sets, Machines: tc.machines, BySet: bySet, Now: noon})
+			ReportDeprecated(Status{Deployment: tc.deployment, Sets: tc.sets, Machines: tc.machines, BySet: bySet, Now: noon})
 			st := tc.deployment.Status.Deprecated.V1Beta1
-			if diff := cmp.Diff(tc.want, builder.Legacy(st.Conditions)); diff != "" {
+			if diff := cmp.Diff(tc.want, builder.Deprecated(st.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if got := [4]int32{st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas}; got != tc.counters {
