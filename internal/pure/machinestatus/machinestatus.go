@@ -118,7 +118,7 @@ func bootstrapConfigReady(f Facts) metav1.Condition {
 	return ref.Mirror(reference.Mirrored{
 		Source: contract.ReadyCondition, Target: target, Done: created, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
 		Lacks: f.DataLacks, Awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
-		Absent: absent(f, ref, created, "its bootstrap data is still there"),
+		Absent: ref.Absent(dependent(f, created, "its bootstrap data is still there")),
 	})
 }
 
@@ -127,26 +127,13 @@ func infrastructureReady(f Facts) metav1.Condition {
 	return ref.Mirror(reference.Mirrored{
 		Source: contract.ReadyCondition, Target: clusterv1.MachineInfrastructureReadyCondition, Done: provisioned, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
 		Lacks: f.HostLacks, Awaited: fmt.Sprintf("Waiting for %s to be provisioned", ref),
-		Absent: absent(f, ref, provisioned, "delete the Machine to replace it"),
+		Absent: ref.Absent(dependent(f, provisioned, "delete the Machine to replace it")),
 	})
 }
 
-// absent is the condition while there is no object to read; done says that the object
-// did its part before. gone is the consequence of its deletion in that case.
-func absent(f Facts, ref reference.Object, done bool, gone string) metav1.Condition {
-	isDeleting := !f.Machine.DeletionTimestamp.IsZero()
-	switch {
-	case !ref.Missing:
-		return conditions.New("", metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", f.Machine.Spec.ClusterName))
-	case isDeleting && done:
-		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
-	case done:
-		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Machine still exists: %s", ref, gone))
-	case isDeleting:
-		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
-	default:
-		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
-	}
+// dependent is a Machine as the dependent of an object that did its part, if done.
+func dependent(f Facts, done bool, remedy string) reference.Dependent {
+	return reference.Dependent{Kind: "Machine", Cluster: f.Machine.Spec.ClusterName, Deleting: !f.Machine.DeletionTimestamp.IsZero(), Done: done, Remedy: remedy}
 }
 
 func updating(f Facts) metav1.Condition {

@@ -128,7 +128,7 @@ func bootstrapConfigReady(f Facts) metav1.Condition {
 	return ref.Mirror(reference.Mirrored{
 		Source: contract.ReadyCondition, Target: target, Done: created, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
 		Lacks: f.DataLacks, Awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
-		Absent: absent(f, ref, created, "new machines get the bootstrap data that it left"),
+		Absent: ref.Absent(dependent(f, created, "new machines get the bootstrap data that it left")),
 	})
 }
 
@@ -137,7 +137,7 @@ func infrastructureReady(f Facts) metav1.Condition {
 	return ref.Mirror(reference.Mirrored{
 		Source: contract.ReadyCondition, Target: clusterv1.InfrastructureReadyCondition, Done: provisioned, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
 		Awaited: fmt.Sprintf("Waiting for %s to be provisioned", ref),
-		Absent:  absent(f, ref, provisioned, "delete the MachinePool, or restore the object from a backup"),
+		Absent:  ref.Absent(dependent(f, provisioned, "delete the MachinePool, or restore the object from a backup")),
 	})
 }
 
@@ -145,22 +145,9 @@ func (f Facts) provisioned() bool {
 	return ptr.Deref(f.Pool.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-// absent is the condition while there is no object to read; done says that the object
-// did its part before. gone is the consequence of its deletion in that case.
-func absent(f Facts, ref reference.Object, done bool, gone string) metav1.Condition {
-	isDeleting := !f.Pool.DeletionTimestamp.IsZero()
-	switch {
-	case !ref.Missing:
-		return conditions.New("", metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", f.Pool.Spec.ClusterName))
-	case isDeleting && done:
-		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
-	case done:
-		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the MachinePool still exists: %s", ref, gone))
-	case isDeleting:
-		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
-	default:
-		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
-	}
+// dependent is a pool as the dependent of an object that did its part, if done.
+func dependent(f Facts, done bool, remedy string) reference.Dependent {
+	return reference.Dependent{Kind: "MachinePool", Cluster: f.Pool.Spec.ClusterName, Deleting: !f.Pool.DeletionTimestamp.IsZero(), Done: done, Remedy: remedy}
 }
 
 func deleting(f Facts) metav1.Condition {

@@ -43,6 +43,31 @@ func (o Object) Problem() string {
 	return o.Err
 }
 
+// Dependent is an object that needs another one.
+type Dependent struct {
+	Kind     string
+	Cluster  string // name of its Cluster
+	Deleting bool
+	Done     bool   // the other object did its part before
+	Remedy   string // what follows in that case, or what users can do
+}
+
+// Absent is the condition of a dependent while there is no object to read.
+func (o Object) Absent(d Dependent) metav1.Condition {
+	switch {
+	case !o.Missing:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", d.Cluster))
+	case d.Deleting && d.Done:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", o))
+	case d.Done:
+		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the %s still exists: %s", o, d.Kind, d.Remedy))
+	case d.Deleting:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", o))
+	default:
+		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", o))
+	}
+}
+
 // Mirrored configures how a condition of an object is copied to its referrer.
 type Mirrored struct {
 	Source, Target string
