@@ -213,20 +213,9 @@ func (l Providers) where(is func(clusterctlv1.Provider) bool) (found Providers) 
 	return found
 }
 
-// DefaultName is the name that all providers of a type have, and "" if there is none
-// of them or they have several.
-func (l Providers) DefaultName(t clusterctlv1.ProviderType) string {
-	return l.OfType(t).unique(func(p clusterctlv1.Provider) string { return p.ProviderName })
-}
-
 // DefaultVersion is the version of a provider, if only one is installed.
 func (l Providers) DefaultVersion(name string, t clusterctlv1.ProviderType) string {
 	return l.Named(name, t).unique(func(p clusterctlv1.Provider) string { return p.Version })
-}
-
-// DefaultNamespace is the namespace of a provider, if it is installed in only one.
-func (l Providers) DefaultNamespace(name string, t clusterctlv1.ProviderType) string {
-	return l.Named(name, t).unique(func(p clusterctlv1.Provider) string { return p.Namespace })
 }
 
 func (l Providers) unique(of func(clusterctlv1.Provider) string) string {

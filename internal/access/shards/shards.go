@@ -455,13 +455,3 @@ func (s *Shard) Kubeconfig() *corev1.Secret {
 	}
 	return nil
 }
-
-// Exists reports whether the Cluster of the shard exists.
-func (s *Shard) Exists() bool {
-	for _, obj := range s.Objects {
-		if c, is := obj.(*clusterv1.Cluster); is {
-			return client.ObjectKeyFromObject(c) == s.Cluster
-		}
-	}
-	return false
-}

@@ -218,8 +218,8 @@ func TestReadCollectsAShard(t *testing.T) {
 	if diff := cmp.Diff(want, names(t, r, s.Objects)); diff != "" {
 		t.Errorf("objects (-want +got)\n%s", diff)
 	}
-	if !s.Exists() || s.Kubeconfig() == nil || s.Kubeconfig().Name != "of-c-kubeconfig" {
-		t.Errorf("exists: %t, kubeconfig: %v", s.Exists(), s.Kubeconfig())
+	if s.Kubeconfig() == nil || s.Kubeconfig().Name != "of-c-kubeconfig" {
+		t.Errorf("kubeconfig: %v", s.Kubeconfig())
 	}
 	var kinds []string
 	for _, crd := range s.Definitions {
@@ -264,8 +264,8 @@ func TestReadOfAClusterThatDoesNotExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Exists() || s.Kubeconfig() != nil {
-		t.Error("the Cluster exists, or has a kubeconfig")
+	if s.Kubeconfig() != nil {
+		t.Error("the Cluster has a kubeconfig")
 	}
 	if diff := cmp.Diff([]string{"ExtensionConfig /discovered-c", "Namespace /ns"}, names(t, r, s.Objects)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
@@ -238,10 +237,4 @@ func Choose(needs Needs, places []Place) (node, message string) {
 
 func better(a, b *Place) int {
 	return cmp.Or(cmp.Compare(a.Own, b.Own), cmp.Compare(a.Used.Pods, b.Used.Pods), cmp.Compare(a.Name, b.Name))
-}
-
-// Selected reports whether a selector as Services have it picks what has these
-// labels. An empty one picks nothing.
-func Selected(selector, set map[string]string) bool {
-	return len(selector) > 0 && labels.SelectorFromSet(selector).Matches(labels.Set(set))
 }
