@@ -15,10 +15,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // protocol marks our routes. Numbers from 192 on are not assigned in the kernel's
@@ -103,18 +104,8 @@ func WriteConfig(file string, text []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// CNI ignores this name.
-	f, err := os.CreateTemp(filepath.Dir(file), ".capstan-*.tmp")
-	if err != nil {
+	if err := wholefile.Write(file, text); err != nil { // CNI ignores the name of its temporary file
 		return fmt.Errorf("write the configuration of CNI: %w", err)
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return fmt.Errorf("write the configuration of CNI: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

@@ -114,8 +114,8 @@ func TestConfigIsWrittenAtOnceAndOnlyIfItDiffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, err := os.Stat(file)
-	if err != nil || before.Mode().Perm() != 0o644 {
-		t.Fatalf("it is %v, %v; want 0644", before, err)
+	if err != nil || before.Mode().Perm() != 0o600 {
+		t.Fatalf("it is %v, %v; want 0600", before, err)
 	}
 	for text, same := range map[string]bool{"one": true, "two": false} {
 		if err := WriteConfig(file, []byte("one")); err != nil {
