@@ -176,35 +176,29 @@ func Check[T any](target Target, check func(obj, old *T) field.ErrorList) Webhoo
 
 // Name is the webhook's name in its configuration.
 func (w Webhook) Name() string {
-	verb := "validation."
+	return w.verb("gate.", "default.", "deletion.", "validation.") + strings.ToLower(strings.ReplaceAll(w.plural(), "/", "-")) + "." + w.Kind.Group
+}
+
+// verb selects what the webhook does, after its purpose.
+func (w Webhook) verb(gate, mutate, guard, validate string) string {
+	verb := validate
 	switch {
 	case w.gates:
-		verb = "gate."
+		verb = gate
 	case w.Mutating:
-		verb = "default."
+		verb = mutate
 	case w.guards():
-		verb = "deletion."
+		verb = guard
 	}
 	if w.Purpose != "" {
 		verb = w.Purpose + "-" + verb
 	}
-	return verb + strings.ToLower(strings.ReplaceAll(w.plural(), "/", "-")) + "." + w.Kind.Group
+	return verb
 }
 
 // Path is where the webhook is served.
 func (w Webhook) Path() string {
-	verb := "validate"
-	switch {
-	case w.gates:
-		verb = "gate"
-	case w.Mutating:
-		verb = "mutate"
-	case w.guards():
-		verb = "guard"
-	}
-	if w.Purpose != "" {
-		verb = w.Purpose + "-" + verb
-	}
+	verb := w.verb("gate", "mutate", "guard", "validate")
 	parts := []string{verb, strings.ReplaceAll(w.Kind.Group, ".", "-"), w.Kind.Version, strings.ReplaceAll(w.plural(), "/", "-")}
 	return "/" + strings.ToLower(strings.Join(parts, "-"))
 }

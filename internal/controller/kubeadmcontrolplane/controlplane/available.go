@@ -35,30 +35,26 @@ func etcdHealthy(f Facts) metav1.Condition {
 	for _, o := range Orphans(f) {
 		issues = append(issues, fmt.Sprintf("* Etcd member %s does not have a corresponding Machine", o))
 	}
-	c := sum(f, []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, issues, reasons{
+	return typed(controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition, sum(f, []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, issues, reasons{
 		uninspected: controlplanev1.KubeadmControlPlaneEtcdClusterInspectionFailedReason,
 		down:        controlplanev1.KubeadmControlPlaneEtcdClusterConnectionDownReason,
 		healthy:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthyReason,
 		failing:     controlplanev1.KubeadmControlPlaneEtcdClusterNotHealthyReason,
 		unknown:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthUnknownReason,
-	})
-	c.Type = controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition
-	return c
+	}))
 }
 
 func componentsHealthy(f Facts) metav1.Condition {
 	types := slices.DeleteFunc(ComponentConditions(ManagesEtcd(f.ControlPlane)), func(t string) bool {
 		return t == controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
 	})
-	c := sum(f, types, nil, reasons{
+	return typed(controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyCondition, sum(f, types, nil, reasons{
 		uninspected: controlplanev1.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason,
 		down:        controlplanev1.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason,
 		healthy:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
 		failing:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason,
 		unknown:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason,
-	})
-	c.Type = controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
-	return c
+	}))
 }
 
 // sum aggregates the health of all machines that have a Node to one condition.

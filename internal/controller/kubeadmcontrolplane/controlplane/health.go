@@ -75,9 +75,7 @@ func (f Facts) lost(m *Machine) (all []metav1.Condition) {
 		if never && conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
 			continue // the previous process had a more precise time
 		}
-		c := unknown(clusterv1.ConnectionDownReason, message)
-		c.Type = t
-		all = append(all, c)
+		all = append(all, typed(t, unknown(clusterv1.ConnectionDownReason, message)))
 	}
 	return all
 }
@@ -141,9 +139,9 @@ func (s seen) conditions() (all []metav1.Condition) {
 		all = append(all, cond)
 	}
 	if s.managesEtcd {
-		all = append(all, s.memberState())
+		all = append(all, typed(controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition, s.memberState()))
 	}
-	return append(all, s.labelsAndTaints())
+	return append(all, typed(controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition, s.labelsAndTaints()))
 }
 
 func (s seen) pod(component string) metav1.Condition {
@@ -219,12 +217,6 @@ func waiting(p *corev1.Pod) string {
 }
 
 func (s seen) memberState() metav1.Condition {
-	c := s.memberIs()
-	c.Type = controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
-	return c
-}
-
-func (s seen) memberIs() metav1.Condition {
 	const notHealthy = controlplanev1.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason
 	switch {
 	case s.node == nil && s.deleting:
@@ -248,12 +240,6 @@ func (s seen) memberIs() metav1.Condition {
 }
 
 func (s seen) labelsAndTaints() metav1.Condition {
-	c := s.labelsAndTaintsState()
-	c.Type = controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
-	return c
-}
-
-func (s seen) labelsAndTaintsState() metav1.Condition {
 	const unset = controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsNotSetReason
 	switch {
 	case s.node == nil && s.deleting:
@@ -300,6 +286,11 @@ func unreachable(n *corev1.Node) bool {
 
 func good(reason string) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: reason}
+}
+
+func typed(t string, c metav1.Condition) metav1.Condition {
+	c.Type = t
+	return c
 }
 
 func bad(reason, message string) metav1.Condition {
