@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,12 +105,7 @@ cluster is not predicted, 1 if there is no plan.`,
 }
 
 func run(ctx context.Context, env *command.Env, o options, args []string) error {
-	ways := 0
-	for _, given := range []bool{len(o.files) > 0, o.kustomize != "", o.set != "", len(o.deletes) > 0} {
-		if given {
-			ways++
-		}
-	}
+	ways := len(slices.DeleteFunc([]bool{len(o.files) > 0, o.kustomize != "", o.set != "", len(o.deletes) > 0}, func(given bool) bool { return !given }))
 	switch {
 	case ways == 0:
 		return misuse("name the change: -f FILE, -k FOLDER, --set KIND/NAME FIELD=VALUE, or --delete KIND/NAME")
