@@ -10,7 +10,6 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
-	"github.com/capstan-dev/capstan/internal/pure/step"
 )
 
 // kubeadmTemplate is the kind of templates for machines that kubeadm bootstraps; the
@@ -99,7 +98,7 @@ func (c Creation) objections() ([]string, error) {
 	if p.ControlPlane, err = controlPlane(c.ControlPlane, c.Contract); err != nil {
 		return nil, err
 	}
-	p.Pending = step.Pending(c.Cluster, p.ControlPlane.Version)
+	p.Pending = Pending(c.Cluster, p.ControlPlane.Version)
 	return p.Objections()
 }
 

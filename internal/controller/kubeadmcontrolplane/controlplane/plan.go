@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/quorum"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/step"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // Action is one change to make.
@@ -112,7 +112,7 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 // A machine to delete need not be healthy itself.
 func (f Facts) objections(leaver *Machine) (all []string) {
 	kcp := f.ControlPlane
-	if want := step.Pending(f.Cluster, kcp.Spec.Version); leaver == nil && want != "" && len(f.Machines) > 0 {
+	if want := scaling.Pending(f.Cluster, kcp.Spec.Version); leaver == nil && want != "" && len(f.Machines) > 0 {
 		all = append(all, fmt.Sprintf("waiting for a version upgrade to %s to be propagated from the Cluster topology", want))
 	}
 	if leaver == nil && f.Certificates.Err != nil {

@@ -15,7 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/step"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // Record describes a replacement of an unhealthy machine. On the control plane it says
@@ -159,7 +159,7 @@ func (r *Remediation) never(message string, args ...any) {
 }
 
 func versionHasArrived(f Facts, r *Remediation) {
-	if want := step.Pending(f.Cluster, f.ControlPlane.Spec.Version); want != "" {
+	if want := scaling.Pending(f.Cluster, f.ControlPlane.Spec.Version); want != "" {
 		r.wait("Waiting for a version upgrade to %s to be propagated from Cluster.spec.topology", want)
 	}
 }

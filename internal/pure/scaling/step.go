@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package step reports the step of a topology's upgrade to the controllers that create
-// machines.
-package step
+package scaling
 
 import (
 	"cmp"
