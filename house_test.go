@@ -17,13 +17,13 @@ import (
 // in progress. They may only become lower: one that is more than a tenth above its
 // measure fails, too.
 var houseLimits = map[string]float64{
-	"hand-written lines":                             197_200,
+	"hand-written lines":                             197_150,
 	"packages":                                       341,
-	"lines of internal/access":                       10_950,
+	"lines of internal/access":                       10_900,
 	"packages of internal/access":                    26,
 	"package names used more than once":              9,
 	"words of the list per 1,000 comment lines":      0,
-	"branches of controllers in % of those and pure": 28.7,
+	"branches of controllers in % of those and pure": 28.0,
 }
 
 // versionName is a package name that several groups have.

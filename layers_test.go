@@ -20,7 +20,7 @@ var layers = []layer{
 	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "charts", "internal/kit/"}, may: []string{"api", "leaf"}},
 	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/causes", "clusterctl/tree", "clusterctl/move/plan"}, may: []string{"api", "leaf", "pure"}, pure: true},
 	{name: "planner", dirs: []string{"internal/controller/*/*"}, may: []string{"api", "leaf", "pure", "planner"}, pure: true},
-	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "planner", "access"}},
+	{name: "access", dirs: []string{"internal/access/", "internal/deps", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "planner", "access"}},
 	{name: "simulated", dirs: []string{"internal/simulated", "simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
 	{name: "host", dirs: []string{"internal/host/"}, may: []string{"api", "leaf", "pure", "access", "host"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "planner", "access"}},

@@ -45,6 +45,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
@@ -149,13 +150,17 @@ func NewWorld(o Options) (*World, error) {
 		}
 	}
 	outside := controllers.Outside{
-		Mgmt: s, Live: s, Providers: provider.New(s, nil),
-		Classes: classes.New(s), Schemas: types,
-		Workload: o.Workload(s), Etcd: o.Etcd, CertificateExpiry: o.CertificateExpiry,
-		Backends: o.Backends, Payloads: payloads.New(s, nil),
-		Extensions: asked, Features: o.Features,
-		Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
-		Clock:    o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
+		Deps:              deps.Deps{Mgmt: s, Live: s, Providers: provider.New(s, nil), Workload: o.Workload(s), Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock), Clock: o.Clock, Name: s.name},
+		Classes:           classes.New(s),
+		Schemas:           types,
+		Etcd:              o.Etcd,
+		CertificateExpiry: o.CertificateExpiry,
+		Backends:          o.Backends,
+		Payloads:          payloads.New(s, nil),
+		Extensions:        asked,
+		Features:          o.Features,
+		Recorders:         func(string) events.EventRecorder { return w },
+		Random:            func() float64 { return 0.5 },
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			w.Tokens++
 			return bootstrapv1.BootstrapTokenString{ID: fmt.Sprintf("%06d", w.Tokens), Secret: fmt.Sprintf("%016d", w.Tokens)}, nil

@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,12 +38,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
-	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/updates"
-	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/cainjection"
 	"github.com/capstan-dev/capstan/internal/controller/certificate"
@@ -67,8 +64,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/machinepool"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
 	"github.com/capstan-dev/capstan/internal/controller/topology"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
@@ -99,11 +96,11 @@ func ClusterAPI(providers []string) bool {
 // Outside has the dependencies of the controllers. A dependency that only the
 // controllers of one provider need may be missing if that provider is not chosen.
 type Outside struct {
-	Mgmt      client.Client     // the management cluster
-	Live      client.Reader     // the same, past the cache
-	Providers *provider.Objects // infrastructure, bootstrap and control plane objects
-	Workload  workload.Clusters
-	Etcd      etcd.Connector // of workload clusters; for Kubeadm
+	deps.Deps // without Recorder and Deprecated
+	// Recorders returns the recorder of events of a controller.
+	Recorders func(controller string) events.EventRecorder
+
+	Etcd etcd.Connector // of workload clusters; for Kubeadm
 	// CertificateExpiry returns when the certificate of an API server of a workload
 	// cluster expires; for Kubeadm.
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
@@ -119,18 +116,18 @@ type Outside struct {
 	Sync          nodesync.Additional // from Machines to Nodes
 	SkipMigration crdmigrator.Phases  // of leftovers of old versions
 
-	Clock    clock.PassiveClock
-	Recorder func(controller string) events.EventRecorder
-	Name     func(prefix string) string // an unused name
 	// APIServerCA is the authority of the API server, in PEM; for Certificates.
 	APIServerCA []byte
 	Random      func() float64 // in [0,1)
 	NewToken    func() (bootstrapv1.BootstrapTokenString, error)
-	Debounce    *patch.StatusDebounce // nil writes each status immediately
 }
 
-// deprecated reports whether status.deprecated.v1beta1 is filled.
-func (o Outside) deprecated() bool { return o.Features.Enabled(features.DeprecatedV1Beta1Status) }
+// of returns the dependencies of a controller.
+func (o Outside) of(controller string) deps.Deps {
+	d := o.Deps
+	d.Recorder, d.Deprecated = o.Recorders(controller), o.Features.Enabled(features.DeprecatedV1Beta1Status)
+	return d
+}
 
 // Extensions find and call runtime extensions.
 type Extensions struct {
@@ -166,67 +163,54 @@ type Controller struct {
 func All() []Controller {
 	return append([]Controller{
 		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
-			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated()}
+			return &cluster.Reconciler{Deps: o.of(name)}
 		}),
 		entryAs(topology.Name, Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
-			return &topology.Reconciler{
-				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Classes: o.Classes, Schemas: o.Schemas,
-				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce.Sibling(), Deprecated: o.deprecated(),
-			}
+			d := o.of(name)
+			d.Debounce = d.Debounce.Sibling()
+			return &topology.Reconciler{Deps: d, Classes: o.Classes, Schemas: o.Schemas, Extensions: o.Extensions.Client}
 		}).gated(features.ClusterTopology).finishing(),
-		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {
-			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock, Deprecated: o.deprecated()}
+		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, name string) reconciler[*clusterv1.ClusterClass] {
+			return &clusterclass.Reconciler{Deps: o.of(name), Extensions: o.Extensions.Client}
 		}).gated(features.ClusterTopology),
-		entry(Local, &infrav1.LocalCluster{}, func(o Outside, _ string) reconciler[*infrav1.LocalCluster] {
-			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends, Clock: o.Clock}
+		entry(Local, &infrav1.LocalCluster{}, func(o Outside, name string) reconciler[*infrav1.LocalCluster] {
+			return &localcluster.Reconciler{Deps: o.of(name), Backends: o.Backends}
 		}),
 		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
-			return &kubeadmcontrolplane.Reconciler{
-				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Etcd: o.Etcd, Extensions: o.Extensions.Updates,
-				CertificateExpiry: o.CertificateExpiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Deprecated: o.deprecated(),
-			}
+			return &kubeadmcontrolplane.Reconciler{Deps: o.of(name), Etcd: o.Etcd, Extensions: o.Extensions.Updates, CertificateExpiry: o.CertificateExpiry}
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {
-			return &machinedeployment.Reconciler{
-				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Deprecated: o.deprecated(),
-			}
+			return &machinedeployment.Reconciler{Deps: o.of(name), Extensions: o.Extensions.Updates}
 		}),
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
-			return &machineset.Reconciler{
-				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Deprecated: o.deprecated(),
-			}
+			return &machineset.Reconciler{Deps: o.of(name)}
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
-			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated()}
+			return &machinepool.Reconciler{Deps: o.of(name)}
 		}).gated(features.MachinePool).finishing(),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
-			return &machine.Reconciler{
-				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated(), Sync: o.Sync,
-			}
+			return &machine.Reconciler{Deps: o.of(name), Extensions: o.Extensions.Updates, Sync: o.Sync}
 		}),
 		entry(Core, &clusterv1.MachineHealthCheck{}, func(o Outside, name string) reconciler[*clusterv1.MachineHealthCheck] {
-			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Deprecated: o.deprecated()}
+			return &machinehealthcheck.Reconciler{Deps: o.of(name)}
 		}),
-		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
-			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken, Deprecated: o.deprecated()}
+		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, name string) reconciler[*bootstrapv1.KubeadmConfig] {
+			return &kubeadmconfig.Reconciler{Deps: o.of(name), NewToken: o.NewToken}
 		}),
 		entry(Local, &infrav1.LocalMachinePool{}, func(o Outside, name string) reconciler[*infrav1.LocalMachinePool] {
-			return &localmachinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
+			return &localmachinepool.Reconciler{Deps: o.of(name), Backends: o.Backends}
 		}).gated(features.MachinePool).finishing(),
 		entry(Local, &infrav1.LocalMachine{}, func(o Outside, name string) reconciler[*infrav1.LocalMachine] {
-			return &localmachine.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+			return &localmachine.Reconciler{Deps: o.of(name), Backends: o.Backends}
 		}),
-		entry(Local, &infrav1.LocalMachineTemplate{}, func(o Outside, _ string) reconciler[*infrav1.LocalMachineTemplate] {
-			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends}
+		entry(Local, &infrav1.LocalMachineTemplate{}, func(o Outside, name string) reconciler[*infrav1.LocalMachineTemplate] {
+			return &localmachinetemplate.Reconciler{Deps: o.of(name), Backends: o.Backends}
 		}),
-		entry(Core, &addonsv1.ClusterResourceSet{}, func(o Outside, _ string) reconciler[*addonsv1.ClusterResourceSet] {
-			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce, Deprecated: o.deprecated()}
+		entry(Core, &addonsv1.ClusterResourceSet{}, func(o Outside, name string) reconciler[*addonsv1.ClusterResourceSet] {
+			return &clusterresourceset.Reconciler{Deps: o.of(name), Payloads: o.Payloads}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSetBinding{}, func(o Outside, name string) reconciler[*addonsv1.ClusterResourceSetBinding] {
-			return &clusterresourcesetbinding.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name)}
+			return &clusterresourcesetbinding.Reconciler{Deps: o.of(name), Payloads: o.Payloads}
 		}),
 		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
 			return extensionConfigs(o, name)
@@ -246,12 +230,12 @@ func certificates() []Controller {
 			return &issuer.Reconciler[*certmanagerv1.ClusterIssuer]{Name: name, Kind: &certmanagerv1.ClusterIssuer{}, Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Secrets: o.Secrets.Follower()}
 		}),
 		entry(Certificates, &certmanagerv1.Certificate{}, func(o Outside, name string) reconciler[*certmanagerv1.Certificate] {
-			return &certificate.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Recorder: o.Recorder(name), Secrets: o.Secrets.Follower()}
+			return &certificate.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Recorder: o.Recorders(name), Secrets: o.Secrets.Follower()}
 		}),
 	}
 	for name, kind := range cainjection.Kinds() {
 		all = append(all, entryAs(name, Certificates, cainjection.Object(kind), func(o Outside, name string) reconciler[*metav1.PartialObjectMetadata] {
-			return &cainjection.Reconciler{Name: name, Kind: kind, Mgmt: o.Mgmt, Live: o.Live, Recorder: o.Recorder(name), Secrets: o.Secrets.Follower(), APIServer: o.APIServerCA}
+			return &cainjection.Reconciler{Name: name, Kind: kind, Mgmt: o.Mgmt, Live: o.Live, Recorder: o.Recorders(name), Secrets: o.Secrets.Follower(), APIServer: o.APIServerCA}
 		}))
 	}
 	return all
@@ -260,7 +244,7 @@ func certificates() []Controller {
 // migrator returns the controller of the definitions of a provider's kinds.
 func migrator(of string) Controller {
 	return entryAs("crdmigrator-"+of, of, crdmigrator.Definition(), func(o Outside, name string) reconciler[*metav1.PartialObjectMetadata] {
-		return &crdmigrator.Reconciler{Name: name, Mgmt: o.Mgmt, Live: o.Live, Definitions: Definitions(of, o.Features), Skip: o.SkipMigration, Recorder: o.Recorder(name)}
+		return &crdmigrator.Reconciler{Name: name, Mgmt: o.Mgmt, Live: o.Live, Definitions: Definitions(of, o.Features), Skip: o.SkipMigration, Recorder: o.Recorders(name)}
 	})
 }
 
@@ -275,10 +259,7 @@ func (c Controller) finishing() Controller {
 }
 
 func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
-	return &extensionconfig.Reconciler{
-		Mgmt: o.Mgmt, Live: o.Live, Secrets: o.Secrets.Follower(), Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
-		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random, Deprecated: o.deprecated(),
-	}
+	return &extensionconfig.Reconciler{Deps: o.of(name), Secrets: o.Secrets.Follower(), Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog, Random: o.Random}
 }
 
 // ExtensionFollower replaces the controller of ExtensionConfigs where that runs in

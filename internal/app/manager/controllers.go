@@ -32,6 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -68,12 +69,19 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		return fmt.Errorf("watch Secrets: %w", err)
 	}
 	outside := controllers.Outside{
-		Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()),
-		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
-		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, CertificateExpiry: servingcert.Expiry, Backends: backends, Secrets: secretwatch.New(secrets),
-		Clock: c, Recorder: func(name string) events.EventRecorder { return controller.Recorder(mgr, name) },
-		Features: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration,
-		Name: randomName, Random: rand.Float64, APIServerCA: o.APIServerCA, Debounce: patch.NewStatusDebounce(statusDebounce, c),
+		Deps:              deps.Deps{Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()), Workload: connections, Clock: c, Name: randomName, Debounce: patch.NewStatusDebounce(statusDebounce, c)},
+		Classes:           classes.New(mgmt),
+		Schemas:           schemas.New(mgmt, mgr.GetAPIReader()),
+		Etcd:              &etcd.Dialer{Clock: c},
+		CertificateExpiry: servingcert.Expiry,
+		Backends:          backends,
+		Secrets:           secretwatch.New(secrets),
+		Recorders:         func(name string) events.EventRecorder { return controller.Recorder(mgr, name) },
+		Features:          o.FeatureGates,
+		Sync:              o.Sync,
+		SkipMigration:     o.SkipMigration,
+		Random:            rand.Float64,
+		APIServerCA:       o.APIServerCA,
 	}
 	if err := mgr.Add(ctrlmanager.RunnableFunc(outside.Secrets.Wait)); err != nil {
 		return err

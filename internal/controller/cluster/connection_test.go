@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
@@ -119,8 +120,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	})
 	started := now.Add(time.Hour)
 	r := &Reconciler{
-		Mgmt: counting, Live: counting, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(started.Add(time.Second)), Recorder: &events.FakeRecorder{}, Deprecated: true,
-		Workload: connections{health: workload.Health{Since: started, Failures: 2, Err: errors.New("connection refused")}},
+		Deps: deps.Deps{Mgmt: counting, Live: counting, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(started.Add(time.Second)), Recorder: &events.FakeRecorder{}, Deprecated: true, Workload: connections{health: workload.Health{Since: started, Failures: 2, Err: errors.New("connection refused")}}},
 	}
 	got.Generation = 2 // the endpoint was set; an API server counts, the fake one does not
 	res, err := r.Reconcile(t.Context(), got)

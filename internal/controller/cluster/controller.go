@@ -4,20 +4,16 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -28,28 +24,17 @@ import (
 
 const name = "cluster"
 
-// Reconciler has what the controller needs from outside. All fields but Debounce
-// and Deprecated are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt      client.Client      // the management cluster
-	Live      client.Reader      // the management cluster without a cache: Secrets that users provide
-	Providers *provider.Objects  // infrastructure and control plane objects
-	Workload  workload.Clusters  // the state of connections
-	Clock     clock.PassiveClock // of conditions
-	Recorder  events.EventRecorder
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce *patch.StatusDebounce
-	// Deprecated has status.deprecated.v1beta1 filled.
-	Deprecated bool
+	deps.Deps
 
 	watcher provider.Watcher // set by Setup
 }
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("cluster: Mgmt, Live, Providers, Workload, Clock and Recorder are required")
+	if err := r.Check("cluster"); err != nil {
+		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Cluster{}, refs); err != nil {
 		return err

@@ -30,6 +30,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
@@ -112,8 +113,7 @@ func run(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*clus
 		t.Fatal(err)
 	}
 	r := &Reconciler{
-		Mgmt: c, Live: c, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(now), Recorder: &events.FakeRecorder{}, Deprecated: true,
-		Workload: connections{health: workload.Health{Connected: true, LastProbeSuccess: now}},
+		Deps: deps.Deps{Mgmt: c, Live: c, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(now), Recorder: &events.FakeRecorder{}, Deprecated: true, Workload: connections{health: workload.Health{Connected: true, LastProbeSuccess: now}}},
 	}
 	_, err := r.Reconcile(t.Context(), cluster)
 	stored := &clusterv1.Cluster{}

@@ -8,7 +8,6 @@ import (
 	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -18,6 +17,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -35,14 +35,10 @@ type Extensions interface {
 	Source(extensions.ToRequests) source.Source
 }
 
-// Reconciler has what the controller needs from outside. All fields but Deprecated are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt       client.Client // the management cluster
-	Providers  *provider.Objects
+	deps.Deps
 	Extensions Extensions
-	Clock      clock.PassiveClock
-	Deprecated bool // status.deprecated.v1beta1 is filled
 
 	watcher provider.Watcher                     // set by Setup; without it nothing is watched
 	checked controller.Memory[[sha256.Size]byte] // the definitions that were last found valid
@@ -51,8 +47,11 @@ type Reconciler struct {
 // Setup registers the controller and its watches; watches of templates start when
 // classes name their kinds.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Providers == nil || r.Extensions == nil || r.Clock == nil {
-		return errors.New("clusterclass: Mgmt, Providers, Extensions and Clock are required")
+	if err := r.Check("clusterclass"); err != nil {
+		return err
+	}
+	if r.Extensions == nil {
+		return errors.New("clusterclass: Extensions are required")
 	}
 	c, err := controller.For(mgr, name, &clusterv1.ClusterClass{}, predicate.Or[client.Object](
 		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})).

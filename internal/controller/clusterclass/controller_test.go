@@ -31,6 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
@@ -124,7 +125,7 @@ func newWorld(t *testing.T, text string, without ...string) *world {
 			w.writes = append(w.writes, verb+" "+obj.GetName())
 			return nil
 		})).Build()
-	w.Reconciler = Reconciler{Mgmt: w, Providers: provider.New(w, nil), Extensions: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}
+	w.Reconciler = Reconciler{Deps: deps.Deps{Mgmt: w, Providers: provider.New(w, nil), Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}, Extensions: w}
 	return w
 }
 

@@ -6,13 +6,12 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -21,22 +20,19 @@ import (
 
 const name = "clusterresourceset"
 
-// Reconciler has what the controller needs from outside. All fields but the last
-// two are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt     client.Client // the management cluster
+	deps.Deps
 	Payloads *payloads.Store
-	Clock    clock.PassiveClock
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce   *patch.StatusDebounce
-	Deprecated bool // status.deprecated.v1beta1 is filled
 }
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Payloads == nil || r.Clock == nil {
-		return errors.New("clusterresourceset: Mgmt, Payloads and Clock are required")
+	if err := r.Check("clusterresourceset"); err != nil {
+		return err
+	}
+	if r.Payloads == nil {
+		return errors.New("clusterresourceset: Payloads are required")
 	}
 	b := controller.For(mgr, name, &addonsv1.ClusterResourceSet{}).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).

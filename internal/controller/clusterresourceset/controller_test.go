@@ -21,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
@@ -52,7 +53,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			}
 			return nil
 		})).Build()
-	w.reconciler = Reconciler{Mgmt: w, Payloads: payloads.New(w, nil), Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}
+	w.reconciler = Reconciler{Deps: deps.Deps{Mgmt: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}, Payloads: payloads.New(w, nil)}
 	return w
 }
 

@@ -12,8 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -36,14 +35,10 @@ const (
 	workers = 64
 )
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt     client.Client // the management cluster
+	deps.Deps
 	Payloads *payloads.Store
-	Workload workload.Clusters
-	Clock    clock.PassiveClock
-	Recorder events.EventRecorder
 
 	controller.Memory[*progress]
 
@@ -52,8 +47,11 @@ type Reconciler struct {
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Payloads == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("clusterresourcesetbinding: Mgmt, Payloads, Workload, Clock and Recorder are required")
+	if err := r.Check("clusterresourcesetbinding"); err != nil {
+		return err
+	}
+	if r.Payloads == nil {
+		return errors.New("clusterresourcesetbinding: Payloads are required")
 	}
 	b := controller.For(mgr, name, &addonsv1.ClusterResourceSetBinding{}).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).

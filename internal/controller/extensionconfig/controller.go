@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -21,6 +19,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -56,21 +55,15 @@ type Registry interface {
 	Tried(name string)
 }
 
-// Reconciler has what the controller needs from outside. All fields but Deprecated,
-// Follow and Secrets are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt       client.Client // the management cluster
-	Live       client.Reader // the same, past the cache: it does not hold the Secrets
+	deps.Deps
 	Extensions Extensions
 	Registry   Registry
 	Catalog    *catalog.Catalog
-	Clock      clock.PassiveClock
-	Recorder   events.EventRecorder
 	// Random is in [0,1): it spreads the next discoveries of extensions that were
 	// discovered at the same time.
 	Random func() float64
-	// Deprecated has status.deprecated.v1beta1 filled.
-	Deprecated bool
 	// Follow means that the controller runs in another process: this one registers
 	// the results in the status, discovers nothing and writes nothing.
 	Follow bool
@@ -87,8 +80,11 @@ type Reconciler struct {
 
 // Setup registers the controller, its watches and the warm-up of the registry.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Extensions == nil || r.Registry == nil || r.Catalog == nil || r.Clock == nil || r.Recorder == nil || r.Random == nil {
-		return errors.New("extensionconfig: Mgmt, Live, Extensions, Registry, Catalog, Clock, Recorder and Random are required")
+	if err := r.Check("extensionconfig"); err != nil {
+		return err
+	}
+	if r.Extensions == nil || r.Registry == nil || r.Catalog == nil || r.Random == nil {
+		return errors.New("extensionconfig: Extensions, Registry, Catalog and Random are required")
 	}
 	r.ours = controller.Ours(mgr)
 	if r.Follow {

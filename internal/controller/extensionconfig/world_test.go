@@ -25,6 +25,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
@@ -68,9 +69,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // restart drops everything that is not in the API server.
 func (w *world) restart() {
 	w.Reconciler = &Reconciler{
-		Mgmt: w.client, Live: w.client, Extensions: w, Registry: w, Catalog: catalog.Default(), Clock: w.clock, Recorder: w.events,
-		Random: func() float64 { return 0.5 }, Deprecated: true,
-		ours: func(client.Object) bool { return true },
+		Deps:       deps.Deps{Mgmt: w.client, Live: w.client, Clock: w.clock, Recorder: w.events, Deprecated: true},
+		Extensions: w,
+		Registry:   w,
+		Catalog:    catalog.Default(),
+		Random:     func() float64 { return 0.5 },
+		ours:       func(client.Object) bool { return true },
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

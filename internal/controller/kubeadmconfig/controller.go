@@ -4,18 +4,15 @@ package kubeadmconfig
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -30,18 +27,12 @@ const (
 	DefaultTokenTTL = 15 * time.Minute
 )
 
-// Reconciler has what the controller needs from outside. All fields but the
-// last three are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt      client.Client // the management cluster; of Secrets and ConfigMaps those labelled with a Cluster
-	Live      client.Reader // the management cluster without a cache: Secrets that users name
-	Providers *provider.Objects
-	Workload  workload.Clusters
-	Clock     clock.PassiveClock
+	deps.Deps
 
-	Deprecated bool                                                       // status.deprecated.v1beta1 is filled
-	TokenTTL   time.Duration                                              // 0 means DefaultTokenTTL
-	NewToken   func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
+	TokenTTL time.Duration                                              // 0 means DefaultTokenTTL
+	NewToken func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
 
 	// upkeep is when the token of a config must be checked next, so that other
 	// events cause no request to the workload cluster. After a start every token is
@@ -60,8 +51,8 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil {
-		return errors.New("kubeadmconfig: Mgmt, Live, Providers, Workload and Clock are required")
+	if err := r.Check("kubeadmconfig"); err != nil {
+		return err
 	}
 	if err := index.ByLabel(ctx, mgr.GetFieldIndexer(), &bootstrapv1.KubeadmConfig{}); err != nil {
 		return err

@@ -32,6 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
@@ -186,7 +187,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.r = &Reconciler{
-		Mgmt: w.mgmt, Live: live, Providers: provider.New(w.mgmt, nil), Workload: w, Clock: w.clock, Deprecated: true,
+		Deps: deps.Deps{Mgmt: w.mgmt, Live: live, Providers: provider.New(w.mgmt, nil), Workload: w, Clock: w.clock, Deprecated: true},
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			t, err := bootstrapv1.NewBootstrapTokenString(testToken)
 			return *t, err

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/updates"
-	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -30,28 +28,15 @@ import (
 
 const name = "kubeadmcontrolplane"
 
-// Reconciler has what the controller needs from outside. All exported fields but
-// Extensions, Debounce and Deprecated are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt      client.Client     // the management cluster; its cache has the Secrets of clusters
-	Live      client.Reader     // the same, past the cache
-	Providers *provider.Objects // infrastructure templates and machines
-	Workload  workload.Clusters
-	Etcd      etcd.Connector
+	deps.Deps
+	Etcd etcd.Connector
 	// CertificateExpiry returns when the certificate of an API server expires.
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
-	Clock             clock.PassiveClock
-	Recorder          events.EventRecorder
 	// Extensions determine what can be updated in place; nil disables updates in
 	// place.
 	Extensions updates.Extensions
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce *patch.StatusDebounce
-	// Deprecated has status.deprecated.v1beta1 filled.
-	Deprecated bool
-	// Name returns an unused name: the prefix, a dash and five random letters.
-	Name func(prefix string) string
 
 	watcher    provider.Watcher              // set by Setup
 	inspected  controller.Memory[inspection] // the last answers of etcd
@@ -62,8 +47,11 @@ type Reconciler struct {
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Etcd == nil || r.CertificateExpiry == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
-		return errors.New("kubeadmcontrolplane: Mgmt, Live, Providers, Workload, Etcd, CertificateExpiry, Clock, Recorder and Name are required")
+	if err := r.Check("kubeadmcontrolplane"); err != nil {
+		return err
+	}
+	if r.Etcd == nil || r.CertificateExpiry == nil {
+		return errors.New("kubeadmcontrolplane: Etcd and CertificateExpiry are required")
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &controlplanev1.KubeadmControlPlane{}, templates); err != nil {
 		return err

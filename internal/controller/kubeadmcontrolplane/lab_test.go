@@ -35,6 +35,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/pure/deprecated"
@@ -84,7 +85,7 @@ func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *co
 	}
 	template := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small", UID: "template"}}
 	template.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
-	l.Reconciler = &Reconciler{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Etcd: l, CertificateExpiry: l.expiry, Recorder: l, Name: l.namer(), Deprecated: true}
+	l.Reconciler = &Reconciler{Deps: deps.Deps{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Recorder: l, Name: l.namer(), Deprecated: true}, Etcd: l, CertificateExpiry: l.expiry}
 	l.Live = l.Mgmt
 	l.Providers = provider.New(l.Mgmt, nil)
 	l.inside = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&appsv1.DaemonSet{

@@ -7,25 +7,22 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt     client.Client // the management cluster
+	deps.Deps
 	Backends localinfra.Backends
-	Clock    clock.PassiveClock // of conditions
 }
 
 // formerFinalizer is what the finalizer was called while its name had no path,
@@ -34,8 +31,11 @@ const formerFinalizer = "localcluster.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || len(r.Backends.All()) == 0 || r.Clock == nil {
-		return errors.New("localcluster: Mgmt, Backends and Clock are required")
+	if err := r.Check("localcluster"); err != nil {
+		return err
+	}
+	if len(r.Backends.All()) == 0 {
+		return errors.New("localcluster: Backends are required")
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.LocalCluster{}, Identity, OfIdentity); err != nil {
 		return fmt.Errorf("index LocalClusters by identity: %w", err)

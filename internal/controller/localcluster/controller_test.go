@@ -23,6 +23,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
@@ -88,7 +89,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Backends: localinfra.Backends{Simulated: w.backend}, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Deps: deps.Deps{Mgmt: w.c, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}, Backends: localinfra.Backends{Simulated: w.backend}}
 	return w
 }
 

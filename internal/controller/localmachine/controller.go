@@ -6,14 +6,12 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -21,17 +19,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt     client.Client // the management cluster
-	Live     client.Reader // the same, past the cache
+	deps.Deps
 	Backends localinfra.Backends
-	Clock    clock.PassiveClock // of conditions
-	Recorder events.EventRecorder
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce *patch.StatusDebounce
 }
 
 // formerFinalizer is what the finalizer was called while its name had no path,
@@ -40,8 +31,11 @@ const formerFinalizer = "localmachine.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || len(r.Backends.All()) == 0 || r.Clock == nil || r.Recorder == nil {
-		return errors.New("localmachine: Mgmt, Live, Backends, Clock and Recorder are required")
+	if err := r.Check("localmachine"); err != nil {
+		return err
+	}
+	if len(r.Backends.All()) == 0 {
+		return errors.New("localmachine: Backends are required")
 	}
 	if err := index.ByLabel(ctx, mgr.GetFieldIndexer(), &infrav1.LocalMachine{}); err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
@@ -83,7 +84,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backends: localinfra.Backends{Simulated: w.backend}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Deps: deps.Deps{Mgmt: w.c, Live: w.c, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}, Backends: localinfra.Backends{Simulated: w.backend}}
 	return w
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/controller/localmachinepool/localpool"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
@@ -81,8 +82,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		})).Build()
 	named := 0
 	w.r = &Reconciler{
-		Mgmt: w.c, Live: w.c, Backends: localinfra.Backends{Simulated: backend{}}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(now),
-		Name: func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
+		Deps:     deps.Deps{Mgmt: w.c, Live: w.c, Recorder: w.events, Clock: testclock.NewFakePassiveClock(now), Name: func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) }},
+		Backends: localinfra.Backends{Simulated: backend{}},
 	}
 	return w
 }

@@ -7,27 +7,29 @@ import (
 	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt     client.Client // the management cluster
+	deps.Deps
 	Backends localinfra.Backends
 }
 
 // Setup registers the controller.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || len(r.Backends.All()) == 0 {
-		return errors.New("localmachinetemplate: Mgmt and Backends are required")
+	if err := r.Check("localmachinetemplate"); err != nil {
+		return err
+	}
+	if len(r.Backends.All()) == 0 {
+		return errors.New("localmachinetemplate: Backends are required")
 	}
 	return controller.For(mgr, "localmachinetemplate", &infrav1.LocalMachineTemplate{}).Concurrency(2).Complete(r)
 }

@@ -16,6 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
@@ -38,7 +39,7 @@ func TestTemplateReportsCapacityOnce(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&infrav1.LocalMachineTemplate{}).
 		WithObjects(made).
 		WithInterceptorFuncs(writes.Before(func(string, client.Object) error { written++; return nil })).Build()
-	r := &Reconciler{Mgmt: c, Backends: localinfra.Backends{Simulated: backend{}}}
+	r := &Reconciler{Deps: deps.Deps{Mgmt: c}, Backends: localinfra.Backends{Simulated: backend{}}}
 	tmpl := &infrav1.LocalMachineTemplate{}
 	for range 2 {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "t"}, tmpl); err != nil {
@@ -70,7 +71,7 @@ func TestTemplateOfUnavailableKindReportsNothing(t *testing.T) {
 		t.Errorf("it was written: %s", verb)
 		return nil
 	})).Build()
-	if _, err := (&Reconciler{Mgmt: c}).Reconcile(t.Context(), tmpl); err != nil {
+	if _, err := (&Reconciler{Deps: deps.Deps{Mgmt: c}}).Reconcile(t.Context(), tmpl); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,20 +4,16 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/updates"
-	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -34,22 +30,11 @@ const (
 	remoteGrace = 5 * time.Minute
 )
 
-// Reconciler has what the controller needs from outside. All fields but the
-// last five are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt      client.Client      // the management cluster
-	Live      client.Reader      // the same, past the cache
-	Providers *provider.Objects  // bootstrap and infrastructure objects
-	Workload  workload.Clusters  // Nodes
-	Clock     clock.PassiveClock // of conditions and timeouts
-	Recorder  events.EventRecorder
+	deps.Deps
 	// Extensions update Machines in place; nil disables updates in place.
 	Extensions updates.Extensions
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce *patch.StatusDebounce
-	// Deprecated has status.deprecated.v1beta1 filled.
-	Deprecated bool
 	// RemoteGrace is how long after the last answer of a workload cluster the last
 	// observed state of its Nodes is reported. Zero means five minutes.
 	RemoteGrace time.Duration
@@ -61,8 +46,8 @@ type Reconciler struct {
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("machine: Mgmt, Live, Providers, Workload, Clock and Recorder are required")
+	if err := r.Check("machine"); err != nil {
+		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Machine{}, refs); err != nil {
 		return err

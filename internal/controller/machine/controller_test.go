@@ -20,6 +20,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 )
 
@@ -488,7 +489,7 @@ func TestCertificatesExpiry(t *testing.T) {
 
 func TestNodeEventsTriggerOnlyTheirMachine(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{Mgmt: indexed(t, machine(running), controlPlaneMachine())}
+	r := &Reconciler{Deps: deps.Deps{Mgmt: indexed(t, machine(running), controlPlaneMachine())}}
 	key := client.ObjectKey{Namespace: "ns", Name: "demo"}
 	for name, tc := range map[string]struct {
 		cluster client.ObjectKey
@@ -511,7 +512,7 @@ func TestNodeEventsTriggerOnlyTheirMachine(t *testing.T) {
 func TestClusterTriggersOnlyItsMachines(t *testing.T) {
 	t.Parallel()
 	elsewhere := machine(func(m *clusterv1.Machine) { m.Name, m.Spec.ClusterName = "m9", "else" })
-	r := &Reconciler{Mgmt: indexed(t, machine(), controlPlaneMachine(), elsewhere)}
+	r := &Reconciler{Deps: deps.Deps{Mgmt: indexed(t, machine(), controlPlaneMachine(), elsewhere)}}
 	if got := r.ofCluster(t.Context(), cluster()); len(got) != 2 {
 		t.Errorf("by a Cluster: %v", got)
 	}

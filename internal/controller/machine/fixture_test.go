@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
@@ -105,7 +106,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w.mgmt, w.nodes = mgmt.Build(), nodes.Build()
 	w.workload = &workloads{client: w.nodes, health: workload.Health{Connected: true, LastProbeSuccess: now}}
-	w.r = &Reconciler{Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: w.workload, Clock: w.clock, Recorder: w.events, Deprecated: true}
+	w.r = &Reconciler{Deps: deps.Deps{Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: w.workload, Clock: w.clock, Recorder: w.events, Deprecated: true}}
 	return w
 }
 

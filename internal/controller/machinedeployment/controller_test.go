@@ -25,6 +25,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
@@ -59,13 +60,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.c = b.WithInterceptorFuncs(writes.Before(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
-		Mgmt:       w.c,
-		Live:       w.c,
-		Providers:  provider.New(w.c, nil),
-		Clock:      testclock.NewFakePassiveClock(noon),
-		Recorder:   w.events,
-		Deprecated: true,
-		Name:       func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
+		Deps: deps.Deps{Mgmt: w.c, Live: w.c, Providers: provider.New(w.c, nil), Clock: testclock.NewFakePassiveClock(noon), Recorder: w.events, Deprecated: true, Name: func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) }},
 	}
 	return w
 }

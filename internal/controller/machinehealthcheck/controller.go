@@ -4,19 +4,16 @@ package machinehealthcheck
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -27,19 +24,9 @@ import (
 
 const name = "machinehealthcheck"
 
-// Reconciler has what the controller needs from outside. All fields but Debounce
-// and Deprecated are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt      client.Client      // the management cluster
-	Providers *provider.Objects  // templates of requests, and requests
-	Workload  workload.Clusters  // Nodes
-	Clock     clock.PassiveClock // of conditions and deadlines
-	Recorder  events.EventRecorder
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce *patch.StatusDebounce
-	// Deprecated has status.deprecated.v1beta1 filled.
-	Deprecated bool
+	deps.Deps
 
 	watcher provider.Watcher // set by Setup
 
@@ -49,8 +36,8 @@ type Reconciler struct {
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("machinehealthcheck: Mgmt, Providers, Workload, Clock and Recorder are required")
+	if err := r.Check("machinehealthcheck"); err != nil {
+		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineHealthCheck{}, templates); err != nil {
 		return err

@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
@@ -83,7 +84,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		})).Build()
 	w.nodes = fake.NewClientBuilder().WithScheme(s).
 		WithIndex(&corev1.Node{}, workload.NodeByProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).Build()
-	w.r = &Reconciler{Mgmt: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: connection{w: w}, Clock: w.clock, Recorder: w.events, Deprecated: true}
+	w.r = &Reconciler{Deps: deps.Deps{Mgmt: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: connection{w: w}, Clock: w.clock, Recorder: w.events, Deprecated: true}}
 	return w
 }
 

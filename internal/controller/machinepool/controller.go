@@ -4,18 +4,14 @@ package machinepool
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -34,28 +30,17 @@ const (
 	remoteGrace = 5 * time.Minute
 )
 
-// Reconciler has what the controller needs from outside. All fields but Debounce
-// and Deprecated are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt      client.Client      // the management cluster
-	Live      client.Reader      // the same, past the cache
-	Providers *provider.Objects  // bootstrap and infrastructure objects
-	Workload  workload.Clusters  // Nodes
-	Clock     clock.PassiveClock // of conditions and timeouts
-	Recorder  events.EventRecorder
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce *patch.StatusDebounce
-	// Deprecated has status.deprecated.v1beta1 filled.
-	Deprecated bool
+	deps.Deps
 
 	watcher provider.Watcher // set by Setup
 }
 
 // Setup registers the controller, its indexes and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("machinepool: Mgmt, Live, Providers, Workload, Clock and Recorder are required")
+	if err := r.Check("machinepool"); err != nil {
+		return err
 	}
 	if err := makeIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err

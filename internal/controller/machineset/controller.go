@@ -4,18 +4,14 @@ package machineset
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -31,30 +27,17 @@ const (
 	clusterGrace = 2 * time.Second
 )
 
-// Reconciler has what the controller needs from outside. All fields but Debounce
-// and Deprecated are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt      client.Client      // the management cluster
-	Live      client.Reader      // the same, past the cache
-	Providers *provider.Objects  // templates, bootstrap and infrastructure objects, control planes
-	Workload  workload.Clusters  // since when the cluster answers
-	Clock     clock.PassiveClock // of conditions
-	Recorder  events.EventRecorder
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce *patch.StatusDebounce
-	// Deprecated has status.deprecated.v1beta1 filled.
-	Deprecated bool
-	// Name returns an unused name: the prefix, a dash and five random letters.
-	Name func(prefix string) string
+	deps.Deps
 
 	watcher provider.Watcher // set by Setup
 }
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
-		return errors.New("machineset: Mgmt, Live, Providers, Workload, Clock, Recorder and Name are required")
+	if err := r.Check("machineset"); err != nil {
+		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineSet{}, templates); err != nil {
 		return err

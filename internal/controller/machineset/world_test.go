@@ -22,6 +22,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
@@ -67,14 +68,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithInterceptorFuncs(writes.Before(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
-		Mgmt:       w.c,
-		Live:       w.c,
-		Deprecated: true,
-		Providers:  provider.New(w.c, nil),
-		Workload:   &w.workload,
-		Clock:      testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
-		Recorder:   w.events,
-		Name:       func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
+		Deps: deps.Deps{Mgmt: w.c, Live: w.c, Deprecated: true, Providers: provider.New(w.c, nil), Workload: &w.workload, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), Recorder: w.events, Name: func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) }},
 	}
 	return w
 }

@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -24,11 +22,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
-	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 	"github.com/capstan-dev/capstan/internal/controller/topology/status"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -57,22 +55,12 @@ type Extensions interface {
 	Source(extensions.ToRequests) source.Source
 }
 
-// Reconciler has what the controller needs from outside. All fields but the last
-// two are required; Setup checks them.
+// Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
-	Mgmt       client.Client // the management cluster
-	Live       client.Reader // the same, past the cache
-	Providers  *provider.Objects
+	deps.Deps
 	Classes    *classes.Classes
 	Schemas    *schemas.Cache
-	Workload   workload.Clusters // of the Nodes of MachinePools
 	Extensions Extensions
-	Clock      clock.PassiveClock
-	Recorder   events.EventRecorder
-	// Debounce joins status writes that follow each other closely; nil writes each
-	// immediately.
-	Debounce   *patch.StatusDebounce
-	Deprecated bool // status.deprecated.v1beta1 is filled
 
 	watcher  provider.Watcher // set by Setup; without it nothing is watched
 	memories controller.Memory[*memory]
@@ -82,8 +70,11 @@ type Reconciler struct {
 // when classes name the kinds. The index of Clusters by their references is that of
 // controller cluster.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Classes == nil || r.Schemas == nil || r.Workload == nil || r.Extensions == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("topology: Mgmt, Live, Providers, Classes, Schemas, Workload, Extensions, Clock and Recorder are required")
+	if err := r.Check("topology"); err != nil {
+		return err
+	}
+	if r.Classes == nil || r.Schemas == nil || r.Extensions == nil {
+		return errors.New("topology: Classes, Schemas and Extensions are required")
 	}
 	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters(), notJustCreated()).
 		Watches(&clusterv1.ClusterClass{}, controller.OfClass(r.Mgmt), classMatters()).

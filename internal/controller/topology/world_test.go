@@ -30,6 +30,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/topology"
+	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 	"github.com/capstan-dev/capstan/internal/sim"
 )
@@ -138,8 +139,10 @@ func newWorld(t *testing.T, changes ...string) *world {
 // restart drops everything that the reconciler caches.
 func (w *world) restart() {
 	w.r = &topology.Reconciler{
-		Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Classes: classes.New(w.mgmt), Schemas: schemas.New(w.mgmt, w.mgmt),
-		Workload: unconnected{}, Extensions: w.hooks, Clock: w.Clock, Recorder: w, Deprecated: true,
+		Deps:       deps.Deps{Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: unconnected{}, Clock: w.Clock, Recorder: w, Deprecated: true},
+		Classes:    classes.New(w.mgmt),
+		Schemas:    schemas.New(w.mgmt, w.mgmt),
+		Extensions: w.hooks,
 	}
 }
 
