@@ -230,7 +230,7 @@ func TestNothingTicks(t *testing.T) {
 	}
 	graph, reached := importGraph(t), map[string]bool{}
 	for dir := range graph {
-		if hasPrefix(dir, []string{"internal/controller", "internal/host/runner"}) {
+		if hasPrefix(dir, []string{"internal/controller", "internal/host/podagent"}) {
 			follow(graph, dir, reached)
 		}
 	}

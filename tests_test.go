@@ -72,7 +72,7 @@ func TestTestsCompileNothing(t *testing.T) {
 }
 
 // TestTestsStartOnlyProgramsThatAreClosed: a test that writes a program and starts it
-// fails at random next to one that starts another: wholefile.WriteProgram has the reason.
+// fails at random next to one that starts another: atomicfile.WriteProgram has the reason.
 func TestTestsStartOnlyProgramsThatAreClosed(t *testing.T) {
 	everyFile(t, func(s source) {
 		if !s.test {
@@ -84,7 +84,7 @@ func TestTestsStartOnlyProgramsThatAreClosed(t *testing.T) {
 				return true
 			}
 			if mode, ok := call.Args[2].(*ast.BasicLit); ok && strings.ContainsAny(strings.TrimPrefix(mode.Value, "0o"), "1357") {
-				t.Errorf("%s writes a program with mode %s: use wholefile.WriteProgram", s.file, mode.Value)
+				t.Errorf("%s writes a program with mode %s: use atomicfile.WriteProgram", s.file, mode.Value)
 			}
 			return true
 		})

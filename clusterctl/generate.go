@@ -18,8 +18,8 @@ import (
 
 	"github.com/capstan-dev/capstan/clusterctl/components"
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // GenerateOptions define what to fill into a cluster template.
@@ -101,14 +101,14 @@ func (o *GenerateOptions) check() error {
 	}
 	if len(unknown) > 0 {
 		names := slices.Sorted(maps.Keys(known))
-		return &OptionError{fmt.Sprintf("the template has no variable %s, but %s%s", strings.Join(unknown, ", "), strings.Join(names, ", "), nearest.Hint(unknown[0], names))}
+		return &OptionError{fmt.Sprintf("the template has no variable %s, but %s%s", strings.Join(unknown, ", "), strings.Join(names, ", "), suggest.Hint(unknown[0], names))}
 	}
 	_, uses := known[kubernetesVersion]
 	if len(validation.IsDNS1123Label(o.Namespace)) > 0 {
 		return &OptionError{fmt.Sprintf("%q cannot be the name of a namespace: use lower-case letters, digits and '-', at most 63", o.Namespace)}
 	}
 	version, given := o.version()
-	if given && (uses || o.KubernetesVersion != "") && (version == "" || len(fieldrules.Version(nil, fieldrules.NormalVersion(version))) > 0) {
+	if given && (uses || o.KubernetesVersion != "") && (version == "" || len(fieldvalidation.Version(nil, fieldvalidation.NormalVersion(version))) > 0) {
 		// A YAML parser would read 1.36 as a number.
 		return &OptionError{fmt.Sprintf("%q is no Kubernetes version: it has the form v1.36.3", version)}
 	}
@@ -162,7 +162,7 @@ func (o *GenerateOptions) variable(name string) (string, bool) {
 		return o.Namespace, true
 	case name == kubernetesVersion:
 		version, ok := o.version()
-		return fieldrules.NormalVersion(version), ok
+		return fieldvalidation.NormalVersion(version), ok
 	case name == "CONTROL_PLANE_MACHINE_COUNT" && o.ControlPlaneMachines != nil:
 		return strconv.Itoa(int(*o.ControlPlaneMachines)), true
 	case name == "WORKER_MACHINE_COUNT" && o.WorkerMachines != nil:

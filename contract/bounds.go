@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Bounds of the fields of Cluster API that values of providers are copied to. They
@@ -41,7 +41,7 @@ func (f Field[T]) within(check func(at *field.Path, v T) *field.Error) Field[T] 
 func atMost(most int) func(*field.Path, string) *field.Error {
 	return func(at *field.Path, v string) *field.Error {
 		if n := utf8.RuneCountInString(v); n > most {
-			return field.Invalid(at, plaintext.Line(v, shown), fmt.Sprintf("has %d characters, at most %d are allowed", n, most))
+			return field.Invalid(at, sanitize.Line(v, shown), fmt.Sprintf("has %d characters, at most %d are allowed", n, most))
 		}
 		return nil
 	}
@@ -78,7 +78,7 @@ func addresses(at *field.Path, all clusterv1.MachineAddresses) *field.Error {
 		switch a.Type {
 		case clusterv1.MachineHostName, clusterv1.MachineExternalIP, clusterv1.MachineInternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalDNS:
 		default:
-			return field.NotSupported(at.Index(i).Child("type"), plaintext.Line(string(a.Type), shown), []clusterv1.MachineAddressType{
+			return field.NotSupported(at.Index(i).Child("type"), sanitize.Line(string(a.Type), shown), []clusterv1.MachineAddressType{
 				clusterv1.MachineHostName, clusterv1.MachineExternalIP, clusterv1.MachineInternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalDNS,
 			})
 		}
@@ -95,7 +95,7 @@ func failureDomains(at *field.Path, all []clusterv1.FailureDomain) *field.Error 
 		return field.TooMany(at, len(all), maxFailureDomains)
 	}
 	for i, d := range all {
-		name := at.Key(plaintext.Line(d.Name, shown))
+		name := at.Key(sanitize.Line(d.Name, shown))
 		if err := given(name.Child("name"), d.Name, maxFailureDomain); err != nil {
 			return err
 		}

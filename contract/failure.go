@@ -5,7 +5,7 @@ package contract
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Failure is how providers report that an operator has to intervene. The contract v1beta2
@@ -32,7 +32,7 @@ const (
 func (f Failure) Of(obj *unstructured.Unstructured) (reason, message string) {
 	reason, _, _ = f.Reason.Get(obj) // a value that is not text is ignored
 	if m, _, _ := f.Message.Get(obj); m != "" {
-		message = plaintext.Line(obj.GetKind()+" "+obj.GetName()+": "+m, maxFailureMessage)
+		message = sanitize.Line(obj.GetKind()+" "+obj.GetName()+": "+m, maxFailureMessage)
 	}
-	return plaintext.Line(reason, maxFailureReason), message
+	return sanitize.Line(reason, maxFailureReason), message
 }

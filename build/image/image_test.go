@@ -115,7 +115,7 @@ func TestTheIndexHasBothArchitectures(t *testing.T) {
 
 // TestWhatIsBuiltIsImportedAndRuns imports everything that is written into a store,
 // and runs the program from its root. It runs alone, since it starts a program that it
-// has just written: see wholefile.WriteProgram.
+// has just written: see atomicfile.WriteProgram.
 func TestWhatIsBuiltIsImportedAndRuns(t *testing.T) {
 	o := hello(t)
 	o.program = "manager"

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/clusterctl/rights"
+	"github.com/capstan-dev/capstan/clusterctl/permissions"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -181,7 +181,7 @@ func (e *MissingRightsError) Error() string {
 
 // Allowed returns an error that lists which of verbs the user may not use on objects.
 func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructured, verbs ...string) error {
-	needed := map[rights.Right]bool{}
+	needed := map[permissions.Right]bool{}
 	for _, obj := range objects {
 		kind := obj.GroupVersionKind()
 		m, err := c.mgmt.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
@@ -192,10 +192,10 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 			return fmt.Errorf("find the kind of %s: %w", Name(obj), err)
 		}
 		for _, verb := range verbs {
-			needed[rights.Right{Verb: verb, GroupResource: m.Resource.GroupResource(), Namespace: obj.GetNamespace()}] = true
+			needed[permissions.Right{Verb: verb, GroupResource: m.Resource.GroupResource(), Namespace: obj.GetNamespace()}] = true
 		}
 	}
-	all := slices.SortedFunc(maps.Keys(needed), func(a, b rights.Right) int { return cmp.Compare(a.String(), b.String()) })
+	all := slices.SortedFunc(maps.Keys(needed), func(a, b permissions.Right) int { return cmp.Compare(a.String(), b.String()) })
 	denied, errs := make([]bool, len(all)), make([]error, len(all))
 	each(len(all), func(i int) { denied[i], errs[i] = c.denied(ctx, all[i]) })
 	for _, err := range errs {
@@ -217,9 +217,9 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 
 // denied reports whether the user lacks a permission. If the user may not ask, the
 // request that follows reports it.
-func (c *Cluster) denied(ctx context.Context, r rights.Right) (bool, error) {
-	allowed, err := rights.Allowed(ctx, c.mgmt, r)
-	if _, ok := errors.AsType[*rights.UnansweredError](err); ok {
+func (c *Cluster) denied(ctx context.Context, r permissions.Right) (bool, error) {
+	allowed, err := permissions.Allowed(ctx, c.mgmt, r)
+	if _, ok := errors.AsType[*permissions.UnansweredError](err); ok {
 		return false, nil
 	}
 	return !allowed, err

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // ClusterAPI is the name of the only core provider.
@@ -181,7 +181,7 @@ type UnknownProviderError struct {
 
 func (e *UnknownProviderError) Error() string {
 	text := fmt.Sprintf("there is no %s %q", e.Type, e.Name)
-	if near := nearest.Of(e.Name, e.Known); near != "" {
+	if near := suggest.Of(e.Name, e.Known); near != "" {
 		return fmt.Sprintf("%s: did you mean %q? Others are added under `providers` of the configuration file", text, near)
 	}
 	return fmt.Sprintf("%s: add it under `providers` of the configuration file, or use one of %s", text, strings.Join(e.Known, ", "))

@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/apply"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // DeleteOptions define what to delete.
@@ -98,9 +98,9 @@ func find(w Wanted, installed inventory.Providers) (clusterctlv1.Provider, error
 	}
 	switch {
 	case len(instances) == 0 && w.Namespace != "":
-		return clusterctlv1.Provider{}, fmt.Errorf("%s is not installed in namespace %s%s", w.Label(), w.Namespace, nearest.Hint(w.Name, names))
+		return clusterctlv1.Provider{}, fmt.Errorf("%s is not installed in namespace %s%s", w.Label(), w.Namespace, suggest.Hint(w.Name, names))
 	case len(instances) == 0:
-		return clusterctlv1.Provider{}, fmt.Errorf("%s is not installed%s", w.Label(), nearest.Hint(w.Name, names))
+		return clusterctlv1.Provider{}, fmt.Errorf("%s is not installed%s", w.Label(), suggest.Hint(w.Name, names))
 	case len(instances) > 1:
 		return clusterctlv1.Provider{}, fmt.Errorf("%s is installed %d times: say which, as NAMESPACE/%s", w.Label(), len(instances), w.Name)
 	case inventory.BuiltIn(instances[0]):

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // fileName is the name of the file in which upstream's clusterctl stores an object.
@@ -130,7 +130,7 @@ func (m *mover) save(ctx context.Context, directory string) error {
 	for _, i := range p.Items {
 		text, err := f.byUID[i.UID].MarshalJSON()
 		if err == nil {
-			err = wholefile.Write(filepath.Join(directory, fileName(i)), text)
+			err = atomicfile.Write(filepath.Join(directory, fileName(i)), text)
 		}
 		if err != nil {
 			return fmt.Errorf("save %s: %w", i, err)

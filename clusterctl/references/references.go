@@ -22,7 +22,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/causes"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // Reference is the location of an object that another refers to.
@@ -229,7 +229,7 @@ func (c Reader) resource(ctx context.Context, kind string) (none schema.GroupRes
 	}
 	switch len(found) {
 	case 0:
-		return none, fmt.Errorf("no CRD defines kind %q%s", kind, nearest.Hint(typed, known))
+		return none, fmt.Errorf("no CRD defines kind %q%s", kind, suggest.Hint(typed, known))
 	case 1:
 		return found[0], nil
 	}

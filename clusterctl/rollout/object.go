@@ -25,8 +25,8 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/changes"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/clusterctl/watch"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // Client works on one management cluster.
@@ -80,7 +80,7 @@ func Parse(text, namespace string, allowed ...string) (Object, error) {
 			return Object{k.kind, client.ObjectKey{Namespace: namespace, Name: name}}, nil
 		}
 	}
-	return Object{}, fmt.Errorf("%q: kind %q is not one of %s%s", text, kind, strings.Join(known, ", "), nearest.Hint(strings.ToLower(kind), known))
+	return Object{}, fmt.Errorf("%q: kind %q is not one of %s%s", text, kind, strings.Join(known, ", "), suggest.Hint(strings.ToLower(kind), known))
 }
 
 // GroupVersionKind is the kind at the version whose fields this package uses.
@@ -170,8 +170,8 @@ const rest = 100 * time.Millisecond
 // wait polls state until nothing is awaited, and reports progress when that changes. It
 // calls state after each change of the objects that state watches. It ends with the
 // context; the error then names what is still awaited.
-func (c *Client) wait(ctx context.Context, progress func(string), state func(*changes.Watcher) (awaited string, err error)) error {
-	watched := changes.New(ctx, c.mgmt)
+func (c *Client) wait(ctx context.Context, progress func(string), state func(*watch.Watcher) (awaited string, err error)) error {
+	watched := watch.New(ctx, c.mgmt)
 	defer watched.Stop()
 	for last := ""; ; {
 		awaited, err := state(watched)
@@ -200,6 +200,6 @@ func (c *Client) wait(ctx context.Context, progress func(string), state func(*ch
 }
 
 // follow watches an object by its name.
-func follow(w *changes.Watcher, gvk schema.GroupVersionKind, key client.ObjectKey) {
+func follow(w *watch.Watcher, gvk schema.GroupVersionKind, key client.ObjectKey) {
 	w.Follow(gvk, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/changes"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/clusterctl/watch"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // Step is one change of an upgrade.
@@ -85,7 +85,7 @@ func (c *Client) PlanUpgrade(ctx context.Context, key client.ObjectKey, version 
 }
 
 func (p parts) plan(version string) (steps []Step, err error) {
-	if len(fieldrules.Version(nil, version)) > 0 {
+	if len(fieldvalidation.Version(nil, version)) > 0 {
 		return nil, fmt.Errorf("version %q is not one such as v1.34.1", version)
 	}
 	add := func(obj *unstructured.Unstructured, what, after string, path ...string) {
@@ -202,7 +202,7 @@ func (c *Client) WaitUpgraded(ctx context.Context, key client.ObjectKey, version
 }
 
 func (c *Client) waitParts(ctx context.Context, key client.ObjectKey, progress func(string), state func(parts) string) error {
-	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
+	return c.wait(ctx, progress, func(watched *watch.Watcher) (string, error) {
 		p, err := c.parts(ctx, key)
 		if err != nil {
 			return "", err

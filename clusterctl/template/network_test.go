@@ -15,7 +15,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // networkDoc reads the document of a kind.
@@ -37,8 +37,8 @@ func TestTheNetworkIsInTheNodeImageAndMayDoLittle(t *testing.T) {
 	var set appsv1.DaemonSet
 	networkDoc(t, template.Network(), "DaemonSet", &set)
 	pod := set.Spec.Template.Spec
-	if c := pod.Containers[0]; c.Image != parts.NetworkImage || c.ImagePullPolicy != corev1.PullIfNotPresent {
-		t.Errorf("image %s is pulled %s, want %s, if it is not there", c.Image, c.ImagePullPolicy, parts.NetworkImage)
+	if c := pod.Containers[0]; c.Image != nodecomponents.NetworkImage || c.ImagePullPolicy != corev1.PullIfNotPresent {
+		t.Errorf("image %s is pulled %s, want %s, if it is not there", c.Image, c.ImagePullPolicy, nodecomponents.NetworkImage)
 	}
 	caps := pod.Containers[0].SecurityContext.Capabilities
 	if !slices.Equal(caps.Add, []corev1.Capability{"NET_ADMIN"}) || !slices.Equal(caps.Drop, []corev1.Capability{"ALL"}) {

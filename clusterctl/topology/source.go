@@ -22,7 +22,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
@@ -187,8 +187,8 @@ func (s *Source) SetVariable(name, value string) error {
 // defaults of variables.
 func (s *Source) settle() error {
 	at, t := field.NewPath("spec", "topology"), &s.Cluster.Spec.Topology
-	t.Version = fieldrules.NormalVersion(t.Version)
-	errs := fieldrules.Version(at.Child("version"), t.Version)
+	t.Version = fieldvalidation.NormalVersion(t.Version)
+	errs := fieldvalidation.Version(at.Child("version"), t.Version)
 	if t.Version == "" {
 		errs = append(errs, field.Required(at.Child("version"), "say which version of Kubernetes the Cluster is to run"))
 	}

@@ -13,7 +13,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/patchvalidation"
 )
 
 // tightTimeout is a short timeout that callers may set.
@@ -276,8 +276,8 @@ func sameAnswer(before, after answer) error {
 	if err := sameKind(before, after); err != nil {
 		return err
 	}
-	if d := hookrules.Differences(before.fields, after.fields); len(d) > 0 {
-		return fmt.Errorf("the answers to the same request differ in %s", hookrules.Join(d))
+	if d := patchvalidation.Differences(before.fields, after.fields); len(d) > 0 {
+		return fmt.Errorf("the answers to the same request differ in %s", patchvalidation.Join(d))
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/patchvalidation"
 )
 
 // objectPatch is the patch of one object of an in-place request.
@@ -61,7 +61,7 @@ func updates(r request, a answer) ([]update, error) {
 				errs = append(errs, fmt.Errorf("%sPatch: the request has no such object", p.object))
 				continue
 			}
-			if u.updated, err = hookrules.Apply(u.current, p.patch.PatchType, p.patch.Patch); err != nil {
+			if u.updated, err = patchvalidation.Apply(u.current, p.patch.PatchType, p.patch.Patch); err != nil {
 				errs = append(errs, fmt.Errorf("%sPatch: %w", p.object, err))
 				continue
 			}
@@ -83,8 +83,8 @@ func inPlacePatchesApply(ctx context.Context, s *session, h *handler) error {
 	}
 	var errs []error
 	for _, u := range all {
-		if out := hookrules.Outside(hookrules.Differences(u.current, u.updated), u.allowed); len(out) > 0 {
-			errs = append(errs, fmt.Errorf("%sPatch changes %s, which is not in %s", u.object, hookrules.Join(out), u.allowed))
+		if out := patchvalidation.Outside(patchvalidation.Differences(u.current, u.updated), u.allowed); len(out) > 0 {
+			errs = append(errs, fmt.Errorf("%sPatch changes %s, which is not in %s", u.object, patchvalidation.Join(out), u.allowed))
 		}
 	}
 	return errors.Join(errs...)
@@ -102,9 +102,9 @@ func inPlaceTowardsDesired(ctx context.Context, s *session, h *handler) error {
 	}
 	var errs []error
 	for _, u := range all {
-		strayed := hookrules.UnexpectedFields(u.current, u.updated, u.desired)
-		if strayed = hookrules.Below(strayed, u.allowed); len(strayed) > 0 {
-			errs = append(errs, fmt.Errorf("%sPatch makes of %s what is neither current nor desired", u.object, hookrules.Join(strayed)))
+		strayed := patchvalidation.UnexpectedFields(u.current, u.updated, u.desired)
+		if strayed = patchvalidation.Below(strayed, u.allowed); len(strayed) > 0 {
+			errs = append(errs, fmt.Errorf("%sPatch makes of %s what is neither current nor desired", u.object, patchvalidation.Join(strayed)))
 		}
 	}
 	return errors.Join(errs...)
@@ -130,8 +130,8 @@ func inPlaceNothingToDo(ctx context.Context, s *session, h *handler) error {
 	}
 	var errs []error
 	for _, u := range all {
-		if d := hookrules.Differences(u.current, u.updated); len(d) > 0 {
-			errs = append(errs, fmt.Errorf("%sPatch changes %s", u.object, hookrules.Join(d)))
+		if d := patchvalidation.Differences(u.current, u.updated); len(d) > 0 {
+			errs = append(errs, fmt.Errorf("%sPatch changes %s", u.object, patchvalidation.Join(d)))
 		}
 	}
 	return errors.Join(errs...)

@@ -9,7 +9,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/patchvalidation"
 )
 
 // patchable are the fields that are copied from a patched template; the others are
@@ -45,7 +45,7 @@ func patched(r request, a answer) (request, error) {
 			continue
 		}
 		object, _ := item["object"].(map[string]any)
-		after, err := hookrules.Apply(object, p.PatchType, p.Patch)
+		after, err := patchvalidation.Apply(object, p.PatchType, p.Patch)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("items[%d], the patch of %s: %w", i, objectName(object), err))
 			continue
@@ -78,9 +78,9 @@ func patchesOnlyWhatTheyMay(ctx context.Context, s *session, h *handler) error {
 	var errs []error
 	then := after.list("items")
 	for i, item := range before.list("items") {
-		if out := hookrules.Outside(hookrules.Differences(item["object"], then[i]["object"]), patchable...); len(out) > 0 {
+		if out := patchvalidation.Outside(patchvalidation.Differences(item["object"], then[i]["object"]), patchable...); len(out) > 0 {
 			object, _ := item["object"].(map[string]any)
-			errs = append(errs, fmt.Errorf("of %s, %s is patched", objectName(object), hookrules.Join(out)))
+			errs = append(errs, fmt.Errorf("of %s, %s is patched", objectName(object), patchvalidation.Join(out)))
 		}
 	}
 	return errors.Join(errs...)
@@ -118,8 +118,8 @@ func patchesDeterministic(ctx context.Context, s *session, h *handler) error {
 		if err != nil {
 			return err
 		}
-		if d := hookrules.Differences(want, got); len(d) > 0 {
-			return fmt.Errorf("the same request is answered with other patches for %s", hookrules.Join(d))
+		if d := patchvalidation.Differences(want, got); len(d) > 0 {
+			return fmt.Errorf("the same request is answered with other patches for %s", patchvalidation.Join(d))
 		}
 	}
 	return nil
@@ -159,9 +159,9 @@ func patchesIdempotent(ctx context.Context, s *session, h *handler) error {
 	var errs []error
 	then := twice.list("items")
 	for i, item := range once.list("items") {
-		if d := hookrules.Differences(item["object"], then[i]["object"]); len(d) > 0 {
+		if d := patchvalidation.Differences(item["object"], then[i]["object"]); len(d) > 0 {
 			object, _ := item["object"].(map[string]any)
-			errs = append(errs, fmt.Errorf("of %s, which is patched, %s is changed again", objectName(object), hookrules.Join(d)))
+			errs = append(errs, fmt.Errorf("of %s, which is patched, %s is changed again", objectName(object), patchvalidation.Join(d)))
 		}
 	}
 	return errors.Join(errs...)

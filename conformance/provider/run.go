@@ -18,7 +18,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
-	"github.com/capstan-dev/capstan/conformance/internal/life"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 	"github.com/capstan-dev/capstan/contract"
 )
@@ -98,7 +98,7 @@ func Roles() map[string]string {
 
 // subject is one kind of the provider in one role.
 type subject struct {
-	*life.Object
+	*objectchecks.Object
 	role     *role
 	config   Config
 	kind     definition.Kind
@@ -113,7 +113,7 @@ type subject struct {
 // newSubject builds a subject of a kind, and of an example if the config has one.
 func newSubject(c Config, r *role, kind definition.Kind, of *Subject) *subject {
 	s := &subject{role: r, config: c, kind: kind}
-	s.Object = &life.Object{
+	s.Object = &objectchecks.Object{
 		Main: thing{GroupKind: kind.GroupKind, Name: "conformance"}, Cluster: clusterKey,
 		Field:  func() (contract.Field[bool], error) { return r.done(s.kind.Contract) },
 		Either: r.either,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
-	"github.com/capstan-dev/capstan/conformance/internal/life"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 )
 
 // sentence writes the role for X in a sentence.
@@ -40,7 +40,7 @@ func defined(look func(*definition.Kind) error) func(context.Context, *subject) 
 }
 
 // in adapts a check of an existing object.
-func in(look func(*life.Object, context.Context) error) func(context.Context, *subject) error {
+func in(look func(*objectchecks.Object, context.Context) error) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error { return look(s.Object, ctx) }
 }
 
@@ -106,19 +106,19 @@ func (r *role) beginning(owner, done string) []check {
 	return []check{
 		r.say("An X is left alone until its owner is there.",
 			"Nothing is done for it before Cluster API has set the owner reference to its "+owner+". It may get its finalizer, and conditions that report this.",
-			check{remedy: "End the reconcile when there is no owner reference to a " + owner + ".", live: true, test: in((*life.Object).LeftAlone)}),
+			check{remedy: "End the reconcile when there is no owner reference to a " + owner + ".", live: true, test: in((*objectchecks.Object).LeftAlone)}),
 		r.say("An X with the annotation cluster.x-k8s.io/paused is not reconciled.",
 			"With everything available that it waits for. It may get its finalizer and report that it is paused. A provider that continues during a pause does so during a move too, and then two providers change the same infrastructure.",
-			check{remedy: "Look for the annotation before anything else is done.", live: true, test: in((*life.Object).PausedByAnnotation)}),
+			check{remedy: "Look for the annotation before anything else is done.", live: true, test: in((*objectchecks.Object).PausedByAnnotation)}),
 		r.say("An X that is paused reports it in the condition Paused.",
 			"It becomes True while the annotation is there.",
-			check{Check: advice, remedy: "Set the condition Paused to True before the reconcile ends for the pause.", live: true, test: in((*life.Object).PauseSaid)}),
+			check{Check: advice, remedy: "Set the condition Paused to True before the reconcile ends for the pause.", live: true, test: in((*objectchecks.Object).PauseSaid)}),
 		r.say("An X that the watch filter leaves out is left alone.",
 			"One without the label cluster.x-k8s.io/watch-filter, with all that it waits for at hand. It can be seen with watchFilter in the config, which says how the provider was started.",
-			check{Check: advice, remedy: "Support the flag --watch-filter, and let no other objects trigger a reconcile.", live: true, test: in((*life.Object).Filtered)}),
+			check{Check: advice, remedy: "Support the flag --watch-filter, and let no other objects trigger a reconcile.", live: true, test: in((*objectchecks.Object).Filtered)}),
 		r.say("An X comes to be "+done+".",
 			"Within the timeout, after the annotation is removed, without any other change.",
-			check{remedy: "Check the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: in((*life.Object).Unblock)}),
+			check{remedy: "Check the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: in((*objectchecks.Object).Unblock)}),
 	}
 }
 
@@ -127,16 +127,16 @@ func (r *role) middle(condition string) []check {
 	return []check{
 		r.say("The conditions of an X are well-formed.",
 			"Each has a type of its own and the status True, False or Unknown; reason and message are text, lastTransitionTime a time. At all times.",
-			check{remedy: "Set conditions by a library, such as that of apimachinery.", live: true, test: in((*life.Object).ConditionsWellFormed)}),
+			check{remedy: "Set conditions by a library, such as that of apimachinery.", live: true, test: in((*objectchecks.Object).ConditionsWellFormed)}),
 		r.say("An X reports the condition "+condition+".",
 			"It is shown where the object is referred to, and says what is wrong when something is.",
-			check{Check: advice, remedy: "Set the condition in status.conditions at each reconcile.", live: true, test: in(life.Reports(condition))}),
+			check{Check: advice, remedy: "Set the condition in status.conditions at each reconcile.", live: true, test: in(objectchecks.Reports(condition))}),
 		r.say("An X that is no longer paused reports it in the condition Paused.",
 			"It becomes False when the annotation is gone.",
-			check{Check: advice, remedy: "Set the condition Paused whenever a reconcile begins.", live: true, test: in((*life.Object).ResumeSaid)}),
+			check{Check: advice, remedy: "Set the condition Paused whenever a reconcile begins.", live: true, test: in((*objectchecks.Object).ResumeSaid)}),
 		r.say("An X reaches a steady state.",
 			"When nothing changes any longer, nothing is written. Repeated writes trigger every client that watches the object.",
-			check{Check: advice, remedy: "Compare before writing, and leave times and counters out of the status.", live: true, test: in((*life.Object).Resting)}),
+			check{Check: advice, remedy: "Compare before writing, and leave times and counters out of the status.", live: true, test: in((*objectchecks.Object).Resting)}),
 	}
 }
 
@@ -145,32 +145,32 @@ func (r *role) end(owner string) []check {
 	return []check{
 		r.say("An X of a paused Cluster is not reconciled.",
 			"While spec.paused of the Cluster is true. Its status is taken away then, as a move to another management cluster does, and must not come back before the pause ends.",
-			check{remedy: "Read the Cluster at each reconcile, and stop if spec.paused is true.", live: true, test: in((*life.Object).PausedByCluster)}),
+			check{remedy: "Read the Cluster at each reconcile, and stop if spec.paused is true.", live: true, test: in((*objectchecks.Object).PausedByCluster)}),
 		r.say("An X whose status was lost gets it back.",
 			"When the pause ends: a move takes no status along, so all of it must be found again from the spec and from the infrastructure.",
-			check{remedy: "Compute the status again at each reconcile; store nothing in it that cannot be recomputed.", live: true, vital: true, test: in((*life.Object).Restored)}),
+			check{remedy: "Compute the status again at each reconcile; store nothing in it that cannot be recomputed.", live: true, vital: true, test: in((*objectchecks.Object).Restored)}),
 		r.say("What an X has come to is not taken back.",
 			"The field that reports it stays true until the object is deleted, also if the infrastructure fails later; conditions report that.",
-			check{remedy: "Set the field once and leave it.", live: true, test: in((*life.Object).NeverBack)}),
+			check{remedy: "Set the field once and leave it.", live: true, test: in((*objectchecks.Object).NeverBack)}),
 		r.say("An X leaves its "+owner+" as it is.",
 			"The spec, labels and annotations that others have given it, and those of its Cluster.",
-			check{remedy: "Write only to objects of the provider, and to their Secrets; report the rest in the status.", live: true, test: in((*life.Object).OwnersKept)}),
+			check{remedy: "Write only to objects of the provider, and to their Secrets; report the rest in the status.", live: true, test: in((*objectchecks.Object).OwnersKept)}),
 		r.say("An X that is deleted while it is paused is kept.",
 			"With its finalizers, and with all that was made for it: a move deletes what it has copied. One that has no finalizer has nothing to keep.",
-			check{remedy: "Look for the pause before you look for the deletion.", live: true, test: in((*life.Object).KeptInPause)}),
+			check{remedy: "Look for the pause before you look for the deletion.", live: true, test: in((*objectchecks.Object).KeptInPause)}),
 		r.say("An X goes away when its "+owner+" is deleted.",
 			"Within the timeout, with all finalizers of the provider.",
-			check{remedy: "Remove the finalizer when the infrastructure is gone, or was never there.", live: true, test: in((*life.Object).GoesAway)}),
+			check{remedy: "Remove the finalizer when the infrastructure is gone, or was never there.", live: true, test: in((*objectchecks.Object).GoesAway)}),
 		r.say("What others have written of an X is kept.",
 			"A finalizer, a label and an annotation of another client, at all times, and the owner reference.",
-			check{remedy: "Add and remove your own finalizers, labels and annotations, and write no lists of them.", live: true, test: in((*life.Object).OthersKept)}),
+			check{remedy: "Add and remove your own finalizers, labels and annotations, and write no lists of them.", live: true, test: in((*objectchecks.Object).OthersKept)}),
 	}
 }
 
 func (r *role) finalizer(what string) check {
 	return r.say("An X has a finalizer before it is "+what+".",
 		"So that the infrastructure created for it is not left behind when it is deleted. Without anything to delete none is needed.",
-		check{Check: advice, remedy: "Add the finalizer, and store it, before anything is made.", live: true, test: in((*life.Object).FinalizerFirst)})
+		check{Check: advice, remedy: "Add the finalizer, and store it, before anything is made.", live: true, test: in((*objectchecks.Object).FinalizerFirst)})
 }
 
 // set sets a field of an object whose fields are of the types of JSON.

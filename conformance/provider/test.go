@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/internal/access/process"
+	"github.com/capstan-dev/capstan/internal/access/planeproc"
 )
 
 // startTimeout is how long a plane may take to start on a busy machine.
@@ -59,7 +59,7 @@ func run(ctx context.Context, c Config) (r conformance.Report, err error) {
 
 // plane is a management plane for one test.
 type plane struct {
-	process *process.Process
+	process *planeproc.Process
 	dir     string
 }
 
@@ -74,7 +74,7 @@ func startPlane(ctx context.Context, program string) (*plane, *rest.Config, erro
 	}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	p.process, err = process.Up(starting, program, "--data-dir="+p.dir, "--listen=127.0.0.1:0", "--providers=core,kubeadm")
+	p.process, err = planeproc.Up(starting, program, "--data-dir="+p.dir, "--listen=127.0.0.1:0", "--providers=core,kubeadm")
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(p.dir))
 	}

@@ -13,8 +13,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // kubeconfigFiles are where the kubeconfig of a workload cluster may lie: by its
@@ -31,7 +31,7 @@ func kubeconfigFiles(dataDir string, key client.ObjectKey, data []byte) [2]strin
 func saveKubeconfig(env *Env, dataDir string, key client.ObjectKey, data []byte) (string, error) {
 	path, err := place(env, dataDir, key, data)
 	if err == nil {
-		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), wholefile.Write(path, data))
+		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), atomicfile.Write(path, data))
 	}
 	if err != nil {
 		return "", fmt.Errorf("write kubeconfig of Cluster %s: %w (`capstan get kubeconfig %s -n %s` prints it)", key, err, key.Name, key.Namespace)

@@ -37,7 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/host/pods"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // commands lists the constructors of all commands.
@@ -139,7 +139,7 @@ func misusedFlag(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-		err = fmt.Errorf("%w%s", err, nearest.Hint("--"+unknown.GetSpecifiedName(), known))
+		err = fmt.Errorf("%w%s", err, suggest.Hint("--"+unknown.GetSpecifiedName(), known))
 	}
 	return command.Misuse(err)
 }
@@ -177,7 +177,7 @@ func refuseUnknown(cmd *cobra.Command) {
 		case len(args) == 0:
 			return cmd.Help()
 		}
-		return command.Misuse(fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], known)))
+		return command.Misuse(fmt.Errorf("unknown command %q%s", args[0], suggest.Hint(args[0], known)))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -25,7 +25,7 @@ func TestModesOfFilesDoNotDependOnTheUmask(t *testing.T) {
 	dir, built := t.TempDir(), os.Getenv(programs)
 	capstan := filepath.Join(dir, "capstan")
 	script := fmt.Appendf(nil, "#!/bin/sh\numask 0\nexec %q \"$@\"\n", testenv.Binary(t))
-	if err := errors.Join(wholefile.WriteProgram(capstan, script), os.Symlink(filepath.Join(built, "test"), filepath.Join(dir, "test"))); err != nil {
+	if err := errors.Join(atomicfile.WriteProgram(capstan, script), os.Symlink(filepath.Join(built, "test"), filepath.Join(dir, "test"))); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(programs, dir)

@@ -25,13 +25,13 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"github.com/capstan-dev/capstan/internal/kit/handlertransport"
 	"github.com/capstan-dev/capstan/internal/kit/inflight"
-	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/crdconversion"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/openapi"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/workloadcontrollers"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
@@ -213,7 +213,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	openapi.Defer(cfg.KubeAPIs.ControlPlane.Generic)
 	openapi.Defer(&cfg.ApiExtensions.GenericConfig.Config)
 	if c.Conversion != nil {
-		versions.Convert(cfg.ApiExtensions, c.Conversion)
+		crdconversion.Convert(cfg.ApiExtensions, c.Conversion)
 	}
 	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
 		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, workloadcontrollers.Asked(c.Workloads), gate{}) // which is the last one
@@ -338,7 +338,7 @@ func inProcess(server *genericapiserver.GenericAPIServer) *rest.Config {
 	return &rest.Config{
 		Host:        "http://in-process",
 		BearerToken: server.LoopbackClientConfig.BearerToken,
-		Transport:   inprocess.Transport(server.Handler),
+		Transport:   handlertransport.Transport(server.Handler),
 		QPS:         -1,
 	}
 }

@@ -31,7 +31,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/gckinds"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/quotas"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/workloadcontrollers"
 )
@@ -60,7 +60,7 @@ type controllers struct {
 	// secrets watches only service account tokens: all others would only use
 	// memory.
 	secrets   informers.SharedInformerFactory
-	collected *collected.Objects
+	collected *gckinds.Objects
 	informing chan struct{} // closed when informers run
 	loops     []func(context.Context)
 	fail      func(error) // ends the plane
@@ -159,7 +159,7 @@ func newControllers(cfg *rest.Config) (*controllers, error) {
 		secrets: informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = "type=" + string(corev1.SecretTypeServiceAccountToken)
 		})),
-		collected: collected.New(meta, restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(typed.Discovery()))),
+		collected: gckinds.New(meta, restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(typed.Discovery()))),
 		informing: make(chan struct{}),
 	}, nil
 }
@@ -178,7 +178,7 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 		return err
 	}
 	c.graph = gc.GetDependencyGraphBuilder()
-	changed := collected.NewDiscovery(c.typed.Discovery(), time.Now)
+	changed := gckinds.NewDiscovery(c.typed.Discovery(), time.Now)
 	for _, kind := range []schema.GroupVersionResource{
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},

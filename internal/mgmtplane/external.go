@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/election"
 )
 
 // dialTimeout is the limit for each server in turn, before a start that a user
@@ -33,7 +33,7 @@ func (c *completed) reach(ctx context.Context, p *Plane) error {
 	for {
 		// An etcd that hangs may accept a connection.
 		asking, cancel := context.WithTimeout(ctx, dialTimeout)
-		_, err := p.others.client.Get(asking, members.Folder(c.Etcd.Prefix)+"/authorities")
+		_, err := p.others.client.Get(asking, election.Folder(c.Etcd.Prefix)+"/authorities")
 		cancel()
 		if err == nil {
 			return nil

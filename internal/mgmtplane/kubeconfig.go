@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // writeKubeconfig writes the administrator's kubeconfig, with everything in it.
@@ -31,5 +31,5 @@ func writeKubeconfig(path string, keys pki.Folder, server string) error {
 	if err != nil {
 		return err
 	}
-	return wholefile.Write(path, b)
+	return atomicfile.Write(path, b)
 }

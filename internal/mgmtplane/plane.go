@@ -18,9 +18,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
+	"github.com/capstan-dev/capstan/internal/kit/connlistener"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
-	"github.com/capstan-dev/capstan/internal/kit/handed"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
@@ -32,7 +32,7 @@ type Plane struct {
 	stack  lifecycle.Stack
 	errs   chan error
 	config *rest.Config
-	served *handed.Listener
+	served *connlistener.Listener
 	addr   string
 	dir    datadir.Dir
 
@@ -169,7 +169,7 @@ func (c *completed) listen(p *Plane) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API server: %w", err)
 	}
-	p.served = handed.New(ln)
+	p.served = connlistener.New(ln)
 	p.stack.Push("listener", func(context.Context) error {
 		if err := p.served.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return err

@@ -21,12 +21,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apiserver/pkg/server/mux"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/election"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 )
 
@@ -40,7 +40,7 @@ type others struct {
 	client     *clientv3.Client
 	leads      chan struct{} // closed when it leads
 	mu         sync.Mutex    // guards membership
-	membership *members.Membership
+	membership *election.Membership
 }
 
 // connect creates a client of an external etcd, which does not call it yet.
@@ -83,7 +83,7 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
-	key := members.Folder(c.Etcd.Prefix) + "/authorities"
+	key := election.Folder(c.Etcd.Prefix) + "/authorities"
 	res, err := p.others.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, ours)).Else(clientv3.OpGet(key)).Commit()
 	if err != nil {
@@ -109,16 +109,16 @@ func (c *completed) fit(ctx context.Context, p *Plane) error {
 	if err != nil {
 		return err
 	}
-	there, err := members.List(ctx, p.others.client, c.Etcd.Prefix)
+	there, err := election.List(ctx, p.others.client, c.Etcd.Prefix)
 	if err != nil {
 		return err
 	}
-	return members.Fit(self, there)
+	return election.Fit(self, there)
 }
 
 // self returns the description of this plane for the others.
-func (c *completed) self(p *Plane) (m members.Member, err error) {
-	m = members.Member{Dir: string(c.dir), Address: c.reachedAt(p.addr), Version: c.Version, Since: c.now()}
+func (c *completed) self(p *Plane) (m election.Member, err error) {
+	m = election.Member{Dir: string(c.dir), Address: c.reachedAt(p.addr), Version: c.Version, Since: c.now()}
 	if m.Name, err = c.memberName(); err != nil {
 		return m, err
 	}
@@ -136,7 +136,7 @@ func (c *completed) join(ctx context.Context, p *Plane) error {
 	if err != nil {
 		return err
 	}
-	m, err := members.Join(ctx, p.others.client, c.Etcd.Prefix, self)
+	m, err := election.Join(ctx, p.others.client, c.Etcd.Prefix, self)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (c *completed) memberName() (string, error) {
 		return "", fmt.Errorf("read the name of this plane: %w", err)
 	}
 	name := rand.String(8)
-	if err := wholefile.Write(c.dir.Member(), []byte(name+"\n")); err != nil {
+	if err := atomicfile.Write(c.dir.Member(), []byte(name+"\n")); err != nil {
 		return "", fmt.Errorf("write the name of this plane: %w", err)
 	}
 	return name, nil
@@ -274,7 +274,7 @@ func (c *completed) memberName() (string, error) {
 func (p *Plane) Leads() <-chan struct{} { return p.others.leads }
 
 // list returns the planes that share the store, the leader first.
-func (o *others) list(ctx context.Context) ([]members.Member, error) {
+func (o *others) list(ctx context.Context) ([]election.Member, error) {
 	o.mu.Lock()
 	m := o.membership
 	o.mu.Unlock()

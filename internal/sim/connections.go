@@ -20,7 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/kit/inprocess"
+	"github.com/capstan-dev/capstan/internal/kit/handlertransport"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
@@ -111,7 +111,7 @@ func (c *connections) httpClient(cfg *rest.Config) (*http.Client, error) {
 		}
 		chain = append(chain, cert)
 	}
-	direct, err := rest.HTTPWrappersForConfig(cfg, inprocess.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	direct, err := rest.HTTPWrappersForConfig(cfg, handlertransport.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.TLS = &tls.ConnectionState{HandshakeComplete: true, PeerCertificates: chain}
 		r.Context().Value(handlerKey{}).(http.Handler).ServeHTTP(w, r)
 	})))

@@ -18,9 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/access/updates"
+	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/kit/inprocess"
+	"github.com/capstan-dev/capstan/internal/kit/handlertransport"
 )
 
 // askExtensions creates the client with which the controllers call extensions.
@@ -28,7 +28,7 @@ func askExtensions(o Options) (controllers.Extensions, error) {
 	known := catalog.Default()
 	registry := extensions.NewRegistry(known)
 	if o.Updates != nil {
-		return controllers.Extensions{Catalog: known, Registry: registry, Client: asked{o.Updates}, Updates: updates.Extensions{Hooks: o.Updates}}, nil
+		return controllers.Extensions{Catalog: known, Registry: registry, Client: asked{o.Updates}, Updates: inplacehooks.Extensions{Hooks: o.Updates}}, nil
 	}
 	registry.Expect() // no others: existing ones are known from their status
 	for _, obj := range o.Objects {
@@ -51,7 +51,7 @@ func askExtensions(o Options) (controllers.Extensions, error) {
 		Catalog: known, Registry: registry, Transport: o.Calls, Clock: o.Clock, Metrics: prometheus.NewRegistry(),
 		Namespaces: o.Namespaces,
 	})
-	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: updates.Extensions{Hooks: calls}}, err
+	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: inplacehooks.Extensions{Hooks: calls}}, err
 }
 
 // called is a server of extensions that is called without a network.
@@ -74,7 +74,7 @@ func (c called) Post(ctx context.Context, e transport.Endpoint, path string, bod
 	if err != nil {
 		return nil, err
 	}
-	answer, err := inprocess.Transport(c).RoundTrip(r)
+	answer, err := handlertransport.Transport(c).RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (called) Forget(transport.Endpoint) {}
 
 // asked are the hooks that a test provides in place of extensions. None is
 // discovered.
-type asked struct{ updates.Hooks }
+type asked struct{ inplacehooks.Hooks }
 
 // Source implements topology.Extensions.
 func (asked) Source(extensions.ToRequests) source.Source { return nil }

@@ -36,12 +36,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
-	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
@@ -76,7 +76,7 @@ type Options struct {
 	Calls      extensions.Poster
 	Namespaces func(ctx context.Context, name string) (map[string]string, error)
 	// Updates are called in place of extensions, if they are given.
-	Updates updates.Hooks
+	Updates inplacehooks.Hooks
 	// Features are those that controllers check; all of them run.
 	Features features.Gates
 	// Log receives the logs of the controllers; the zero value drops them.
@@ -156,7 +156,7 @@ func NewWorld(o Options) (*World, error) {
 		Etcd:              o.Etcd,
 		CertificateExpiry: o.CertificateExpiry,
 		Backends:          o.Backends,
-		Payloads:          payloads.New(s, nil),
+		Payloads:          resourcesets.New(s, nil),
 		Extensions:        asked,
 		Features:          o.Features,
 		Recorders:         func(string) events.EventRecorder { return w },

@@ -21,8 +21,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/kit/broadcast"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
-	"github.com/capstan-dev/capstan/internal/kit/told"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
@@ -113,9 +113,9 @@ type Backend struct {
 	unsynced  bool // Options.Unsynced
 	listeners *apiserver.Listeners
 	guard     *dialguard.Guard
-	machines  told.Hub   // that changed
-	free      told.Hub   // clusters that may be free
-	waking    told.Owned // by the timers of machines
+	machines  broadcast.Hub   // that changed
+	free      broadcast.Hub   // clusters that may be free
+	waking    broadcast.Owned // by the timers of machines
 
 	mu       sync.Mutex // guards all below
 	clusters map[types.NamespacedName]*cluster

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/access/process"
+	"github.com/capstan-dev/capstan/internal/access/planeproc"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -26,7 +26,7 @@ func Foreign(t testing.TB) *Env {
 	ctx, cancel := context.WithTimeout(t.Context(), Limit(startTimeout))
 	defer cancel()
 	dir := t.TempDir()
-	p, err := process.Up(ctx, binary, dir)
+	p, err := planeproc.Up(ctx, binary, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func Foreign(t testing.TB) *Env {
 // ended it.
 func Manager(t testing.TB, env []string, log io.Writer, flags ...string) *Process {
 	t.Helper()
-	p, err := process.Run(Program(t, "capstan-manager"), env, log, flags...)
+	p, err := planeproc.Run(Program(t, "capstan-manager"), env, log, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func ownMachines(flags []string) (more []string) {
 }
 
 // Process is "capstan up" in the foreground.
-type Process = process.Process
+type Process = planeproc.Process
 
 // Up starts "capstan up" with the flags and waits until it is ready. The test
 // kills it at its end if it has not stopped it.
@@ -75,7 +75,7 @@ func Up(t testing.TB, flags ...string) (*Process, error) {
 	startsPlanes(t)
 	ctx, cancel := context.WithTimeout(t.Context(), Limit(startTimeout))
 	defer cancel()
-	p, err := process.Up(ctx, Binary(t), append(ownMachines(flags), flags...)...)
+	p, err := planeproc.Up(ctx, Binary(t), append(ownMachines(flags), flags...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/process"
+	"github.com/capstan-dev/capstan/internal/access/planeproc"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -153,7 +153,7 @@ func (p *plane) start() {
 	ctx, cancel := context.WithTimeout(context.Background(), Limit(startTimeout))
 	defer cancel()
 	flags := []string{"--data-dir=" + p.dir, "--listen=127.0.0.1:0"}
-	p.process, p.err = process.Up(ctx, binary, append(ownMachines(flags), flags...)...)
+	p.process, p.err = planeproc.Up(ctx, binary, append(ownMachines(flags), flags...)...)
 	p.kubeconfig = datadir.Dir(p.dir).Kubeconfig()
 }
 

@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/schemas"
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 )
 
 // Writer applies objects under one field manager. It is safe for concurrent use.
@@ -60,12 +60,12 @@ const (
 // Outcome is the result of a Write.
 type Outcome struct {
 	Did    Did
-	Reason intent.Reason // why a change was needed
+	Reason ssadiff.Reason // why a change was needed
 	// Object is the current object: the response, or the object from the cache.
 	Object *unstructured.Unstructured
 	// Remains are fields that were released but are still held by other managers,
 	// while the desired state is unchanged. A restart loses them.
-	Remains []intent.Remainder
+	Remains []ssadiff.Remainder
 }
 
 // Write changes an object to its desired state. live is the object in the cache,
@@ -144,7 +144,7 @@ func (w *Writer) Applied(ctx context.Context, live *unstructured.Unstructured) (
 // try is one Write.
 type try struct {
 	*Writer
-	in     *intent.Intent
+	in     *ssadiff.Intent
 	record *record
 	live   *unstructured.Unstructured
 }
@@ -152,10 +152,10 @@ type try struct {
 func (t *try) write(ctx context.Context) (Outcome, error) {
 	if t.live == nil {
 		// No object ever has this version, so any object that exists conflicts.
-		return t.apply(ctx, Outcome{Did: Created, Reason: intent.NeverApplied}, "resourceVersion", "1")
+		return t.apply(ctx, Outcome{Did: Created, Reason: ssadiff.NeverApplied}, "resourceVersion", "1")
 	}
 	v := t.in.Against(t.live.Object, t.record.settled)
-	if v.Reason == intent.Misfit || v.Reason == intent.FieldsLost {
+	if v.Reason == ssadiff.Misfit || v.Reason == ssadiff.FieldsLost {
 		// Only the cached object may be older than the schema: a new default causes no
 		// event. Nor does the cache store all managedFields.
 		if err := t.read(ctx); err != nil {
@@ -164,7 +164,7 @@ func (t *try) write(ctx context.Context) (Outcome, error) {
 		v = t.in.Against(t.live.Object, t.record.settled)
 	}
 	out := Outcome{Did: Applied, Reason: v.Reason, Object: t.live, Remains: t.record.remains}
-	if v.Reason == intent.FieldsLost {
+	if v.Reason == ssadiff.FieldsLost {
 		if err := t.seed(ctx); err != nil {
 			return Outcome{}, err
 		}
@@ -196,7 +196,7 @@ func (t *try) apply(ctx context.Context, out Outcome, precondition, value string
 	if err != nil {
 		return Outcome{}, err
 	}
-	var settled *intent.Settled
+	var settled *ssadiff.Settled
 	if t.in.Against(answer.Object, nil).Changed() {
 		again, err := t.send(ctx, "uid", string(answer.GetUID()))
 		if err != nil && !refused(err) {

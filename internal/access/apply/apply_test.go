@@ -19,7 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -149,11 +149,11 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 	w.others(wanted, "", `{"metadata":{"labels":{"theirs":"1"}},"spec":{"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":2}}}}`)
 	w.writes(wanted, apply.Nothing, 0)
 	w.others(wanted, "", `{"spec":{"checks":{"nodeStartupTimeoutSeconds":700}}}`)
-	if out := w.writes(wanted, apply.Applied, 1); out.Reason != intent.Ownership {
+	if out := w.writes(wanted, apply.Applied, 1); out.Reason != ssadiff.Ownership {
 		t.Errorf("reason %q: it was taken from us", out.Reason)
 	}
 	wanted = w.object("MachineHealthCheck", fmt.Sprintf(check, 800))
-	if out := w.writes(wanted, apply.Applied, 1); out.Reason != intent.Values {
+	if out := w.writes(wanted, apply.Applied, 1); out.Reason != ssadiff.Values {
 		t.Errorf("reason %q: we want another value", out.Reason)
 	}
 	w.writes(wanted, apply.Nothing, 0)

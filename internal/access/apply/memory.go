@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 )
 
 const (
@@ -45,7 +45,7 @@ func (m *Memory) Forget(obj *unstructured.Unstructured) {
 // record is the cached result for an object. It is valid while the desired state
 // and the schema are unchanged.
 type record struct {
-	of   *intent.Type
+	of   *ssadiff.Type
 	hash [sha256.Size]byte
 
 	known   bool // whether the object with the following UID and version has been compared
@@ -53,10 +53,10 @@ type record struct {
 	version string // both are empty if the object does not exist
 	refusal error  // nil if the object is as desired
 
-	settled *intent.Settled
+	settled *ssadiff.Settled
 	until   time.Time // when a refusal or the settled form expires; zero if there is neither
 
-	remains []intent.Remainder
+	remains []ssadiff.Remainder
 }
 
 // recall returns the record of an object. It returns a new one if the desired state
@@ -106,7 +106,7 @@ func (r *record) refuse(live *unstructured.Unstructured, err error, now time.Tim
 
 // settle records the form in which the server stored the desired state, if that
 // differs.
-func (r *record) settle(s *intent.Settled, now time.Time) {
+func (r *record) settle(s *ssadiff.Settled, now time.Time) {
 	r.settled, r.until = s, time.Time{}
 	if s != nil {
 		r.until = now.Add(settledFor)

@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Client manages the membership of one etcd cluster through one of its members. It
@@ -90,7 +90,7 @@ func (c *client) Members(ctx context.Context) ([]Member, error) {
 	}
 	members := make([]Member, 0, len(list.Members))
 	for _, m := range list.Members {
-		member := Member{ID: m.ID, Name: plaintext.Line(m.Name, maxText), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner}
+		member := Member{ID: m.ID, Name: sanitize.Line(m.Name, maxText), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner}
 		for _, a := range alarms.Alarms {
 			if a.MemberID == m.ID {
 				member.Alarms = append(member.Alarms, Alarm(a.Alarm.String()))
@@ -119,11 +119,11 @@ func (c *client) ask(ctx context.Context) (Status, error) {
 		return Status{}, c.failed("read its status", err)
 	}
 	for i := range s.Errors {
-		s.Errors[i] = plaintext.Line(s.Errors[i], maxText)
+		s.Errors[i] = sanitize.Line(s.Errors[i], maxText)
 	}
 	return Status{
 		Member: s.Header.GetMemberId(), Leader: s.Leader, RaftTerm: s.RaftTerm, Learner: s.IsLearner,
-		DBSize: s.DbSize, Version: plaintext.Line(s.Version, maxText), Errors: s.Errors,
+		DBSize: s.DbSize, Version: sanitize.Line(s.Version, maxText), Errors: s.Errors,
 	}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Upstream's defaults for --etcd-dial-timeout-duration and
@@ -190,7 +190,7 @@ func (t Target) failed(node, doing string, err error) error {
 	if node != "" {
 		where += ": member " + node
 	}
-	return fmt.Errorf("%s: %s: %w", where, doing, plaintext.Error(err, maxText))
+	return fmt.Errorf("%s: %s: %w", where, doing, sanitize.Error(err, maxText))
 }
 
 func podName(node string) string { return "etcd-" + node }

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 )
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -40,7 +40,7 @@ type kind struct {
 	mu         sync.Mutex // guards the fields below; held while the CRD is read, so that it is read once
 	uid        types.UID
 	generation int64
-	of         *intent.Type
+	of         *ssadiff.Type
 }
 
 // New returns a Cache. watched reads metadata of CRDs from a watch, live reads
@@ -51,7 +51,7 @@ func New(watched, live client.Reader) *Cache {
 
 // Type returns the type of a kind in one version. It is the same value until the
 // CRD changes.
-func (c *Cache) Type(ctx context.Context, gvk schema.GroupVersionKind) (*intent.Type, error) {
+func (c *Cache) Type(ctx context.Context, gvk schema.GroupVersionKind) (*ssadiff.Type, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(crdKind)
 	key := client.ObjectKey{Name: contract.CRDName(gvk.Group, gvk.Kind)}
@@ -108,7 +108,7 @@ func (k *kind) read(ctx context.Context, live client.Reader, gvk schema.GroupVer
 			return fmt.Errorf("read CRD %s: %w", key.Name, err)
 		}
 		k.uid, k.generation = crd.GetUID(), crd.GetGeneration()
-		k.of, err = intent.NewType(gvk, text)
+		k.of, err = ssadiff.NewType(gvk, text)
 		return err
 	}
 	return fmt.Errorf("kind %s: CRD %s does not serve version %s: correct the version, or install the provider that serves it", gvk.Kind, key.Name, gvk.Version)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/access/podforward"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 const (
@@ -50,7 +50,7 @@ type Target struct {
 func Expiry(ctx context.Context, t Target) (time.Time, error) {
 	expiry, err := t.expiry(ctx)
 	if err != nil {
-		err = fmt.Errorf("API server of cluster %s on node %s: read its certificate: %w", t.Cluster, t.Node, plaintext.Error(err, maxText))
+		err = fmt.Errorf("API server of cluster %s on node %s: read its certificate: %w", t.Cluster, t.Node, sanitize.Error(err, maxText))
 	}
 	return expiry, err
 }

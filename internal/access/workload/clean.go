@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Texts from a workload cluster end up in conditions, events and logs of the
@@ -31,7 +31,7 @@ func clean(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		if v.CanSet() {
-			v.SetString(plaintext.Line(v.String(), maxWords))
+			v.SetString(sanitize.Line(v.String(), maxWords))
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
@@ -56,7 +56,7 @@ func cleanRefusal(resp *http.Response) {
 	var status metav1.Status
 	switch {
 	case err != nil:
-		body = []byte(plaintext.Error(err, maxError).Error())
+		body = []byte(sanitize.Error(err, maxError).Error())
 		resp.Header.Set("Content-Type", "text/plain")
 	case json.Unmarshal(body, &status) == nil && status.Kind == "Status":
 		clean(reflect.ValueOf(&status))
@@ -64,7 +64,7 @@ func cleanRefusal(resp *http.Response) {
 			body = nil
 		}
 	default:
-		body = []byte(plaintext.Line(string(body), maxWords))
+		body = []byte(sanitize.Line(string(body), maxWords))
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.ContentLength = int64(len(body))
@@ -80,4 +80,4 @@ func named(obj runtime.Object) error {
 	return nil
 }
 
-func plainName(name string) bool { return plaintext.Line(name, maxName) == name }
+func plainName(name string) bool { return sanitize.Line(name, maxName) == name }

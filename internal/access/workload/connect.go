@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 const (
@@ -184,7 +184,7 @@ func plain(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = fmt.Errorf("%s: %w", op.Op, op.Err)
 	}
-	return plaintext.Error(err, maxError)
+	return sanitize.Error(err, maxError)
 }
 
 // open fills the views, and keeps them up to date until close.

@@ -10,7 +10,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 const resourceSetLacks = `!object.spec.?strategy.hasValue()`
@@ -44,8 +44,8 @@ func DefaultClusterResourceSet(s, _ *addonsv1.ClusterResourceSet) {
 func ValidateClusterResourceSet(s, old *addonsv1.ClusterResourceSet) field.ErrorList {
 	spec := field.NewPath("spec")
 	selector := spec.Child("clusterSelector")
-	errs := fieldrules.Selector(selector, &s.Spec.ClusterSelector)
-	if fieldrules.IsEmptySelector(s.Spec.ClusterSelector) {
+	errs := fieldvalidation.Selector(selector, &s.Spec.ClusterSelector)
+	if fieldvalidation.IsEmptySelector(s.Spec.ClusterSelector) {
 		errs = append(errs, field.Required(selector, "must not be empty: select Clusters by a label"))
 	}
 	if old == nil {
@@ -55,7 +55,7 @@ func ValidateClusterResourceSet(s, old *addonsv1.ClusterResourceSet) field.Error
 		errs = append(errs, field.Forbidden(selector, "cannot change; create another ClusterResourceSet instead"))
 	}
 	if old.Spec.Strategy != "" {
-		errs = append(errs, fieldrules.Unchanged(spec.Child("strategy"), string(s.Spec.Strategy), string(old.Spec.Strategy))...)
+		errs = append(errs, fieldvalidation.Unchanged(spec.Child("strategy"), string(s.Spec.Strategy), string(old.Spec.Strategy))...)
 	}
 	return errs
 }
@@ -66,5 +66,5 @@ func ValidateClusterResourceSetBinding(b, old *addonsv1.ClusterResourceSetBindin
 	if old == nil || old.Spec.ClusterName == "" {
 		return nil
 	}
-	return fieldrules.Unchanged(field.NewPath("spec", "clusterName"), b.Spec.ClusterName, old.Spec.ClusterName)
+	return fieldvalidation.Unchanged(field.NewPath("spec", "clusterName"), b.Spec.ClusterName, old.Spec.ClusterName)
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // defaultNodeDeletionSeconds is how long deleting a Machine tries to delete
@@ -21,7 +21,7 @@ func DefaultMachine(m, _ *clusterv1.Machine) {
 	if m.Spec.Deletion.NodeDeletionTimeoutSeconds == nil {
 		m.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(defaultNodeDeletionSeconds))
 	}
-	m.Spec.Version = fieldrules.NormalVersion(m.Spec.Version)
+	m.Spec.Version = fieldvalidation.NormalVersion(m.Spec.Version)
 }
 
 // ValidateMachine returns the errors in a Machine.
@@ -29,25 +29,25 @@ func ValidateMachine(m, old *clusterv1.Machine) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	if _, ofPool := m.Labels[clusterv1.MachinePoolNameLabel]; !ofPool {
-		errs = fieldrules.Bootstrap(spec.Child("bootstrap"), m.Spec.Bootstrap)
+		errs = fieldvalidation.Bootstrap(spec.Child("bootstrap"), m.Spec.Bootstrap)
 	}
-	errs = append(errs, fieldrules.Version(spec.Child("version"), m.Spec.Version)...)
+	errs = append(errs, fieldvalidation.Version(spec.Child("version"), m.Spec.Version)...)
 	var before clusterv1.MachineSpec
 	if old != nil {
 		before = old.Spec
 	}
 	errs = append(errs, references(spec, m.Spec, before, false)...)
 	if old != nil {
-		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), m.Spec.ClusterName, old.Spec.ClusterName)...)
+		errs = append(errs, fieldvalidation.Unchanged(spec.Child("clusterName"), m.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
-	return append(errs, fieldrules.Taints(spec.Child("taints"), m.Spec.Taints, controlPlane)...)
+	return append(errs, fieldvalidation.Taints(spec.Child("taints"), m.Spec.Taints, controlPlane)...)
 }
 
 // references checks what a machine, or a template of machines, refers to.
 func references(at *field.Path, spec, old clusterv1.MachineSpec, template bool) field.ErrorList {
-	return append(claim.Bootstrap.Reference(at.Child("bootstrap", "configRef"), spec.Bootstrap.ConfigRef, old.Bootstrap.ConfigRef, template),
-		claim.MachineInfrastructure.Reference(at.Child("infrastructureRef"), spec.InfrastructureRef, old.InfrastructureRef, template)...)
+	return append(ownership.Bootstrap.Reference(at.Child("bootstrap", "configRef"), spec.Bootstrap.ConfigRef, old.Bootstrap.ConfigRef, template),
+		ownership.MachineInfrastructure.Reference(at.Child("infrastructureRef"), spec.InfrastructureRef, old.InfrastructureRef, template)...)
 }
 
 // labelCluster sets the label with the Cluster's name.

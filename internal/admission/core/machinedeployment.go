@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // DefaultMachineDeployment sets what the user left out. A new one gets its
@@ -29,14 +29,14 @@ func DefaultMachineDeployment(d, old *clusterv1.MachineDeployment) {
 		d.Spec.Replicas = new(replicas(d.Annotations, before))
 	}
 	selector, template := &d.Spec.Selector, &d.Spec.Template
-	if fieldrules.IsEmptySelector(*selector) {
-		name := fieldrules.AsLabelValue(d.Name)
+	if fieldvalidation.IsEmptySelector(*selector) {
+		name := fieldvalidation.AsLabelValue(d.Name)
 		selector.MatchLabels = with(selector.MatchLabels, clusterv1.MachineDeploymentNameLabel, name)
 		template.Labels = with(template.Labels, clusterv1.MachineDeploymentNameLabel, name)
 	}
 	selector.MatchLabels = with(selector.MatchLabels, clusterv1.ClusterNameLabel, d.Spec.ClusterName)
 	template.Labels = with(template.Labels, clusterv1.ClusterNameLabel, d.Spec.ClusterName)
-	template.Spec.Version = fieldrules.NormalVersion(template.Spec.Version)
+	template.Spec.Version = fieldvalidation.NormalVersion(template.Spec.Version)
 	defaultStrategy(&d.Spec.Rollout.Strategy)
 }
 
@@ -58,19 +58,19 @@ func defaultStrategy(s *clusterv1.MachineDeploymentRolloutStrategy) {
 // ValidateMachineDeployment returns the errors in a MachineDeployment.
 func ValidateMachineDeployment(d, old *clusterv1.MachineDeployment) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := fieldrules.LabelValue(field.NewPath("metadata", "name"), d.Name)
-	errs = append(errs, fieldrules.MachineTemplate(spec.Child("template"), d.Spec.Template, d.Spec.ClusterName, d.Spec.Selector)...)
-	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), d.Spec.MachineNaming.Template, "machineSet")...)
+	errs := fieldvalidation.LabelValue(field.NewPath("metadata", "name"), d.Name)
+	errs = append(errs, fieldvalidation.MachineTemplate(spec.Child("template"), d.Spec.Template, d.Spec.ClusterName, d.Spec.Selector)...)
+	errs = append(errs, fieldvalidation.MachineName(spec.Child("machineNaming", "template"), d.Spec.MachineNaming.Template, "machineSet")...)
 	errs = append(errs, annotations(d.Annotations)...)
-	errs = append(errs, fieldrules.RolloutStrategy(spec.Child("rollout", "strategy"), d.Spec.Rollout.Strategy)...)
-	errs = append(errs, fieldrules.Amount(spec.Child("remediation", "maxInFlight"), d.Spec.Remediation.MaxInFlight)...)
+	errs = append(errs, fieldvalidation.RolloutStrategy(spec.Child("rollout", "strategy"), d.Spec.Rollout.Strategy)...)
+	errs = append(errs, fieldvalidation.Amount(spec.Child("remediation", "maxInFlight"), d.Spec.Remediation.MaxInFlight)...)
 	var before clusterv1.MachineSpec
 	if old != nil {
 		before = old.Spec.Template.Spec
 	}
 	errs = append(errs, references(spec.Child("template", "spec"), d.Spec.Template.Spec, before, true)...)
 	if old != nil {
-		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), d.Spec.ClusterName, old.Spec.ClusterName)...)
+		errs = append(errs, fieldvalidation.Unchanged(spec.Child("clusterName"), d.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	return errs
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // ValidateMachineDrainRule returns the errors in a MachineDrainRule.
@@ -18,13 +18,13 @@ func ValidateMachineDrainRule(r, _ *clusterv1.MachineDrainRule) field.ErrorList 
 	}
 	for i, m := range r.Spec.Machines {
 		at := spec.Child("machines").Index(i)
-		errs = append(errs, fieldrules.Selector(at.Child("selector"), m.Selector)...)
-		errs = append(errs, fieldrules.Selector(at.Child("clusterSelector"), m.ClusterSelector)...)
+		errs = append(errs, fieldvalidation.Selector(at.Child("selector"), m.Selector)...)
+		errs = append(errs, fieldvalidation.Selector(at.Child("clusterSelector"), m.ClusterSelector)...)
 	}
 	for i, p := range r.Spec.Pods {
 		at := spec.Child("pods").Index(i)
-		errs = append(errs, fieldrules.Selector(at.Child("selector"), p.Selector)...)
-		errs = append(errs, fieldrules.Selector(at.Child("namespaceSelector"), p.NamespaceSelector)...)
+		errs = append(errs, fieldvalidation.Selector(at.Child("selector"), p.Selector)...)
+		errs = append(errs, fieldvalidation.Selector(at.Child("namespaceSelector"), p.NamespaceSelector)...)
 	}
 	return errs
 }

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // defaultNodeStartupSeconds is how long a Machine may take to have a Node.
@@ -25,17 +25,17 @@ func DefaultMachineHealthCheck(c, _ *clusterv1.MachineHealthCheck) {
 func ValidateMachineHealthCheck(c, old *clusterv1.MachineHealthCheck) field.ErrorList {
 	spec := field.NewPath("spec")
 	selector := spec.Child("selector")
-	errs := fieldrules.Selector(selector, &c.Spec.Selector)
-	if fieldrules.IsEmptySelector(c.Spec.Selector) {
+	errs := fieldvalidation.Selector(selector, &c.Spec.Selector)
+	if fieldvalidation.IsEmptySelector(c.Spec.Selector) {
 		errs = append(errs, field.Required(selector, "must not be empty: it would select every Machine of the Cluster"))
 	}
 	if name, ok := c.Spec.Selector.MatchLabels[clusterv1.ClusterNameLabel]; ok && name != c.Spec.ClusterName {
 		errs = append(errs, field.Invalid(selector.Child("matchLabels").Key(clusterv1.ClusterNameLabel), name, "must be the same as spec.clusterName"))
 	}
-	errs = append(errs, fieldrules.HealthCheck(spec, c.Spec.Checks, c.Spec.Remediation.TriggerIf)...)
+	errs = append(errs, fieldvalidation.HealthCheck(spec, c.Spec.Checks, c.Spec.Remediation.TriggerIf)...)
 	errs = append(errs, remediationTemplate(spec.Child("remediation", "templateRef"), c, old)...)
 	if old != nil {
-		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), c.Spec.ClusterName, old.Spec.ClusterName)...)
+		errs = append(errs, fieldvalidation.Unchanged(spec.Child("clusterName"), c.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	return errs
 }
@@ -47,7 +47,7 @@ func remediationTemplate(at *field.Path, c, old *clusterv1.MachineHealthCheck) f
 	if !ref.IsDefined() || old != nil && old.Spec.Remediation.TemplateRef == ref {
 		return nil
 	}
-	if err := claim.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
+	if err := ownership.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
 		return field.ErrorList{field.Invalid(at, ref.Kind+"."+ref.APIVersion, err.Error())}
 	}
 	return nil

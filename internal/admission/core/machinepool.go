@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // DefaultMachinePool sets what the user left out.
@@ -26,14 +26,14 @@ func DefaultMachinePool(p, old *clusterv1.MachinePool) {
 	if spec.Deletion.NodeDeletionTimeoutSeconds == nil {
 		spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(defaultNodeDeletionSeconds))
 	}
-	spec.Version = fieldrules.NormalVersion(spec.Version)
+	spec.Version = fieldvalidation.NormalVersion(spec.Version)
 }
 
 // ValidateMachinePool returns the errors in a MachinePool. Unlike those of a
 // MachineSet, its references are to the objects themselves, not to templates.
 func ValidateMachinePool(p, old *clusterv1.MachinePool) field.ErrorList {
 	template := field.NewPath("spec", "template")
-	errs := fieldrules.MachineTemplate(template, p.Spec.Template, p.Spec.ClusterName, metav1.LabelSelector{})
+	errs := fieldvalidation.MachineTemplate(template, p.Spec.Template, p.Spec.ClusterName, metav1.LabelSelector{})
 	errs = append(errs, annotations(p.Annotations)...)
 	var before clusterv1.MachineSpec
 	if old != nil {
@@ -44,7 +44,7 @@ func ValidateMachinePool(p, old *clusterv1.MachinePool) field.ErrorList {
 	}
 	errs = append(errs, references(template.Child("spec"), p.Spec.Template.Spec, before, false)...)
 	if old != nil {
-		errs = append(errs, fieldrules.Unchanged(field.NewPath("spec", "clusterName"), p.Spec.ClusterName, old.Spec.ClusterName)...)
+		errs = append(errs, fieldvalidation.Unchanged(field.NewPath("spec", "clusterName"), p.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	return errs
 }

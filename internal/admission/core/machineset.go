@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // DefaultMachineSet sets what the user left out.
@@ -23,19 +23,19 @@ func DefaultMachineSet(s, old *clusterv1.MachineSet) {
 		}
 		s.Spec.Replicas = new(replicas(s.Annotations, before))
 	}
-	if fieldrules.IsEmptySelector(s.Spec.Selector) {
-		name := fieldrules.AsLabelValue(s.Name)
+	if fieldvalidation.IsEmptySelector(s.Spec.Selector) {
+		name := fieldvalidation.AsLabelValue(s.Name)
 		s.Spec.Selector.MatchLabels = with(s.Spec.Selector.MatchLabels, clusterv1.MachineSetNameLabel, name)
 		s.Spec.Template.Labels = with(s.Spec.Template.Labels, clusterv1.MachineSetNameLabel, name)
 	}
-	s.Spec.Template.Spec.Version = fieldrules.NormalVersion(s.Spec.Template.Spec.Version)
+	s.Spec.Template.Spec.Version = fieldvalidation.NormalVersion(s.Spec.Template.Spec.Version)
 }
 
 // ValidateMachineSet returns the errors in a MachineSet.
 func ValidateMachineSet(s, old *clusterv1.MachineSet) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := fieldrules.MachineTemplate(spec.Child("template"), s.Spec.Template, s.Spec.ClusterName, s.Spec.Selector)
-	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), s.Spec.MachineNaming.Template, "machineSet")...)
+	errs := fieldvalidation.MachineTemplate(spec.Child("template"), s.Spec.Template, s.Spec.ClusterName, s.Spec.Selector)
+	errs = append(errs, fieldvalidation.MachineName(spec.Child("machineNaming", "template"), s.Spec.MachineNaming.Template, "machineSet")...)
 	errs = append(errs, annotations(s.Annotations)...)
 	var before clusterv1.MachineSpec
 	if old != nil {
@@ -43,7 +43,7 @@ func ValidateMachineSet(s, old *clusterv1.MachineSet) field.ErrorList {
 	}
 	errs = append(errs, references(spec.Child("template", "spec"), s.Spec.Template.Spec, before, true)...)
 	if old != nil {
-		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), s.Spec.ClusterName, old.Spec.ClusterName)...)
+		errs = append(errs, fieldvalidation.Unchanged(spec.Child("clusterName"), s.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	return errs
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 const (
@@ -74,15 +74,15 @@ func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 	}
 	spec := field.NewPath("spec")
 	if secret, ok := e.Annotations[runtimev1.InjectCAFromSecretAnnotation]; ok {
-		if _, err := fieldrules.SecretKey(secret); err != nil {
+		if _, err := fieldvalidation.SecretKey(secret); err != nil {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(runtimev1.InjectCAFromSecretAnnotation), secret, err.Error()))
 		}
 	}
-	errs = append(errs, fieldrules.Selector(spec.Child("namespaceSelector"), e.Spec.NamespaceSelector)...)
+	errs = append(errs, fieldvalidation.Selector(spec.Child("namespaceSelector"), e.Spec.NamespaceSelector)...)
 	errs = append(errs, validateSettings(spec.Child("settings"), e.Spec.Settings)...)
 	at, config := spec.Child("clientConfig"), &e.Spec.ClientConfig
 	if len(config.CABundle) > 0 {
-		if _, err := fieldrules.CertificateBundle(config.CABundle); err != nil {
+		if _, err := fieldvalidation.CertificateBundle(config.CABundle); err != nil {
 			errs = append(errs, field.Invalid(at.Child("caBundle"), fmt.Sprintf("%d bytes", len(config.CABundle)), err.Error()))
 		}
 	}

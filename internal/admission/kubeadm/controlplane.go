@@ -20,7 +20,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
@@ -41,7 +41,7 @@ func DefaultKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) {
 	if c.Spec.Replicas == nil {
 		c.Spec.Replicas = new(int32(1))
 	}
-	c.Spec.Version = fieldrules.NormalVersion(c.Spec.Version)
+	c.Spec.Version = fieldvalidation.NormalVersion(c.Spec.Version)
 	defaultStrategy(&c.Spec.Rollout.Strategy)
 }
 
@@ -57,15 +57,15 @@ func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) fie
 	spec := field.NewPath("spec")
 	machine := spec.Child("machineTemplate")
 	errs := validateReplicas(spec.Child("replicas"), c.Spec.Replicas, c.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd)
-	errs = append(errs, fieldrules.Version(spec.Child("version"), c.Spec.Version)...)
+	errs = append(errs, fieldvalidation.Version(spec.Child("version"), c.Spec.Version)...)
 	errs = append(errs, validateReference(machine.Child("spec", "infrastructureRef"), c.Spec.MachineTemplate.Spec.InfrastructureRef)...)
-	errs = append(errs, fieldrules.Metadata(machine.Child("metadata"), c.Spec.MachineTemplate.ObjectMeta)...)
-	errs = append(errs, fieldrules.Taints(machine.Child("spec", "taints"), c.Spec.MachineTemplate.Spec.Taints, true)...)
+	errs = append(errs, fieldvalidation.Metadata(machine.Child("metadata"), c.Spec.MachineTemplate.ObjectMeta)...)
+	errs = append(errs, fieldvalidation.Taints(machine.Child("spec", "taints"), c.Spec.MachineTemplate.Spec.Taints, true)...)
 	if old == nil || !equality.Semantic.DeepEqual(c.Spec.MachineTemplate.Spec.ReadinessGates, old.Spec.MachineTemplate.Spec.ReadinessGates) {
 		errs = append(errs, validateReadinessGates(machine.Child("spec", "readinessGates"), c)...)
 	}
 	errs = append(errs, validateRollout(spec.Child("rollout"), c.Spec.Rollout, c.Spec.Replicas)...)
-	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), c.Spec.MachineNaming.Template, "kubeadmControlPlane")...)
+	errs = append(errs, fieldvalidation.MachineName(spec.Child("machineNaming", "template"), c.Spec.MachineNaming.Template, "kubeadmControlPlane")...)
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &c.Spec.KubeadmConfigSpec, spec.Child("rollout"), c.Spec.Rollout)...)
 	was := ""
 	if old != nil {
@@ -86,11 +86,11 @@ func ValidateScale(s *autoscalingv1.Scale, c *controlplanev1.KubeadmControlPlane
 func ValidateKubeadmControlPlaneTemplate(t, old *controlplanev1.KubeadmControlPlaneTemplate) field.ErrorList {
 	spec := field.NewPath("spec", "template", "spec")
 	inner := &t.Spec.Template.Spec
-	errs := fieldrules.Metadata(field.NewPath("spec", "template", "metadata"), t.Spec.Template.ObjectMeta)
-	errs = append(errs, fieldrules.Metadata(spec.Child("machineTemplate", "metadata"), inner.MachineTemplate.ObjectMeta)...)
+	errs := fieldvalidation.Metadata(field.NewPath("spec", "template", "metadata"), t.Spec.Template.ObjectMeta)
+	errs = append(errs, fieldvalidation.Metadata(spec.Child("machineTemplate", "metadata"), inner.MachineTemplate.ObjectMeta)...)
 	errs = append(errs, validateRollout(spec.Child("rollout"), inner.Rollout, nil)...)
-	errs = append(errs, fieldrules.Taints(spec.Child("machineTemplate", "spec", "taints"), inner.MachineTemplate.Spec.Taints, true)...)
-	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), inner.MachineNaming.Template, "kubeadmControlPlane")...)
+	errs = append(errs, fieldvalidation.Taints(spec.Child("machineTemplate", "spec", "taints"), inner.MachineTemplate.Spec.Taints, true)...)
+	errs = append(errs, fieldvalidation.MachineName(spec.Child("machineNaming", "template"), inner.MachineNaming.Template, "kubeadmControlPlane")...)
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &inner.KubeadmConfigSpec, spec.Child("rollout"), inner.Rollout)...)
 	if old == nil { // else it cannot change
 		errs = append(errs, validateDNSVersion(spec, t.Spec.Template.ObjectMeta.Annotations, inner.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag, "")...)
@@ -209,7 +209,7 @@ func validateVersionChange(at *field.Path, c *controlplanev1.KubeadmControlPlane
 	if errTo != nil || errFrom != nil {
 		return nil // another check reports the format, and the user cannot correct the stored version
 	}
-	allowed := fieldrules.NormalVersion(c.Annotations[controlplanev1.AllowDowngradeAnnotation])
+	allowed := fieldvalidation.NormalVersion(c.Annotations[controlplanev1.AllowDowngradeAnnotation])
 	switch {
 	case to.Major > from.Major || to.Major == from.Major && to.Minor > from.Minor+1:
 		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("cannot go from %s to %s: upgrade one minor version at a time", old, version))}

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/ignition"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
@@ -19,7 +19,7 @@ func ValidateKubeadmConfig(c, _ *bootstrapv1.KubeadmConfig) field.ErrorList {
 // ValidateKubeadmConfigTemplate returns the errors in a KubeadmConfigTemplate.
 func ValidateKubeadmConfigTemplate(t, _ *bootstrapv1.KubeadmConfigTemplate) field.ErrorList {
 	template := field.NewPath("spec", "template")
-	return append(fieldrules.Metadata(template.Child("metadata"), t.Spec.Template.ObjectMeta), validateConfig(template.Child("spec"), &t.Spec.Template.Spec)...)
+	return append(fieldvalidation.Metadata(template.Child("metadata"), t.Spec.Template.ObjectMeta), validateConfig(template.Child("spec"), &t.Spec.Template.Spec)...)
 }
 
 // validateConfig returns the errors in the configuration of a machine.

@@ -21,7 +21,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // Webhooks returns the webhooks for the kinds of this package. Backends define
@@ -133,7 +133,7 @@ func template[T any, P interface {
 	}
 	return webhook.Validate(on, func(_ context.Context, r webhook.Review[T]) (v webhook.Result, _ error) {
 		at, now := field.NewPath("spec", "template"), of(r.Object)
-		v.Errors = fieldrules.Metadata(at.Child("metadata"), now.meta)
+		v.Errors = fieldvalidation.Metadata(at.Child("metadata"), now.meta)
 		if r.Old == nil {
 			return v, nil
 		}

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/classrefs"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/naming"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
@@ -57,14 +57,14 @@ func templates(class, old *clusterv1.ClusterClass) (errs field.ErrorList) {
 }
 
 func controlPlaneClass(at *field.Path, c *clusterv1.ControlPlaneClass) field.ErrorList {
-	errs := fieldrules.Metadata(at.Child("metadata"), c.Metadata)
+	errs := fieldvalidation.Metadata(at.Child("metadata"), c.Metadata)
 	errs = append(errs, naming.Check(at.Child("naming", "template"), c.Naming.Template, naming.Cluster)...)
-	errs = append(errs, fieldrules.Taints(at.Child("taints"), c.Taints, true)...)
+	errs = append(errs, fieldvalidation.Taints(at.Child("taints"), c.Taints, true)...)
 	check := at.Child("healthCheck")
 	if defined(c.HealthCheck.Checks, c.HealthCheck.Remediation.TriggerIf, c.HealthCheck.Remediation.TemplateRef) && !c.MachineInfrastructure.TemplateRef.IsDefined() {
 		errs = append(errs, field.Forbidden(check, "needs machineInfrastructure: without it there are no Machines of the control plane to check"))
 	}
-	errs = append(errs, fieldrules.HealthCheck(check, c.HealthCheck.Checks, c.HealthCheck.Remediation.TriggerIf)...)
+	errs = append(errs, fieldvalidation.HealthCheck(check, c.HealthCheck.Checks, c.HealthCheck.Remediation.TriggerIf)...)
 	return append(errs, remediation(check, c.HealthCheck.Remediation.TemplateRef)...)
 }
 
@@ -79,7 +79,7 @@ func remediation(check *field.Path, ref clusterv1.MachineHealthCheckRemediationT
 	if !ref.IsDefined() {
 		return nil
 	}
-	if err := claim.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
+	if err := ownership.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
 		return field.ErrorList{field.Invalid(check.Child("remediation", "templateRef"), ref.Kind+"."+ref.GroupVersionKind().Group, err.Error())}
 	}
 	return nil
@@ -94,10 +94,10 @@ func workerClasses(at *field.Path, w *clusterv1.WorkersClass) (errs field.ErrorL
 			errs = append(errs, field.Duplicate(here.Child("class"), md.Class))
 		}
 		seen[md.Class] = true
-		errs = append(errs, fieldrules.Metadata(here.Child("metadata"), md.Metadata)...)
+		errs = append(errs, fieldvalidation.Metadata(here.Child("metadata"), md.Metadata)...)
 		errs = append(errs, naming.Check(here.Child("naming", "template"), md.Naming.Template, naming.MachineDeployment)...)
-		errs = append(errs, fieldrules.Taints(here.Child("taints"), md.Taints, false)...)
-		errs = append(errs, fieldrules.RolloutStrategy(here.Child("rollout", "strategy"), md.Rollout.Strategy)...)
+		errs = append(errs, fieldvalidation.Taints(here.Child("taints"), md.Taints, false)...)
+		errs = append(errs, fieldvalidation.RolloutStrategy(here.Child("rollout", "strategy"), md.Rollout.Strategy)...)
 		errs = append(errs, deploymentCheck(here.Child("healthCheck"), md.HealthCheck.Checks, md.HealthCheck.Remediation)...)
 	}
 	seen = map[string]bool{}
@@ -108,7 +108,7 @@ func workerClasses(at *field.Path, w *clusterv1.WorkersClass) (errs field.ErrorL
 			errs = append(errs, field.Duplicate(here.Child("class"), mp.Class))
 		}
 		seen[mp.Class] = true
-		errs = append(errs, fieldrules.Metadata(here.Child("metadata"), mp.Metadata)...)
+		errs = append(errs, fieldvalidation.Metadata(here.Child("metadata"), mp.Metadata)...)
 		errs = append(errs, naming.Check(here.Child("naming", "template"), mp.Naming.Template, naming.MachinePool)...)
 		errs = append(errs, poolTaints(here, mp.Taints)...)
 	}
@@ -116,8 +116,8 @@ func workerClasses(at *field.Path, w *clusterv1.WorkersClass) (errs field.ErrorL
 }
 
 func deploymentCheck(at *field.Path, checks clusterv1.MachineHealthCheckChecks, r clusterv1.MachineDeploymentTopologyHealthCheckRemediation) field.ErrorList {
-	errs := fieldrules.HealthCheck(at, checks, r.TriggerIf)
-	errs = append(errs, fieldrules.Amount(at.Child("remediation", "maxInFlight"), r.MaxInFlight)...)
+	errs := fieldvalidation.HealthCheck(at, checks, r.TriggerIf)
+	errs = append(errs, fieldvalidation.Amount(at.Child("remediation", "maxInFlight"), r.MaxInFlight)...)
 	return append(errs, remediation(at, r.TemplateRef)...)
 }
 
@@ -133,7 +133,7 @@ func poolTaints(at *field.Path, taints []clusterv1.MachineTaint) field.ErrorList
 func versions(at *field.Path, list []string) (errs field.ErrorList) {
 	var last *semver.Version
 	for i, text := range list {
-		found := fieldrules.Version(at.Index(i), text)
+		found := fieldvalidation.Version(at.Index(i), text)
 		if errs = append(errs, found...); len(found) > 0 {
 			continue
 		}

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // ValidateCluster returns the errors in a Cluster itself, regardless of its class.
 // A Cluster without a topology has no defaults.
 func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := fieldrules.LabelValue(field.NewPath("metadata", "name"), c.Name)
+	errs := fieldvalidation.LabelValue(field.NewPath("metadata", "name"), c.Name)
 	if !c.Spec.Topology.IsDefined() && !c.Spec.ControlPlaneRef.IsDefined() && !c.Spec.InfrastructureRef.IsDefined() {
 		errs = append(errs, field.Required(spec.Child("infrastructureRef"), "set infrastructureRef, controlPlaneRef or both"))
 	}
@@ -25,8 +25,8 @@ func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	if old != nil {
 		before = old.Spec
 	}
-	errs = append(errs, claim.ClusterInfrastructure.Reference(spec.Child("infrastructureRef"), c.Spec.InfrastructureRef, before.InfrastructureRef, false)...)
-	errs = append(errs, claim.ControlPlane.Reference(spec.Child("controlPlaneRef"), c.Spec.ControlPlaneRef, before.ControlPlaneRef, false)...)
+	errs = append(errs, ownership.ClusterInfrastructure.Reference(spec.Child("infrastructureRef"), c.Spec.InfrastructureRef, before.InfrastructureRef, false)...)
+	errs = append(errs, ownership.ControlPlane.Reference(spec.Child("controlPlaneRef"), c.Spec.ControlPlaneRef, before.ControlPlaneRef, false)...)
 	if old != nil {
 		errs = append(errs, kept(spec.Child("infrastructureRef"), &c.Spec.InfrastructureRef, &old.Spec.InfrastructureRef)...)
 		errs = append(errs, kept(spec.Child("controlPlaneRef"), &c.Spec.ControlPlaneRef, &old.Spec.ControlPlaneRef)...)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // validateTopology returns the errors in a topology, regardless of its class. An
@@ -29,12 +29,12 @@ func validateTopology(at *field.Path, c, old *clusterv1.Cluster) (errs field.Err
 	if !changed(c, old) {
 		return errs
 	}
-	errs = append(errs, fieldrules.Version(at.Child("version"), t.Version)...)
+	errs = append(errs, fieldvalidation.Version(at.Child("version"), t.Version)...)
 	cp := at.Child("controlPlane")
-	errs = append(errs, fieldrules.Metadata(cp.Child("metadata"), t.ControlPlane.Metadata)...)
-	errs = append(errs, fieldrules.Taints(cp.Child("taints"), t.ControlPlane.Taints, true)...)
+	errs = append(errs, fieldvalidation.Metadata(cp.Child("metadata"), t.ControlPlane.Metadata)...)
+	errs = append(errs, fieldvalidation.Taints(cp.Child("taints"), t.ControlPlane.Taints, true)...)
 	check := t.ControlPlane.HealthCheck
-	errs = append(errs, fieldrules.HealthCheck(cp.Child("healthCheck"), check.Checks, check.Remediation.TriggerIf)...)
+	errs = append(errs, fieldvalidation.HealthCheck(cp.Child("healthCheck"), check.Checks, check.Remediation.TriggerIf)...)
 	errs = append(errs, remediation(cp.Child("healthCheck"), check.Remediation.TemplateRef)...)
 	return append(errs, groups(at.Child("workers"), &t.Workers)...)
 }
@@ -47,7 +47,7 @@ func groups(at *field.Path, w *clusterv1.WorkersTopology) (errs field.ErrorList)
 		case seen[name]:
 			errs = append(errs, field.Duplicate(at, name))
 		default:
-			errs = append(errs, fieldrules.LabelValue(at, name)...)
+			errs = append(errs, fieldvalidation.LabelValue(at, name)...)
 		}
 		seen[name] = true
 	}
@@ -55,16 +55,16 @@ func groups(at *field.Path, w *clusterv1.WorkersTopology) (errs field.ErrorList)
 	for i := range w.MachineDeployments {
 		md, here := &w.MachineDeployments[i], at.Child("machineDeployments").Key(w.MachineDeployments[i].Name)
 		name(at.Child("machineDeployments").Index(i).Child("name"), md.Name, seen)
-		errs = append(errs, fieldrules.Metadata(here.Child("metadata"), md.Metadata)...)
-		errs = append(errs, fieldrules.Taints(here.Child("taints"), md.Taints, false)...)
-		errs = append(errs, fieldrules.RolloutStrategy(here.Child("rollout", "strategy"), md.Rollout.Strategy)...)
+		errs = append(errs, fieldvalidation.Metadata(here.Child("metadata"), md.Metadata)...)
+		errs = append(errs, fieldvalidation.Taints(here.Child("taints"), md.Taints, false)...)
+		errs = append(errs, fieldvalidation.RolloutStrategy(here.Child("rollout", "strategy"), md.Rollout.Strategy)...)
 		errs = append(errs, deploymentCheck(here.Child("healthCheck"), md.HealthCheck.Checks, md.HealthCheck.Remediation)...)
 	}
 	seen = map[string]bool{}
 	for i := range w.MachinePools {
 		mp, here := &w.MachinePools[i], at.Child("machinePools").Key(w.MachinePools[i].Name)
 		name(at.Child("machinePools").Index(i).Child("name"), mp.Name, seen)
-		errs = append(errs, fieldrules.Metadata(here.Child("metadata"), mp.Metadata)...)
+		errs = append(errs, fieldvalidation.Metadata(here.Child("metadata"), mp.Metadata)...)
 		errs = append(errs, poolTaints(here, mp.Taints)...)
 	}
 	return errs

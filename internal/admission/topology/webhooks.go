@@ -21,18 +21,18 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/classes"
+	"github.com/capstan-dev/capstan/internal/access/kubeletversions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/workers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/internal/pure/classrefs"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // Reads has the readers of other objects.
 type Reads struct {
 	Cache     client.Reader // with the indexes of package kit/index
 	Providers *provider.Objects
-	Workload  workers.Clusters
+	Workload  kubeletversions.Clusters
 }
 
 type admission struct {
@@ -83,7 +83,7 @@ func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[cluster
 	if !c.Spec.Topology.IsDefined() || !c.DeletionTimestamp.IsZero() || !changed(c, r.Old) {
 		return v, nil
 	}
-	c.Spec.Topology.Version = fieldrules.NormalVersion(c.Spec.Topology.Version)
+	c.Spec.Topology.Version = fieldvalidation.NormalVersion(c.Spec.Topology.Version)
 	class, err := a.classes.Get(ctx, classKey(r))
 	if err != nil || class == nil || classes.Unready(class) != "" {
 		return v, err // the validating webhook reports it

@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
 	"github.com/capstan-dev/capstan/internal/sim"
 )
@@ -427,7 +427,7 @@ func (c *copied) blocked() (all []planv1.Blocked) {
 			}
 			for _, waits := range []string{clusterv1.RollingOutCondition, clusterv1.DeletingCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition} {
 				if at := conditions.Get(o, waits); at != nil && at.Status == metav1.ConditionTrue {
-					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: plaintext.Line(at.Message, maxMessage)})
+					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: sanitize.Line(at.Message, maxMessage)})
 				}
 			}
 		}

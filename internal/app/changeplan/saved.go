@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // maxSaved is the size in bytes of a saved plan that is read: 5,000 objects of etcd's
@@ -140,7 +140,7 @@ func WriteSaved(name string, s *planv1.SavedPlan) error {
 	if err != nil {
 		return err
 	}
-	return wholefile.Write(name, append(data, '\n'))
+	return atomicfile.Write(name, append(data, '\n'))
 }
 
 // ReadSaved reads a saved plan, and refuses what is not one, or not whole.

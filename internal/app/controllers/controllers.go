@@ -36,12 +36,12 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
-	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/cainjection"
 	"github.com/capstan-dev/capstan/internal/controller/certificate"
@@ -105,7 +105,7 @@ type Outside struct {
 	// cluster expires; for Kubeadm.
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
 	Backends          localinfra.Backends // for Local
-	Payloads          *payloads.Store     // the content that is applied to workload clusters; for Core
+	Payloads          *resourcesets.Store // the content that is applied to workload clusters; for Core
 	Classes           *classes.Classes
 	Schemas           *schemas.Cache
 	Secrets           *secretwatch.Watches // of Secrets that objects name; nil watches none
@@ -138,7 +138,7 @@ type Extensions struct {
 		clusterclass.Extensions
 		topology.Extensions
 	}
-	Updates updates.Extensions // of Machines in place
+	Updates inplacehooks.Extensions // of Machines in place
 }
 
 // Controller is an entry of the list.

@@ -20,7 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/kit/inprocess"
+	"github.com/capstan-dev/capstan/internal/kit/handlertransport"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -111,7 +111,7 @@ func TestAKindIsAwaitedUntilItsWatchCacheIsFilled(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	cfg := &rest.Config{Host: "http://in-process", Transport: inprocess.Transport(http.HandlerFunc(filled))}
+	cfg := &rest.Config{Host: "http://in-process", Transport: handlertransport.Transport(http.HandlerFunc(filled))}
 	c, err := apiextensions.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)

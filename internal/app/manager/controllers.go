@@ -25,8 +25,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
@@ -149,16 +149,16 @@ func (s *shared) readProviders(ctx context.Context) error {
 
 // openPayloads watches the content of ClusterResourceSets, if their controller
 // runs.
-func (s *shared) openPayloads() (*payloads.Store, error) {
+func (s *shared) openPayloads() (*resourcesets.Store, error) {
 	if !slices.Contains(s.options.Providers, controllers.Core) {
 		return nil, nil
 	}
-	watched, err := payloads.Watch(s.mgr, s.options.Namespace)
+	watched, err := resourcesets.Watch(s.mgr, s.options.Namespace)
 	if err == nil {
 		err = s.mgr.Add(watched)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("watch what ClusterResourceSets apply: %w", err)
 	}
-	return payloads.New(s.mgr.GetAPIReader(), watched), nil
+	return resourcesets.New(s.mgr.GetAPIReader(), watched), nil
 }

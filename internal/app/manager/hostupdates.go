@@ -15,7 +15,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/server"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/host/hostupdates"
+	"github.com/capstan-dev/capstan/internal/host/updateextension"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -39,7 +39,7 @@ func (m *Manager) openHostUpdates() error {
 			return nil
 		}))
 	}
-	s, err := hostupdates.New(updater, server.Options{Log: m.options.Log.WithName("updates")})
+	s, err := updateextension.New(updater, server.Options{Log: m.options.Log.WithName("updates")})
 	if err != nil {
 		return fmt.Errorf("set up updates of container machines: %w", err)
 	}
@@ -57,7 +57,7 @@ func (m *Manager) openHostUpdates() error {
 		case err := <-ended:
 			return err
 		}
-		err := register(ctx, live, s.ExtensionConfig(hostupdates.Name))
+		err := register(ctx, live, s.ExtensionConfig(updateextension.Name))
 		if err != nil && ctx.Err() == nil {
 			cancel(nil)
 		} else {
@@ -89,7 +89,7 @@ func register(ctx context.Context, live client.Client, want *runtimev1.Extension
 // they read the cache, and not the API server.
 func unregister(ctx context.Context, known client.Reader, live client.Client) error {
 	c := &runtimev1.ExtensionConfig{}
-	c.Name = hostupdates.Name
+	c.Name = updateextension.Name
 	err := known.Get(ctx, client.ObjectKeyFromObject(c), c)
 	if err == nil {
 		err = live.Delete(ctx, c)

@@ -14,13 +14,13 @@ import (
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/host/hostupdates"
+	"github.com/capstan-dev/capstan/internal/host/updateextension"
 )
 
 // at is the registration of an extension that answers somewhere.
 func at(url string) *runtimev1.ExtensionConfig {
 	c := &runtimev1.ExtensionConfig{}
-	c.Name, c.Spec.ClientConfig.URL = hostupdates.Name, url
+	c.Name, c.Spec.ClientConfig.URL = updateextension.Name, url
 	return c
 }
 

@@ -27,7 +27,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/definitions"
+	"github.com/capstan-dev/capstan/internal/access/crdversions"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/conversions"
 	"github.com/capstan-dev/capstan/internal/app/features"
@@ -38,7 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
-	"github.com/capstan-dev/capstan/internal/kit/heap"
+	"github.com/capstan-dev/capstan/internal/kit/gctune"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
@@ -137,7 +137,7 @@ type Plane struct {
 	// decisions has the decisions of the controllers, also those of earlier processes.
 	decisions *decisions.Recorder
 	// definitions is read when an object is converted to an old version.
-	definitions *definitions.Watch
+	definitions *crdversions.Watch
 	// leads is closed when the controllers may act; nil unless planes share a
 	// store.
 	leads    chan struct{}
@@ -151,7 +151,7 @@ type Plane struct {
 
 // TuneHeap sets the garbage collector of this process for a plane.
 func TuneHeap() {
-	heap.Tune(heap.Growth{
+	gctune.Tune(gctune.Growth{
 		// A plane without clusters has 110 MiB in use. Collecting at 300 instead of
 		// at twice that saves a fifth of the CPU time of a start.
 		Floor: 300 << 20,
@@ -185,7 +185,7 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.Providers == nil {
 		o.Providers = controllers.PlaneProviders()
 	}
-	p := &Plane{errs: make(chan error, 1), definitions: definitions.New(), decisions: decisions.New()}
+	p := &Plane{errs: make(chan error, 1), definitions: crdversions.New(), decisions: decisions.New()}
 	if err := p.start(ctx, o); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
 		defer cancel()
@@ -259,8 +259,8 @@ func (p *Plane) serveToPods(listen string) {
 
 // expect avoids garbage collections until the data of etcd is in memory.
 func (p *Plane) expect(keys int64) {
-	heap.Expect(bytesInUse + bytesPerKey*uint64(keys))
-	over := time.AfterFunc(settledAfter, recovery.Func(context.Background(), func() { heap.Expect(0) }))
+	gctune.Expect(bytesInUse + bytesPerKey*uint64(keys))
+	over := time.AfterFunc(settledAfter, recovery.Func(context.Background(), func() { gctune.Expect(0) }))
 	p.stack.Push("expectation of the heap", func(context.Context) error { over.Stop(); return nil })
 }
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 )
 
 // The largest kind of a topology: what its schema costs once, an intent each
@@ -35,10 +35,10 @@ func controlPlanes(b *testing.B) (schema.GroupVersionKind, []byte) {
 	return schema.GroupVersionKind{}, nil
 }
 
-func controlPlane(b *testing.B) (*intent.Type, map[string]any) {
+func controlPlane(b *testing.B) (*ssadiff.Type, map[string]any) {
 	b.Helper()
 	gvk, text := controlPlanes(b)
-	of, err := intent.NewType(gvk, text)
+	of, err := ssadiff.NewType(gvk, text)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func BenchmarkType(b *testing.B) {
 	gvk, text := controlPlanes(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := intent.NewType(gvk, text); err != nil {
+		if _, err := ssadiff.NewType(gvk, text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -63,7 +63,7 @@ const knotSchema = `{"type":"object","properties":{
 // subject is a kind whose objects live.
 type subject struct {
 	kind, plural string
-	types        []*intent.Type // by version; the first is stored
+	types        []*ssadiff.Type // by version; the first is stored
 	source       source
 }
 
@@ -109,7 +109,7 @@ func subjects(owner map[string]any) ([]subject, error) {
 			if err != nil {
 				return nil, err
 			}
-			t, err := intent.NewType(schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: sub.kind}, text)
+			t, err := ssadiff.NewType(schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: sub.kind}, text)
 			if err != nil {
 				return nil, err
 			}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package differ has Local, an API server's own code for managed fields, pruning and
-// defaults in this process. Its tests compare the predictions of package intent for an
+// defaults in this process. Its tests compare the predictions of package ssadiff for an
 // apply with what Local and a real API server do. They create objects of many kinds: an
 // intent that changes at random is applied again and again, while other managers apply,
 // patch, update and remove managedFields. Each apply is compared with the prediction

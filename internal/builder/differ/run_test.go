@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 )
 
 // Options define a run.
@@ -64,7 +64,7 @@ type life struct {
 	wanted  map[string]any // the intent applied last, without a name
 	seen    map[string]any // the object as the last answer had it, or nil ...
 	at      int            // ... in this version
-	settled *intent.Settled
+	settled *ssadiff.Settled
 }
 
 func (l *life) live(ctx context.Context, steps int) error {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 )
 
 // try is one apply of an intent, and the prediction before it.
@@ -20,8 +20,8 @@ type try struct {
 	wanted  map[string]any
 	live    map[string]any
 	after   map[string]any
-	in      *intent.Intent // nil if it was refused here
-	verdict intent.Comparison
+	in      *ssadiff.Intent // nil if it was refused here
+	verdict ssadiff.Comparison
 	did     string // what others did before
 }
 
@@ -53,7 +53,7 @@ func (l *life) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.verdict.Reason == intent.Misfit {
+	if t.verdict.Reason == ssadiff.Misfit {
 		l.report.fault(l.sub.kind+": a live object is not read", t.example(t.verdict.Problem))
 		return nil
 	}
@@ -94,7 +94,7 @@ func (l *life) interrupted() {
 // predict predicts what an apply will do. If managedFields were lost it first records
 // ours again, as a writer does; it is not ok if another client wrote before.
 func (l *life) predict(ctx context.Context, t *try) (ok bool, err error) {
-	if t.verdict = t.in.Against(t.live, l.settled); t.verdict.Reason != intent.FieldsLost {
+	if t.verdict = t.in.Against(t.live, l.settled); t.verdict.Reason != ssadiff.FieldsLost {
 		return true, nil
 	}
 	body := map[string]any{"metadata": map[string]any{"resourceVersion": resourceVersion(t.live), "managedFields": t.in.Seed(t.live)}}
@@ -162,7 +162,7 @@ func (l *life) comparePrediction(t try) {
 }
 
 // ours reports whether fields of the intent, or their owners, differ.
-func ours(in *intent.Intent, before, after map[string]any) bool {
+func ours(in *ssadiff.Intent, before, after map[string]any) bool {
 	return in.Against(before, nil).Reason != in.Against(after, nil).Reason || !reflect.DeepEqual(before["spec"], after["spec"])
 }
 

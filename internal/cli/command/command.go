@@ -21,8 +21,8 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Env is what a command may access in addition to its flags.
@@ -59,7 +59,7 @@ func (e *Env) Say(format string, args ...any) { e.say(e.Err, format, args) }
 func (e *Env) Print(format string, args ...any) { e.say(e.Out, format, args) }
 
 func (e *Env) say(w io.Writer, format string, args []any) {
-	_, _ = fmt.Fprintln(w, plaintext.Escape(e.inName(fmt.Sprintf(format, args...))))
+	_, _ = fmt.Fprintln(w, sanitize.Escape(e.inName(fmt.Sprintf(format, args...))))
 }
 
 // PrintObject writes v to stdout in the format json or yaml.

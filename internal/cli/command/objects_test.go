@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 func TestKustomizationIsReadByTheProgramInPath(t *testing.T) {
@@ -26,7 +26,7 @@ func TestKustomizationIsReadByTheProgramInPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for program, script := range tc.programs {
-				if err := wholefile.WriteProgram(filepath.Join(dir, program), []byte("#!/bin/sh\nPATH=/bin:/usr/bin\n"+script)); err != nil {
+				if err := atomicfile.WriteProgram(filepath.Join(dir, program), []byte("#!/bin/sh\nPATH=/bin:/usr/bin\n"+script)); err != nil {
 					t.Fatal(err)
 				}
 			}

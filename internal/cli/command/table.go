@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // maxCell bounds what is shown of one value; -o json shows all of it.
@@ -28,7 +28,7 @@ func (e *Env) Table(header ...string) *Table {
 // Row adds a row. Each cell stays one line of its column, for any content.
 func (t *Table) Row(cells ...string) {
 	for i, cell := range cells {
-		cells[i] = plaintext.Line(cell, maxCell)
+		cells[i] = sanitize.Line(cell, maxCell)
 	}
 	_, _ = fmt.Fprintln(t.w, strings.Join(cells, "\t"))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/causes"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 type options struct {
@@ -160,7 +160,7 @@ func show(env *command.Env, o options, f filter, in tree.Input, blocked string) 
 	}
 	text := table.String()
 	if blocked != "" {
-		text += strings.Join(wrap(plaintext.Escape(strings.ReplaceAll(blocked, "\n", " ")), s.within), "\n") + "\n"
+		text += strings.Join(wrap(sanitize.Escape(strings.ReplaceAll(blocked, "\n", " ")), s.within), "\n") + "\n"
 	}
 	if o.watch && env.Terminal {
 		text = redrawn(text, lines)

@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // filter is the value of --show-conditions: kinds or kind/name pairs in lower
@@ -55,7 +55,7 @@ func (f filter) check(in *tree.Input) error {
 			continue
 		}
 		meant := ""
-		if near := nearest.Of(selector, slices.Sorted(maps.Keys(known))); near != "" {
+		if near := suggest.Of(selector, slices.Sorted(maps.Keys(known))); near != "" {
 			meant = fmt.Sprintf(" (did you mean %s?)", near)
 		}
 		return command.Misuse(fmt.Errorf("--show-conditions %s: the cluster has no such object%s: choose all, or among %s, each alone or as KIND/NAME", selector, meant, strings.Join(kinds, ", ")))

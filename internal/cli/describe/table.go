@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/text/width"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // The columns of the table.
@@ -62,7 +62,7 @@ func (t *table) add(r row, below string) {
 		if i != messageColumn {
 			r[i] = strings.ReplaceAll(r[i], "\n", " ")
 		}
-		r[i] = plaintext.Escape(r[i])
+		r[i] = sanitize.Escape(r[i])
 	}
 	t.rows, t.below = append(t.rows, r), append(t.below, below)
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/clusterctl/causes"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 type options struct {
@@ -73,7 +73,7 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 	for i, t := range o.types {
 		at := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, t) })
 		if at < 0 {
-			return command.Misuse(fmt.Errorf("--types %s is not known%s", t, nearest.Hint(t, known)))
+			return command.Misuse(fmt.Errorf("--types %s is not known%s", t, suggest.Hint(t, known)))
 		}
 		o.types[i] = known[at]
 	}

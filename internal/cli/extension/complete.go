@@ -12,7 +12,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // completionTimeout bounds what a shell waits for names of a plane that may be
@@ -29,7 +29,7 @@ func completeConfigs(env *command.Env, flags *command.MgmtFlags, most int) cobra
 		var names []string
 		for _, config := range offered(cmd.Context(), env, flags) {
 			if !slices.Contains(args, config.Name) {
-				names = append(names, cobra.CompletionWithDesc(config.Name, plaintext.Line(address(config.Spec.ClientConfig), maxErrorWidth)))
+				names = append(names, cobra.CompletionWithDesc(config.Name, sanitize.Line(address(config.Spec.ClientConfig), maxErrorWidth)))
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
@@ -50,7 +50,7 @@ func completeHandlers(env *command.Env, flags *command.MgmtFlags) cobra.Completi
 		for _, config := range offered(cmd.Context(), env, flags) {
 			for _, h := range config.Status.Handlers {
 				if hook == "" || h.RequestHook.Hook == hook {
-					names = append(names, cobra.CompletionWithDesc(h.Name, plaintext.Line(h.RequestHook.Hook, maxErrorWidth)))
+					names = append(names, cobra.CompletionWithDesc(h.Name, sanitize.Line(h.RequestHook.Hook, maxErrorWidth)))
 				}
 			}
 		}

@@ -21,7 +21,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // statsPath is where Capstan's API server reports the statistics of handlers.
@@ -213,7 +213,7 @@ func (e *extensionInfo) problem() string {
 // the error of a call.
 func (c *callInfo) columns(now time.Time, problem string) []string {
 	if c == nil {
-		return []string{"-", "-", "-", "-", cmp.Or(plaintext.Line(problem, maxErrorWidth), "-")}
+		return []string{"-", "-", "-", "-", cmp.Or(sanitize.Line(problem, maxErrorWidth), "-")}
 	}
 	if problem == "" && c.LastError != "" {
 		problem = duration.HumanDuration(now.Sub(c.LastErrorTime)) + " ago: " + c.LastError
@@ -222,7 +222,7 @@ func (c *callInfo) columns(now time.Time, problem string) []string {
 	if c.Total > 0 {
 		p50, p99 = seconds(c.P50Seconds), seconds(c.P99Seconds)
 	}
-	return []string{strconv.FormatUint(c.Total, 10), strconv.FormatUint(c.Failed, 10), p50, p99, cmp.Or(plaintext.Line(problem, maxErrorWidth), "-")}
+	return []string{strconv.FormatUint(c.Total, 10), strconv.FormatUint(c.Failed, 10), p50, p99, cmp.Or(sanitize.Line(problem, maxErrorWidth), "-")}
 }
 
 // seconds is a duration that people can compare at a glance.

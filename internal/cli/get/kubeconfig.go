@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 type kubeconfigOptions struct {
@@ -96,7 +96,7 @@ func runKubeconfig(cmd *cobra.Command, env *command.Env, o kubeconfigOptions, na
 		return err
 	}
 	// A rename takes the place of a link, and does not follow it.
-	if err := wholefile.Write(o.output, data); err != nil {
+	if err := atomicfile.Write(o.output, data); err != nil {
 		return fmt.Errorf("write the kubeconfig of Cluster %s: %w", key, err)
 	}
 	env.Say("Wrote %s", o.output)

@@ -21,7 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // maxCell bounds what is shown of one value; -o json shows all of it.
@@ -196,7 +196,7 @@ func tableOf(answer json.RawMessage) (*metav1.Table, error) {
 		for c, cell := range row.Cells {
 			switch v := cell.(type) {
 			case string:
-				row.Cells[c] = plaintext.Line(v, maxCell)
+				row.Cells[c] = sanitize.Line(v, maxCell)
 			case float64: // a million is not to be shown as 1e+06
 				row.Cells[c] = int64(v)
 			}

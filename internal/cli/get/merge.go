@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // lockTimeout is how long another program may hold the lock of a kubeconfig, which
@@ -69,7 +69,7 @@ func merge(ctx context.Context, path, name string, data []byte, use bool) (repla
 	if err != nil {
 		return "", err
 	}
-	return replaced, wholefile.Write(path, text)
+	return replaced, atomicfile.Write(path, text)
 }
 
 // lock takes the lock that kubectl and others take before they change a kubeconfig:

@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // printFlags are kubectl's flags for how objects are printed.
@@ -77,7 +77,7 @@ func (f *printFlags) printer(withNamespace bool) (printer, error) {
 	case format == "name":
 		p = &printers.NamePrinter{ShortOutput: true}
 	case !slices.ContainsFunc(formats, func(known string) bool { return known == format+"=" }):
-		return printer{}, command.Misuse(fmt.Errorf("--output %q is not known: use one of %s%s", f.output, strings.Join(formats, ", "), nearest.Hint(format, formats)))
+		return printer{}, command.Misuse(fmt.Errorf("--output %q is not known: use one of %s%s", f.output, strings.Join(formats, ", "), suggest.Hint(format, formats)))
 	case template == "":
 		return printer{}, command.Misuse(fmt.Errorf("--output %s needs a template: --output %[1]s='{.metadata.name}'", format))
 	default:

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/replay"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // maxReplayed is the size of the decompressed input of replay, in bytes: twice that of all
@@ -65,7 +65,7 @@ func runReplay(ctx context.Context, env *command.Env, name string) error {
 		switch again := replay.Again(ctx, d); {
 		case again.Skipped != "":
 			skipped++
-			env.Say("Skipped: %s: %s", title(d), plaintext.Line(again.Skipped, maxLine))
+			env.Say("Skipped: %s: %s", title(d), sanitize.Line(again.Skipped, maxLine))
 		case !again.Same:
 			differ++
 			env.Print("%s", title(d))
@@ -82,15 +82,15 @@ func runReplay(ctx context.Context, env *command.Env, name string) error {
 
 // title names a decision in one line.
 func title(d decisions.Decision) string {
-	return plaintext.Line(fmt.Sprintf("%s  %s  %s %s/%s", d.Time.UTC().Format(time.RFC3339), d.Controller, d.Object.Kind, d.Object.Namespace, d.Object.Name), maxLine)
+	return sanitize.Line(fmt.Sprintf("%s  %s  %s %s/%s", d.Time.UTC().Format(time.RFC3339), d.Controller, d.Object.Kind, d.Object.Namespace, d.Object.Name), maxLine)
 }
 
 func printPlan(env *command.Env, when string, plan json.RawMessage, failure string) {
 	for _, line := range words(plan) {
-		env.Print("    %s: %s", when, plaintext.Line(line, maxLine))
+		env.Print("    %s: %s", when, sanitize.Line(line, maxLine))
 	}
 	if failure != "" {
-		env.Print("    %s: error: %s", when, plaintext.Line(failure, maxLine))
+		env.Print("    %s: error: %s", when, sanitize.Line(failure, maxLine))
 	}
 }
 

@@ -28,9 +28,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/logs"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 const (
@@ -105,7 +105,7 @@ func runReport(ctx context.Context, env *command.Env, o *reportOptions, name str
 // write writes a file that only its owner can read.
 func write(name string, content []byte, replace bool) error {
 	if replace {
-		return wholefile.Write(name, content)
+		return atomicfile.Write(name, content)
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

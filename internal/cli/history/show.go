@@ -12,7 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 const (
@@ -40,11 +40,11 @@ func show(env *command.Env, all []decisions.Decision) error {
 		env.Print("%s  %s", d.Time.UTC().Format(time.RFC3339), d.Controller)
 		if len(d.Plan) > 0 || d.Omitted == "" {
 			for _, line := range words(d.Plan) {
-				env.Print("    %s", plaintext.Line(line, maxLine))
+				env.Print("    %s", sanitize.Line(line, maxLine))
 			}
 		}
 		if d.Error != "" {
-			env.Print("    error: %s", plaintext.Line(d.Error, maxLine))
+			env.Print("    error: %s", sanitize.Line(d.Error, maxLine))
 		}
 		if d.Omitted != "" {
 			env.Print("    not recorded: %s", d.Omitted)
@@ -177,7 +177,7 @@ func changes(before, after map[string]string) []string {
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		was, had := before[path]
 		is, has := after[path]
-		was, is = plaintext.Line(was, maxValue), plaintext.Line(is, maxValue)
+		was, is = sanitize.Line(was, maxValue), sanitize.Line(is, maxValue)
 		switch {
 		case !had:
 			lines = append(lines, "+ "+whole(path, is, elementsBefore))

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/modules"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/release"
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 type buildOptions struct {
@@ -64,7 +64,7 @@ Run the same command to continue an interrupted build.`,
 }
 
 func (o *options) runBuild(ctx context.Context) error {
-	if _, err := parts.Defaults(o.build.version); err != nil {
+	if _, err := nodecomponents.Defaults(o.build.version); err != nil {
 		return command.Misuse(fmt.Errorf("--kubernetes-version: %w", err))
 	}
 	progress := func(line string) { o.env.Say("%s", line) }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/clusterctl/install"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 type deleteOptions struct {
@@ -46,7 +46,7 @@ anything is deleted if this is a terminal, unless with --yes.`,
   capstan delete --all --include-namespace --include-crd`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return command.Misuse(fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], names)))
+				return command.Misuse(fmt.Errorf("unknown command %q%s", args[0], suggest.Hint(args[0], names)))
 			}
 			return nil
 		},

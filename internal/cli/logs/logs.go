@@ -19,7 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 type options struct {
@@ -229,7 +229,7 @@ func (s *selection) end() error {
 }
 
 func (s *selection) show(e entry) error {
-	text := plaintext.Escape(strings.ReplaceAll(e.text, "\t", "    "))
+	text := sanitize.Escape(strings.ReplaceAll(e.text, "\t", "    "))
 	if s.o.output == "json" {
 		line, err := json.Marshal(e)
 		if err != nil {

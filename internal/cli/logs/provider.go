@@ -20,9 +20,9 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/nearest"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
+	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
 // longestLine is how much of a line is kept: more is no log.
@@ -125,7 +125,7 @@ func containersOf(ctx context.Context, c kubernetes.Interface, name string) ([]s
 	case len(known) == 0:
 		return nil, errors.New("no provider has a Deployment here: \"capstan init\" installs providers, and --kubeconfig chooses another management cluster")
 	case len(meant) == 0:
-		return nil, fmt.Errorf("there is no provider %s with a Deployment%s: there are %s", name, nearest.Hint(name, known), strings.Join(known, ", "))
+		return nil, fmt.Errorf("there is no provider %s with a Deployment%s: there are %s", name, suggest.Hint(name, known), strings.Join(known, ", "))
 	case len(meant) > 1:
 		return nil, command.Misuse(fmt.Errorf("%s may be %s: name one of them", name, strings.Join(meant, " or ")))
 	}
@@ -193,7 +193,7 @@ func (s *sharedOutput) copy(ctx context.Context, c kubernetes.Interface, o provi
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
 		s.mu.Lock()
-		s.env.Print("%s%s", prefix, plaintext.Escape(strings.ReplaceAll(lines.Text(), "\t", "    ")))
+		s.env.Print("%s%s", prefix, sanitize.Escape(strings.ReplaceAll(lines.Text(), "\t", "    ")))
 		s.mu.Unlock()
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {

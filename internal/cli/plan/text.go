@@ -9,7 +9,7 @@ import (
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // signs begin the line of a Machine.
@@ -58,7 +58,7 @@ func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
 		env.Print("  hook after %s: %s %s", short(h.After.Duration), h.Hook, h.Handler)
 	}
 	for _, b := range c.Blocked {
-		env.Print("  blocked: %s %s, %s: %s", b.Kind, b.Name, b.Type, plaintext.Line(b.Message, maxText))
+		env.Print("  blocked: %s %s, %s: %s", b.Kind, b.Name, b.Type, sanitize.Line(b.Message, maxText))
 	}
 	if u := c.Unending; u != nil {
 		env.Print("  never ends: about %d machines are replaced every %s", u.Machines, short(u.Period.Duration))
@@ -142,7 +142,7 @@ func machine(m planv1.Machine) string {
 		text.WriteString(" is not predicted")
 	}
 	if m.Cause != "" {
-		text.WriteString(": " + plaintext.Line(m.Cause, maxText))
+		text.WriteString(": " + sanitize.Line(m.Cause, maxText))
 	}
 	for _, f := range m.Fields {
 		text.WriteString("\n        " + field(f))

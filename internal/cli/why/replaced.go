@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/capstan-dev/capstan/clusterctl/causes"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // writeReplacement prints why a Machine is replaced: the fields first, then the sources.
@@ -25,17 +25,17 @@ func writeReplacement(w io.Writer, r causes.Replacement, now time.Time) error {
 	}
 	for _, d := range r.Differences {
 		if d.From == "" && d.To == "" {
-			fmt.Fprintf(&b, "  %s differs\n", plaintext.Escape(d.Field))
+			fmt.Fprintf(&b, "  %s differs\n", sanitize.Escape(d.Field))
 			continue
 		}
-		fmt.Fprintf(&b, "  %s: %s, required %s\n", plaintext.Escape(d.Field), plaintext.Escape(d.From), plaintext.Escape(d.To))
+		fmt.Fprintf(&b, "  %s: %s, required %s\n", sanitize.Escape(d.Field), sanitize.Escape(d.From), sanitize.Escape(d.To))
 	}
 	for _, s := range r.Statements {
 		ago := ""
 		if s.At != nil {
 			ago = ", " + duration.HumanDuration(now.Sub(s.At.Time)) + " ago"
 		}
-		fmt.Fprintf(&b, "%s%s:\n  %s\n", s.Source, ago, strings.ReplaceAll(plaintext.Escape(s.Text), "\n", "\n  "))
+		fmt.Fprintf(&b, "%s%s:\n  %s\n", s.Source, ago, strings.ReplaceAll(sanitize.Escape(s.Text), "\n", "\n  "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

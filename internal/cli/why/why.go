@@ -16,7 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/clusterctl/causes"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 type options struct {
@@ -105,7 +105,7 @@ func write(w io.Writer, r causes.Result, now time.Time) error {
 			writeLink(&b, "  ", l, now)
 		}
 	case !r.Certain:
-		fmt.Fprintf(&b, "No object reports a cause for the state of %s. The first condition that changed:\n%s\n", r.Object, plaintext.Escape(r.Causes[0].Sentence()))
+		fmt.Fprintf(&b, "No object reports a cause for the state of %s. The first condition that changed:\n%s\n", r.Object, sanitize.Escape(r.Causes[0].Sentence()))
 		writeCause(&b, r.Causes[0], now)
 	default:
 		for i, c := range r.Causes {
@@ -116,7 +116,7 @@ func write(w io.Writer, r causes.Result, now time.Time) error {
 			if len(r.Causes) > 1 {
 				fmt.Fprintf(&b, "%s%d. ", strings.Repeat("\n", min(i, 1)), i+1)
 			}
-			fmt.Fprintf(&b, "%s\n", plaintext.Escape(c.Sentence()))
+			fmt.Fprintf(&b, "%s\n", sanitize.Escape(c.Sentence()))
 			writeCause(&b, c, now)
 		}
 	}
@@ -146,10 +146,10 @@ func writeCause(b *strings.Builder, c causes.Cause, now time.Time) {
 		return
 	}
 	if c.Remedy.Text != "" {
-		fmt.Fprintf(b, "  Remedy: %s\n", plaintext.Escape(c.Remedy.Text))
+		fmt.Fprintf(b, "  Remedy: %s\n", sanitize.Escape(c.Remedy.Text))
 	}
 	if c.Remedy.Command != "" {
-		fmt.Fprintf(b, "  $ %s\n", plaintext.Escape(c.Remedy.Command))
+		fmt.Fprintf(b, "  $ %s\n", sanitize.Escape(c.Remedy.Command))
 	}
 }
 
@@ -159,5 +159,5 @@ func writeLink(b *strings.Builder, indent string, l causes.Link, now time.Time) 
 	if l.Since != nil {
 		since = ", for " + duration.HumanDuration(now.Sub(l.Since.Time))
 	}
-	fmt.Fprintf(b, "%s%s: %s %s %s%s\n", indent, l.Object, l.Condition, l.Status, plaintext.Escape(l.Reason), since)
+	fmt.Fprintf(b, "%s%s: %s %s %s%s\n", indent, l.Object, l.Condition, l.Status, sanitize.Escape(l.Reason), since)
 }

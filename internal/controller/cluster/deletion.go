@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // delete deletes the Cluster in order, as far as possible now: it plans the
@@ -75,7 +75,7 @@ func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider
 	if err != nil {
 		return clusterdeletion.Answer{Unknown: questions.Failed(err)}, nil
 	}
-	if err := r.Providers.Remove(ctx, ref, claim.ByCluster(s.cluster)); err != nil {
+	if err := r.Providers.Remove(ctx, ref, ownership.ByCluster(s.cluster)); err != nil {
 		return a, err
 	}
 	if ref.Held() {

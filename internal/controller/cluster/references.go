@@ -13,8 +13,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // infrastructure adopts the infrastructure object and copies its reported fields.
@@ -68,6 +68,6 @@ func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Refer
 		}
 		return true, nil // its creation triggers a reconcile
 	}
-	err = r.Providers.Take(ctx, ref, provider.Adoption{Claim: claim.ByCluster(s.cluster)})
+	err = r.Providers.Take(ctx, ref, provider.Adoption{Claim: ownership.ByCluster(s.cluster)})
 	return ref.Held() || err != nil, err
 }

@@ -10,7 +10,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -23,7 +23,7 @@ const name = "clusterresourceset"
 // Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
 	deps.Deps
-	Payloads *payloads.Store
+	Payloads *resourcesets.Store
 }
 
 // Setup registers the controller and its watches.

@@ -20,7 +20,7 @@ import (
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
@@ -53,7 +53,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			}
 			return nil
 		})).Build()
-	w.reconciler = Reconciler{Deps: deps.Deps{Mgmt: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}, Payloads: payloads.New(w, nil)}
+	w.reconciler = Reconciler{Deps: deps.Deps{Mgmt: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Deprecated: true}, Payloads: resourcesets.New(w, nil)}
 	return w
 }
 

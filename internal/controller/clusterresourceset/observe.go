@@ -19,7 +19,7 @@ import (
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
@@ -83,9 +83,9 @@ func (r *Reconciler) ownResources(ctx context.Context, s *state) (phase.Next, er
 			continue
 		}
 		switch err := r.own(ctx, s.set.Namespace, resource, ref); {
-		case errors.Is(err, payloads.ErrNotFound):
+		case errors.Is(err, resourcesets.ErrNotFound):
 			s.missing = append(s.missing, resource)
-		case errors.Is(err, payloads.ErrWrongType):
+		case errors.Is(err, resourcesets.ErrWrongType):
 			s.wrongType = append(s.wrongType, resource)
 		default:
 			errs = append(errs, err)

@@ -15,7 +15,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
@@ -77,7 +77,7 @@ func stepsBack() predicate.Predicate {
 
 // ofPayload returns requests for the sets that name a Secret or ConfigMap.
 func (r *Reconciler) ofPayload(ctx context.Context, obj client.Object) []reconcile.Request {
-	ref := payloads.Ref(obj)
+	ref := resourcesets.Ref(obj)
 	return r.those(ctx, obj.GetNamespace(), func(set *addonsv1.ClusterResourceSet) bool { return slices.Contains(set.Spec.Resources, ref) })
 }
 

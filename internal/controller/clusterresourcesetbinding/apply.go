@@ -19,9 +19,9 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
@@ -58,7 +58,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, set *addonsv1.ClusterR
 	id := resource{set.Name, to.ResourceRef}
 	hash, err := r.Payloads.Hash(ctx, set.Namespace, to.ResourceRef)
 	switch {
-	case errors.Is(err, payloads.ErrNotFound), errors.Is(err, payloads.ErrWrongType):
+	case errors.Is(err, resourcesets.ErrNotFound), errors.Is(err, resourcesets.ErrWrongType):
 		return nil // the ClusterResourceSet reports it; applied objects stay
 	case err != nil:
 		return err
@@ -177,7 +177,7 @@ func (c call) words(obj *unstructured.Unstructured, err error) string {
 	case unreachable(err):
 		return "the API server does not answer"
 	case kind && unserved(mapping.error):
-		return fmt.Sprintf("the API server does not serve this kind of %s yet", plaintext.Line(obj.GetAPIVersion(), maxWords))
+		return fmt.Sprintf("the API server does not serve this kind of %s yet", sanitize.Line(obj.GetAPIVersion(), maxWords))
 	case kind:
 		return "the API server does not report the kinds that it serves"
 	case !errors.As(err, &status):
@@ -190,7 +190,7 @@ func (c call) words(obj *unstructured.Unstructured, err error) string {
 	if c.secret {
 		return fmt.Sprintf("the API server refuses it: %s", reason)
 	}
-	return fmt.Sprintf("the API server refuses it: %s: %s", reason, plaintext.Line(status.Status().Message, maxWords))
+	return fmt.Sprintf("the API server refuses it: %s: %s", reason, sanitize.Line(status.Status().Message, maxWords))
 }
 
 // maxWords bounds the repeated part of a response.
@@ -231,6 +231,6 @@ func (r *Reconciler) recordEvents(s *state) {
 		r.Recorder.Eventf(s.cluster, nil, corev1.EventTypeNormal, "AddonsApplied", "Apply", "Applied %s", conditions.Names(s.applied))
 	}
 	if len(s.fresh) > 0 {
-		r.Recorder.Eventf(s.cluster, nil, corev1.EventTypeWarning, "AddonsNotApplied", "Apply", "%s", plaintext.Line(conditions.Names(s.fresh), 3*maxWords))
+		r.Recorder.Eventf(s.cluster, nil, corev1.EventTypeWarning, "AddonsNotApplied", "Apply", "%s", sanitize.Line(conditions.Names(s.fresh), 3*maxWords))
 	}
 }

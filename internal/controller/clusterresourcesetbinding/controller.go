@@ -17,7 +17,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -38,7 +38,7 @@ const (
 // Reconciler has what the controller needs from outside. Setup checks it.
 type Reconciler struct {
 	deps.Deps
-	Payloads *payloads.Store
+	Payloads *resourcesets.Store
 
 	controller.Memory[*progress]
 

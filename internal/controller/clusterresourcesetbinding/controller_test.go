@@ -25,7 +25,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return c.Patch(ctx, obj, patch, opts...)
 		},
 	}).Build()
-	w.reconciler = Reconciler{Deps: deps.Deps{Mgmt: w.mgmt, Workload: clusters{w: w, client: w.workload(scheme)}, Clock: w.clock, Recorder: w.events}, Payloads: payloads.New(w.mgmt, nil)}
+	w.reconciler = Reconciler{Deps: deps.Deps{Mgmt: w.mgmt, Workload: clusters{w: w, client: w.workload(scheme)}, Clock: w.clock, Recorder: w.events}, Payloads: resourcesets.New(w.mgmt, nil)}
 	return w
 }
 

@@ -13,7 +13,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
@@ -63,7 +63,7 @@ func setMatters() predicate.Predicate {
 
 // ofPayload returns requests for the bindings that refer to a Secret or ConfigMap.
 func (r *Reconciler) ofPayload(ctx context.Context, obj client.Object) []reconcile.Request {
-	ref := payloads.Ref(obj)
+	ref := resourcesets.Ref(obj)
 	return controller.ListedIf(ctx, r.Mgmt, &addonsv1.ClusterResourceSetBindingList{}, func(b *addonsv1.ClusterResourceSetBinding) bool {
 		return slices.ContainsFunc(b.Spec.Bindings, func(e addonsv1.ResourceSetBinding) bool {
 			return slices.ContainsFunc(e.Resources, func(res addonsv1.ResourceBinding) bool { return res.ResourceRef == ref })

@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // cacheLag is how long to wait for a Secret that exists and is not yet in the
@@ -42,7 +42,7 @@ var errNotInCache = errors.New("not in the cache yet")
 func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, error) {
 	switch {
 	case s.template != nil:
-		return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: claim.ToShare(s.Cluster)})
+		return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: ownership.ToShare(s.Cluster)})
 	case s.unwatched:
 		return phase.RequeueAfter(repairInterval), nil
 	}

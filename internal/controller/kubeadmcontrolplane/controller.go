@@ -14,16 +14,16 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
-	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 const name = "kubeadmcontrolplane"
@@ -36,7 +36,7 @@ type Reconciler struct {
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
 	// Extensions determine what can be updated in place; nil disables updates in
 	// place.
-	Extensions updates.Extensions
+	Extensions inplacehooks.Extensions
 
 	watcher    provider.Watcher              // set by Setup
 	inspected  controller.Memory[inspection] // the last answers of etcd
@@ -128,7 +128,7 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 // belong to another Cluster. The change of the Cluster triggers a reconcile.
 func waitToBeTaken(_ context.Context, s *state) (phase.Next, error) {
 	kcp := s.ControlPlane
-	s.untaken = !owner.Has(kcp, clusterKind, s.Cluster.Name) || !claim.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
+	s.untaken = !owner.Has(kcp, clusterKind, s.Cluster.Name) || !ownership.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
 	if s.untaken {
 		return phase.Wait(0), nil
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/addons"
+	"github.com/capstan-dev/capstan/internal/access/kubeadmaddons"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
@@ -67,12 +67,12 @@ func (r *Reconciler) initialize(ctx context.Context, s *state) (phase.Next, erro
 	if !controlplane.Starting(s.Machines) {
 		return phase.Continue(), nil
 	}
-	err := s.client.Get(ctx, addons.KubeadmConfig, &corev1.ConfigMap{})
+	err := s.client.Get(ctx, kubeadmaddons.KubeadmConfig, &corev1.ConfigMap{})
 	if apierrors.IsNotFound(err) {
 		return phase.RequeueAfter(initInterval), nil
 	}
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("get ConfigMap %s of the workload cluster: %w", addons.KubeadmConfig, err)
+		return phase.Continue(), fmt.Errorf("get ConfigMap %s of the workload cluster: %w", kubeadmaddons.KubeadmConfig, err)
 	}
 	s.ControlPlane.Status.Initialization.ControlPlaneInitialized = new(true)
 	ctrl.LoggerFrom(ctx).Info("Control plane is initialized")

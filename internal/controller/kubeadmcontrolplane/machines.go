@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig").GroupKind()
@@ -31,13 +31,13 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a controlplane.Creat
 	random := strings.TrimPrefix(r.Name(""), "-")
 	name, err := controlplane.Name(s.ControlPlane, s.Cluster.Name, random)
 	if err != nil {
-		s.notCreated = deprecated.Failure{Reason: controlplanev1.MachineGenerationFailedV1Beta1Reason, Message: err.Error()}
+		s.notCreated = v1beta1status.Failure{Reason: controlplanev1.MachineGenerationFailedV1Beta1Reason, Message: err.Error()}
 		return err
 	}
 	m, err := r.factory().Make(ctx, order(s, name, a))
 	if err != nil {
 		if e, is := errors.AsType[*machines.NotMadeError](err); is {
-			s.notCreated = deprecated.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
+			s.notCreated = v1beta1status.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
 		}
 		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err
@@ -79,7 +79,7 @@ func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 	err := r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
 		Maker: s.ControlPlane,
 		Kinds: []schema.GroupKind{configKind, provider.CopyKind(s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef.GroupKind())},
-		Label: clusterv1.MachineControlPlaneNameLabel, Value: fieldrules.AsLabelValue(s.ControlPlane.Name),
+		Label: clusterv1.MachineControlPlaneNameLabel, Value: fieldvalidation.AsLabelValue(s.ControlPlane.Name),
 	})
 	if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 		return nil // the conditions report it, and nothing is created until it is repaired

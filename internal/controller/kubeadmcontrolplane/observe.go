@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 // fieldOwner is the field manager of the controller's writes to Machines and the
@@ -50,8 +50,8 @@ type state struct {
 	untaken   bool                 // it is not being deleted, and its Cluster does not own it yet
 	due       time.Time            // when the next report is due; zero if only after a change
 
-	deprecated bool               // machines are reported to clients of v1beta1 too
-	notCreated deprecated.Failure // why a machine could not be created
+	deprecated bool                  // machines are reported to clients of v1beta1 too
+	notCreated v1beta1status.Failure // why a machine could not be created
 }
 
 // machine is a Machine of the control plane, with the write of its changes.
@@ -108,7 +108,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	t := provider.Reference{
 		Ref:   s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef,
-		Role:  claim.MachineInfrastructure,
+		Role:  ownership.MachineInfrastructure,
 		Field: "spec.machineTemplate.spec.infrastructureRef",
 	}
 	err := r.Providers.LookTemplate(ctx, s.Cluster, &t, provider.Trigger{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})

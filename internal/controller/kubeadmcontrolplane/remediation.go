@@ -14,7 +14,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/healthchecks"
+	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -76,7 +76,7 @@ func (r *Reconciler) holdOrders(ctx context.Context, s *state) (err error) {
 	for i, m := range s.Machines {
 		machines[i] = m.Machine
 	}
-	s.OrdersHeld, s.OrdersHeldUntil, err = healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.Cluster, Now: s.Now, Timeout: repeated}, machines)
+	s.OrdersHeld, s.OrdersHeldUntil, err = remediationrequests.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.Cluster, Now: s.Now, Timeout: repeated}, machines)
 	return err
 }
 

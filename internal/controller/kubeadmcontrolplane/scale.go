@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/addons"
+	"github.com/capstan-dev/capstan/internal/access/kubeadmaddons"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
@@ -40,13 +40,13 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	switch a := s.Action.(type) {
 	case controlplane.Create:
 		if !create.Init && s.rollingOut() {
-			err = addons.PrepareJoin(ctx, s.client, s.ControlPlane)
+			err = kubeadmaddons.PrepareJoin(ctx, s.client, s.ControlPlane)
 		}
 		if err == nil {
 			err = r.scaleUp(ctx, s, a)
 		}
 	case controlplane.Update:
-		if err = addons.PrepareJoin(ctx, s.client, s.ControlPlane); err == nil {
+		if err = kubeadmaddons.PrepareJoin(ctx, s.client, s.ControlPlane); err == nil {
 			err = r.update(ctx, s, a)
 		}
 	case controlplane.Delete:
@@ -76,8 +76,8 @@ func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
 	if r.addonsAt.Get(s.ControlPlane) == at {
 		return phase.Continue(), nil
 	}
-	proxy, dns := addons.UpdateKubeProxy(ctx, s.client, s.ControlPlane), addons.UpdateCoreDNS(ctx, s.client, s.ControlPlane)
-	if blocked, is := errors.AsType[*addons.BlockedError](dns); is {
+	proxy, dns := kubeadmaddons.UpdateKubeProxy(ctx, s.client, s.ControlPlane), kubeadmaddons.UpdateCoreDNS(ctx, s.client, s.ControlPlane)
+	if blocked, is := errors.AsType[*kubeadmaddons.BlockedError](dns); is {
 		s.Addons = &controlplane.Addons{Blocked: dns.Error()}
 		r.addonsAt.Forget(client.ObjectKeyFromObject(s.ControlPlane))
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for a user before CoreDNS is updated", "reason", blocked.Error())

@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // ofMachine names the LocalMachine that a Machine refers to.
@@ -37,7 +37,7 @@ func (r *Reconciler) ofMachinePool(ctx context.Context, obj client.Object) []rec
 		return nil
 	}
 	return controller.Listed(ctx, r.Mgmt, &infrav1.LocalMachineList{}, client.InNamespace(mp.Namespace),
-		client.MatchingFields{index.ClusterLabel: mp.Spec.ClusterName}, client.MatchingLabels{clusterv1.MachinePoolNameLabel: fieldrules.AsLabelValue(mp.Name)})
+		client.MatchingFields{index.ClusterLabel: mp.Spec.ClusterName}, client.MatchingLabels{clusterv1.MachinePoolNameLabel: fieldvalidation.AsLabelValue(mp.Name)})
 }
 
 // machinePoolMatters drops the changes of a MachinePool that a LocalMachine does

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // ofLocalMachine returns a request for the pool of a LocalMachine.
@@ -66,7 +66,7 @@ func (r *Reconciler) ofLabel(ctx context.Context, obj client.Object) (out []reco
 		return nil
 	}
 	controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachinePoolList{}, func(mp *clusterv1.MachinePool) bool {
-		if fieldrules.AsLabelValue(mp.Name) == label {
+		if fieldvalidation.AsLabelValue(mp.Name) == label {
 			out = append(out, ofMachinePool(ctx, mp)...)
 		}
 		return false

@@ -11,8 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -34,7 +34,7 @@ const (
 type Reconciler struct {
 	deps.Deps
 	// Extensions update Machines in place; nil disables updates in place.
-	Extensions updates.Extensions
+	Extensions inplacehooks.Extensions
 	// RemoteGrace is how long after the last answer of a workload cluster the last
 	// observed state of its Nodes is reported. Zero means five minutes.
 	RemoteGrace time.Duration

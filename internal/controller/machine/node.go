@@ -16,9 +16,9 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -37,7 +37,7 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	m.Status.NodeInfo = s.seen.Node.Status.NodeInfo.DeepCopy()
 	if s.pool != nil {
-		pool.FollowKubelet(m)
+		machinepool.FollowKubelet(m)
 	}
 
 	before := s.seen.Node.DeepCopy()

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // state has what one reconcile has read. observe and the phases fill it; report
@@ -50,10 +50,10 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 		return nil, err
 	}
-	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: claim.Bootstrap, Field: "spec.bootstrap.configRef"}
-	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: claim.MachineInfrastructure, Field: "spec.infrastructureRef"}
+	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: ownership.Bootstrap, Field: "spec.bootstrap.configRef"}
+	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: ownership.MachineInfrastructure, Field: "spec.infrastructureRef"}
 	if healthcheck.Checked(m) {
-		if s.checks, err = healthchecks.Of(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
+		if s.checks, err = remediationrequests.Of(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +98,7 @@ func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference
 // take makes the Machine the controller of an object, instead of the controller
 // that created the object for the Machine, unless the object has another owner.
 func (r *Reconciler) take(ctx context.Context, s *state, ref *provider.Reference) error {
-	mine := claim.ByMachine(s.machine)
+	mine := ownership.ByMachine(s.machine)
 	return r.Providers.Take(ctx, ref, provider.Adoption{
 		Claim: mine,
 		Drop: func(o metav1.OwnerReference) bool {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -35,7 +35,7 @@ func report(s *state, failed error) {
 		f.UpToDate = new(rollout.UpToDate(s.deployment, s.set, s.machine, s.now))
 	}
 	if s.pool != nil {
-		f.UpToDate = new(pool.UpToDate(s.pool, s.machine))
+		f.UpToDate = new(machinepool.UpToDate(s.pool, s.machine))
 	}
 	healthcheck.Withdraw(s.machine, s.checks)
 	machinestatus.Report(f)

@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -47,7 +47,7 @@ func inCluster(cluster client.ObjectKey) []client.ListOption {
 func (r *Reconciler) ofLabel(label string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		cluster := client.ObjectKey{Namespace: obj.GetNamespace(), Name: index.Of(obj)[0]}
-		return r.list(ctx, append(inCluster(cluster), client.MatchingLabels{label: fieldrules.AsLabelValue(obj.GetName())})...)
+		return r.list(ctx, append(inCluster(cluster), client.MatchingLabels{label: fieldvalidation.AsLabelValue(obj.GetName())})...)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -33,7 +33,7 @@ type Reconciler struct {
 	deps.Deps
 	// Extensions determine what can be updated in place; nil disables updates in
 	// place.
-	Extensions updates.Extensions
+	Extensions inplacehooks.Extensions
 
 	watcher provider.Watcher // set by Setup
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -47,8 +47,8 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 	}
 	spec := s.deployment.Spec.Template.Spec
 	err := errors.Join(
-		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, claim.Bootstrap, "spec.template.spec.bootstrap.configRef"),
-		r.adoptTemplate(ctx, s, spec.InfrastructureRef, claim.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
+		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, ownership.Bootstrap, "spec.template.spec.bootstrap.configRef"),
+		r.adoptTemplate(ctx, s, spec.InfrastructureRef, ownership.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
 	if len(s.blocked) > 0 && len(s.sets) == 0 && s.deployment.DeletionTimestamp.IsZero() && s.keepQuiet() {
 		return phase.Wait(0), err
 	}
@@ -75,7 +75,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 
 // adoptTemplate makes the Cluster the owner of one template. A template that is not
 // found, cannot be used, or belongs to another Cluster, blocks the rollout.
-func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role claim.Role, field string) error {
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role ownership.Role, field string) error {
 	if !ref.IsDefined() {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 		s.blocked = append(s.blocked, problem)
 		return nil
 	}
-	return r.Providers.Adopt(ctx, t.Obj, provider.Adoption{Claim: claim.ToShare(s.cluster)})
+	return r.Providers.Adopt(ctx, t.Obj, provider.Adoption{Claim: ownership.ToShare(s.cluster)})
 }
 
 // rollOut executes the plan of package rollout.

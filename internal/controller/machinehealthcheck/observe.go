@@ -14,8 +14,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/items"
@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 	if err := r.Mgmt.List(ctx, &machines, client.InNamespace(check.Namespace), client.MatchingFields{index.ClusterName: check.Spec.ClusterName}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
-	checks, err := healthchecks.Of(ctx, r.Mgmt, check.Namespace, check.Spec.ClusterName)
+	checks, err := remediationrequests.Of(ctx, r.Mgmt, check.Namespace, check.Spec.ClusterName)
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 // maxNote is the maximum length of the text of an event.
@@ -34,7 +34,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	}
 	key, news := client.ObjectKeyFromObject(s.Check), healthcheck.Event(s.Facts, s.decision)
 	if r.mustEmit(key, news.Once) {
-		r.Recorder.Eventf(s.Check, nil, news.Type, news.Reason, "Remediate", "%s", plaintext.Line(news.Message, maxNote))
+		r.Recorder.Eventf(s.Check, nil, news.Type, news.Reason, "Remediate", "%s", sanitize.Line(news.Message, maxNote))
 	}
 	return phase.Continue(), errors.Join(errs...)
 }
@@ -63,12 +63,12 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 		conditions.Delete(m, t)
 	}
 	if r.Deprecated {
-		deprecated.SetMachine(m, s.Now, healthcheck.Deprecated(m)...)
+		v1beta1status.SetMachine(m, s.Now, healthcheck.Deprecated(m)...)
 	}
 	err := commit(ctx)
 	if err == nil && a.Marked != "" {
 		ctrl.LoggerFrom(ctx).Info("Machine is unhealthy", "Machine", m.Name, "reason", a.Marked)
-		r.Recorder.Eventf(m, s.Check, corev1.EventTypeNormal, "MachineMarkedUnhealthy", "MarkUnhealthy", "%s", plaintext.Line(a.Marked, maxNote))
+		r.Recorder.Eventf(m, s.Check, corev1.EventTypeNormal, "MachineMarkedUnhealthy", "MarkUnhealthy", "%s", sanitize.Line(a.Marked, maxNote))
 	}
 	return errors.Join(failed, err)
 }

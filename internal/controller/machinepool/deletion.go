@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // deleteReferences deletes the Machines, so that their Nodes are drained, and at the same
@@ -62,7 +62,7 @@ func (r *Reconciler) remove(ctx context.Context, s *state, ref *provider.Referen
 	if ref.Gone() {
 		return false, nil
 	}
-	err = r.Providers.Remove(ctx, ref, claim.ByMachinePool(s.pool))
+	err = r.Providers.Remove(ctx, ref, ownership.ByMachinePool(s.pool))
 	return !ref.Held(), err
 }
 
@@ -70,7 +70,7 @@ func (r *Reconciler) remove(ctx context.Context, s *state, ref *provider.Referen
 // allows the deletion of the pool. The Nodes of a Cluster that is also being
 // deleted are deleted with it.
 func (r *Reconciler) deleteNodes(ctx context.Context, s *state) (phase.Next, error) {
-	if s.cluster != nil && s.cluster.DeletionTimestamp.IsZero() && slices.ContainsFunc(s.pool.Status.NodeRefs, pool.Own) {
+	if s.cluster != nil && s.cluster.DeletionTimestamp.IsZero() && slices.ContainsFunc(s.pool.Status.NodeRefs, machinepool.Own) {
 		failed := r.deleteNoted(ctx, s)
 		left, bounded := s.nodeTimeLeft()
 		if failed != nil && (!bounded || left > 0) {
@@ -107,7 +107,7 @@ func (r *Reconciler) deleteNoted(ctx context.Context, s *state) error {
 		return err
 	}
 	var errs []error
-	for _, node := range pool.Leaving(others, noted) {
+	for _, node := range machinepool.Leaving(others, noted) {
 		errs = append(errs, r.deleteNode(ctx, s, remote, node))
 	}
 	return errors.Join(errs...)

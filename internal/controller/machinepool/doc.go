@@ -16,5 +16,5 @@
 // Order of deletion: Machines together with infrastructure and bootstrap config,
 // then Nodes.
 // Invariant: a Node of another Machine or pool is never deleted, nor is a ready one
-// while the provider's report is incomplete; package pool decides.
+// while the provider's report is incomplete; internal/pure/machinepool decides.
 package machinepool

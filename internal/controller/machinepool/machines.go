@@ -18,18 +18,18 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 // withMachines reports whether the provider has an infrastructure machine, and so
@@ -54,7 +54,7 @@ func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, er
 		s.problems = append(s.problems, err.Error())
 		return phase.Continue(), err
 	}
-	acts := pool.Machines(kind.Kind, hosts, s.machines)
+	acts := machinepool.Machines(kind.Kind, hosts, s.machines)
 	s.problems = append(s.problems, acts.Problems...)
 	mine, err := owner.Controller(s.pool, r.Mgmt)
 	if err != nil {
@@ -74,12 +74,12 @@ func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, er
 }
 
 // hosts reads the infrastructure machines with the label of the pool.
-func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind) ([]pool.Host, error) {
+func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind) ([]machinepool.Host, error) {
 	if err := r.Providers.Watch(ctx, hostRef(kind, ""), provider.Trigger{Controller: name, Watcher: r.watcher, To: r.ofHost}); err != nil {
 		return nil, err
 	}
 	objects, err := r.Providers.List(ctx, kind, s.pool.Namespace, clusterv1.MachinePoolNameLabel, client.MatchingLabels{
-		clusterv1.ClusterNameLabel: s.pool.Spec.ClusterName, clusterv1.MachinePoolNameLabel: pool.NameLabel(s.pool),
+		clusterv1.ClusterNameLabel: s.pool.Spec.ClusterName, clusterv1.MachinePoolNameLabel: machinepool.NameLabel(s.pool),
 	})
 	if err != nil {
 		return nil, err
@@ -91,11 +91,11 @@ func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind)
 	for _, m := range s.machines {
 		have[m.Name] = true
 	}
-	t := pool.MachineTemplate(s.pool)
-	hosts := make([]pool.Host, 0, len(objects))
+	t := machinepool.MachineTemplate(s.pool)
+	hosts := make([]machinepool.Host, 0, len(objects))
 	for i := range objects {
 		obj := &objects[i]
-		h := pool.Host{Name: obj.GetName(), Going: !obj.GetDeletionTimestamp().IsZero()}
+		h := machinepool.Host{Name: obj.GetName(), Going: !obj.GetDeletionTimestamp().IsZero()}
 		if !have[h.Name] && !h.Going {
 			if h.Holder, err = r.holder(ctx, t.Machine(h.Name), obj); err != nil {
 				return nil, err
@@ -137,7 +137,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state, hosts []unstructured.U
 // holder returns the owner of an infrastructure machine, or of the Machine of its
 // name.
 func (r *Reconciler) holder(ctx context.Context, m *clusterv1.Machine, obj *unstructured.Unstructured) (string, error) {
-	if v := claim.ByMachine(m).Evaluate(obj); v.Holder != "" {
+	if v := ownership.ByMachine(m).Evaluate(obj); v.Holder != "" {
 		return v.Holder, nil
 	}
 	there := &clusterv1.Machine{}
@@ -158,7 +158,7 @@ func hostRef(kind schema.GroupKind, name string) clusterv1.ContractVersionedObje
 }
 
 func (r *Reconciler) create(ctx context.Context, s *state, kind schema.GroupKind, name string) error {
-	t := pool.MachineTemplate(s.pool)
+	t := machinepool.MachineTemplate(s.pool)
 	t.Spec.InfrastructureRef = hostRef(kind, name)
 	m, err := r.factory().Make(ctx, machines.Order{Name: name, Template: t})
 	if err != nil {
@@ -173,7 +173,7 @@ func (r *Reconciler) create(ctx context.Context, s *state, kind schema.GroupKind
 // synchronise copies what may change in place from the pool to its Machines. The
 // provider updates their infrastructure objects, except labels and annotations.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
-	t := pool.MachineTemplate(s.pool)
+	t := machinepool.MachineTemplate(s.pool)
 	var errs []error
 	written := 0
 	for i, m := range s.machines {
@@ -200,12 +200,12 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
 // remediate deletes the Machines that a health check marked for remediation: their
 // provider creates others.
 func (r *Reconciler) remediate(ctx context.Context, s *state) error {
-	held, _, err := healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
+	held, _, err := remediationrequests.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, v := range pool.Remediation(s.machines, held) {
+	for _, v := range machinepool.Remediation(s.machines, held) {
 		m := v.Machine.DeepCopy()
 		commit := patch.Remember(r.Mgmt, m, patch.Locked)
 		if v.Condition == nil {
@@ -214,7 +214,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) error {
 			conditions.Set(m, s.now, *v.Condition)
 		}
 		if r.Deprecated {
-			deprecated.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
+			v1beta1status.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
 		}
 		err := commit(ctx)
 		if err == nil && v.Delete {

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
 
 // keepNodes records the Nodes of the pool, updates their metadata, and deletes the
@@ -27,7 +27,7 @@ import (
 // the Nodes of Machines.
 func (r *Reconciler) keepNodes(ctx context.Context, s *state) (phase.Next, error) {
 	if s.withMachines() {
-		s.pool.Status.NodeRefs = pool.OfMachines(s.machines)
+		s.pool.Status.NodeRefs = machinepool.OfMachines(s.machines)
 		return phase.Continue(), nil
 	}
 	if len(s.pool.Spec.ProviderIDList)+len(s.pool.Status.NodeRefs) == 0 {
@@ -50,9 +50,9 @@ func (r *Reconciler) keepNodes(ctx context.Context, s *state) (phase.Next, error
 	if err != nil {
 		return phase.Continue(), err
 	}
-	plan := pool.PlanNodes(others, s.infraReport.Believed && s.infraReport.Whole, found, noted)
+	plan := machinepool.PlanNodes(others, s.infraReport.Believed && s.infraReport.Whole, found, noted)
 	s.problems = append(s.problems, plan.Problems...)
-	s.standIns = pool.StandIns(s.pool, plan.Mine, metav1.NewTime(s.now))
+	s.standIns = machinepool.StandIns(s.pool, plan.Mine, metav1.NewTime(s.now))
 	s.pool.Status.NodeRefs, s.remote.seen = plan.Refs, true
 	var errs []error
 	for _, node := range plan.Mine {
@@ -61,7 +61,7 @@ func (r *Reconciler) keepNodes(ctx context.Context, s *state) (phase.Next, error
 	for _, node := range plan.Retired {
 		if err := r.deleteNode(ctx, s, remote, node); err != nil {
 			errs = append(errs, err)
-			s.pool.Status.NodeRefs = append(s.pool.Status.NodeRefs, pool.Reference(node))
+			s.pool.Status.NodeRefs = append(s.pool.Status.NodeRefs, machinepool.Reference(node))
 		}
 	}
 	return phase.Continue(), errors.Join(errs...)
@@ -81,7 +81,7 @@ func (r *Reconciler) connect(ctx context.Context, s *state) (client.Client, erro
 }
 
 // others reads which other objects have Nodes in the Cluster.
-func (r *Reconciler) others(ctx context.Context, s *state) (o pool.Others, err error) {
+func (r *Reconciler) others(ctx context.Context, s *state) (o machinepool.Others, err error) {
 	var machines clusterv1.MachineList
 	var pools clusterv1.MachinePoolList
 	for _, list := range []client.ObjectList{&machines, &pools} {
@@ -89,7 +89,7 @@ func (r *Reconciler) others(ctx context.Context, s *state) (o pool.Others, err e
 			return o, fmt.Errorf("list what belongs to Cluster %s: %w", s.pool.Spec.ClusterName, err)
 		}
 	}
-	return pool.NewOthers(s.pool, items.Pointers(machines.Items), items.Pointers(pools.Items)), nil
+	return machinepool.NewOthers(s.pool, items.Pointers(machines.Items), items.Pointers(pools.Items)), nil
 }
 
 // nodesByID reads the Nodes with the provider IDs of the pool.
@@ -111,7 +111,7 @@ func nodesByID(ctx context.Context, remote client.Client, ids []string) (found m
 // noted reads the Nodes of status.nodeRefs that still exist, except those in known.
 func (r *Reconciler) noted(ctx context.Context, s *state, remote client.Client, known map[string]bool) (all []*corev1.Node, err error) {
 	for _, ref := range s.pool.Status.NodeRefs {
-		if known[ref.Name] || !pool.Own(ref) {
+		if known[ref.Name] || !machinepool.Own(ref) {
 			continue
 		}
 		node := &corev1.Node{}
@@ -129,7 +129,7 @@ func (r *Reconciler) noted(ctx context.Context, s *state, remote client.Client, 
 // syncNode updates labels, annotations and taints of a Node.
 func syncNode(ctx context.Context, s *state, remote client.Client, node *corev1.Node) error {
 	before := node.DeepCopy()
-	if !pool.Sync(s.pool, node) {
+	if !machinepool.Sync(s.pool, node) {
 		return nil
 	}
 	// Taints are a list that other controllers write too, hence the lock.

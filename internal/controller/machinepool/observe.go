@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // state has what one reconcile has read. observe and the phases fill it; report
@@ -28,7 +28,7 @@ type state struct {
 
 	bootstrapConfig, infra provider.Reference
 	dataLacks              string // the awaited field of a config that reports completion
-	infraReport            pool.Report
+	infraReport            machinepool.Report
 
 	machines []*clusterv1.Machine // of the pool; shared with the cache
 	orphans  []*clusterv1.Machine // that have the label of the pool, and no controller
@@ -55,11 +55,11 @@ func (r *Reconciler) observe(ctx context.Context, p *clusterv1.MachinePool) (*st
 		return nil, err
 	}
 	spec := p.Spec.Template.Spec
-	s.bootstrapConfig = provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: claim.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
-	s.infra = provider.Reference{Ref: spec.InfrastructureRef, Role: claim.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
+	s.bootstrapConfig = provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: ownership.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
+	s.infra = provider.Reference{Ref: spec.InfrastructureRef, Role: ownership.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
 	var list clusterv1.MachineList
 	if err := r.Mgmt.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{index.ClusterName: p.Spec.ClusterName},
-		client.MatchingLabels{clusterv1.MachinePoolNameLabel: pool.NameLabel(p)}, client.UnsafeDisableDeepCopy); err != nil {
+		client.MatchingLabels{clusterv1.MachinePoolNameLabel: machinepool.NameLabel(p)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
 	s.machines, s.orphans = owner.Divide(list.Items, p.UID)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // bootstrap adopts the bootstrap config and, when that has created its data,
@@ -30,7 +30,7 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 		return phase.Continue(), err
 	}
 	var err error
-	s.dataLacks, err = pool.TakeData(p, ref.Obj.Unstructured, ref.Obj.Contract)
+	s.dataLacks, err = machinepool.TakeData(p, ref.Obj.Unstructured, ref.Obj.Contract)
 	return phase.Continue(), ref.Failed(err)
 }
 
@@ -45,7 +45,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	if !found || err != nil {
 		return phase.Continue(), err
 	}
-	s.infraReport, err = pool.TakeInfrastructure(p, ref.Obj.Unstructured, ref.Obj.Contract)
+	s.infraReport, err = machinepool.TakeInfrastructure(p, ref.Obj.Unstructured, ref.Obj.Contract)
 	if s.infraReport.News {
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.Ref.Kind, ref.Ref.Name)
 	}
@@ -58,6 +58,6 @@ func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Refer
 	if err := r.look(ctx, s, ref); err != nil || ref.Missing {
 		return false, err
 	}
-	err := r.Providers.Take(ctx, ref, provider.Adoption{Claim: claim.ByMachinePool(s.pool)})
+	err := r.Providers.Take(ctx, ref, provider.Adoption{Claim: ownership.ByMachinePool(s.pool)})
 	return err == nil && !ref.Held(), err
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
 
 // facts returns the facts for the status; failed is the error of the phases.
-func (s *state) facts(failed error) pool.Facts {
-	f := pool.Facts{
+func (s *state) facts(failed error) machinepool.Facts {
+	f := machinepool.Facts{
 		Pool: s.pool, Cluster: s.cluster, Generation: patch.Generation(s.pool, s.specBefore, s.pool.Spec), Now: s.now, Failed: failed != nil,
 		BootstrapConfig: s.bootstrapConfig.Known(), Infrastructure: s.infra.Known(), DataLacks: s.dataLacks, Report: s.infraReport,
 		Machines: s.machines, Problems: s.problems, Leaving: s.leaving,
@@ -32,11 +32,11 @@ func (s *state) facts(failed error) pool.Facts {
 }
 
 // report fills the status from the state.
-func report(s *state, failed error) { pool.FillStatus(s.facts(failed)) }
+func report(s *state, failed error) { machinepool.FillStatus(s.facts(failed)) }
 
 // reportDeprecated sets the fields for clients of v1beta1.
-func reportDeprecated(s *state, failed error) { pool.FillDeprecated(s.facts(failed)) }
+func reportDeprecated(s *state, failed error) { machinepool.FillDeprecated(s.facts(failed)) }
 
 // deadline is the next time at which the status changes without an event; zero if
 // there is none.
-func (s *state) deadline() time.Time { return pool.Deadline(s.facts(nil)) }
+func (s *state) deadline() time.Time { return machinepool.Deadline(s.facts(nil)) }

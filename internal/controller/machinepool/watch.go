@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
 
 // Indexes by which pools are found in the management cluster's cache.
@@ -87,7 +87,7 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj c
 // looksAfterNodes reports whether the pool itself handles its Nodes, as far as it
 // has any.
 func looksAfterNodes(p *clusterv1.MachinePool) bool {
-	return len(p.Status.NodeRefs) == 0 || slices.ContainsFunc(p.Status.NodeRefs, pool.Own)
+	return len(p.Status.NodeRefs) == 0 || slices.ContainsFunc(p.Status.NodeRefs, machinepool.Own)
 }
 
 // ofHost returns a request for the pool that an infrastructure machine names in its
@@ -99,7 +99,7 @@ func (r *Reconciler) ofHost(ctx context.Context, obj client.Object) []reconcile.
 		return nil
 	}
 	cluster := client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[clusterv1.ClusterNameLabel]}
-	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachinePoolList{}, func(p *clusterv1.MachinePool) bool { return pool.NameLabel(p) == label }, inCluster(cluster)...)
+	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachinePoolList{}, func(p *clusterv1.MachinePool) bool { return machinepool.NameLabel(p) == label }, inCluster(cluster)...)
 }
 
 // hasMachine reports whether an infrastructure machine and its Machine both exist.

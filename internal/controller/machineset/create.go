@@ -12,9 +12,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 // fieldOwner signs what the controller writes on Machines and provider objects.
@@ -34,7 +34,7 @@ func (r *Reconciler) create(ctx context.Context, s *state, name string) (*cluste
 		InfrastructureTemplate: s.infraTemplate,
 	})
 	if e, is := errors.AsType[*machines.NotMadeError](err); is {
-		s.notCreated = deprecated.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
+		s.notCreated = v1beta1status.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
 	}
 	return m, err
 }
@@ -58,6 +58,6 @@ func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 	return r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
 		Maker: s.set,
 		Kinds: kinds,
-		Label: clusterv1.MachineSetNameLabel, Value: fieldrules.AsLabelValue(s.set.Name),
+		Label: clusterv1.MachineSetNameLabel, Value: fieldvalidation.AsLabelValue(s.set.Name),
 	})
 }

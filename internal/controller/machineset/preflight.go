@@ -11,7 +11,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -34,9 +34,9 @@ func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error
 // look reads the objects that a creation depends on, and watches them.
 func (r *Reconciler) look(ctx context.Context, s *state, facts *scaling.Creation) error {
 	spec := s.set.Spec.Template.Spec
-	bootstrap := provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: claim.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
-	infra := provider.Reference{Ref: spec.InfrastructureRef, Role: claim.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
-	plane := provider.Reference{Ref: s.cluster.Spec.ControlPlaneRef, Role: claim.ControlPlane, Field: "spec.controlPlaneRef of the Cluster"}
+	bootstrap := provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: ownership.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
+	infra := provider.Reference{Ref: spec.InfrastructureRef, Role: ownership.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
+	plane := provider.Reference{Ref: s.cluster.Spec.ControlPlaneRef, Role: ownership.ControlPlane, Field: "spec.controlPlaneRef of the Cluster"}
 	var errs []error
 	for _, t := range []*provider.Reference{&bootstrap, &infra} {
 		if t.Ref.IsDefined() {

@@ -14,14 +14,14 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/healthchecks"
+	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 // remediate handles the Machines that a health check marked for remediation.
@@ -30,7 +30,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if err != nil {
 		return phase.Continue(), err
 	}
-	held, _, err := healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
+	held, _, err := remediationrequests.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
 	if err != nil {
 		return phase.Continue(), err
 	}
@@ -61,7 +61,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Decision)
 		conditions.Set(m, s.now, *v.Condition)
 	}
 	if r.Deprecated {
-		deprecated.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
+		v1beta1status.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
 	}
 	if err := commit(ctx); err != nil || !v.Delete {
 		return err

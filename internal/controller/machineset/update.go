@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -109,7 +109,7 @@ func (r *Reconciler) handOver(ctx context.Context, s *state, a scaling.Move) err
 	}
 	target := inplace.Target{Owner: theirs, Labels: map[string]string{
 		clusterv1.MachineDeploymentUniqueLabel: to.Labels[clusterv1.MachineDeploymentUniqueLabel],
-		clusterv1.MachineSetNameLabel:          fieldrules.AsLabelValue(to.Name),
+		clusterv1.MachineSetNameLabel:          fieldvalidation.AsLabelValue(to.Name),
 	}}
 	if err := r.factory().Move(ctx, m, target); err != nil {
 		return err

@@ -20,9 +20,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/host/containers"
+	"github.com/capstan-dev/capstan/internal/kit/broadcast"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/kit/told"
 )
 
 // Launcher runs containers, as *containers.Launcher does.
@@ -106,11 +106,11 @@ const (
 // Backend is the container machines of one host.
 type Backend struct {
 	o        Options
-	machines told.Hub // that changed
-	freed    told.Hub // clusters; there are none: no other plane can run them
+	machines broadcast.Hub // that changed
+	freed    broadcast.Hub // clusters; there are none: no other plane can run them
 	ctx      context.Context
 	cancel   context.CancelFunc
-	running  told.Owned
+	running  broadcast.Owned
 
 	mu       sync.Mutex // guards all below
 	subnet   netip.Prefix

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // The files and folders of a backend.
@@ -104,7 +104,7 @@ func writeJSON(name string, from any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(name), err)
 	}
-	return wholefile.Write(name, text)
+	return atomicfile.Write(name, text)
 }
 
 func removeFile(name string) error {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
-	"github.com/capstan-dev/capstan/internal/host/containermachines/renewal"
+	"github.com/capstan-dev/capstan/internal/host/containermachines/nodeupgrade"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
@@ -120,12 +120,12 @@ func (b *Backend) renew(ctx context.Context, m *machine, u *update, from, to Ima
 	sent := make(chan error, 1)
 	go recovery.Func(ctx, func() {
 		err := recovery.Call(ctx, func() error {
-			return renewal.Send(write, renewal.Image{Node: from.Root[0], Var: from.Var}, renewal.Image{Node: to.Root[0], Var: to.Var})
+			return nodeupgrade.Send(write, nodeupgrade.Image{Node: from.Root[0], Var: from.Var}, nodeupgrade.Image{Node: to.Root[0], Var: to.Var})
 		})
 		_ = write.CloseWithError(err) // it never fails
 		sent <- err
 	})()
-	err := b.execute(ctx, m.name, renewal.Receive(), read)
+	err := b.execute(ctx, m.name, nodeupgrade.Receive(), read)
 	_ = read.CloseWithError(errStopped) // it never fails
 	// An archive that ends early is one to tar.
 	if sending := <-sent; sending != nil && (err == nil || !errors.Is(sending, errStopped)) {
@@ -141,7 +141,7 @@ func (b *Backend) renew(ctx context.Context, m *machine, u *update, from, to Ima
 	if b.o.Host.CgroupV1 {
 		ignore = "SystemVerification"
 	}
-	if err := b.execute(ctx, m.name, renewal.Renew(ignore), nil); err != nil {
+	if err := b.execute(ctx, m.name, nodeupgrade.Renew(ignore), nil); err != nil {
 		return fmt.Errorf("change Kubernetes in it: %w", err)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // run runs the program in a container and returns what it wrote.
@@ -96,7 +96,7 @@ func (s *signalling) Write(b []byte) (int, error) {
 func hold() error {
 	text, err := os.ReadFile(program)
 	if err == nil {
-		err = wholefile.WriteProgram(heldProgram, text)
+		err = atomicfile.WriteProgram(heldProgram, text)
 	}
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // Launcher runs the containers of one folder. Its methods are safe for concurrent
@@ -142,7 +142,7 @@ func readIdentity(dir string) (string, error) {
 		return "", err
 	}
 	id := hex.EncodeToString(b)
-	return id, wholefile.Write(file, []byte(id+"\n"))
+	return id, atomicfile.Write(file, []byte(id+"\n"))
 }
 
 // Close releases the folder. Containers keep running.
@@ -218,7 +218,7 @@ func (l *Launcher) make(want Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(filepath.Join(made, specFile), text); err != nil {
+	if err := atomicfile.Write(filepath.Join(made, specFile), text); err != nil {
 		return err
 	}
 	l.reached("spec written")
@@ -226,7 +226,7 @@ func (l *Launcher) make(want Spec) (err error) {
 		return err
 	}
 	l.reached("folder renamed")
-	return wholefile.SyncDir(filepath.Join(l.dir, containersDir))
+	return atomicfile.SyncDir(filepath.Join(l.dir, containersDir))
 }
 
 func (l *Launcher) folder(name string) string { return filepath.Join(l.dir, containersDir, name) }

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // EnsureNetwork creates a network if it does not exist; after a boot of the host it
@@ -43,7 +43,7 @@ func (l *Launcher) ensureNetwork(want Network) error {
 	text, err := json.Marshal(want)
 	if err == nil {
 		// Recorded first, it is removed after an interruption at any step.
-		err = wholefile.Write(l.networkFile(want.Name), text)
+		err = atomicfile.Write(l.networkFile(want.Name), text)
 	}
 	if err != nil {
 		return err
@@ -162,5 +162,5 @@ func (l *Launcher) removeNetwork(name string) error {
 	if err := os.Remove(l.networkFile(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return wholefile.SyncDir(filepath.Join(l.dir, networksDir))
+	return atomicfile.SyncDir(filepath.Join(l.dir, networksDir))
 }

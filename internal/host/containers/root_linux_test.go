@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // program is the first process of the containers of these tests: this program,
@@ -174,7 +174,7 @@ func newLab(t *testing.T) *lab {
 	// The folders of tests may be on another file system than the program.
 	text, err := os.ReadFile(self)
 	if err == nil {
-		err = wholefile.WriteProgram(filepath.Join(b.root, program), text)
+		err = atomicfile.WriteProgram(filepath.Join(b.root, program), text)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/capstan-dev/capstan/internal/host/decompress"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/steps"
 )
 
 // Format is the compression of an archive.
@@ -215,4 +215,4 @@ func (s *Store) CacheSize() (int64, error) {
 
 // ClearCache removes the results of build steps. If a build runs, the error is
 // steps.ErrBusy.
-func (s *Store) ClearCache() error { return steps.Clear(s.dir.Join(cacheDir)) }
+func (s *Store) ClearCache() error { return buildcache.Clear(s.dir.Join(cacheDir)) }

@@ -14,13 +14,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/bake"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/layer"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/steps"
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/preload"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // Source builds the programs and container images of a node. It stores results in
@@ -31,10 +31,10 @@ type Source interface {
 	// Check returns an error that names what is missing on this host.
 	Check() error
 	// Programs builds the executables for a node's path, and its CNI plugins.
-	Programs(ctx context.Context, c *steps.Cache, v parts.Versions) (programs, plugins []string, err error)
+	Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (programs, plugins []string, err error)
 	// Image builds the archive of an image that kubeadm names. Its files may be taken
 	// from the root of a node.
-	Image(ctx context.Context, c *steps.Cache, v parts.Versions, image parts.Image, root steps.Outcome) (archive string, err error)
+	Image(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions, image nodecomponents.Image, root buildcache.Outcome) (archive string, err error)
 }
 
 // BuildOptions configure a build.
@@ -54,8 +54,8 @@ type BuildOptions struct {
 // builder is a build in progress.
 type builder struct {
 	BuildOptions
-	versions parts.Versions
-	cache    *steps.Cache
+	versions nodecomponents.Versions
+	cache    *buildcache.Cache
 }
 
 // Build builds an image and adds it to the store. It needs root. An interrupted
@@ -70,14 +70,14 @@ func (s *Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 }
 
 func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) {
-	v, err := parts.Defaults(o.Version)
+	v, err := nodecomponents.Defaults(o.Version)
 	if err != nil {
 		return Image{}, err
 	}
 	if err := o.check(); err != nil {
 		return Image{}, err
 	}
-	cache, err := steps.Open(s.dir.Join(cacheDir), o.Progress)
+	cache, err := buildcache.Open(s.dir.Join(cacheDir), o.Progress)
 	if err != nil {
 		return Image{}, err
 	}
@@ -134,25 +134,25 @@ func checkStatic(program string) error {
 	return nil
 }
 
-func (b *builder) root(ctx context.Context) (steps.Outcome, error) {
+func (b *builder) root(ctx context.Context) (buildcache.Outcome, error) {
 	tool, _, err := debian.Tool(exec.LookPath)
 	if err != nil {
-		return steps.Outcome{}, err
+		return buildcache.Outcome{}, err
 	}
-	return b.cache.Do(ctx, steps.Step{Name: "debian", Inputs: debian.Inputs(b.Debian, tool), Make: func(ctx context.Context, dir string) error {
+	return b.cache.Do(ctx, buildcache.Step{Name: "debian", Inputs: debian.Inputs(b.Debian, tool), Make: func(ctx context.Context, dir string) error {
 		return debian.Make(ctx, b.Debian, dir)
 	}})
 }
 
 // images builds the archives of all images that a node needs, and returns the
 // images: kubeadm lists them.
-func (b *builder) images(ctx context.Context, programs []string, root steps.Outcome) (images []parts.Image, archives []string, err error) {
+func (b *builder) images(ctx context.Context, programs []string, root buildcache.Outcome) (images []nodecomponents.Image, archives []string, err error) {
 	cmd := exec.CommandContext(ctx, named(programs, "kubeadm"), "config", "images", "list", "--kubernetes-version", b.Version)
 	text, err := cmd.Output()
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask kubeadm for its images: %w", err)
 	}
-	if images, err = parts.ParseImages(string(text)); err != nil {
+	if images, err = nodecomponents.ParseImages(string(text)); err != nil {
 		return nil, nil, err
 	}
 	for _, i := range images {
@@ -166,37 +166,37 @@ func (b *builder) images(ctx context.Context, programs []string, root steps.Outc
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := b.cache.Do(ctx, steps.Step{Name: "image-network", Inputs: []string{parts.NetworkImage, digest}, Make: func(_ context.Context, dir string) error {
+	o, err := b.cache.Do(ctx, buildcache.Step{Name: "image-network", Inputs: []string{nodecomponents.NetworkImage, digest}, Make: func(_ context.Context, dir string) error {
 		const in = "/usr/local/bin/capstan-network"
-		return ocitar.Write(filepath.Join(dir, "network.tar"), parts.NetworkImage, []string{in}, []ocitar.File{{Path: in, From: b.Network}})
+		return ocitar.Write(filepath.Join(dir, "network.tar"), nodecomponents.NetworkImage, []string{in}, []ocitar.File{{Path: in, From: b.Network}})
 	}})
 	return images, append(archives, filepath.Join(o.Dir, "network.tar")), err
 }
 
-func (b *builder) node(ctx context.Context, programs, plugins []string, images []parts.Image) (steps.Outcome, error) {
-	sandbox, err := parts.Sandbox(images)
+func (b *builder) node(ctx context.Context, programs, plugins []string, images []nodecomponents.Image) (buildcache.Outcome, error) {
+	sandbox, err := nodecomponents.Sandbox(images)
 	if err != nil {
-		return steps.Outcome{}, err
+		return buildcache.Outcome{}, err
 	}
 	c := layer.Contents{Sandbox: sandbox.Ref, Programs: programs, Plugins: plugins}
 	inputs, err := layer.Inputs(c)
 	if err != nil {
-		return steps.Outcome{}, err
+		return buildcache.Outcome{}, err
 	}
 	if inputs, err = withDigests(inputs, programs, plugins); err != nil {
-		return steps.Outcome{}, err
+		return buildcache.Outcome{}, err
 	}
-	return b.cache.Do(ctx, steps.Step{Name: "node", Inputs: inputs, Make: func(_ context.Context, dir string) error { return layer.Make(dir, c) }})
+	return b.cache.Do(ctx, buildcache.Step{Name: "node", Inputs: inputs, Make: func(_ context.Context, dir string) error { return layer.Make(dir, c) }})
 }
 
-func (b *builder) bake(ctx context.Context, programs, archives []string) (steps.Outcome, error) {
+func (b *builder) bake(ctx context.Context, programs, archives []string) (buildcache.Outcome, error) {
 	containerd, ctr := named(programs, "containerd"), named(programs, "ctr")
-	inputs, err := withDigests([]string{bake.Recipe}, []string{containerd}, archives)
+	inputs, err := withDigests([]string{preload.Recipe}, []string{containerd}, archives)
 	if err != nil {
-		return steps.Outcome{}, err
+		return buildcache.Outcome{}, err
 	}
-	return b.cache.Do(ctx, steps.Step{Name: "store", Inputs: inputs, Make: func(ctx context.Context, dir string) error {
-		return bake.Make(ctx, bake.Options{Containerd: containerd, Ctr: ctr, Archives: archives, Progress: b.Progress}, dir)
+	return b.cache.Do(ctx, buildcache.Step{Name: "store", Inputs: inputs, Make: func(ctx context.Context, dir string) error {
+		return preload.Make(ctx, preload.Options{Containerd: containerd, Ctr: ctr, Archives: archives, Progress: b.Progress}, dir)
 	}})
 }
 
@@ -221,20 +221,20 @@ func named(files []string, name string) string {
 	return files[i]
 }
 
-func (b *builder) manifest(images []parts.Image) manifest {
+func (b *builder) manifest(images []nodecomponents.Image) manifest {
 	m := manifest{Version: b.Version, Architecture: runtime.GOARCH, Source: b.Source.Name(), Parts: map[string]string{
 		"cni-plugins": b.versions.Plugins, "containerd": b.versions.Containerd, "runc": b.versions.Runc,
 	}}
 	for _, i := range images {
 		m.Parts[i.Name] = i.Tag
 	}
-	_, m.Parts["network"], _ = strings.Cut(parts.NetworkImage, ":")
+	_, m.Parts["network"], _ = strings.Cut(nodecomponents.NetworkImage, ":")
 	return m
 }
 
 // assemble creates an image from the results of steps. Their files are linked, so
 // an image takes no space in addition to the cache.
-func (s *Store) assemble(ctx context.Context, m manifest, root, node, store steps.Outcome) (Image, error) {
+func (s *Store) assemble(ctx context.Context, m manifest, root, node, store buildcache.Outcome) (Image, error) {
 	dir, done, err := s.dir.Temp()
 	if err != nil {
 		return Image{}, err

@@ -19,8 +19,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/host/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // Store stores the images of a host in a folder. Several processes may use it at
@@ -291,7 +291,7 @@ func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, err
 	if err != nil {
 		return Image{}, err
 	}
-	if err := wholefile.Write(filepath.Join(dir, manifestFile), text); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, manifestFile), text); err != nil {
 		return Image{}, err
 	}
 	place := s.dir.Join(imagesDir, strings.TrimPrefix(id, "sha256:"))

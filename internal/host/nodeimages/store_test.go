@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 func openStore(t *testing.T) *Store {
@@ -37,7 +37,7 @@ func put(t *testing.T, s *Store, version, text string) Image {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	const blobs = "var/lib/containerd/io.containerd.content.v1.content"
 	err = errors.Join(
-		os.MkdirAll(at("node/usr/local/bin"), 0o755), wholefile.WriteProgram(at("node/usr/local/bin/kubelet"), []byte(text)),
+		os.MkdirAll(at("node/usr/local/bin"), 0o755), atomicfile.WriteProgram(at("node/usr/local/bin/kubelet"), []byte(text)),
 		os.MkdirAll(at("root/etc"), 0o755), os.Symlink("/proc/self/mounts", at("root/etc/mtab")),
 		os.MkdirAll(at(blobs), 0o755), os.WriteFile(at(blobs+"/blob"), []byte("layer"), 0o600),
 		os.WriteFile(at("var/lib/containerd/meta.db"), []byte("names"), 0o600),

@@ -18,10 +18,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/decompress"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // PullOptions configure how one image is fetched. The zero value is valid.
@@ -236,7 +236,7 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(filepath.Join(dir, infoFile), text); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, infoFile), text); err != nil {
 		return err
 	}
 	return s.dir.Publish(dir, s.layerOf(diff))

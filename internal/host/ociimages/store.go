@@ -21,8 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/host/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // Options configure a Store. The zero value is valid.
@@ -187,7 +187,7 @@ func (s *Store) change(f func(i *index) error) error {
 		if err != nil {
 			return err
 		}
-		return wholefile.Write(s.dir.Join(indexFile), text)
+		return atomicfile.Write(s.dir.Join(indexFile), text)
 	})
 }
 

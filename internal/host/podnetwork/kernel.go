@@ -19,7 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // protocol marks our routes. Numbers from 192 on are not assigned in the kernel's
@@ -104,7 +104,7 @@ func WriteConfig(file string, text []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := wholefile.Write(file, text); err != nil { // CNI ignores the name of its temporary file
+	if err := atomicfile.Write(file, text); err != nil { // CNI ignores the name of its temporary file
 		return fmt.Errorf("write the configuration of CNI: %w", err)
 	}
 	return nil

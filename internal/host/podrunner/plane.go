@@ -34,19 +34,19 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/kubelet"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/host/podagent"
 	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/host/podroutes"
 	"github.com/capstan-dev/capstan/internal/host/pods"
 	"github.com/capstan-dev/capstan/internal/host/podvolumes"
-	"github.com/capstan-dev/capstan/internal/host/runner"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
+	"github.com/capstan-dev/capstan/internal/kit/connlistener"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
-	"github.com/capstan-dev/capstan/internal/kit/oneconn"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -65,7 +65,7 @@ const (
 type Plane struct {
 	dir, name string
 	host      *pods.Host // nil where this host runs no sandboxes
-	sandboxes runner.Sandboxes
+	sandboxes podagent.Sandboxes
 	volumes   *podvolumes.Store
 	left      error // files of earlier Pods that cannot be removed
 	log       logr.Logger
@@ -155,7 +155,7 @@ func (p *Plane) dialForPods(ctx context.Context, network, address string) (net.C
 type none struct{ error }
 
 // Start implements runner.Sandboxes.
-func (n none) Start(context.Context, runner.Sandbox) (runner.Running, error) {
+func (n none) Start(context.Context, podagent.Sandbox) (podagent.Running, error) {
 	return nil, fmt.Errorf("this host can run no Pods, as capstan doctor shows: %w", n.error)
 }
 
@@ -207,12 +207,12 @@ func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) erro
 			return err
 		}
 	}
-	r := &runner.Reconciler{Mgmt: controller.Client(mgr), Node: node, Secrets: secrets.Follower(), ConfigMaps: maps.Follower()}
+	r := &podagent.Reconciler{Mgmt: controller.Client(mgr), Node: node, Secrets: secrets.Follower(), ConfigMaps: maps.Follower()}
 	return r.Setup(ctx, mgr)
 }
 
 // node builds the node that runs the Pods.
-func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
+func (p *Plane) node(mgr ctrl.Manager) (*podagent.Node, error) {
 	typed, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("make tokens for Pods: %w", err)
@@ -226,7 +226,7 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return runner.NewNode(runner.Options{
+	return podagent.NewNode(podagent.Options{
 		Object: nodeObject(p.name, p.ready()), Address: "127.0.0.1", DNS: netip.MustParseAddr(podspec.DNSService),
 		Sandboxes: p.sandboxes, Unlimited: p.sandboxes.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: p.volumes,
 		Space: func() (diskspace.Space, error) { return diskspace.Of(p.volumesDir()) },
@@ -241,7 +241,7 @@ func (p *Plane) ready() corev1.NodeCondition {
 	}
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PlaneRuns", Message: "the plane runs Pods"}
 	if p.left != nil {
-		ready.Message += "; files of earlier Pods take space: " + plaintext.Line(p.left.Error(), maxLeft)
+		ready.Message += "; files of earlier Pods take space: " + sanitize.Line(p.left.Error(), maxLeft)
 	}
 	return ready
 }
@@ -266,7 +266,7 @@ func nodeObject(name string, ready corev1.NodeCondition) *corev1.Node {
 
 // kubelet returns the dial function by which the API server connects to the
 // kubelet, which has no address outside this process.
-func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context) (net.Conn, error), error) {
+func (p *Plane) kubelet(node *podagent.Node, api APIServer) (func(context.Context) (net.Conn, error), error) {
 	authority, err := os.ReadFile(api.Authority)
 	if err != nil {
 		return nil, fmt.Errorf("read the authority of the kubelet's clients: %w", err)
@@ -284,7 +284,7 @@ func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context)
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: dialTimeout, BaseContext: func(net.Listener) context.Context { return connected }}
 		go recovery.Func(connected, func() {
 			defer gone()
-			_ = server.Serve(oneconn.Listen(tls.Server(&ending{far, gone}, config))) // it ends with its connection
+			_ = server.Serve(connlistener.Listen(tls.Server(&ending{far, gone}, config))) // it ends with its connection
 		})()
 		return near, nil
 	}, nil

@@ -17,9 +17,9 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/kubelet"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
+	"github.com/capstan-dev/capstan/internal/host/podagent"
 	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/host/pods"
-	"github.com/capstan-dev/capstan/internal/host/runner"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
@@ -28,7 +28,7 @@ import (
 type Sandboxes struct{ *pods.Host }
 
 // Start implements runner.Sandboxes.
-func (s Sandboxes) Start(ctx context.Context, spec runner.Sandbox) (runner.Running, error) {
+func (s Sandboxes) Start(ctx context.Context, spec podagent.Sandbox) (podagent.Running, error) {
 	started, err := s.Host.Start(ctx, pods.Spec{
 		Name: spec.Name, Hostname: spec.Hostname, Address: spec.Address,
 		Memory: spec.Limits.Memory, MilliCPU: spec.Limits.MilliCPU, Resolv: spec.Resolv, Hosts: spec.Hosts, Refused: spec.Refused,
@@ -42,7 +42,7 @@ func (s Sandboxes) Start(ctx context.Context, spec runner.Sandbox) (runner.Runni
 type running struct{ *pods.Sandbox }
 
 // Run implements runner.Running.
-func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, error) {
+func (r running) Run(ctx context.Context, c podagent.Container) (podagent.Process, error) {
 	described := pods.Container{
 		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		User: c.User.UID, Group: c.User.GID, Groups: c.User.Groups, ReadOnlyRoot: c.ReadOnlyRoot,
@@ -62,14 +62,14 @@ func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, e
 }
 
 // Exec implements runner.Running.
-func (r running) Exec(ctx context.Context, container string, args []string, s runner.Streams) (int, error) {
+func (r running) Exec(ctx context.Context, container string, args []string, s podagent.Streams) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return r.Sandbox.Exec(ctx, container, args, streams(ctx, s))
 }
 
 // streams converts the streams of a client, and forwards its sizes until ctx ends.
-func streams(ctx context.Context, s runner.Streams) pods.Streams {
+func streams(ctx context.Context, s podagent.Streams) pods.Streams {
 	return pods.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY, Resize: sizes[pods.Size](ctx, s.Resize)}
 }
 
@@ -109,7 +109,7 @@ func (p process) Stdout() io.Reader { return p.Process.Stdout() }
 func (p process) Stderr() io.Reader { return p.Process.Stderr() }
 
 // Attach implements runner.Process.
-func (p process) Attach(ctx context.Context, s runner.Streams) error {
+func (p process) Attach(ctx context.Context, s podagent.Streams) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return p.Process.Attach(ctx, streams(ctx, s))
@@ -125,9 +125,9 @@ func (p process) Signal(s os.Signal) error {
 }
 
 // Wait implements runner.Process.
-func (p process) Wait() runner.Exit {
+func (p process) Wait() podagent.Exit {
 	e := p.Process.Wait()
-	return runner.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message, LastMessage: e.LastMessage}
+	return podagent.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message, LastMessage: e.LastMessage}
 }
 
 // Images are the images of a store. Registries is the file with the configuration
@@ -138,23 +138,23 @@ type Images struct {
 }
 
 // Find implements runner.Images.
-func (i Images) Find(ref string) (runner.Image, error) {
+func (i Images) Find(ref string) (podagent.Image, error) {
 	found, err := i.Store.Find(ref)
 	var missing *ociimages.MissingError
 	if errors.As(err, &missing) {
-		return runner.Image{}, fmt.Errorf("%w: %w", runner.ErrNoImage, err)
+		return podagent.Image{}, fmt.Errorf("%w: %w", podagent.ErrNoImage, err)
 	}
 	if err != nil {
-		return runner.Image{}, err
+		return podagent.Image{}, err
 	}
 	return image(found), nil
 }
 
 // Pull implements runner.Images.
-func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Image, error) {
+func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (podagent.Image, error) {
 	chain, err := keychain(keys)
 	if err != nil {
-		return runner.Image{}, err
+		return podagent.Image{}, err
 	}
 	gone, err := i.Relieve(ctx)
 	for _, g := range gone {
@@ -165,7 +165,7 @@ func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Ima
 	}
 	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain, Registries: i.Registries})
 	if err != nil {
-		return runner.Image{}, err
+		return podagent.Image{}, err
 	}
 	return image(pulled), nil
 }
@@ -173,9 +173,9 @@ func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Ima
 // Root implements runner.Images.
 func (i Images) Root(digest string) (string, func(), error) { return i.Store.Root(digest) }
 
-func image(i ociimages.Image) runner.Image {
+func image(i ociimages.Image) podagent.Image {
 	c := i.Config
-	return runner.Image{Digest: i.Digest, Imported: i.Imported, Image: podspec.Image{
+	return podagent.Image{Digest: i.Digest, Imported: i.Imported, Image: podspec.Image{
 		Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, User: c.User, Dir: c.WorkingDir, StopSignal: c.StopSignal,
 	}}
 }
@@ -195,7 +195,7 @@ func keychain(keys [][]byte) (authn.Keychain, error) {
 }
 
 // Kubelet serves the Pods of a node.
-type Kubelet struct{ *runner.Node }
+type Kubelet struct{ *podagent.Node }
 
 // Log implements kubelet.Pods.
 func (k Kubelet) Log(namespace, pod, container string, previous bool) (*podlogs.Log, error) {
@@ -217,8 +217,8 @@ func (k Kubelet) Attach(ctx context.Context, namespace, pod, container string, c
 }
 
 // asked converts the streams of a request, and forwards its sizes until ctx ends.
-func asked(ctx context.Context, c kubelet.Command) runner.Streams {
-	return runner.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Resize: sizes[runner.Size](ctx, c.Resize)}
+func asked(ctx context.Context, c kubelet.Command) podagent.Streams {
+	return podagent.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Resize: sizes[podagent.Size](ctx, c.Resize)}
 }
 
 // Dial implements kubelet.Pods.

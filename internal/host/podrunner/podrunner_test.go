@@ -35,10 +35,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/host/kubelet"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
+	"github.com/capstan-dev/capstan/internal/host/podagent"
 	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/host/pods"
 	"github.com/capstan-dev/capstan/internal/host/podvolumes"
-	"github.com/capstan-dev/capstan/internal/host/runner"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 	"github.com/capstan-dev/capstan/internal/testenv"
@@ -135,8 +135,8 @@ func (refusing) Resolve(context.Context, netip.Addr, []byte) ([]byte, error) {
 type world struct {
 	t    *testing.T
 	mgmt client.Client
-	node *runner.Node
-	r    *runner.Reconciler
+	node *podagent.Node
+	r    *podagent.Reconciler
 }
 
 func newWorld(t *testing.T) *world {
@@ -163,7 +163,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := runner.NewNode(runner.Options{
+	node, err := podagent.NewNode(podagent.Options{
 		Object:  builder.Parse[corev1.Node](t, "metadata: {name: plane}\nstatus: {conditions: [{type: Ready, status: 'True'}]}"),
 		Address: "127.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: Sandboxes{host}, Images: Images{Store: server(t)}, Tokens: noTokens{},
 		Logs: logs, Volumes: volumes, Space: func() (diskspace.Space, error) { return diskspace.Of(dir) }, Live: mgmt, Recorder: quiet{t}, Clock: clock.RealClock{},
@@ -178,7 +178,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	return &world{t, mgmt, node, &runner.Reconciler{Mgmt: mgmt, Node: node, Secrets: noObjects{}, ConfigMaps: noObjects{}}}
+	return &world{t, mgmt, node, &podagent.Reconciler{Mgmt: mgmt, Node: node, Secrets: noObjects{}, ConfigMaps: noObjects{}}}
 }
 
 // until reconciles the Pod until it is in the desired state.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 func TestCheckReportsSandboxMode(t *testing.T) {
@@ -106,7 +106,7 @@ func TestWhatCannotBeginSaysWhy(t *testing.T) {
 func put(t testing.TB, c *Container, name, text string) {
 	t.Helper()
 	file := filepath.Join(c.Root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), wholefile.WriteProgram(file, []byte(text))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), atomicfile.WriteProgram(file, []byte(text))); err != nil {
 		t.Fatal(err)
 	}
 }

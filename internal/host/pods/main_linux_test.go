@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // probe is the path of the program that runs in sandboxes. Tests that need it are skipped
@@ -57,7 +57,7 @@ func TestAsPlainUser(t *testing.T) {
 	self := filepath.Join(dir, "pods.test")
 	b, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
-		err = errors.Join(wholefile.WriteProgram(self, b), os.Chown(self, plainUser, plainUser))
+		err = errors.Join(atomicfile.WriteProgram(self, b), os.Chown(self, plainUser, plainUser))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func container(t testing.TB, args ...string) Container {
 	}
 	b, err := os.ReadFile(probe)
 	if err == nil {
-		err = wholefile.WriteProgram(filepath.Join(root, "bin", "probe"), b)
+		err = atomicfile.WriteProgram(filepath.Join(root, "bin", "probe"), b)
 	}
 	if err != nil {
 		t.Fatal(err)

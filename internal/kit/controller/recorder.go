@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // maxNote is the API's limit of an event's note, in bytes: it refuses an event whose note
@@ -26,5 +26,5 @@ type bounded struct{ events.EventRecorder }
 
 // Eventf implements events.EventRecorder.
 func (r bounded) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	r.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", plaintext.Line(fmt.Sprintf(note, args...), maxNote))
+	r.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", sanitize.Line(fmt.Sprintf(note, args...), maxNote))
 }

@@ -16,8 +16,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 type (
@@ -139,7 +139,7 @@ func (s *scope) record(facts any, o outcome) {
 	}
 	failure := ""
 	if o.err != nil {
-		failure = s.recorder.text(plaintext.Line(o.err.Error(), maxError), maxError)
+		failure = s.recorder.text(sanitize.Line(o.err.Error(), maxError), maxError)
 		_, _ = exact.WriteString(failure)
 	}
 	now := last{exact: max(exact.Sum64(), 1)}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 const (
@@ -150,7 +150,7 @@ func (r *Recorder) rewrite(f *file) error {
 		content = append(append(content, entry...), '\n')
 	}
 	f.written = len(content)
-	return wholefile.Write(f.path, content)
+	return atomicfile.Write(f.path, content)
 }
 
 // append has a decision written soon.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/parcel"
+	"github.com/capstan-dev/capstan/internal/kit/sealedfile"
 )
 
 // TestWhatIsNoJoinFileLeavesNothing has files that are damaged, or of others: not one
@@ -36,10 +36,10 @@ func TestWhatIsNoJoinFileLeavesNothing(t *testing.T) {
 		"a backup":        {packed(t, "backup"), `it is a "backup", not a "join"`},
 		"a kubeconfig":    {[]byte("apiVersion: v1\nkind: Config\n"), "it is not a file of capstan's"},
 		"of no store":     {packed(t, kind), "read where the store is"},
-		"of no server":    {packed(t, kind, parcel.Bytes("store", []byte(`{"servers": []}`))), "it names no server of etcd"},
-		"without keys":    {packed(t, kind, parcel.Bytes("store", []byte(`{"servers": ["https://etcd"]}`))), "ca.crt"},
-		"with other keys": {packed(t, kind, parcel.Bytes("store", []byte(`{"servers": ["https://etcd"]}`)), parcel.Bytes("../../admin.key", nil)), "which is unknown"},
-		"far too large":   {packed(t, kind, parcel.Bytes("store", make([]byte, maxContent+1))), "which is not from 0 to 1048576"},
+		"of no server":    {packed(t, kind, sealedfile.Bytes("store", []byte(`{"servers": []}`))), "it names no server of etcd"},
+		"without keys":    {packed(t, kind, sealedfile.Bytes("store", []byte(`{"servers": ["https://etcd"]}`))), "ca.crt"},
+		"with other keys": {packed(t, kind, sealedfile.Bytes("store", []byte(`{"servers": ["https://etcd"]}`)), sealedfile.Bytes("../../admin.key", nil)), "which is unknown"},
+		"far too large":   {packed(t, kind, sealedfile.Bytes("store", make([]byte, maxContent+1))), "which is not from 0 to 1048576"},
 	}
 	for name, tc := range tests {
 		dir := datadir.Dir(t.TempDir())
@@ -56,10 +56,10 @@ func TestWhatIsNoJoinFileLeavesNothing(t *testing.T) {
 	}
 }
 
-func packed(t *testing.T, kind string, contents ...parcel.Content) []byte {
+func packed(t *testing.T, kind string, contents ...sealedfile.Content) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := parcel.Write(&b, kind, parcel.Header{Created: time.Now(), Contents: contents}); err != nil {
+	if err := sealedfile.Write(&b, kind, sealedfile.Header{Created: time.Now(), Contents: contents}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -16,10 +16,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/sealedfile"
 )
 
 const (
@@ -58,15 +58,15 @@ func Write(path string, s Store, keys pki.Folder, now time.Time) error {
 			return fmt.Errorf("read certificates of etcd: %w", err)
 		}
 	}
-	h := parcel.Header{Created: now}
+	h := sealedfile.Header{Created: now}
 	for name, b := range contents {
-		h.Contents = append(h.Contents, parcel.Bytes(name, b))
+		h.Contents = append(h.Contents, sealedfile.Bytes(name, b))
 	}
 	var b bytes.Buffer
-	if err := parcel.Write(&b, kind, h); err != nil {
+	if err := sealedfile.Write(&b, kind, h); err != nil {
 		return err
 	}
-	return wholefile.Write(path, b.Bytes())
+	return atomicfile.Write(path, b.Bytes())
 }
 
 // Use reads the file and puts what it has into a data directory. It returns how the
@@ -101,7 +101,7 @@ func use(path string, dir datadir.Dir) (s Store, err error) {
 		if contents[name] == nil {
 			continue
 		}
-		if err := wholefile.Write(filepath.Join(dir.PKI(), name), contents[name]); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir.PKI(), name), contents[name]); err != nil {
 			return s, err
 		}
 	}
@@ -136,7 +136,7 @@ func read(path string) (map[string][]byte, error) {
 		may[name] = maxContent
 	}
 	contents := map[string][]byte{}
-	_, err = parcel.Read(f, kind, may, func(name string, r io.Reader) (err error) {
+	_, err = sealedfile.Read(f, kind, may, func(name string, r io.Reader) (err error) {
 		contents[name], err = io.ReadAll(r)
 		return err
 	})

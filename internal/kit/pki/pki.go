@@ -19,9 +19,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // renewBefore is how long before its end a leaf is renewed: a plane that is
@@ -166,7 +166,7 @@ func (f Folder) Take(files map[string][]byte) error {
 		return fmt.Errorf("make folder of certificates: %w", err)
 	}
 	for _, name := range lasting {
-		if err := wholefile.Write(filepath.Join(f.Dir, name), files[name]); err != nil {
+		if err := atomicfile.Write(filepath.Join(f.Dir, name), files[name]); err != nil {
 			return fmt.Errorf("take over certificates and keys: %w", err)
 		}
 	}
@@ -240,7 +240,7 @@ func (f Folder) ensureServiceAccountKey() error {
 		if err != nil {
 			return err
 		}
-		return wholefile.Write(f.Key("sa"), pair.Key)
+		return atomicfile.Write(f.Key("sa"), pair.Key)
 	}
 	if err != nil {
 		return err
@@ -279,10 +279,10 @@ func (f Folder) read(file string, purpose certs.Purpose) (pair certs.Pair, cert 
 
 // write writes the key first: a certificate without its key looks like half a pair.
 func (f Folder) write(file string, pair certs.Pair) error {
-	if err := wholefile.Write(f.Key(file), pair.Key); err != nil {
+	if err := atomicfile.Write(f.Key(file), pair.Key); err != nil {
 		return err
 	}
-	return wholefile.Write(f.Cert(file), pair.Cert)
+	return atomicfile.Write(f.Cert(file), pair.Cert)
 }
 
 func exists(path string) bool {

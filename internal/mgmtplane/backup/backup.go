@@ -25,13 +25,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
-	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/sealedfile"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
 
@@ -176,19 +176,19 @@ func pack(dir datadir.Dir, file string, spool *os.File, recipients []age.Recipie
 	if err != nil {
 		return Report{}, err
 	}
-	h := parcel.Header{Created: time.Now().UTC().Truncate(time.Second), Version: buildinfo.Read().Version, Contents: []parcel.Content{{Name: snapshotName, Size: size, Open: func() (io.ReadCloser, error) {
+	h := sealedfile.Header{Created: time.Now().UTC().Truncate(time.Second), Version: buildinfo.Read().Version, Contents: []sealedfile.Content{{Name: snapshotName, Size: size, Open: func() (io.ReadCloser, error) {
 		return os.Open(spool.Name())
 	}}}}
 	for name, b := range keys {
-		h.Contents = append(h.Contents, parcel.Bytes(name, b))
+		h.Contents = append(h.Contents, sealedfile.Bytes(name, b))
 	}
-	slices.SortFunc(h.Contents[1:], func(a, b parcel.Content) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(h.Contents[1:], func(a, b sealedfile.Content) int { return strings.Compare(a.Name, b.Name) })
 	out, err := os.CreateTemp(filepath.Dir(file), saving) // 0600
 	if err != nil {
 		return Report{}, err
 	}
 	if err = lockfile.Try(out); err == nil {
-		err = parcel.Write(out, kind, h, recipients...)
+		err = sealedfile.Write(out, kind, h, recipients...)
 	}
 	if err == nil {
 		err = out.Sync()
@@ -198,7 +198,7 @@ func pack(dir datadir.Dir, file string, spool *os.File, recipients []age.Recipie
 	}
 	err = errors.Join(err, os.Remove(out.Name()))
 	if err == nil {
-		err = wholefile.SyncDir(filepath.Dir(file))
+		err = atomicfile.SyncDir(filepath.Dir(file))
 	}
 	return Report{h.Created, size}, err
 }

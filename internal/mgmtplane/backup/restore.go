@@ -17,12 +17,12 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
-	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/sealedfile"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
 
@@ -78,24 +78,24 @@ func restore(file string, dir datadir.Dir, dryRun bool, identities []age.Identit
 	if err := os.Rename(made, string(dir)); err != nil {
 		return r, err
 	}
-	return r, wholefile.SyncDir(parent)
+	return r, atomicfile.SyncDir(parent)
 }
 
-func read(file string, identities []age.Identity, take func(string, io.Reader) error) (parcel.Header, error) {
+func read(file string, identities []age.Identity, take func(string, io.Reader) error) (sealedfile.Header, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return parcel.Header{}, err
+		return sealedfile.Header{}, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	may := map[string]int64{snapshotName: maxSnapshot}
 	for _, name := range pki.LastingNames() {
 		may[name] = maxKey
 	}
-	h, err := parcel.Read(f, kind, may, take, identities...)
+	h, err := sealedfile.Read(f, kind, may, take, identities...)
 	if err == nil {
 		err = knows(buildinfo.Read().Version, h.Version)
 	}
-	if errors.Is(err, parcel.ErrEncrypted) {
+	if errors.Is(err, sealedfile.ErrEncrypted) {
 		err = fmt.Errorf("%w: say how to decrypt it, with --identity or --passphrase-file", err)
 	}
 	return h, err

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/sealedfile"
 )
 
 // forge creates a backup of a forged snapshot. Its checksum is right.
@@ -32,12 +32,12 @@ func forge(t *testing.T, change func(keys map[string][]byte), snapshot []byte) s
 		t.Fatal(err)
 	}
 	change(keys)
-	h := parcel.Header{Created: time.Now(), Contents: []parcel.Content{parcel.Bytes(snapshotName, snapshot)}}
+	h := sealedfile.Header{Created: time.Now(), Contents: []sealedfile.Content{sealedfile.Bytes(snapshotName, snapshot)}}
 	for name, b := range keys {
-		h.Contents = append(h.Contents, parcel.Bytes(name, b))
+		h.Contents = append(h.Contents, sealedfile.Bytes(name, b))
 	}
 	var b bytes.Buffer
-	if err := parcel.Write(&b, kind, h); err != nil {
+	if err := sealedfile.Write(&b, kind, h); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "forged")

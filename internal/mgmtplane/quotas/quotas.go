@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/gckinds"
 )
 
 // Values of kube-controller-manager, except the workers.
@@ -41,7 +41,7 @@ var measuredKinds = sets.New(
 // measures others in its own.
 type countedInformers struct {
 	informers.SharedInformerFactory
-	collected *collected.Objects
+	collected *gckinds.Objects
 }
 
 // ForResource implements informerfactory.InformerFactory.
@@ -62,7 +62,7 @@ func (q countedInformers) Start(stop <-chan struct{}) {
 // enforces no limit before the quota's status names it.
 type Quotas struct {
 	client    kubernetes.Interface
-	collected *collected.Objects
+	collected *gckinds.Objects
 	informing <-chan struct{}
 
 	needed chan struct{} // closed by the first quota
@@ -71,7 +71,7 @@ type Quotas struct {
 
 // New returns a controller that waits for the first ResourceQuota. informing is
 // closed when informers run.
-func New(client kubernetes.Interface, objects *collected.Objects, informing <-chan struct{}) (*Quotas, error) {
+func New(client kubernetes.Interface, objects *gckinds.Objects, informing <-chan struct{}) (*Quotas, error) {
 	q := &Quotas{client: client, collected: objects, informing: informing, needed: make(chan struct{})}
 	_, err := objects.Shared(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}).AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { q.need.Do(func() { close(q.needed) }) },

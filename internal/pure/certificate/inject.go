@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // Source is the source of the certificate authority to inject into an object: the first
@@ -37,7 +37,7 @@ func SourceOf(annotations map[string]string) (s Source, err error) {
 		to  *types.NamespacedName
 	}{{certmanagerv1.InjectFromAnnotation, &s.Certificate}, {certmanagerv1.InjectFromSecretAnnotation, &s.Secret}} {
 		if value, ok := annotations[a.key]; ok {
-			if *a.to, err = fieldrules.SecretKey(value); err != nil {
+			if *a.to, err = fieldvalidation.SecretKey(value); err != nil {
 				return Source{}, fmt.Errorf("annotation %s: %w", a.key, err)
 			}
 			s.annotation = a.key
@@ -61,7 +61,7 @@ func (s Source) Authority(key types.NamespacedName, secret *corev1.Secret) ([]by
 	case len(secret.Data["ca.crt"]) == 0:
 		return nil, fmt.Errorf("%s has no data at ca.crt", named)
 	}
-	bundle, err := fieldrules.CertificateBundle(secret.Data["ca.crt"])
+	bundle, err := fieldvalidation.CertificateBundle(secret.Data["ca.crt"])
 	if err != nil {
 		return nil, fmt.Errorf("%s has at ca.crt what is no authority: %w", named, err)
 	}

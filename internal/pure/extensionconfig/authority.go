@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // authorityKey is where a Secret keeps the certificate of an authority.
@@ -22,7 +22,7 @@ func AuthoritySecret(config *runtimev1.ExtensionConfig) (types.NamespacedName, e
 	if !annotated {
 		return types.NamespacedName{}, nil
 	}
-	key, err := fieldrules.SecretKey(value)
+	key, err := fieldvalidation.SecretKey(value)
 	if err != nil {
 		return types.NamespacedName{}, fmt.Errorf("annotation %s: %w", runtimev1.InjectCAFromSecretAnnotation, err)
 	}
@@ -41,7 +41,7 @@ func Authority(key types.NamespacedName, secret *corev1.Secret) ([]byte, error) 
 	if !ok {
 		return nil, fmt.Errorf("%s has no key %s", named, authorityKey)
 	}
-	bundle, err := fieldrules.CertificateBundle(bundle)
+	bundle, err := fieldvalidation.CertificateBundle(bundle)
 	if err != nil {
 		return nil, fmt.Errorf("%s of Secret %s, named by annotation %s: %w", authorityKey, key, runtimev1.InjectCAFromSecretAnnotation, err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // startupSeconds is how long a Machine can take to have a Node if the spec does not set
@@ -165,7 +165,7 @@ func (f Facts) symptoms(m *clusterv1.Machine, node *corev1.Node) (all []symptom)
 			continue
 		}
 		s := symptom{
-			reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, what: fmt.Sprintf("Condition %s of Node %s is %s", plaintext.Line(string(c.Type), maxType), node.Name, plaintext.Line(string(c.Status), maxType)),
+			reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, what: fmt.Sprintf("Condition %s of Node %s is %s", sanitize.Line(string(c.Type), maxType), node.Name, sanitize.Line(string(c.Status), maxType)),
 			since: node.Status.Conditions[at].LastTransitionTime.Time, after: seconds(c.TimeoutSeconds), rule: fmt.Sprintf("spec.checks.unhealthyNodeConditions[%d]", i),
 		}
 		if c.Type != corev1.NodeReady || f.counts(&s, m, node) {

@@ -17,7 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/patchvalidation"
 )
 
 // Machine is a Machine with the objects that it refers to. Bootstrap may be nil.
@@ -162,7 +162,7 @@ func interpret(changes []change) (Answer, error) {
 			return Answer{}, fmt.Errorf("%sPatch: %w", c.name, err)
 		}
 		if len(missing) > 0 {
-			lacks = append(lacks, fmt.Sprintf("%s of %s", hookrules.Join(missing), c.name))
+			lacks = append(lacks, fmt.Sprintf("%s of %s", patchvalidation.Join(missing), c.name))
 		}
 	}
 	if len(lacks) > 0 {
@@ -186,11 +186,11 @@ func (c change) lacks() ([]string, error) {
 		if current == nil {
 			return nil, errors.New("the request has no such object")
 		}
-		if current, err = hookrules.Apply(current, c.patch.PatchType, c.patch.Patch); err != nil {
+		if current, err = patchvalidation.Apply(current, c.patch.PatchType, c.patch.Patch); err != nil {
 			return nil, err
 		}
 	}
-	return hookrules.Below(hookrules.Differences(current, desired), c.at), nil
+	return patchvalidation.Below(patchvalidation.Differences(current, desired), c.at), nil
 }
 
 func fields(object any) (all map[string]any, err error) {

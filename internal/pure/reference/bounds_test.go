@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -79,12 +79,12 @@ func takeMachine(_ *testing.T, config, infra *unstructured.Unstructured, version
 func takePool(_ *testing.T, obj *unstructured.Unstructured, version string) conditions.Setter {
 	p := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: clusterv1.MachinePoolSpec{ClusterName: "demo"}}
 	p.Spec.Template.Spec.ClusterName, p.Spec.Template.Spec.Bootstrap.DataSecretName, p.Spec.Template.Spec.InfrastructureRef = "demo", new("s"), ref()
-	f := pool.Facts{Pool: p, Generation: 1, Now: now, Infrastructure: known(obj)}
+	f := machinepool.Facts{Pool: p, Generation: 1, Now: now, Infrastructure: known(obj)}
 	var err error
-	f.Report, err = pool.TakeInfrastructure(p, obj, version)
+	f.Report, err = machinepool.TakeInfrastructure(p, obj, version)
 	fail(&f.Infrastructure, err)
-	pool.FillStatus(f)
-	pool.FillDeprecated(f)
+	machinepool.FillStatus(f)
+	machinepool.FillDeprecated(f)
 	return p
 }
 

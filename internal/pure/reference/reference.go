@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Object is an object of a provider that another object refers to.
@@ -121,7 +121,7 @@ func fit(c metav1.Condition, good string) metav1.Condition {
 		c.Reason = good
 	}
 	if len(c.Message) > maxMessage {
-		c.Message = plaintext.Line(c.Message, maxMessage)
+		c.Message = sanitize.Line(c.Message, maxMessage)
 	}
 	return c
 }

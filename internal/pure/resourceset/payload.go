@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Payload is the content of one Secret or ConfigMap.
@@ -104,7 +104,7 @@ func Name(obj *unstructured.Unstructured) string {
 	if ns := obj.GetNamespace(); ns != "" {
 		name = ns + "/" + name
 	}
-	return plaintext.Line(obj.GetKind(), maxName) + " " + plaintext.Line(name, maxName)
+	return sanitize.Line(obj.GetKind(), maxName) + " " + sanitize.Line(name, maxName)
 }
 
 // reading is a payload that is being parsed.
@@ -161,14 +161,14 @@ func (r *reading) object(where string, fields map[string]any) {
 		}
 	}
 	if strings.Count(obj.GetAPIVersion(), "/") > 1 {
-		r.problem(where, "apiVersion of %s is not a group and a version", plaintext.Line(obj.GetKind(), maxName))
+		r.problem(where, "apiVersion of %s is not a group and a version", sanitize.Line(obj.GetKind(), maxName))
 		return
 	}
 	metadata, _ := fields["metadata"].(map[string]any)
 	prefix, _ := metadata["generateName"].(string)
 	name, named := metadata["name"].(string)
 	if name == "" && (prefix == "" || !named && metadata["name"] != nil) {
-		r.problem(where, "%s has no metadata.name and no metadata.generateName", plaintext.Line(obj.GetKind(), maxName))
+		r.problem(where, "%s has no metadata.name and no metadata.generateName", sanitize.Line(obj.GetKind(), maxName))
 		return
 	}
 	if ns, ok := metadata["namespace"]; ok {

@@ -12,7 +12,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Status is the input of ResourcesApplied.
@@ -136,6 +136,6 @@ func (s Status) of(c Cluster) (texts []string) {
 	return append(texts, text)
 }
 
-func shorten(text string) string { return plaintext.Line(text, maxMessage) }
+func shorten(text string) string { return sanitize.Line(text, maxMessage) }
 
 func count(n int) string { return strconv.Itoa(n) }

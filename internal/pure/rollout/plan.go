@@ -15,8 +15,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
-	"github.com/capstan-dev/capstan/internal/pure/counting"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
+	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
 )
 
 // Set is a MachineSet with the counts of its Machines.
@@ -39,7 +39,7 @@ func Counted(set *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 		switch {
 		case !m.DeletionTimestamp.IsZero():
 			s.Going++
-		case counting.Available(m):
+		case machinecounts.Available(m):
 			s.Available++
 		}
 	}

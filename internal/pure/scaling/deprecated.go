@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/counting"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
+	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 // ReportDeprecated fills the v1beta1 status of a MachineSet. Its counters depend only on the
@@ -25,8 +25,8 @@ func ReportDeprecated(s Status) {
 // DeprecatedNow is the next v1beta1 status of a MachineSet with those Machines. Only its own
 // controller can determine whether all could be created.
 func DeprecatedNow(set *clusterv1.MachineSet, machines []*clusterv1.Machine, now time.Time) clusterv1.MachineSetV1Beta1DeprecatedStatus {
-	created := deprecated.Get(deprecatedOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
-	return Status{Set: set, Machines: machines, Now: now}.deprecated(ptr.Deref(created, deprecated.True(clusterv1.MachinesCreatedV1Beta1Condition)))
+	created := v1beta1status.Get(deprecatedOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
+	return Status{Set: set, Machines: machines, Now: now}.deprecated(ptr.Deref(created, v1beta1status.True(clusterv1.MachinesCreatedV1Beta1Condition)))
 }
 
 func deprecatedOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedStatus {
@@ -41,10 +41,10 @@ func (s Status) deprecated(created clusterv1.Condition) clusterv1.MachineSetV1Be
 			st.FullyLabeledReplicas++
 		}
 	}
-	st.ReadyReplicas, st.AvailableReplicas = counting.Nodes(s.Machines, s.Set.Spec.Template.Spec.MinReadySeconds, s.Now)
-	st.Conditions = deprecated.Set(st.Conditions, s.Now, created, s.resized(st),
-		deprecated.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
-	st.Conditions = deprecated.Set(st.Conditions, s.Now, deprecated.Ready(st.Conditions, 0,
+	st.ReadyReplicas, st.AvailableReplicas = machinecounts.Nodes(s.Machines, s.Set.Spec.Template.Spec.MinReadySeconds, s.Now)
+	st.Conditions = v1beta1status.Set(st.Conditions, s.Now, created, s.resized(st),
+		v1beta1status.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
+	st.Conditions = v1beta1status.Set(st.Conditions, s.Now, v1beta1status.Ready(st.Conditions, 0,
 		clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ResizedV1Beta1Condition, clusterv1.MachinesReadyV1Beta1Condition))
 	return st
 }
@@ -63,11 +63,11 @@ func (s Status) machinesCreated() clusterv1.Condition {
 	const t, severity = clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ConditionSeverityError
 	switch {
 	case s.NotCreated.Reason != "":
-		return deprecated.False(t, severity, s.NotCreated.Reason, s.NotCreated.Message)
+		return v1beta1status.False(t, severity, s.NotCreated.Reason, s.NotCreated.Message)
 	case len(s.Blocked) > 0 && len(s.Machines) < s.group().Want():
-		return deprecated.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
+		return v1beta1status.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
 	}
-	return deprecated.True(t)
+	return v1beta1status.True(t)
 }
 
 // resized reports whether the number of Machines is the desired one. For a set that is
@@ -76,15 +76,15 @@ func (s Status) resized(st clusterv1.MachineSetV1Beta1DeprecatedStatus) clusterv
 	const t, severity = clusterv1.ResizedV1Beta1Condition, clusterv1.ConditionSeverityWarning
 	have, want := len(s.Machines), s.group().Want()
 	joining := slices.ContainsFunc(s.Machines, func(m *clusterv1.Machine) bool { return !m.Status.NodeRef.IsDefined() })
-	switch was := deprecated.Get(st.Conditions, t); {
+	switch was := v1beta1status.Get(st.Conditions, t); {
 	case !s.Set.DeletionTimestamp.IsZero():
-		return deprecated.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
+		return v1beta1status.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
 	case have > want:
-		return deprecated.False(t, severity, clusterv1.ScalingDownV1Beta1Reason, fmt.Sprintf("Scaling down MachineSet to %d replicas (actual %d)", want, have))
+		return v1beta1status.False(t, severity, clusterv1.ScalingDownV1Beta1Reason, fmt.Sprintf("Scaling down MachineSet to %d replicas (actual %d)", want, have))
 	case have == want && int(st.ReadyReplicas) == have:
-		return deprecated.True(t)
+		return v1beta1status.True(t)
 	case have < want, joining, was == nil:
-		return deprecated.False(t, severity, clusterv1.ScalingUpV1Beta1Reason, fmt.Sprintf("Scaling up MachineSet to %d replicas (actual %d)", want, have))
+		return v1beta1status.False(t, severity, clusterv1.ScalingUpV1Beta1Reason, fmt.Sprintf("Scaling up MachineSet to %d replicas (actual %d)", want, have))
 	default:
 		return *was
 	}

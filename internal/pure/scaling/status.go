@@ -12,8 +12,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/counting"
-	"github.com/capstan-dev/capstan/internal/pure/deprecated"
+	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
 )
 
 // Status is the input of the status of a MachineSet.
@@ -25,7 +25,7 @@ type Status struct {
 	Blocked  []string             // why no Machine can be created now
 	// NotCreated is why a Machine could not be created; zero if none was tried, or all
 	// were created.
-	NotCreated deprecated.Failure
+	NotCreated v1beta1status.Failure
 	Now        time.Time
 	Failed     bool // this reconcile failed: the status is what was read before
 }
@@ -33,9 +33,9 @@ type Status struct {
 // Report fills the status of the MachineSet.
 func Report(s Status) {
 	st := &s.Set.Status
-	n := counting.Machines(s.Machines)
+	n := machinecounts.Machines(s.Machines)
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &n.Replicas, &n.Ready, &n.Available, &n.UpToDate
-	st.Versions = n.Versions(counting.MostOfGroup)
+	st.Versions = n.Versions(machinecounts.MostOfGroup)
 	st.Selector = s.Selector
 	if !s.Failed {
 		st.ObservedGeneration = s.Set.Generation

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
@@ -25,7 +25,7 @@ func MachineTemplate(set *clusterv1.MachineSet) machinetemplate.Template {
 	}
 	maps.Copy(t.Labels, set.Spec.Template.Labels)
 	t.Labels[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
-	t.Labels[clusterv1.MachineSetNameLabel] = fieldrules.AsLabelValue(set.Name)
+	t.Labels[clusterv1.MachineSetNameLabel] = fieldvalidation.AsLabelValue(set.Name)
 	if md, ok := set.Labels[clusterv1.MachineDeploymentNameLabel]; ok {
 		t.Labels[clusterv1.MachineDeploymentNameLabel] = md
 	}

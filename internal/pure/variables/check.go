@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 const (
@@ -77,7 +77,7 @@ func CheckSchemas(at *field.Path, all, old []clusterv1.ClusterClassVariable) (er
 }
 
 func metadata(at *field.Path, labels, annotations map[string]string) field.ErrorList {
-	return fieldrules.Metadata(at, clusterv1.ObjectMeta{Labels: labels, Annotations: annotations})
+	return fieldvalidation.Metadata(at, clusterv1.ObjectMeta{Labels: labels, Annotations: annotations})
 }
 
 func checkSchema(at *field.Path, v *clusterv1.ClusterClassVariable, old *clusterv1.JSONSchemaProps) field.ErrorList {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/capstan-dev/capstan/internal/kit/oneconn"
+	"github.com/capstan-dev/capstan/internal/kit/connlistener"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -200,7 +200,7 @@ func (s *Server) ServeStream(stream io.ReadWriteCloser, cert tls.Certificate, ru
 		}),
 		TLSConfig: config, ReadHeaderTimeout: headerTimeout, ErrorLog: stdlog.New(handshakes{s.log}, "", 0),
 	}
-	err = h.ServeTLS(oneconn.Listen(near), "", "")
+	err = h.ServeTLS(connlistener.Listen(near), "", "")
 	if err = errors.Join(err, h.Close(), near.Close()); errors.Is(err, io.EOF) {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/kit/oneconn"
+	"github.com/capstan-dev/capstan/internal/kit/connlistener"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -45,7 +45,7 @@ func (c *Cluster) Serve(name string, conn net.Conn) error {
 	pb.RegisterClusterServer(s, m)
 	pb.RegisterMaintenanceServer(s, &maintenance{member: m})
 	pb.RegisterKVServer(s, &keyValues{member: m})
-	err = s.Serve(oneconn.Listen(conn))
+	err = s.Serve(connlistener.Listen(conn))
 	s.Stop()
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 const (
@@ -50,11 +50,11 @@ func repeats(text, sent []byte) bool {
 }
 
 // clean makes text from a server printable.
-func clean(text string) string { return plaintext.Line(text, maxExcerpt) }
+func clean(text string) string { return sanitize.Line(text, maxExcerpt) }
 
 // shorten makes the text of an error printable, since net/http includes text from
 // the server in its errors.
-func shorten(err error) error { return plaintext.Error(err, maxExcerpt) }
+func shorten(err error) error { return sanitize.Error(err, maxExcerpt) }
 
 // names lists the names in a certificate.
 func names(cert *x509.Certificate) string {

@@ -13,7 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/addons"
+	"github.com/capstan-dev/capstan/internal/access/kubeadmaddons"
 )
 
 // roleLabel and its taint mark Nodes of a control plane, as kubeadm sets them.
@@ -79,7 +79,7 @@ func (c *cluster) add(ctx context.Context, n *corev1.Node, controlPlane bool) er
 func (c *cluster) initialize(ctx context.Context, version string) error {
 	configuration := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: " + version + "\n"
 	for _, m := range []*corev1.ConfigMap{
-		{ObjectMeta: metav1.ObjectMeta{Namespace: addons.KubeadmConfig.Namespace, Name: addons.KubeadmConfig.Name}, Data: map[string]string{"ClusterConfiguration": configuration}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: kubeadmaddons.KubeadmConfig.Namespace, Name: kubeadmaddons.KubeadmConfig.Name}, Data: map[string]string{"ClusterConfiguration": configuration}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, Data: map[string]string{"kubeconfig": ""}},
 	} {
 		if err := c.memory.Create(ctx, m); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
 
 // pool answers for the infrastructure of a MachinePool that has a machine for each
@@ -32,7 +32,7 @@ func (i *infrastructure) pool(ctx context.Context, p *clusterv1.MachinePool) err
 		return err
 	}
 	hosts, err := i.providers.List(ctx, schema.GroupKind{Group: obj.GroupVersionKind().Group, Kind: kind}, p.Namespace, clusterv1.MachinePoolNameLabel, client.MatchingLabels{
-		clusterv1.ClusterNameLabel: p.Spec.ClusterName, clusterv1.MachinePoolNameLabel: pool.NameLabel(p),
+		clusterv1.ClusterNameLabel: p.Spec.ClusterName, clusterv1.MachinePoolNameLabel: machinepool.NameLabel(p),
 	})
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (i *infrastructure) createHost(ctx context.Context, p *clusterv1.MachinePoo
 		host.SetGroupVersionKind(k.GroupVersionKind)
 		host.SetNamespace(p.Namespace)
 		host.SetName(fmt.Sprintf("%s-%d", of.GetName(), n))
-		host.SetLabels(map[string]string{clusterv1.ClusterNameLabel: p.Spec.ClusterName, clusterv1.MachinePoolNameLabel: pool.NameLabel(p)})
+		host.SetLabels(map[string]string{clusterv1.ClusterNameLabel: p.Spec.ClusterName, clusterv1.MachinePoolNameLabel: machinepool.NameLabel(p)})
 		host.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(of, of.GroupVersionKind())})
 		if err := i.mgmt.Create(ctx, host); !apierrors.IsAlreadyExists(err) {
 			return err

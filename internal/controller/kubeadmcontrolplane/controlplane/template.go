@@ -10,7 +10,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
@@ -43,7 +43,7 @@ func MachineTemplate(kcp *controlplanev1.KubeadmControlPlane, cluster string) ma
 	maps.Copy(t.Labels, from.ObjectMeta.Labels)
 	t.Labels[clusterv1.ClusterNameLabel] = cluster
 	t.Labels[clusterv1.MachineControlPlaneLabel] = ""
-	t.Labels[clusterv1.MachineControlPlaneNameLabel] = fieldrules.AsLabelValue(kcp.Name)
+	t.Labels[clusterv1.MachineControlPlaneNameLabel] = fieldvalidation.AsLabelValue(kcp.Name)
 	if replaces, ok := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; ok {
 		t.Own[controlplanev1.RemediationForAnnotation] = replaces
 	}

@@ -15,7 +15,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
 // Kinds of references.
@@ -32,7 +32,7 @@ type Pool struct {
 }
 
 // label is the label value of the pool's machines and of their Machines.
-func (p Pool) label() string { return fieldrules.AsLabelValue(p.MachinePool) }
+func (p Pool) label() string { return fieldvalidation.AsLabelValue(p.MachinePool) }
 
 // Members are the machines of the pool with their Machines, among those of its Cluster.
 // A machine belongs to the pool if it has the pool as an owner, or the pool's label and

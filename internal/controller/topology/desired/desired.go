@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/patchvalidation"
 )
 
 // Input is the input for the objects of a Cluster.
@@ -100,7 +100,7 @@ func (d Desired) Held() (lines []string) {
 	}
 	for _, p := range parts {
 		if len(p.Held) > 0 {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", p.Object.GetKind(), p.Object.GetName(), hookrules.Join(p.Held)))
+			lines = append(lines, fmt.Sprintf("%s %s: %s", p.Object.GetKind(), p.Object.GetName(), patchvalidation.Join(p.Held)))
 		}
 	}
 	return lines

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/patchvalidation"
 )
 
 // made is an object created from a template of the class: a copy of it, or an object of
@@ -208,7 +208,7 @@ func (c *computation) applied(current *unstructured.Unstructured) (*unstructured
 // desired state, except for the API version and the fields that change by the upgrade
 // that it waits for.
 func held(applied, wanted *unstructured.Unstructured, but ...string) []string {
-	return hookrules.Outside(hookrules.Differences(trimmed(applied.Object), trimmed(wanted.Object)), append(but, "apiVersion", "metadata.ownerReferences")...)
+	return patchvalidation.Outside(patchvalidation.Differences(trimmed(applied.Object), trimmed(wanted.Object)), append(but, "apiVersion", "metadata.ownerReferences")...)
 }
 
 // leaveEndpoint removes empty fields of the endpoint that a template contains: a

@@ -15,7 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/builder/differ"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/pure/intent"
+	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -24,7 +24,7 @@ import (
 type server struct {
 	testing.TB
 	local   *differ.Local
-	types   map[schema.GroupVersionKind]*intent.Type
+	types   map[schema.GroupVersionKind]*ssadiff.Type
 	plurals map[string]string
 	live    map[string]*unstructured.Unstructured // by kind/name
 	wrote   []string
@@ -37,7 +37,7 @@ func serve(t testing.TB, w *world) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{TB: t, types: map[schema.GroupVersionKind]*intent.Type{}, plurals: map[string]string{}, live: map[string]*unstructured.Unstructured{}}
+	s := &server{TB: t, types: map[schema.GroupVersionKind]*ssadiff.Type{}, plurals: map[string]string{}, live: map[string]*unstructured.Unstructured{}}
 	if s.local, err = differ.NewLocal(crds); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func serve(t testing.TB, w *world) *server {
 				t.Fatal(err)
 			}
 			gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind}
-			if s.types[gvk], err = intent.NewType(gvk, text); err != nil {
+			if s.types[gvk], err = ssadiff.NewType(gvk, text); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,7 +65,7 @@ func serve(t testing.TB, w *world) *server {
 	return s
 }
 
-func (s *server) intend(o *unstructured.Unstructured) *intent.Intent {
+func (s *server) intend(o *unstructured.Unstructured) *ssadiff.Intent {
 	s.Helper()
 	in, err := s.types[o.GroupVersionKind()].Intend(differ.Manager, runtime.DeepCopyJSON(o.Object))
 	if err != nil {

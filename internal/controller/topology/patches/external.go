@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/patchvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
@@ -106,7 +106,7 @@ func (t *templateState) answered(item hooksv1.GeneratePatchesResponseItem) (afte
 	if err != nil {
 		return nil, err
 	}
-	text, err := hookrules.ApplyTo(before, item.PatchType, item.Patch)
+	text, err := patchvalidation.ApplyTo(before, item.PatchType, item.Patch)
 	if err != nil {
 		return nil, err
 	}

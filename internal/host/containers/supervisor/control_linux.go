@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // set changes the state, stores it in its file, and sends it to all connections.
@@ -25,7 +25,7 @@ func (s *supervisor) set(change func(*State)) error {
 	change(&s.state)
 	text, err := json.Marshal(s.state)
 	if err == nil {
-		if err = wholefile.Write(StateFile, text); err != nil && overwrite(StateFile, text) == nil {
+		if err = atomicfile.Write(StateFile, text); err != nil && overwrite(StateFile, text) == nil {
 			err = nil
 		}
 	}

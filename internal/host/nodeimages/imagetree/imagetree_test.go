@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // plant creates a folder with files of each supported kind.
@@ -67,7 +67,7 @@ func TestWhatCountsInADigest(t *testing.T) {
 			return errors.Join(os.Remove(dir+"/etc/absolute"), os.Symlink("/etc/shadow", dir+"/etc/absolute"))
 		}, true},
 		"a file instead of link": {func(dir string) error {
-			return errors.Join(os.Remove(dir+"/etc/absolute"), wholefile.WriteProgram(dir+"/etc/absolute", []byte("/etc/passwd")))
+			return errors.Join(os.Remove(dir+"/etc/absolute"), atomicfile.WriteProgram(dir+"/etc/absolute", []byte("/etc/passwd")))
 		}, true},
 	} {
 		dir := plant(t)

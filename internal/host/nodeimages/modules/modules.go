@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/steps"
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 //go:embed pause/main.go
@@ -55,15 +55,15 @@ func (s *Source) Check() error {
 
 // Programs builds the executables of a node: its programs in one folder, its
 // plugins in another.
-func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions) (programs, plugins []string, err error) {
-	for _, name := range parts.Programs() {
+func (s *Source) Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (programs, plugins []string, err error) {
+	for _, name := range nodecomponents.Programs() {
 		file, err := s.program(ctx, c, v, name)
 		if err != nil {
 			return nil, nil, err
 		}
 		programs = append(programs, file)
 	}
-	for _, name := range parts.Plugins() {
+	for _, name := range nodecomponents.Plugins() {
 		file, err := s.program(ctx, c, v, name)
 		if err != nil {
 			return nil, nil, err
@@ -75,7 +75,7 @@ func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions)
 
 // Image builds the archive of an image that kubeadm names. Some images also contain
 // programs of the system, which are taken from its root.
-func (s *Source) Image(ctx context.Context, c *steps.Cache, v parts.Versions, image parts.Image, root steps.Outcome) (string, error) {
+func (s *Source) Image(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions, image nodecomponents.Image, root buildcache.Outcome) (string, error) {
 	inputs := []string{recipe, image.Ref}
 	var files []ocitar.File
 	entrypoint := []string(nil)
@@ -107,7 +107,7 @@ func (s *Source) Image(ctx context.Context, c *steps.Cache, v parts.Versions, im
 	for _, f := range files[:1] {
 		inputs = append(inputs, f.From) // its folder name depends on its inputs
 	}
-	o, err := c.Do(ctx, steps.Step{Name: "image-" + image.Name, Inputs: inputs, Make: func(_ context.Context, dir string) error {
+	o, err := c.Do(ctx, buildcache.Step{Name: "image-" + image.Name, Inputs: inputs, Make: func(_ context.Context, dir string) error {
 		return ocitar.Write(filepath.Join(dir, image.Name+".tar"), image.Ref, entrypoint, files)
 	}})
 	return filepath.Join(o.Dir, image.Name+".tar"), err
@@ -127,7 +127,7 @@ var proxyTools = map[string]string{
 }
 
 // program builds a program and returns its file.
-func (s *Source) program(ctx context.Context, c *steps.Cache, v parts.Versions, name string) (string, error) {
+func (s *Source) program(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions, name string) (string, error) {
 	p, ok := recipes(v)[name]
 	if !ok {
 		return "", fmt.Errorf("no module is known that %s is built from: take the parts from releases with --source release", name)
@@ -141,7 +141,7 @@ func (s *Source) program(ctx context.Context, c *steps.Cache, v parts.Versions, 
 		return "", err
 	}
 	inputs := append([]string{recipe, module.Digest, p.main, strings.Join(p.flags, " "), fmt.Sprint(p.cgo), toolchain}, runtime.GOARCH)
-	o, err := c.Do(ctx, steps.Step{Name: "build-" + name, Inputs: inputs, Make: func(ctx context.Context, dir string) error {
+	o, err := c.Do(ctx, buildcache.Step{Name: "build-" + name, Inputs: inputs, Make: func(ctx context.Context, dir string) error {
 		args := append(append([]string{"build", "-trimpath"}, p.flags...), "-o", filepath.Join(dir, name), p.main)
 		cgo := "0"
 		if p.cgo {
@@ -153,9 +153,9 @@ func (s *Source) program(ctx context.Context, c *steps.Cache, v parts.Versions, 
 }
 
 // wrap creates the module in which a program is built.
-func (s *Source) wrap(ctx context.Context, c *steps.Cache, w wrapper) (steps.Outcome, error) {
+func (s *Source) wrap(ctx context.Context, c *buildcache.Cache, w wrapper) (buildcache.Outcome, error) {
 	inputs := append([]string{recipe, w.module, w.version}, w.packages...)
-	return c.Do(ctx, steps.Step{Name: "module-" + w.name(), Inputs: inputs, Make: func(ctx context.Context, dir string) error {
+	return c.Do(ctx, buildcache.Step{Name: "module-" + w.name(), Inputs: inputs, Make: func(ctx context.Context, dir string) error {
 		if err := s.run(ctx, dir, nil, "mod", "init", "capstan.invalid/fetch"); err != nil {
 			return err
 		}
@@ -188,12 +188,12 @@ func (s *Source) wrap(ctx context.Context, c *steps.Cache, w wrapper) (steps.Out
 }
 
 // pause builds the program that holds the namespaces of Pods.
-func (s *Source) pause(ctx context.Context, c *steps.Cache) (string, error) {
+func (s *Source) pause(ctx context.Context, c *buildcache.Cache) (string, error) {
 	toolchain, err := s.version(ctx)
 	if err != nil {
 		return "", err
 	}
-	o, err := c.Do(ctx, steps.Step{Name: "build-pause", Inputs: []string{recipe, string(pauseSource), toolchain, runtime.GOARCH}, Make: func(ctx context.Context, dir string) error {
+	o, err := c.Do(ctx, buildcache.Step{Name: "build-pause", Inputs: []string{recipe, string(pauseSource), toolchain, runtime.GOARCH}, Make: func(ctx context.Context, dir string) error {
 		source, err := os.MkdirTemp("", "capstan-pause-")
 		if err != nil {
 			return err

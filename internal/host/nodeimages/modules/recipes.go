@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // program describes how a program is built.
@@ -21,7 +21,7 @@ type program struct {
 // imageVersions returns the versions with which an image is built: etcd and coredns
 // have their own versions, which kubeadm chooses, and which replace Kubernetes'
 // there.
-func imageVersions(v parts.Versions, image parts.Image) parts.Versions {
+func imageVersions(v nodecomponents.Versions, image nodecomponents.Image) nodecomponents.Versions {
 	switch image.Name {
 	case "etcd":
 		release, _, _ := strings.Cut(image.Tag, "-") // the rest counts builds of the image
@@ -33,7 +33,7 @@ func imageVersions(v parts.Versions, image parts.Image) parts.Versions {
 }
 
 // recipes returns how each program of a node and of its images is built.
-func recipes(v parts.Versions) map[string]program {
+func recipes(v nodecomponents.Versions) map[string]program {
 	all := map[string]program{}
 	k8s := wrapper{module: "k8s.io/kubernetes", version: v.Kubernetes, staging: stagingVersion(v.Kubernetes)}
 	add(all, k8s, kubernetesFlags(v.Kubernetes), "cmd/kubeadm", "cmd/kubectl", "cmd/kubelet",

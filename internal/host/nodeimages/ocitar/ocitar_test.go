@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 func TestAnImageHoldsItsFiles(t *testing.T) {
@@ -91,7 +91,7 @@ func TestLinksAreFollowedInsideARoot(t *testing.T) {
 	at := func(name string) string { return filepath.Join(root, name) }
 	err := errors.Join(
 		os.MkdirAll(at("usr/sbin"), 0o755), os.MkdirAll(at("etc/alternatives"), 0o755),
-		wholefile.WriteProgram(at("usr/sbin/real"), nil), os.Symlink("usr/sbin", at("sbin")),
+		atomicfile.WriteProgram(at("usr/sbin/real"), nil), os.Symlink("usr/sbin", at("sbin")),
 		os.Symlink("/etc/alternatives/tool", at("usr/sbin/tool")), os.Symlink("/sbin/real", at("etc/alternatives/tool")),
 		os.Symlink("loop", at("loop")), os.Symlink("../../../../../../usr/sbin/real", at("up")),
 	)

@@ -17,16 +17,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/steps"
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // Image fetches an image from its registry. Its tag is resolved to digests, by
 // which its layers are fetched like files: a partial download is resumed.
-func (s *Source) Image(ctx context.Context, c *steps.Cache, _ parts.Versions, image parts.Image, _ steps.Outcome) (string, error) {
+func (s *Source) Image(ctx context.Context, c *buildcache.Cache, _ nodecomponents.Versions, image nodecomponents.Image, _ buildcache.Outcome) (string, error) {
 	file := image.Name + ".tar"
-	o, err := c.Do(ctx, steps.Step{Name: "pull-" + image.Name, Inputs: []string{recipe, image.Ref, runtime.GOARCH}, Resumes: true, Make: func(ctx context.Context, dir string) error {
+	o, err := c.Do(ctx, buildcache.Step{Name: "pull-" + image.Name, Inputs: []string{recipe, image.Ref, runtime.GOARCH}, Resumes: true, Make: func(ctx context.Context, dir string) error {
 		layers := filepath.Join(dir, "layers")
 		got, err := s.pull(ctx, image.Ref, layers)
 		if err != nil {

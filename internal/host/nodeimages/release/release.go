@@ -19,9 +19,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/steps"
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // Source fetches parts.
@@ -54,7 +54,7 @@ type artifact struct {
 
 // artifacts returns all files that a node needs, for an architecture as Go names
 // it.
-func (s *Source) artifacts(v parts.Versions, arch string) map[string]artifact {
+func (s *Source) artifacts(v nodecomponents.Versions, arch string) map[string]artifact {
 	kubernetes, github := s.Kubernetes, s.GitHub
 	if kubernetes == "" {
 		kubernetes = "https://dl.k8s.io"
@@ -73,13 +73,13 @@ func (s *Source) artifacts(v parts.Versions, arch string) map[string]artifact {
 	containerd := at("containerd/containerd", v.Containerd, fmt.Sprintf("containerd-%s-linux-%s.tar.gz", strings.TrimPrefix(v.Containerd, "v"), arch))
 	all["containerd"] = artifact{url: containerd, checksums: containerd + ".sha256sum", members: []string{"containerd", "containerd-shim-runc-v2", "ctr"}}
 	plugins := at("containernetworking/plugins", v.Plugins, fmt.Sprintf("cni-plugins-linux-%s-%s.tgz", arch, v.Plugins))
-	all["cni-plugins"] = artifact{url: plugins, checksums: plugins + ".sha256", members: parts.Plugins()}
+	all["cni-plugins"] = artifact{url: plugins, checksums: plugins + ".sha256", members: nodecomponents.Plugins()}
 	all["runc"] = artifact{url: at("opencontainers/runc", v.Runc, "runc."+arch), checksums: at("opencontainers/runc", v.Runc, "runc.sha256sum"), program: "runc"}
 	return all
 }
 
 // Programs fetches the executables of a node, and its CNI plugins.
-func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions) (programs, plugins []string, err error) {
+func (s *Source) Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (programs, plugins []string, err error) {
 	all := s.artifacts(v, runtime.GOARCH)
 	for _, n := range []string{"kubeadm", "kubectl", "kubelet", "containerd", "runc", "cni-plugins"} {
 		a := all[n]
@@ -101,9 +101,9 @@ func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions)
 }
 
 // fetch fetches a file of a release and extracts its members.
-func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact) (string, error) {
+func (s *Source) fetch(ctx context.Context, c *buildcache.Cache, n string, a artifact) (string, error) {
 	file := path.Base(a.url)
-	got, err := c.Do(ctx, steps.Step{Name: "download-" + n, Inputs: []string{recipe, a.url}, Resumes: true, Make: func(ctx context.Context, dir string) error {
+	got, err := c.Do(ctx, buildcache.Step{Name: "download-" + n, Inputs: []string{recipe, a.url}, Resumes: true, Make: func(ctx context.Context, dir string) error {
 		text, err := s.Client.Text(ctx, a.checksums)
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact
 	if err != nil {
 		return "", err
 	}
-	o, err := c.Do(ctx, steps.Step{Name: "unpack-" + n, Inputs: append([]string{recipe, got.Digest}, a.members...), Make: func(_ context.Context, dir string) error {
+	o, err := c.Do(ctx, buildcache.Step{Name: "unpack-" + n, Inputs: append([]string{recipe, got.Digest}, a.members...), Make: func(_ context.Context, dir string) error {
 		from := filepath.Join(got.Dir, file)
 		if a.program != "" {
 			return os.Link(from, filepath.Join(dir, a.program))

@@ -32,12 +32,12 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/steps"
-	"github.com/capstan-dev/capstan/internal/pure/parts"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
-var versions = parts.Versions{Kubernetes: "v1.36.3", Containerd: "v2.3.7", Runc: "v1.5.2", Plugins: "v1.9.1"}
+var versions = nodecomponents.Versions{Kubernetes: "v1.36.3", Containerd: "v2.3.7", Runc: "v1.5.2", Plugins: "v1.9.1"}
 
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
@@ -114,9 +114,9 @@ func site(t *testing.T, replace map[string][]byte) (*Source, map[string]int) {
 	return &Source{Client: &download.Client{HTTP: server.Client(), Attempts: 2}, Transport: http.DefaultTransport, Kubernetes: server.URL + "/k8s", GitHub: server.URL + "/github"}, fetched
 }
 
-func cache(t *testing.T, dir string) *steps.Cache {
+func cache(t *testing.T, dir string) *buildcache.Cache {
 	t.Helper()
-	c, err := steps.Open(dir, nil)
+	c, err := buildcache.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestAnImageIsPulledForThisHost(t *testing.T) {
 	}
 	s := &Source{Transport: http.DefaultTransport, Client: &download.Client{Attempts: 1}}
 	c := cache(t, t.TempDir())
-	file, err := s.Image(t.Context(), c, versions, parts.Image{Ref: ref, Name: "kube-proxy", Tag: "v1.36.3"}, steps.Outcome{})
+	file, err := s.Image(t.Context(), c, versions, nodecomponents.Image{Ref: ref, Name: "kube-proxy", Tag: "v1.36.3"}, buildcache.Outcome{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestAnImageIsPulledForThisHost(t *testing.T) {
 		t.Errorf("the archive has image %v, want %v (%v, %v)", b, a, errA, errB)
 	}
 	missing := strings.Replace(ref, "v1.36.3", "v0", 1)
-	if _, err := s.Image(t.Context(), c, versions, parts.Image{Ref: missing, Name: "kube-proxy", Tag: "v0"}, steps.Outcome{}); err == nil || !strings.Contains(err.Error(), "pull "+missing) {
+	if _, err := s.Image(t.Context(), c, versions, nodecomponents.Image{Ref: missing, Name: "kube-proxy", Tag: "v0"}, buildcache.Outcome{}); err == nil || !strings.Contains(err.Error(), "pull "+missing) {
 		t.Errorf("got %v, want that %s is not there", err, missing)
 	}
 }
@@ -314,7 +314,7 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 			var err error
 			for range tc.tries {
 				s := &Source{Transport: http.DefaultTransport, Client: &download.Client{Attempts: 2}}
-				file, err = s.Image(t.Context(), c, versions, parts.Image{Ref: ref, Name: "pause", Tag: "3.10"}, steps.Outcome{})
+				file, err = s.Image(t.Context(), c, versions, nodecomponents.Image{Ref: ref, Name: "pause", Tag: "3.10"}, buildcache.Outcome{})
 			}
 			if got := strings.Join(at.asked, ","); got != tc.asked {
 				t.Errorf("asked for %s, want %s", got, tc.asked)

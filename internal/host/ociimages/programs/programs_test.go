@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // program writes the header of a program for Linux that needs no library.
@@ -26,7 +26,7 @@ func program(t *testing.T, machine elf.Machine, name string) string {
 	}
 	b.WriteString(name) // makes each program different
 	file := filepath.Join(t.TempDir(), name)
-	if err := wholefile.WriteProgram(file, b.Bytes()); err != nil {
+	if err := atomicfile.WriteProgram(file, b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -57,7 +57,7 @@ func TestImagesShareWhatIsNotTheirOwn(t *testing.T) {
 func TestProgramsThatCannotRunAreRefused(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "script")
-	if err := wholefile.WriteProgram(script, []byte("#!/bin/sh\n")); err != nil {
+	if err := atomicfile.WriteProgram(script, []byte("#!/bin/sh\n")); err != nil {
 		t.Fatal(err)
 	}
 	shell, err := exec.LookPath("sh")

@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 const manifest = `{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`
@@ -162,7 +162,7 @@ else
 	exit 1
 fi
 `
-	if err := wholefile.WriteProgram(filepath.Join(dir, "docker-credential-test"), []byte(helper)); err != nil {
+	if err := atomicfile.WriteProgram(filepath.Join(dir, "docker-credential-test"), []byte(helper)); err != nil {
 		t.Fatal(err)
 	}
 	for name, config := range map[string]any{

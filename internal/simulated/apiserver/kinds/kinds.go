@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
 )
 
 // Scheme holds the Go types of the kinds that every cluster serves. It is filled at
@@ -46,7 +46,7 @@ type Kind struct {
 	Terminating bool // its definition is being deleted: nothing new is taken
 	Subs        []Subresource
 	StoredAs    schema.GroupVersionKind // what objects are kept as
-	Custom      *custom.Version         // what defines it; nil if every cluster has it
+	Custom      *crds.Version           // what defines it; nil if every cluster has it
 
 	singular string
 	stored   schema.GroupResource
@@ -107,7 +107,7 @@ func (k *Kind) HasSub(name string) bool {
 func (k *Kind) New() (runtime.Object, error) { return Scheme().New(k.GroupVersionKind) }
 
 // ofVersion is the kind that a version of a definition defines.
-func ofVersion(d Defined, v *custom.Version, stored string) *Kind {
+func ofVersion(d Defined, v *crds.Version, stored string) *Kind {
 	k := &Kind{
 		GroupVersionKind: v.GVK(), Resource: d.Names.Plural, List: d.Names.ListKind, Namespaced: d.Namespaced,
 		Short: d.Names.ShortNames, Categories: d.Names.Categories, Status: v.Status, Scale: v.Scale != nil,

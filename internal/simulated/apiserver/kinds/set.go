@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
 )
 
 // Set is what one cluster serves. It never changes.
@@ -47,8 +47,8 @@ func index[K comparable](kinds []*Kind, key func(*Kind) K) map[K]*Kind {
 
 // Defined is a definition that a cluster has.
 type Defined struct {
-	*custom.Definition
-	custom.State
+	*crds.Definition
+	crds.State
 }
 
 // With returns what a cluster serves that has a number of definitions.
@@ -59,7 +59,7 @@ func (s *Set) With(definitions []Defined) *Set {
 		if !d.Established {
 			continue
 		}
-		at := slices.IndexFunc(d.Versions, func(v *custom.Version) bool { return v.Storage })
+		at := slices.IndexFunc(d.Versions, func(v *crds.Version) bool { return v.Storage })
 		if at < 0 {
 			continue // not reached: it would not have been stored
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
@@ -25,7 +25,7 @@ func settle(k *kinds.Kind, was, next *unstructured.Unstructured, w Writing) erro
 	case k.Custom != nil:
 		return k.Custom.Prepare(w.Sub, was, next)
 	case k == definitionKind:
-		errs, err := custom.Settle(w.Sub, was, next)
+		errs, err := crds.Settle(w.Sub, was, next)
 		if len(errs) > 0 {
 			return invalid(k, next.GetName(), errs...)
 		}
@@ -56,13 +56,13 @@ func (s *Store) accept(name string) {
 		entries, _ := s.raw.List(definitionKind.Stored(), "")
 		var others []*apiextensionsv1.CustomResourceDefinition
 		for _, e := range entries {
-			o, err := custom.Names(e.Raw)
+			o, err := crds.Names(e.Raw)
 			if err != nil {
 				return err
 			}
 			others = append(others, o)
 		}
-		custom.Accept(crd, others, metav1.NewTime(s.clock.Now()))
+		crds.Accept(crd, others, metav1.NewTime(s.clock.Now()))
 		return nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -78,21 +78,21 @@ func (s *Store) changeDefinition(name string, change func(*apiextensionsv1.Custo
 }
 
 func changed(u *unstructured.Unstructured, change func(*apiextensionsv1.CustomResourceDefinition) error) error {
-	crd, err := custom.Typed(u)
+	crd, err := crds.Typed(u)
 	if err == nil {
 		err = change(crd)
 	}
 	if err != nil {
 		return err
 	}
-	return custom.Write(crd, u)
+	return crds.Write(crd, u)
 }
 
 // terminate prepares a definition for its deletion.
 func (s *Store) terminate(u *unstructured.Unstructured) error {
-	addFinalizer(u, custom.CleanupFinalizer)
+	addFinalizer(u, crds.CleanupFinalizer)
 	return changed(u, func(crd *apiextensionsv1.CustomResourceDefinition) error {
-		custom.Terminate(crd, metav1.NewTime(s.clock.Now()))
+		crds.Terminate(crd, metav1.NewTime(s.clock.Now()))
 		return nil
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
@@ -234,7 +234,7 @@ func (s *Store) finish(e *store.Entry) {
 		if len(s.instances(e)) > 0 {
 			return
 		}
-		done = append(done, custom.CleanupFinalizer)
+		done = append(done, crds.CleanupFinalizer)
 	default:
 		if !slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) || len(s.blocking(e)) > 0 {
 			return

@@ -11,9 +11,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/groupaliases"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/reshaping"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
@@ -48,7 +48,7 @@ func (s *Store) Kinds() *kinds.Set {
 		}
 		if d.Definition == nil {
 			var err error
-			if d.Definition, d.State, err = custom.Read(e.Raw); err != nil {
+			if d.Definition, d.State, err = crds.Read(e.Raw); err != nil {
 				s.log.Error(err, "Serving what a definition defines", "name", e.Key.Name)
 				continue
 			}
@@ -79,7 +79,7 @@ func Read(k *kinds.Kind, e *store.Entry) (*unstructured.Unstructured, error) {
 	if k.Custom != nil {
 		_, err = k.Custom.Fit(u)
 	} else {
-		err = reshaping.To(u, k.GroupVersionKind)
+		err = groupaliases.To(u, k.GroupVersionKind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read stored %s %s/%s as %s: %w", e.Key.Resource, e.Key.Namespace, e.Key.Name, k.GroupVersion(), err)
@@ -129,7 +129,7 @@ func encode(k *kinds.Kind, u *unstructured.Unstructured, version uint64) (*store
 func storedForm(k *kinds.Kind, u *unstructured.Unstructured) (raw []byte, err error) {
 	if k.GroupVersionKind != k.StoredAs {
 		u = u.DeepCopy()
-		err = reshaping.To(u, k.StoredAs)
+		err = groupaliases.To(u, k.StoredAs)
 	}
 	if err == nil {
 		raw, err = json.Marshal(u.Object)

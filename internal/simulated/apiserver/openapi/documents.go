@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
@@ -47,13 +47,13 @@ func Of(served *kinds.Set, path string) (*Document, error) {
 
 // defined describes a group and version of definitions.
 func defined(served *kinds.Set, gv schema.GroupVersion) (*Document, error) {
-	var versions []*custom.Version
+	var versions []*crds.Version
 	for _, k := range served.All() {
 		if k.GroupVersion() == gv {
 			versions = append(versions, k.Custom)
 		}
 	}
-	raw, err := custom.OpenAPIV3(versions)
+	raw, err := crds.OpenAPIV3(versions)
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", gv, err)
 	}

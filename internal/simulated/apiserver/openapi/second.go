@@ -12,14 +12,14 @@ import (
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
 // V2 describes all that is served in one OpenAPI v2 document, as JSON or as
 // the protobuf that clients prefer.
 func V2(served *kinds.Set, protobuf bool) (*Document, error) {
-	var versions []*custom.Version
+	var versions []*crds.Version
 	for _, k := range served.All() {
 		if k.Custom != nil {
 			versions = append(versions, k.Custom)
@@ -41,12 +41,12 @@ var always = map[bool]func() (*Document, error){
 	true:  sync.OnceValues(func() (*Document, error) { return secondOf(nil, true) }),
 }
 
-func secondOf(versions []*custom.Version, protobuf bool) (*Document, error) {
+func secondOf(versions []*crds.Version, protobuf bool) (*Document, error) {
 	raw, err := everything()
 	if err == nil && len(versions) > 0 {
 		var static spec.Swagger
 		if err = json.Unmarshal(raw, &static); err == nil {
-			raw, err = custom.OpenAPIV2(&static, versions)
+			raw, err = crds.OpenAPIV2(&static, versions)
 		}
 	}
 	if err != nil {

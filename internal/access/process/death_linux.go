@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-package process
-
-import "syscall"
-
-func exitWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}

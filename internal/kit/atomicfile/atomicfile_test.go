@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestAFileIsReplacedWholeAndIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	if err := os.WriteFile(name, []byte("a longer one that all users may read"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.Close() }() // only read
+	if err := Write(name, []byte("short")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(name)
+	info, serr := os.Stat(name)
+	if err := errors.Join(err, serr); err != nil || string(text) != "short" || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %q, %v, %v", text, info.Mode(), err)
+	}
+	was, err := old.Stat()
+	if err != nil || os.SameFile(was, info) {
+		t.Errorf("who had it open sees another one: %v", err)
+	}
+	left(t, dir, "file")
+}
+
+func TestWhatFailsLeavesTheFileAsItWas(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder") // which no file replaces
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(folder, nil); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if err := Write(filepath.Join(dir, "none", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in no folder: got %v", err)
+	}
+	left(t, dir, "folder")
+}
+
+// left sees that nothing else is in a folder.
+func left(t *testing.T, dir, want string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != want {
+		t.Errorf("in the folder are %v, %v", entries, err)
+	}
+}

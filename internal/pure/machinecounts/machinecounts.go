@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machinecounts counts machines, individually or by groups that were counted before,
+// for the statuses of all objects that have machines.
+//
+//   - A Machine that is being updated in place is neither ready, nor available, nor up
+//     to date, regardless of its conditions.
+//   - The version of a Machine is the one that its Node reports or, without a Node, the
+//     one in its spec.
+//   - Versions are listed oldest first, and invalid versions last. Versions that a
+//     status cannot hold are omitted: otherwise the API would reject the whole status.
+package machinecounts
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// How many versions a status may list, and how long one may be.
+const (
+	MostOfGroup   = 100
+	MostOfCluster = 32
+
+	maxVersion = 256
+)
+
+// Counters are the counters of machines.
+type Counters struct {
+	Desired, Replicas, Ready, Available, UpToDate int32
+
+	versions map[string]int32
+}
+
+// Machines counts Machines.
+func Machines(machines []*clusterv1.Machine) *Counters {
+	c := &Counters{}
+	for _, m := range machines {
+		c.Machine(m)
+	}
+	return c
+}
+
+// Machine adds one Machine; it also counts as desired.
+func (c *Counters) Machine(m *clusterv1.Machine) {
+	c.Desired++
+	c.Replicas++
+	c.version(running(m), 1)
+	c.Ready += one(is(m, clusterv1.MachineReadyCondition))
+	c.Available += one(Available(m))
+	c.UpToDate += one(is(m, clusterv1.MachineUpToDateCondition))
+}
+
+// Available reports whether a Machine counts as available.
+func Available(m *clusterv1.Machine) bool { return is(m, clusterv1.MachineAvailableCondition) }
+
+func is(m *clusterv1.Machine, condition string) bool {
+	_, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]
+	return !updating && conditions.IsTrue(m, condition)
+}
+
+// Group is what a group of machines reports in its status.
+type Group struct {
+	Desired, Replicas, Ready, Available, UpToDate *int32
+
+	Versions []clusterv1.StatusVersion
+}
+
+// Group adds a group.
+func (c *Counters) Group(g Group) {
+	c.Desired += ptr.Deref(g.Desired, 0)
+	c.Replicas += ptr.Deref(g.Replicas, 0)
+	c.Ready += ptr.Deref(g.Ready, 0)
+	c.Available += ptr.Deref(g.Available, 0)
+	c.UpToDate += ptr.Deref(g.UpToDate, 0)
+	for _, v := range g.Versions {
+		c.version(v.Version, v.Replicas)
+	}
+}
+
+// Versions lists the versions of the machines.
+func (c *Counters) Versions(most int) (out []clusterv1.StatusVersion) {
+	for v, n := range c.versions {
+		out = append(out, clusterv1.StatusVersion{Version: v, Replicas: n})
+	}
+	return Listed(out, most)
+}
+
+// Listed converts versions to the form of a status.
+func Listed(versions []clusterv1.StatusVersion, most int) []clusterv1.StatusVersion {
+	out := slices.DeleteFunc(slices.Clone(versions), func(v clusterv1.StatusVersion) bool { return !fits(v.Version) || v.Replicas < 0 })
+	slices.SortFunc(out, func(a, b clusterv1.StatusVersion) int { return compareVersions(a.Version, b.Version) })
+	return out[:min(len(out), most)]
+}
+
+func (c *Counters) version(v string, machines int32) {
+	if machines <= 0 || !fits(v) {
+		return
+	}
+	if c.versions == nil {
+		c.versions = map[string]int32{}
+	}
+	c.versions[v] += machines
+}
+
+func fits(v string) bool { return v != "" && len(v) <= maxVersion }
+
+func running(m *clusterv1.Machine) string {
+	if info := m.Status.NodeInfo; info != nil && fits(info.KubeletVersion) {
+		return info.KubeletVersion
+	}
+	return m.Spec.Version
+}
+
+// compareVersions sorts older versions first, and invalid versions last.
+func compareVersions(a, b string) int {
+	va, errA := version.ParseSemantic(a)
+	vb, errB := version.ParseSemantic(b)
+	switch {
+	case errA != nil && errB != nil:
+		return cmp.Compare(a, b)
+	case errA != nil:
+		return 1
+	case errB != nil:
+		return -1
+	case va.LessThan(vb):
+		return -1
+	case vb.LessThan(va):
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+func one(is bool) int32 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package groupaliases converts objects between the kinds as which they are served.
+package groupaliases
+
+import (
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// To converts u to an object of another kind that is stored as the same.
+func To(u *unstructured.Unstructured, to schema.GroupVersionKind) error {
+	from := u.GroupVersionKind()
+	u.SetGroupVersionKind(to)
+	switch {
+	case from.Group != to.Group:
+		renameFields(u, to.Group == "")
+	case to.Kind == "HorizontalPodAutoscaler" && to.Version == "v1":
+		return oneMetric(u)
+	case to.Kind == "HorizontalPodAutoscaler":
+		return allMetrics(u)
+	}
+	return nil
+}
+
+// renamed are the paths of an Event's fields in the core group and in its own.
+var renamed = [][2]string{
+	{"involvedObject", "regarding"},
+	{"message", "note"},
+	{"source", "deprecatedSource"},
+	{"firstTimestamp", "deprecatedFirstTimestamp"},
+	{"lastTimestamp", "deprecatedLastTimestamp"},
+	{"count", "deprecatedCount"},
+	{"reportingComponent", "reportingController"},
+}
+
+func renameFields(u *unstructured.Unstructured, core bool) {
+	was, is := 0, 1
+	if core {
+		was, is = 1, 0
+	}
+	for _, names := range renamed {
+		if v, ok := u.Object[names[was]]; ok {
+			delete(u.Object, names[was])
+			u.Object[names[is]] = v
+		}
+	}
+}
+
+// otherMetrics holds what the first version of an autoscaler has no fields
+// for, so that it is not lost when that version is written.
+const otherMetrics = "autoscaling.alpha.kubernetes.io/metrics"
+
+func unset(u *unstructured.Unstructured, path ...string) {
+	unstructured.RemoveNestedField(u.Object, path...)
+}
+
+func isCPU(metric any) bool {
+	m, _ := metric.(map[string]any)
+	name, _, _ := unstructured.NestedString(m, "resource", "name")
+	_, ok, _ := unstructured.NestedInt64(m, "resource", "target", "averageUtilization")
+	return name == "cpu" && ok
+}
+
+// oneMetric converts an autoscaler to the first version, which has only the load of
+// processors.
+func oneMetric(u *unstructured.Unstructured) error {
+	metrics, _, _ := unstructured.NestedSlice(u.Object, "spec", "metrics")
+	if i := slices.IndexFunc(metrics, isCPU); i >= 0 {
+		target, _, _ := unstructured.NestedInt64(metrics[i].(map[string]any), "resource", "target", "averageUtilization")
+		metrics = slices.Delete(metrics, i, i+1)
+		if err := unstructured.SetNestedField(u.Object, target, "spec", "targetCPUUtilizationPercentage"); err != nil {
+			return err
+		}
+	}
+	unset(u, "spec", "metrics")
+	behavior, _, _ := unstructured.NestedMap(u.Object, "spec", "behavior")
+	unset(u, "spec", "behavior")
+	for _, name := range []string{"currentMetrics", "conditions"} {
+		unset(u, "status", name)
+	}
+	if len(metrics) == 0 && behavior == nil {
+		return nil
+	}
+	raw, err := json.Marshal(map[string]any{"metrics": metrics, "behavior": behavior})
+	if err != nil {
+		return err
+	}
+	return unstructured.SetNestedField(u.Object, string(raw), "metadata", "annotations", otherMetrics)
+}
+
+// allMetrics undoes what oneMetric does.
+func allMetrics(u *unstructured.Unstructured) error {
+	var other struct {
+		Metrics  []any          `json:"metrics"`
+		Behavior map[string]any `json:"behavior"`
+	}
+	if text := u.GetAnnotations()[otherMetrics]; text != "" {
+		if err := utiljson.Unmarshal([]byte(text), &other); err != nil {
+			return err
+		}
+		unset(u, "metadata", "annotations", otherMetrics)
+		if len(u.GetAnnotations()) == 0 {
+			unset(u, "metadata", "annotations")
+		}
+	}
+	metrics := other.Metrics
+	if target, ok, _ := unstructured.NestedInt64(u.Object, "spec", "targetCPUUtilizationPercentage"); ok {
+		metrics = append([]any{map[string]any{"type": "Resource", "resource": map[string]any{
+			"name": "cpu", "target": map[string]any{"type": "Utilization", "averageUtilization": target},
+		}}}, metrics...)
+		unset(u, "spec", "targetCPUUtilizationPercentage")
+	}
+	unset(u, "status", "currentCPUUtilizationPercentage")
+	if other.Behavior != nil {
+		if err := unstructured.SetNestedMap(u.Object, other.Behavior, "spec", "behavior"); err != nil {
+			return err
+		}
+	}
+	if len(metrics) == 0 {
+		return nil
+	}
+	return unstructured.SetNestedSlice(u.Object, metrics, "spec", "metrics")
+}
