@@ -14,9 +14,9 @@ import (
 var bare = map[string]string{
 	"internal/host/containers/supervisor":          "is a process of its own in a machine, and imports the standard library alone",
 	"internal/host/pods/holder":                    "is a process of its own in a Pod, which ends with it",
-	"internal/mgmtplane/election":                   "handles no object, and must not survive: a plane that cannot prove that it leads has to end",
-	"internal/kit/gctune":                            "sets the garbage collector and handles no object; recovery would make it import Kubernetes",
-	"internal/host/podagent: l.part":                 "recovers by recovery.Call, and evicts the Pod",
+	"internal/mgmtplane/election":                  "handles no object, and must not survive: a plane that cannot prove that it leads has to end",
+	"internal/kit/gctune":                          "sets the garbage collector and handles no object; recovery would make it import Kubernetes",
+	"internal/host/podagent: l.part":               "recovers by recovery.Call, and evicts the Pod",
 	"internal/access/extensions: cancel":           "cancels a context, and runs nothing else",
 	"internal/access/extensions/transport: cancel": "cancels a context, and runs nothing else",
 }

@@ -106,6 +106,22 @@ func TestNames(t *testing.T) {
 	})
 }
 
+// TestPackageNamesAreInTheGlossary has a new name of a package considered: it is the kind
+// of a controller, or in docs/glossary.md.
+func TestPackageNamesAreInTheGlossary(t *testing.T) {
+	glossary, err := os.ReadFile("docs/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	walk(t, func(s source) {
+		name := s.ast.Name.Name
+		kind := path.Dir(s.dir) == "internal/controller"
+		if !kind && name != "main" && !versionName.MatchString(name) && !bytes.Contains(glossary, []byte("`"+name+"`")) {
+			t.Errorf("%s: package %s is not in docs/glossary.md", s.file, name)
+		}
+	})
+}
+
 func TestDocs(t *testing.T) {
 	chart, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
