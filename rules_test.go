@@ -115,8 +115,8 @@ func TestPackageNamesAreInTheGlossary(t *testing.T) {
 	}
 	walk(t, func(s source) {
 		name := s.ast.Name.Name
-		kind := path.Dir(s.dir) == "internal/controller"
-		if !kind && name != "main" && !versionName.MatchString(name) && !bytes.Contains(glossary, []byte("`"+name+"`")) {
+		_, kind := os.Stat("internal/controller/" + name)
+		if kind != nil && name != "main" && !versionName.MatchString(name) && !bytes.Contains(glossary, []byte("`"+name+"`")) {
 			t.Errorf("%s: package %s is not in docs/glossary.md", s.file, name)
 		}
 	})
