@@ -9,7 +9,7 @@
 // image's by hard links. So any number of machines can use the image, which takes
 // its space once.
 //
-// An image is built in steps (package steps), whose results are stored under a
+// An image is built in steps (package buildcache), whose results are stored under a
 // digest of their inputs: an interrupted build continues where it stopped, and a
 // build of a second version of Kubernetes only repeats the steps that differ.
 package nodeimages
