@@ -23,7 +23,7 @@ func (f Factory) Sync(ctx context.Context, m *clusterv1.Machine, t machinetempla
 	if t.InStep(m) {
 		return f.record(ctx, m, t)
 	}
-	commit := patch.Remember(f.Mgmt, m, patch.As(f.FieldOwner))
+	commit := patch.Snapshot(f.Mgmt, m, patch.As(f.FieldOwner))
 	err := f.Prepare(ctx, m, t)
 	return errors.Join(err, commit(ctx))
 }
@@ -77,7 +77,7 @@ func (f Factory) pass(ctx context.Context, t machinetemplate.Template, ref clust
 		return nil
 	}
 	changed := obj.DeepCopy()
-	commit := patch.Remember(f.Mgmt, changed, patch.As(f.FieldOwner))
+	commit := patch.Snapshot(f.Mgmt, changed, patch.As(f.FieldOwner))
 	t.Pass(changed, from, to)
 	return commit(ctx)
 }

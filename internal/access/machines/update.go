@@ -55,14 +55,14 @@ func refused(err error) error {
 
 // Mark marks the update of a Machine as in progress.
 func (f Factory) Mark(ctx context.Context, m *clusterv1.Machine) error {
-	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
+	commit := patch.Snapshot(f.Mgmt, m, patch.As(marker))
 	inplace.Mark(m)
 	return commit(ctx)
 }
 
 // Move transfers a Machine to another MachineSet.
 func (f Factory) Move(ctx context.Context, m *clusterv1.Machine, to inplace.Target) error {
-	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
+	commit := patch.Snapshot(f.Mgmt, m, patch.As(marker))
 	to.Take(m)
 	return commit(ctx)
 }
@@ -77,7 +77,7 @@ func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) err
 			return err
 		}
 		current = current.DeepCopy()
-		commit := patch.Remember(f.Mgmt, current, patch.As(f.FieldOwner))
+		commit := patch.Snapshot(f.Mgmt, current, patch.As(f.FieldOwner))
 		current.Object["spec"] = wanted.Object["spec"]
 		current.SetLabels(wanted.GetLabels())
 		current.SetAnnotations(wanted.GetAnnotations())
@@ -86,7 +86,7 @@ func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) err
 			return refused(err)
 		}
 	}
-	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
+	commit := patch.Snapshot(f.Mgmt, m, patch.As(marker))
 	c.apply(m)
 	inplace.Begin(m)
 	return commit(ctx)

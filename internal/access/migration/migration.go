@@ -79,7 +79,7 @@ func Of(crd *apiextensionsv1.CustomResourceDefinition) (m Migration, ok bool) {
 // is stored at another version. A definition that changed since then gives a
 // conflict: it may have another storage version.
 func (m Migration) Note(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
-	commit := patch.Remember(m.Mgmt, crd, patch.Locked)
+	commit := patch.Snapshot(m.Mgmt, crd, patch.Locked)
 	crd.Status.StoredVersions = []string{m.Kind.Version}
 	return commit(ctx)
 }

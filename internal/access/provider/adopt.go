@@ -53,7 +53,7 @@ func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
 		return nil
 	}
 	changed := obj.DeepCopy()
-	commit := patch.Remember(o.mgmt, changed)
+	commit := patch.Snapshot(o.mgmt, changed)
 	a.put(changed)
 	if err := commit(ctx); err != nil {
 		return fmt.Errorf("adopt: %w", err)

@@ -59,7 +59,7 @@ func (a *admission) hold(ctx context.Context, g *planv1.PlanGuard, h planv1.Held
 			if err := a.live.Get(ctx, client.ObjectKeyFromObject(g), now); err != nil {
 				return err
 			}
-			commit := patch.Remember(a.live, now, patch.Locked)
+			commit := patch.Snapshot(a.live, now, patch.Locked)
 			if !planguard.Hold(&now.Status, h) {
 				return nil
 			}

@@ -115,9 +115,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *certmanagerv1.Certificate
 	return reconciler.Flow[*certmanagerv1.Certificate, state]{
 		Clock:    r.Clock,
 		Observe:  r.observe,
-		Remember: func(*state) patch.Commit { return patch.Remember(r.Mgmt, c) },
+		Snapshot: func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, c) },
 		Paused:   func(*state) {}, // these kinds have no condition for it
-		Live:     phase.InOrder(phase.Do("issue", r.issue), phase.Do("Secret", r.write)),
+		Normal:   phase.InOrder(phase.Do("issue", r.issue), phase.Do("Secret", r.write)),
 		Report:   r.report,
 		Deadline: deadline,
 	}.Reconcile(ctx, c)

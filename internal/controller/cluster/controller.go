@@ -58,17 +58,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	return reconciler.Flow[*clusterv1.Cluster, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(*state) patch.Commit {
-			return patch.Remember(r.Mgmt, cluster, patch.Locked, patch.Debounced(r.Debounce))
+		Snapshot: func(*state) patch.Commit {
+			return patch.Snapshot(r.Mgmt, cluster, patch.Locked, patch.Debounced(r.Debounce))
 		},
 		Finalizer: clusterv1.ClusterFinalizer,
 		Cluster:   func(*state) *clusterv1.Cluster { return cluster },
-		Live: phase.All(
+		Normal: phase.All(
 			phase.Do("plan guard", r.planGuard),
 			phase.Do("infrastructure", r.infrastructure),
 			phase.Do("control plane", r.controlPlane),
 			phase.Do("kubeconfig", r.kubeconfig)),
-		End:        phase.InOrder(phase.Do("delete", r.delete)),
+		Delete:     phase.InOrder(phase.Do("delete", r.delete)),
 		Report:     func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
 		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { clusterstatus.ReportDeprecated(s.facts(failed)) }),
 		Deadline: func(s *state) time.Time {

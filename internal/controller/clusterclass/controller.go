@@ -66,8 +66,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, class *clusterv1.ClusterClas
 	return reconciler.Flow[*clusterv1.ClusterClass, state]{
 		Clock:    r.Clock,
 		Observe:  observe,
-		Remember: func(*state) patch.Commit { return patch.Remember(r.Mgmt, class) },
-		Live: phase.All(
+		Snapshot: func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, class) },
+		Normal: phase.All(
 			phase.Do("own templates", r.ownTemplates),
 			phase.Do("define variables", r.defineVariables)),
 		Report:     r.report,

@@ -65,7 +65,7 @@ func (r *Reconciler) own(ctx context.Context, s *state, ref clusterv1.ClusterCla
 		return err
 	}
 	changed := template.DeepCopy()
-	commit := patch.Remember(r.Mgmt, changed)
+	commit := patch.Snapshot(r.Mgmt, changed)
 	owner.Set(changed, by)
 	if err := commit(ctx); err != nil {
 		return fmt.Errorf("own %s %s: %w", ref.Kind, ref.Name, err)

@@ -49,12 +49,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *addonsv1.ClusterResourc
 	return reconciler.Flow[*addonsv1.ClusterResourceSet, state]{
 		Clock:     r.Clock,
 		Observe:   r.observe,
-		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, set, patch.Debounced(r.Debounce)) },
+		Snapshot:  func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, set, patch.Debounced(r.Debounce)) },
 		Finalizer: addonsv1.ClusterResourceSetFinalizer,
-		Live: phase.All(
+		Normal: phase.All(
 			phase.Do("own the resources", r.ownResources),
 			phase.Do("make bindings", r.makeBindings)),
-		End:        phase.InOrder(phase.Do("wait for bindings", waitForBindings)),
+		Delete:     phase.InOrder(phase.Do("wait for bindings", waitForBindings)),
 		Report:     r.report,
 		Deprecated: reconciler.If(r.Deprecated, r.reportDeprecated),
 	}.Reconcile(ctx, set)

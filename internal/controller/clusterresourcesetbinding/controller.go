@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceS
 	for _, f := range resourceset.Failures(b) {
 		s.before[f] = true
 	}
-	commit := patch.Remember(r.Mgmt, b)
+	commit := patch.Snapshot(r.Mgmt, b)
 	b.Spec.Bindings = entries
 	s.errs = append(s.errs, r.setOwners(s), r.connect(ctx, s))
 	r.applyAll(ctx, s)
@@ -137,7 +137,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceS
 // the only change to the binding of a paused Cluster, which may be in a move: the
 // target has a copy.
 func (r *Reconciler) release(ctx context.Context, s *state) error {
-	commit, before := patch.Remember(r.Mgmt, s.binding), len(s.binding.Spec.Bindings)
+	commit, before := patch.Snapshot(r.Mgmt, s.binding), len(s.binding.Spec.Bindings)
 	s.binding.Spec.Bindings = slices.DeleteFunc(s.binding.Spec.Bindings, func(e addonsv1.ResourceSetBinding) bool {
 		i := slices.IndexFunc(s.sets, func(set addonsv1.ClusterResourceSet) bool { return set.Name == e.ClusterResourceSetName })
 		return i >= 0 && !s.sets[i].DeletionTimestamp.IsZero()

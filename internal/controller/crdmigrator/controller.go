@@ -126,7 +126,7 @@ func (r *Reconciler) finish(ctx context.Context, crd *apiextensionsv1.CustomReso
 			return err
 		}
 	}
-	commit := patch.Remember(r.Mgmt, crd)
+	commit := patch.Snapshot(r.Mgmt, crd)
 	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, clusterv1.CRDMigrationObservedGenerationAnnotation, strconv.FormatInt(crd.Generation, 10))
 	if err := commit(ctx); err != nil {
 		return err

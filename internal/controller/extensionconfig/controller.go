@@ -114,11 +114,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionC
 	return reconciler.Flow[*runtimev1.ExtensionConfig, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(s *state) patch.Commit {
-			write := patch.Remember(r.Mgmt, config)
+		Snapshot: func(s *state) patch.Commit {
+			write := patch.Snapshot(r.Mgmt, config)
 			return func(ctx context.Context) error { return r.note(ctx, s, write(ctx)) }
 		},
-		Live: phase.InOrder(
+		Normal: phase.InOrder(
 			phase.Do("certificate authority", r.inject),
 			phase.Do("discovery", r.rediscover)),
 		Report:     r.report,

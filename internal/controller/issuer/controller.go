@@ -59,7 +59,7 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, issuer T) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, issuer)
+	commit := patch.Snapshot(r.Mgmt, issuer)
 	c := certificate.IssuerCondition(issuer.GetSpec(), problem)
 	c.ObservedGeneration = issuer.GetGeneration()
 	conditions.Set(issuer, now, c)

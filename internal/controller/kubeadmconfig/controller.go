@@ -74,12 +74,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmC
 	return reconciler.Flow[*bootstrapv1.KubeadmConfig, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(s *state) patch.Commit {
-			s.commit = patch.Remember(r.Mgmt, config)
+		Snapshot: func(s *state) patch.Commit {
+			s.commit = patch.Snapshot(r.Mgmt, config)
 			return func(ctx context.Context) error { return s.commit(ctx) } // discovery may have been written before
 		},
 		Cluster: func(s *state) *clusterv1.Cluster { return s.cluster },
-		Live: phase.InOrder(
+		Normal: phase.InOrder(
 			phase.Do("bootstrap data that is there", r.keep),
 			phase.Do("bootstrap data", r.carryOut)),
 		Report:     report,

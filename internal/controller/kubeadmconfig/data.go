@@ -140,7 +140,7 @@ func (r *Reconciler) storeDiscovery(ctx context.Context, s *state, d bootstrapv1
 	if err := s.commit(ctx); err != nil {
 		return err
 	}
-	s.commit = patch.Remember(r.Mgmt, s.config)
+	s.commit = patch.Snapshot(r.Mgmt, s.config)
 	s.specGeneration++
 	return nil
 }

@@ -119,7 +119,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Wait(cacheLag), nil
 	}
 	for _, m := range s.orphans {
-		commit := patch.Remember(r.Mgmt, m, patch.As(fieldOwner))
+		commit := patch.Snapshot(r.Mgmt, m, patch.As(fieldOwner))
 		owner.Set(m, ref)
 		if err := commit(ctx); err != nil {
 			return phase.Continue(), fmt.Errorf("adopt Machine %s: %w", m.Name, err)

@@ -76,17 +76,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 	return reconciler.Flow[*controlplanev1.KubeadmControlPlane, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(s *state) patch.Commit {
-			own := patch.Remember(r.Mgmt, kcp, patch.Debounced(r.Debounce))
+		Snapshot: func(s *state) patch.Commit {
+			own := patch.Snapshot(r.Mgmt, kcp, patch.Debounced(r.Debounce))
 			return func(ctx context.Context) error { return errors.Join(s.commitMachines(ctx), own(ctx)) }
 		},
 		Finalizer: controlplanev1.KubeadmControlPlaneFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.Cluster },
-		Live:      phase.InOrder(r.upkeep()...),
-		End: func(ctx context.Context, s *state) (ctrl.Result, error) {
+		Normal:    phase.InOrder(r.upkeep()...),
+		Delete: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			return phase.InOrder(r.deletion(s)...)(ctx, s)
 		},
-		Quiet:      func(s *state) bool { return s.untaken },
+		Suppress:   func(s *state) bool { return s.untaken },
 		Report:     (*state).report,
 		Deprecated: reconciler.If(r.Deprecated, (*state).reportDeprecated),
 		Deadline:   func(s *state) time.Time { return s.due },

@@ -218,7 +218,7 @@ func apiServersOf(s *state, machines []*controlplane.Machine) (all []shown) {
 // date writes the annotation. It does not use the field manager of the template's
 // annotations: their synchronization would remove it.
 func (r *Reconciler) date(ctx context.Context, m *controlplane.Machine, end time.Time) error {
-	commit := patch.Remember(r.Mgmt, m.Config)
+	commit := patch.Snapshot(r.Mgmt, m.Config)
 	metav1.SetMetaDataAnnotation(&m.Config.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, end.UTC().Format(time.RFC3339))
 	if err := commit(ctx); err != nil {
 		return fmt.Errorf("note when the certificates of Machine %s end: %w", m.Name, err)

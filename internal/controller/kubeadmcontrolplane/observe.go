@@ -126,7 +126,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
 	out := &controlplane.Machine{Machine: m, Reported: m.GetConditions(), Health: m.GetConditions()}
 	s.Machines = append(s.Machines, out)
-	s.owned = append(s.owned, &machine{out, patch.Remember(r.Mgmt, m, patch.Locked, patch.As(fieldOwner))})
+	s.owned = append(s.owned, &machine{out, patch.Snapshot(r.Mgmt, m, patch.Locked, patch.As(fieldOwner))})
 	if ref := m.Spec.InfrastructureRef; ref.IsDefined() {
 		infra, err := r.Providers.Get(ctx, m.Namespace, ref)
 		_, unusable := errors.AsType[*provider.KindError](err)

@@ -60,15 +60,15 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (ctrl.Result, error) {
 	return reconciler.Flow[*infrav1.LocalCluster, state]{
-		Clock:     r.Clock,
-		Observe:   r.observe,
-		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, lc) },
-		Finalizer: infrav1.LocalClusterFinalizer,
-		Former:    []string{formerFinalizer},
-		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Live:      phase.InOrder(phase.Do("endpoint", r.endpoint)),
-		End:       phase.InOrder(phase.Do("delete infrastructure", r.remove)),
-		Rest:      phase.InOrder(phase.Do("keep running", r.resume)),
-		Report:    report,
+		Clock:       r.Clock,
+		Observe:     r.observe,
+		Snapshot:    func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, lc) },
+		Finalizer:   infrav1.LocalClusterFinalizer,
+		Former:      []string{formerFinalizer},
+		Cluster:     func(s *state) *clusterv1.Cluster { return s.cluster },
+		Normal:      phase.InOrder(phase.Do("endpoint", r.endpoint)),
+		Delete:      phase.InOrder(phase.Do("delete infrastructure", r.remove)),
+		WhilePaused: phase.InOrder(phase.Do("keep running", r.resume)),
+		Report:      report,
 	}.Reconcile(ctx, lc)
 }

@@ -63,15 +63,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (c
 	return reconciler.Flow[*infrav1.LocalMachine, state]{
 		Clock:     r.Clock,
 		Observe:   r.observe,
-		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, lm, patch.Debounced(r.Debounce)) },
+		Snapshot:  func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, lm, patch.Debounced(r.Debounce)) },
 		Finalizer: infrav1.LocalMachineFinalizer,
 		Former:    []string{formerFinalizer},
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Live: phase.InOrder(
+		Normal: phase.InOrder(
 			phase.Do("wait", r.waitForOthers),
 			phase.Do("bootstrap data", r.readBootstrapData),
 			phase.Do("machine", r.run)),
-		End:    phase.InOrder(phase.Do("delete machine", r.remove)),
+		Delete: phase.InOrder(phase.Do("delete machine", r.remove)),
 		Report: report,
 	}.Reconcile(ctx, lm)
 }

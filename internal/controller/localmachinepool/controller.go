@@ -50,16 +50,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, pool *infrav1.LocalMachinePo
 	return reconciler.Flow[*infrav1.LocalMachinePool, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(*state) patch.Commit {
-			return patch.Remember(r.Mgmt, pool, patch.Debounced(r.Debounce, "instances"))
+		Snapshot: func(*state) patch.Commit {
+			return patch.Snapshot(r.Mgmt, pool, patch.Debounced(r.Debounce, "instances"))
 		},
 		Finalizer: infrav1.LocalMachinePoolFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Live: phase.InOrder(
+		Normal: phase.InOrder(
 			phase.Do("wait", r.waitForOthers),
 			phase.Do("hold machines", r.hold),
 			phase.Do("scale", r.scale)),
-		End:    phase.InOrder(phase.Do("delete machines", r.deleteAll)),
+		Delete: phase.InOrder(phase.Do("delete machines", r.deleteAll)),
 		Report: report,
 	}.Reconcile(ctx, pool)
 }

@@ -46,7 +46,7 @@ func (r *Reconciler) hold(ctx context.Context, s *state) (phase.Next, error) {
 			continue
 		}
 		local := m.Local.DeepCopy()
-		commit := patch.Remember(r.Mgmt, local)
+		commit := patch.Snapshot(r.Mgmt, local)
 		s.Hold(local)
 		if err := commit(ctx); err != nil {
 			return phase.Continue(), err

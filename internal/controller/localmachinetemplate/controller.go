@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, t *infrav1.LocalMachineTempl
 		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing what the machines will have to offer", "reason", err.Error())
 		return ctrl.Result{}, nil
 	}
-	commit := patch.Remember(r.Mgmt, t)
+	commit := patch.Snapshot(r.Mgmt, t)
 	report(t, backend.Offer(t.Spec.Template.Spec))
 	return ctrl.Result{}, commit(ctx)
 }

@@ -71,22 +71,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 	return reconciler.Flow[*clusterv1.Machine, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(*state) patch.Commit {
+		Snapshot: func(*state) patch.Commit {
 			// Conditions of a Machine have several writers. The status fields about
 			// the infrastructure machine are for users: controllers act on the
 			// spec, which is written first.
-			return patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce, "initialization", "addresses", "certificatesExpiryDate"))
+			return patch.Snapshot(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce, "initialization", "addresses", "certificatesExpiryDate"))
 		},
 		Finalizer: clusterv1.MachineFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
 		Prepare:   r.prepare,
-		Live: phase.All(
+		Normal: phase.All(
 			phase.Do("bootstrap", r.bootstrap),
 			phase.Do("infrastructure", r.infrastructure),
 			phase.Do("node", r.node),
 			phase.Do("update in place", r.update),
 			phase.Do("certificates", r.certificates)),
-		End:        r.delete,
+		Delete:     r.delete,
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 		Deadline:   (*state).deadline,

@@ -91,7 +91,7 @@ func (r *Reconciler) unmark(ctx context.Context, ref *provider.Reference) error 
 		return nil
 	}
 	changed := ref.Obj.DeepCopy()
-	commit := patch.Remember(r.Mgmt, changed)
+	commit := patch.Snapshot(r.Mgmt, changed)
 	inplace.Finish(changed)
 	return commit(ctx)
 }

@@ -61,16 +61,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	return reconciler.Flow[*clusterv1.MachineDeployment, state]{
 		Clock:     r.Clock,
 		Observe:   r.observe,
-		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, md, patch.Debounced(r.Debounce)) },
+		Snapshot:  func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, md, patch.Debounced(r.Debounce)) },
 		Finalizer: clusterv1.MachineDeploymentFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Quiet:     func(s *state) bool { return !s.quietUntil.IsZero() },
+		Suppress:  func(s *state) bool { return !s.quietUntil.IsZero() },
 		Prepare:   r.prepare,
-		Live: phase.InOrder(
+		Normal: phase.InOrder(
 			phase.Do("own the templates", r.ownTemplates),
 			phase.Do("adopt MachineSets", r.adopt),
 			phase.Do("roll out", r.rollOut)),
-		End: phase.InOrder(
+		Delete: phase.InOrder(
 			phase.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
 			phase.Do("delete MachineSets", r.deleteSets)),
 		Report:     report,

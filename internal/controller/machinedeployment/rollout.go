@@ -63,7 +63,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	errs := []error{owner.HealAll(ctx, r.Mgmt, s.sets, mine)}
 	for _, set := range s.orphans {
-		commit := patch.Remember(r.Mgmt, set)
+		commit := patch.Snapshot(r.Mgmt, set)
 		owner.Set(set, mine)
 		errs = append(errs, commit(ctx))
 	}
@@ -168,7 +168,7 @@ func (r *Reconciler) act(ctx context.Context, s *state, a rollout.Action) error 
 
 func (r *Reconciler) update(ctx context.Context, s *state, a rollout.Update) error {
 	set := items.Named(s.sets, a.Set.Name)
-	commit := patch.Remember(r.Mgmt, set, patch.As(fieldOwner))
+	commit := patch.Snapshot(r.Mgmt, set, patch.As(fieldOwner))
 	set.Labels, set.Annotations, set.Spec = a.Set.Labels, a.Set.Annotations, a.Set.Spec
 	if err := commit(ctx); err != nil {
 		return err

@@ -59,16 +59,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	return reconciler.Flow[*clusterv1.MachineHealthCheck, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(*state) patch.Commit {
-			return patch.Remember(r.Mgmt, check, patch.Debounced(r.Debounce, "expectedMachines", "currentHealthy", "remediationsAllowed"))
+		Snapshot: func(*state) patch.Commit {
+			return patch.Snapshot(r.Mgmt, check, patch.Debounced(r.Debounce, "expectedMachines", "currentHealthy", "remediationsAllowed"))
 		},
 		Cluster: func(s *state) *clusterv1.Cluster { return s.Cluster },
 		Prepare: prepare,
-		Live: phase.InOrder(
+		Normal: phase.InOrder(
 			phase.Do("nodes", r.nodes),
 			phase.Do("template", r.template),
 			phase.Do("remediate", r.remediate)),
-		End:        phase.InOrder[*state](),
+		Delete:     phase.InOrder[*state](),
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, func(s *state, _ error) { healthcheck.ReportDeprecated(s.Check, s.Now) }),
 		Deadline:   func(s *state) time.Time { return s.decision.RequeueAt },

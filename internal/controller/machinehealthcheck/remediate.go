@@ -52,7 +52,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 		failed = r.removeRequest(ctx, s, a.Machine)
 	}
 	m := a.Machine.DeepCopy()
-	commit := patch.Remember(r.Mgmt, m, patch.Locked)
+	commit := patch.Snapshot(r.Mgmt, m, patch.Locked)
 	if a.Again {
 		conditions.Delete(m, clusterv1.MachineHealthCheckSucceededCondition)
 	}

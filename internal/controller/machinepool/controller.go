@@ -61,16 +61,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *clusterv1.MachinePool) (c
 	return reconciler.Flow[*clusterv1.MachinePool, state]{
 		Clock:     r.Clock,
 		Observe:   r.observe,
-		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, p, patch.Debounced(r.Debounce)) },
+		Snapshot:  func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, p, patch.Debounced(r.Debounce)) },
 		Finalizer: clusterv1.MachinePoolFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
 		Prepare:   prepare,
-		Live: phase.All(
+		Normal: phase.All(
 			phase.Do("bootstrap", r.bootstrap),
 			phase.Do("infrastructure", r.infrastructure),
 			phase.Do("machines", r.keepMachines),
 			phase.Do("nodes", r.keepNodes)),
-		End: phase.InOrder(
+		Delete: phase.InOrder(
 			phase.Do("delete", r.deleteReferences),
 			phase.Do("delete Nodes", r.deleteNodes)),
 		Report:     report,

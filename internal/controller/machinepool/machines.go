@@ -123,7 +123,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state, hosts []unstructured.U
 			continue
 		}
 		m = m.DeepCopy() // it is shared with the cache
-		commit := patch.Remember(r.Mgmt, m, patch.As(fieldOwner))
+		commit := patch.Snapshot(r.Mgmt, m, patch.As(fieldOwner))
 		owner.Set(m, mine)
 		if err := commit(ctx); err != nil {
 			return fmt.Errorf("adopt: %w", err)
@@ -207,7 +207,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) error {
 	var errs []error
 	for _, v := range machinepool.Remediation(s.machines, held) {
 		m := v.Machine.DeepCopy()
-		commit := patch.Remember(r.Mgmt, m, patch.Locked)
+		commit := patch.Snapshot(r.Mgmt, m, patch.Locked)
 		if v.Condition == nil {
 			conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
 		} else {

@@ -59,19 +59,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	return reconciler.Flow[*clusterv1.MachineSet, state]{
 		Clock:     r.Clock,
 		Observe:   r.observe,
-		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, set, patch.Debounced(r.Debounce)) },
+		Snapshot:  func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, set, patch.Debounced(r.Debounce)) },
 		Finalizer: clusterv1.MachineSetFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Quiet:     func(s *state) bool { return !s.quietUntil.IsZero() },
+		Suppress:  func(s *state) bool { return !s.quietUntil.IsZero() },
 		Prepare:   r.prepare,
-		Live: phase.All(
+		Normal: phase.All(
 			phase.Do("preflight", r.preflight),
 			phase.Do("adopt", r.adopt),
 			phase.Do("remediate", r.remediate),
 			phase.Do("synchronise", r.synchronise),
 			phase.Do("update in place", r.update),
 			phase.Do("scale", r.scale)),
-		End:        phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
+		Delete:     phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 		Deadline:   func(s *state) time.Time { return s.quietUntil },

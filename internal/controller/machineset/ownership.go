@@ -50,7 +50,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	errs := []error{owner.HealAll(ctx, r.Mgmt, s.machines, mine)}
 	for _, m := range s.orphans {
-		commit := patch.Remember(r.Mgmt, m)
+		commit := patch.Snapshot(r.Mgmt, m)
 		owner.Set(m, mine)
 		if err := commit(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("adopt: %w", err))

@@ -54,7 +54,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 // reason is visible as long as the Machine exists.
 func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Decision) error {
 	m := v.Machine
-	commit := patch.Remember(r.Mgmt, m, patch.Locked)
+	commit := patch.Snapshot(r.Mgmt, m, patch.Locked)
 	if v.Condition == nil {
 		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
 	} else {

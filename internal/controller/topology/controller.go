@@ -146,12 +146,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	return reconciler.Flow[*clusterv1.Cluster, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
-		Remember: func(s *state) patch.Commit {
+		Snapshot: func(s *state) patch.Commit {
 			return func(ctx context.Context) error { return s.commit(ctx) }
 		},
 		Cluster: func(*state) *clusterv1.Cluster { return cluster },
 		Paused:  r.paused,
-		Live: func(ctx context.Context, s *state) (ctrl.Result, error) {
+		Normal: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			res, err := live(ctx, s)
 			if err = errors.Join(err, s.failure()); err != nil {
 				for _, reject := range s.reject { // any of them may be the reason
@@ -161,7 +161,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 			r.settle(s, res, err)
 			return res, err
 		},
-		End:    phase.InOrder(phase.Do("BeforeClusterDelete", r.beforeDelete)),
+		Delete: phase.InOrder(phase.Do("BeforeClusterDelete", r.beforeDelete)),
 		Report: r.report,
 	}.Reconcile(ctx, cluster)
 }
@@ -181,20 +181,20 @@ func (r *Reconciler) observe(_ context.Context, cluster *clusterv1.Cluster) (*st
 		s.memory = &memory{kinds: map[schema.GroupKind]bool{}}
 		r.memories.Set(cluster, s.memory)
 	}
-	s.commit = r.remember(cluster)
+	s.commit = r.snapshot(cluster)
 	return s, nil
 }
 
-// remember snapshots the Cluster. Its conditions have another writer, too.
-func (r *Reconciler) remember(cluster *clusterv1.Cluster, how ...patch.Option) patch.Commit {
-	return patch.Remember(r.Mgmt, cluster, append(how, patch.Locked)...)
+// snapshot copies the Cluster. Its conditions have another writer, too.
+func (r *Reconciler) snapshot(cluster *clusterv1.Cluster, how ...patch.Option) patch.Commit {
+	return patch.Snapshot(r.Mgmt, cluster, append(how, patch.Locked)...)
 }
 
-// rememberToReport is remember for a write that only reports: no controller waits for
+// snapshotToReport is snapshot for a write that only reports: no controller waits for
 // it, and a Cluster that is being provisioned is written again soon by its own
 // controller, whose write then includes this report.
-func (r *Reconciler) rememberToReport(cluster *clusterv1.Cluster) patch.Commit {
-	return r.remember(cluster, patch.Debounced(r.Debounce), patch.Carried(r.carry))
+func (r *Reconciler) snapshotToReport(cluster *clusterv1.Cluster) patch.Commit {
+	return r.snapshot(cluster, patch.Debounced(r.Debounce), patch.Carried(r.carry))
 }
 
 // writer applies the desired state.

@@ -210,7 +210,7 @@ func (r *Reconciler) freeGroups(ctx context.Context, s *state) error {
 			return
 		}
 		obj = obj.DeepCopyObject().(client.Object)
-		commit := patch.Remember(r.Mgmt, obj)
+		commit := patch.Snapshot(r.Mgmt, obj)
 		controllerutil.RemoveFinalizer(obj, finalizer)
 		errs = append(errs, commit(ctx))
 	}

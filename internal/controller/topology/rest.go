@@ -57,7 +57,7 @@ func (r *Reconciler) rests(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	s.memory.rest = last
 	s.facts.Plan, s.facts.Held, s.notes = last.plan, last.held, last.notes
-	s.commit = r.rememberToReport(s.cluster)
+	s.commit = r.snapshotToReport(s.cluster)
 	return phase.Wait(0), nil
 }
 

@@ -87,7 +87,7 @@ func (r *Reconciler) writeCluster(ctx context.Context, s *state) (phase.Next, er
 	}
 	c.Spec.ControlPlaneRef = s.desired.ControlPlaneRef
 	err := s.commit(ctx)
-	s.commit = r.rememberToReport(c)
+	s.commit = r.snapshotToReport(c)
 	return phase.Continue(), err
 }
 

@@ -122,7 +122,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 			}
 		}
 	}
-	commit := patch.Remember(r.Mgmt, pod, patch.Locked) // other controllers write conditions, too
+	commit := patch.Snapshot(r.Mgmt, pod, patch.Locked) // other controllers write conditions, too
 	if l != nil {
 		l.update(pod)
 		result.RequeueAfter = l.expire() // nothing else triggers a reconcile at that time
@@ -194,7 +194,7 @@ func (r *Reconciler) report(ctx context.Context, node *corev1.Node) error {
 	if len(told.Conditions) > 0 && told.Conditions[0].Message == is.Conditions[0].Message && told.NodeInfo == is.NodeInfo {
 		return nil
 	}
-	commit := patch.Remember(r.Mgmt, node)
+	commit := patch.Snapshot(r.Mgmt, node)
 	// The API server adds the taint to each new Node; in other clusters a
 	// controller removes it when the Node is ready.
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })

@@ -93,7 +93,7 @@ type changing struct{ client.Client }
 
 // Reconcile implements reconcile.ObjectReconciler.
 func (c changing) Reconcile(ctx context.Context, n *corev1.Node) (reconcile.Result, error) {
-	commit := patch.Remember(c, n)
+	commit := patch.Snapshot(c, n)
 	n.Spec.ProviderID = "p"
 	return reconcile.Result{}, commit(ctx)
 }

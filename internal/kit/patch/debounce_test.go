@@ -75,7 +75,7 @@ func TestStatusDebounce(t *testing.T) {
 				if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
 					t.Fatal(err)
 				}
-				commit := Remember(c, live, Debounced(d, "addresses"))
+				commit := Snapshot(c, live, Debounced(d, "addresses"))
 				tc.change(live)
 				return commit(t.Context())
 			}
@@ -174,7 +174,7 @@ func TestTwoWritersDelaySeparately(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
 			t.Fatal(err)
 		}
-		commit := Remember(c, live, Debounced(d))
+		commit := Snapshot(c, live, Debounced(d))
 		live.Status.Phase = phase
 		return commit(t.Context())
 	}
@@ -207,7 +207,7 @@ func TestAnotherWriterTakesAlongWhatIsCarried(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
 			t.Fatal(err)
 		}
-		commit := Remember(c, live, opts...)
+		commit := Snapshot(c, live, opts...)
 		change(live)
 		return commit(t.Context())
 	}

@@ -72,7 +72,7 @@ func TestAFractionOfASecondIsNotWritten(t *testing.T) {
 	m := &clusterv1.Machine{}
 	m.Namespace, m.Name, m.Status.LastUpdated = "ns", "m", metav1.Unix(1, 0)
 	c, writes := counting(t, m)
-	commit := Remember(c, m)
+	commit := Snapshot(c, m)
 	m.Status.LastUpdated = metav1.Unix(1, int64(time.Millisecond))
 	if err := commit(t.Context()); err != nil || *writes != 0 {
 		t.Errorf("error %v, %d writes, want none", err, *writes)

@@ -44,13 +44,13 @@ type commit struct {
 // Commit writes what a reconcile has changed on an object.
 type Commit func(context.Context) error
 
-// Remember copies obj as it is and returns a function that writes what has changed
+// Snapshot copies obj as it is and returns a function that writes what has changed
 // on it since. Metadata and spec go first; if that fails, status is sent only if
 // the API rejected them, see RefusedError. An object that was deleted meanwhile is
 // not an error. Lists are replaced whole by a merge patch, so a patch of metadata
 // or spec that contains one is sent with the resourceVersion. What other writers
 // have delayed of obj's status is copied to it, see Carried.
-func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
+func Snapshot(c client.Client, obj client.Object, opts ...Option) Commit {
 	p := &commit{mgmt: c, obj: obj, before: obj.DeepCopyObject().(client.Object)}
 	for _, o := range opts {
 		o(p)

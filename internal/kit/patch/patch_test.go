@@ -21,7 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-func TestRememberWritesAtMostOnePatchOfEachKind(t *testing.T) {
+func TestSnapshotWritesAtMostOnePatchOfEachKind(t *testing.T) {
 	tests := map[string]struct {
 		change func(*corev1.Node)
 		opts   []Option
@@ -69,7 +69,7 @@ func TestRememberWritesAtMostOnePatchOfEachKind(t *testing.T) {
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 				t.Fatal(err)
 			}
-			commit := Remember(c, node, tc.opts...)
+			commit := Snapshot(c, node, tc.opts...)
 			tc.change(node)
 			if err := commit(t.Context()); err != nil {
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func TestRememberWritesAtMostOnePatchOfEachKind(t *testing.T) {
 	}
 }
 
-func TestRememberDoesNotWriteStatusWhenTheObjectCouldNotBeWritten(t *testing.T) {
+func TestSnapshotDoesNotWriteStatusWhenTheObjectCouldNotBeWritten(t *testing.T) {
 	statusWritten := false
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	c := fake.NewClientBuilder().WithObjects(node).WithStatusSubresource(node).WithInterceptorFuncs(interceptor.Funcs{
@@ -93,7 +93,7 @@ func TestRememberDoesNotWriteStatusWhenTheObjectCouldNotBeWritten(t *testing.T) 
 			return nil
 		},
 	}).Build()
-	commit := Remember(c, node)
+	commit := Snapshot(c, node)
 	node.Spec.ProviderID, node.Status.Phase = "p", "x"
 	if err := commit(t.Context()); err == nil || statusWritten {
 		t.Errorf("error %v, status written %v; want the error alone", err, statusWritten)
@@ -161,7 +161,7 @@ func TestCommitWritesWhatTheAPIAccepts(t *testing.T) {
 					return nil
 				},
 			}).Build()
-			commit := Remember(c, m)
+			commit := Snapshot(c, m)
 			before := m.Spec
 			m.Spec.ProviderID = "p"
 			m.Status.ObservedGeneration = Generation(m, &before, m.Spec)
@@ -185,9 +185,9 @@ func TestCommitWritesWhatTheAPIAccepts(t *testing.T) {
 	}
 }
 
-func TestRememberToleratesThatTheObjectHasGone(t *testing.T) {
+func TestSnapshotToleratesThatTheObjectHasGone(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	commit := Remember(fake.NewClientBuilder().Build(), node)
+	commit := Snapshot(fake.NewClientBuilder().Build(), node)
 	node.Spec.ProviderID, node.Status.Phase = "p", "x"
 	if err := commit(t.Context()); err != nil {
 		t.Errorf("commit: %v, want nil", err)

@@ -42,11 +42,11 @@ type Flow[T Object, S any] struct {
 	// nothing to do: a change of what is missing triggers the next reconcile.
 	Observe func(context.Context, T) (*S, error)
 
-	// Remember copies the object as it was observed, and returns a function that
+	// Snapshot copies the object as it was observed, and returns a function that
 	// writes the changes of the reconcile.
-	Remember func(*S) patch.Commit
+	Snapshot func(*S) patch.Commit
 
-	// Finalizer keeps the object until End has released it; "" if no cleanup is
+	// Finalizer keeps the object until Delete has released it; "" if no cleanup is
 	// needed. It replaces Former.
 	Finalizer string
 	Former    []string
@@ -60,21 +60,21 @@ type Flow[T Object, S any] struct {
 	// Optional.
 	Paused func(*S)
 
-	// Rest is what continues while it is paused: what runs keeps running. Optional.
-	Rest phase.Steps[*S]
+	// WhilePaused is what continues while it is paused: what runs keeps running. Optional.
+	WhilePaused phase.Steps[*S]
 
 	// Prepare sets what every such object has in addition to its finalizer, and
 	// reports whether that must be stored before anything else happens. Optional.
 	Prepare func(*S) bool
 
-	// Live and End are the steps for an object that exists, and for one that is
+	// Normal and Delete are the steps for an object that exists, and for one that is
 	// being deleted.
-	Live, End phase.Steps[*S]
+	Normal, Delete phase.Steps[*S]
 
-	// Quiet reports whether what is missing is about to appear: before Live,
+	// Suppress reports whether what is missing is about to appear: before Normal,
 	// nothing is even stored then; after it, nothing is reported unless it failed.
 	// Optional.
-	Quiet func(*S) bool
+	Suppress func(*S) bool
 
 	// Report fills the status. It is pure; failed is what the steps returned.
 	Report func(s *S, failed error)
@@ -93,7 +93,7 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	if err != nil || s == nil {
 		return res, err
 	}
-	commit := f.Remember(s)
+	commit := f.Snapshot(s)
 	var cluster *clusterv1.Cluster
 	if f.Cluster != nil {
 		cluster = f.Cluster(s)
@@ -107,22 +107,22 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 		} else {
 			conditions.Set(obj, f.Clock.Now(), pause.Condition(cluster, obj))
 		}
-		if f.Rest != nil {
-			res, err = f.Rest(ctx, s)
+		if f.WhilePaused != nil {
+			res, err = f.WhilePaused(ctx, s)
 		}
 		return res, errors.Join(err, commit(ctx))
 	}
-	if f.quiet(s) {
+	if f.suppressed(s) {
 		return f.requeueBy(s, res), nil
 	}
 	prepared := f.Prepare != nil && f.Prepare(s)
 	deleting := !obj.GetDeletionTimestamp().IsZero()
-	stray := f.Cluster != nil && cluster == nil && !deleting
-	if (added || prepared) && !stray {
+	orphaned := f.Cluster != nil && cluster == nil && !deleting
+	if (added || prepared) && !orphaned {
 		return res, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {
-		if err != nil || !f.quiet(s) {
+		if err != nil || !f.suppressed(s) {
 			f.Report(s, err)
 			if f.Deprecated != nil {
 				f.Deprecated(s, err)
@@ -133,11 +133,11 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	}()
 	switch {
 	case deleting:
-		return f.End(ctx, s)
-	case stray:
+		return f.Delete(ctx, s)
+	case orphaned:
 		return res, nil // the report shows it; the creation of the Cluster triggers the next reconcile
 	}
-	return f.Live(ctx, s)
+	return f.Normal(ctx, s)
 }
 
 // If returns report if wanted is true, else nil.
@@ -148,7 +148,7 @@ func If[S any](wanted bool, report func(s *S, failed error)) func(s *S, failed e
 	return report
 }
 
-func (f Flow[T, S]) quiet(s *S) bool { return f.Quiet != nil && f.Quiet(s) }
+func (f Flow[T, S]) suppressed(s *S) bool { return f.Suppress != nil && f.Suppress(s) }
 
 // requeueBy requeues the object no later than at the deadline.
 func (f Flow[T, S]) requeueBy(s *S, res reconcile.Result) reconcile.Result {

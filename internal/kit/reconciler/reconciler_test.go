@@ -92,7 +92,7 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 		"what runs keeps running while it is paused": {
 			object: with(paused),
 			flow: func(f *Flow[*clusterv1.Machine, state]) {
-				f.Rest = phase.InOrder(phase.Do("keep", func(_ context.Context, s *state) (phase.Next, error) {
+				f.WhilePaused = phase.InOrder(phase.Do("keep", func(_ context.Context, s *state) (phase.Next, error) {
 					s.did = append(s.did, "kept")
 					return phase.Continue(), broken
 				}))
@@ -112,7 +112,7 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 		},
 		"a failure is reported, written in addition, and returned": {
 			object: with(),
-			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Live = failing(broken, false) },
+			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Normal = failing(broken, false) },
 			want:   []string{"report quota", "write " + mine}, err: "act: quota",
 		},
 		"the report for clients of v1beta1 is last": {
@@ -125,18 +125,18 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 		},
 		"what becomes quiet is not reported": {
 			object: with(),
-			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Live = failing(nil, true) },
+			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Normal = failing(nil, true) },
 			want:   []string{"write " + mine},
 		},
 		"what becomes quiet is reported if it fails": {
 			object: with(),
-			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Live = failing(broken, true) },
+			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Normal = failing(broken, true) },
 			want:   []string{"report quota", "write " + mine}, err: "act: quota",
 		},
 		"the deadline comes before a later timer, after a failure too": {
 			object: with(),
 			flow: func(f *Flow[*clusterv1.Machine, state]) {
-				f.Live = phase.InOrder(phase.Do("act", func(context.Context, *state) (phase.Next, error) { return phase.RequeueAfter(time.Hour), broken }))
+				f.Normal = phase.InOrder(phase.Do("act", func(context.Context, *state) (phase.Next, error) { return phase.RequeueAfter(time.Hour), broken }))
 				f.Deadline = func(*state) time.Time { return now.Add(time.Second) }
 			},
 			want: []string{"report quota", "write " + mine}, after: time.Second, err: "act: quota",
@@ -187,8 +187,8 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 func TestFailedWriteIsJoinedToFailure(t *testing.T) {
 	t.Parallel()
 	f := flow(&state{object: with(), cluster: &clusterv1.Cluster{}})
-	f.Live = failing(errors.New("quota"), false)
-	f.Remember = func(*state) patch.Commit { return func(context.Context) error { return errors.New("conflict") } }
+	f.Normal = failing(errors.New("quota"), false)
+	f.Snapshot = func(*state) patch.Commit { return func(context.Context) error { return errors.New("conflict") } }
 	if _, err := f.Reconcile(t.Context(), with()); message(err) != "act: quota\nconflict" {
 		t.Errorf("error %v", err)
 	}
@@ -205,14 +205,14 @@ func flow(s *state) Flow[*clusterv1.Machine, state] {
 	return Flow[*clusterv1.Machine, state]{
 		Clock:   testclock.NewFakePassiveClock(now),
 		Observe: func(context.Context, *clusterv1.Machine) (*state, error) { return s, nil },
-		Remember: func(s *state) patch.Commit {
+		Snapshot: func(s *state) patch.Commit {
 			return func(context.Context) error { s.did = append(s.did, written(s.object)); return nil }
 		},
 		Finalizer: mine,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Quiet:     func(s *state) bool { return s.quiet },
-		Live:      note("live"),
-		End:       note("end"),
+		Suppress:  func(s *state) bool { return s.quiet },
+		Normal:    note("live"),
+		Delete:    note("end"),
 		Report: func(s *state, failed error) {
 			what := "report"
 			if failed != nil {
