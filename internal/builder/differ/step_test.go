@@ -21,7 +21,7 @@ type try struct {
 	live    map[string]any
 	after   map[string]any
 	in      *ssadiff.Intent // nil if it was refused here
-	verdict ssadiff.Comparison
+	result  ssadiff.Comparison
 	did     string // what others did before
 }
 
@@ -53,8 +53,8 @@ func (l *life) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.verdict.Reason == ssadiff.Misfit {
-		l.report.fault(l.sub.kind+": a live object is not read", t.example(t.verdict.Problem))
+	if t.result.Reason == ssadiff.Misfit {
+		l.report.fault(l.sub.kind+": a live object is not read", t.example(t.result.Problem))
 		return nil
 	}
 	sent["metadata"].(map[string]any)["resourceVersion"] = resourceVersion(t.live) // refused after another write in between
@@ -66,9 +66,9 @@ func (l *life) step(ctx context.Context) error {
 		l.interrupted()
 	case code > http.StatusCreated && refused != nil:
 		l.report.Counts["refused by both"]++
-	case code > http.StatusCreated && !t.verdict.Changed() && t.in.Against(t.live, nil).Changed():
+	case code > http.StatusCreated && !t.result.Changed() && t.in.Against(t.live, nil).Changed():
 		l.report.Counts["settled: would be refused now"]++
-	case code > http.StatusCreated && !t.verdict.Changed():
+	case code > http.StatusCreated && !t.result.Changed():
 		l.report.fault(l.sub.kind+": unchanged, and refused", t.example(answer["message"]))
 	case code == http.StatusInternalServerError:
 		l.report.fault(l.sub.kind+": refused by the merge of the server alone", t.example(answer["message"]))
@@ -94,7 +94,7 @@ func (l *life) interrupted() {
 // predict predicts what an apply will do. If managedFields were lost it first records
 // ours again, as a writer does; it is not ok if another client wrote before.
 func (l *life) predict(ctx context.Context, t *try) (ok bool, err error) {
-	if t.verdict = t.in.Against(t.live, l.settled); t.verdict.Reason != ssadiff.FieldsLost {
+	if t.result = t.in.Against(t.live, l.settled); t.result.Reason != ssadiff.FieldsLost {
 		return true, nil
 	}
 	body := map[string]any{"metadata": map[string]any{"resourceVersion": resourceVersion(t.live), "managedFields": t.in.Seed(t.live)}}
@@ -111,7 +111,7 @@ func (l *life) predict(ctx context.Context, t *try) (ok bool, err error) {
 	l.report.Counts["managedFields rewritten"]++
 	l.settled = nil
 	t.live, l.seen, l.at = answer, answer, t.version
-	t.verdict = t.in.Against(t.live, nil)
+	t.result = t.in.Against(t.live, nil)
 	return true, nil
 }
 
@@ -126,12 +126,12 @@ func (l *life) compare(t try) {
 	l.report.Steps++
 	wrote := resourceVersion(t.after) != resourceVersion(t.live)
 	switch {
-	case t.verdict.Changed() && wrote:
-		l.report.Counts["applied: "+string(t.verdict.Reason)]++
-	case !t.verdict.Changed() && !wrote:
+	case t.result.Changed() && wrote:
+		l.report.Counts["applied: "+string(t.result.Reason)]++
+	case !t.result.Changed() && !wrote:
 		l.report.Counts["unchanged"]++
-	case t.verdict.Changed():
-		l.report.fault(l.sub.kind+": needless apply, "+string(t.verdict.Reason), t.example(fmt.Sprint("added ", t.verdict.Added, " removed ", t.verdict.Removed)))
+	case t.result.Changed():
+		l.report.fault(l.sub.kind+": needless apply, "+string(t.result.Reason), t.example(fmt.Sprint("added ", t.result.Added, " removed ", t.result.Removed)))
 	case ours(t.in, t.live, t.after):
 		l.report.fault(l.sub.kind+": missed", t.example(""))
 	default:
@@ -144,19 +144,19 @@ func (l *life) compare(t try) {
 // comparePrediction compares the predicted result of an apply with the result, where
 // webhooks did not change it.
 func (l *life) comparePrediction(t try) {
-	foretold, err := t.in.After(t.live, t.verdict)
+	predicted, err := t.in.After(t.live, t.result)
 	if err != nil {
 		l.report.fault(l.sub.kind+": the outcome is not predicted", t.example(err))
 		return
 	}
-	same := value.Equals(value.NewValueInterface(foretold["spec"]), value.NewValueInterface(t.after["spec"]))
+	same := value.Equals(value.NewValueInterface(predicted["spec"]), value.NewValueInterface(t.after["spec"]))
 	switch {
 	case same:
 		l.report.Counts["outcome predicted"]++
 	case l.webhooks || t.in.Against(t.after, nil).Changed():
 		l.report.Counts["outcome not predicted: not stored as sent"]++
 	default:
-		t.wanted = foretold
+		t.wanted = predicted
 		l.report.fault(l.sub.kind+": another outcome", t.example("wanted is the prediction"))
 	}
 }
@@ -168,16 +168,16 @@ func ours(in *ssadiff.Intent, before, after map[string]any) bool {
 
 // remains checks the prediction for fields that are no longer in the intent.
 func (l *life) remains(t try) {
-	if t.verdict.Removed == nil || t.verdict.Removed.Empty() {
+	if t.result.Removed == nil || t.result.Removed.Empty() {
 		return
 	}
-	remains, err := t.in.Remains(t.live, t.verdict)
+	remains, err := t.in.Remains(t.live, t.result)
 	if err != nil {
 		l.report.fault(l.sub.kind+": what remains is not known", t.example(err))
 		return
 	}
 	for _, r := range remains {
-		if r.By == "" || !t.verdict.Removed.Has(r.Path) {
+		if r.By == "" || !t.result.Removed.Has(r.Path) {
 			l.report.fault(l.sub.kind+": the rest was not released", t.example(r))
 		}
 	}
