@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -105,7 +104,12 @@ cluster is not predicted, 1 if there is no plan.`,
 }
 
 func run(ctx context.Context, env *command.Env, o options, args []string) error {
-	ways := len(slices.DeleteFunc([]bool{len(o.files) > 0, o.kustomize != "", o.set != "", len(o.deletes) > 0}, func(given bool) bool { return !given }))
+	ways := 0
+	for _, given := range []bool{len(o.files) > 0, o.kustomize != "", o.set != "", len(o.deletes) > 0} {
+		if given {
+			ways++
+		}
+	}
 	switch {
 	case ways == 0:
 		return misuse("name the change: -f FILE, -k FOLDER, --set KIND/NAME FIELD=VALUE, or --delete KIND/NAME")
