@@ -170,6 +170,10 @@ type Group struct {
 	FewestAvailable int `json:"fewestAvailable"`
 	// MostDeleting is how many of its Machines are being deleted at once.
 	MostDeleting int `json:"mostDeleting"`
+	// Deleting and OutOfDate are how many of its Machines are still being deleted, or
+	// not up to date, at the end: they wait for what Blocked names.
+	Deleting  int `json:"deleting,omitempty"`
+	OutOfDate int `json:"outOfDate,omitempty"`
 }
 
 // Pool is a MachinePool. Its machines are only Machines if its infrastructure provider

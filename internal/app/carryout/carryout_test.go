@@ -204,13 +204,14 @@ func TestEndsOfAPlanAreReported(t *testing.T) {
 		sent       func(w *world, g *planv1.PlanGuard)
 		end        string
 		difference string
+		plan       func(c *planv1.Cluster)
 	}{
-		"expired": {func(w *world, g *planv1.PlanGuard) { w.pass(2 * time.Hour); w.ends(g) }, Expired, "Machine one-old: gone in the plan, and kept"},
+		"expired": {func(w *world, g *planv1.PlanGuard) { w.pass(2 * time.Hour); w.ends(g) }, Expired, "Machine one-old: gone in the plan, and kept", nil},
 		"released": {func(w *world, g *planv1.PlanGuard) {
 			if err := w.Delete(w.Context(), g); err != nil {
 				w.Error(err)
 			}
-		}, Released, "Machine one-old: gone in the plan, and kept"},
+		}, Released, "Machine one-old: gone in the plan, and kept", nil},
 		"held back": {func(w *world, g *planv1.PlanGuard) {
 			w.rollOut("one")
 			w.pass(time.Minute)
@@ -218,19 +219,39 @@ func TestEndsOfAPlanAreReported(t *testing.T) {
 			if err := w.Status().Update(w.Context(), g); err != nil {
 				w.Error(err)
 			}
-		}, HeldBack, ""},
+		}, HeldBack, "", nil},
 		"another Machine": {func(w *world, g *planv1.PlanGuard) {
 			w.rollOut("one")
 			w.create(w.machine("one", "one-more"))
 			w.pass(time.Minute)
 			w.ends(g)
-		}, Released, "MachineDeployment md: 1 new Machines in the plan, and 2"},
+		}, Released, "MachineDeployment md: 1 new Machines in the plan, and 2", nil},
+		"blocked": {func(w *world, g *planv1.PlanGuard) {
+			m := &clusterv1.Machine{}
+			if err := w.Get(w.Context(), client.ObjectKey{Namespace: "ns", Name: "one-old"}, m); err != nil {
+				w.Error(err)
+			}
+			m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse}}
+			if err := w.Update(w.Context(), m); err != nil {
+				w.Error(err)
+			}
+			w.pass(time.Minute)
+			w.ends(g)
+		}, EndsBlocked, "", func(c *planv1.Cluster) {
+			c.Machines[0].Action, c.Machines[0].Wave = planv1.Kept, 0
+			c.Groups[0].OutOfDate = 1
+			c.Blocked = []planv1.Blocked{{Kind: "MachineSet", Name: "md-1", Type: "ScalingUp"}}
+		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "one")
-			got, err := w.run(w.whenSent(func(g *planv1.PlanGuard) { tc.sent(w, g) }), saved(t, "one"))
+			s := saved(t, "one")
+			if tc.plan != nil {
+				tc.plan(&s.Plan.Clusters[0])
+			}
+			got, err := w.run(w.whenSent(func(g *planv1.PlanGuard) { tc.sent(w, g) }), s)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,6 +27,8 @@ const (
 	Expired    = "not carried out before its deadline"
 	Released   = "ended by a user"
 	HeldBack   = "carried out; other objects were held back"
+	// EndsBlocked is the end of a plan that foresees it: what is left waits.
+	EndsBlocked = "carried out, and now it waits, as the plan foresees"
 )
 
 // Outcome is what became of a plan for one Cluster.
@@ -36,6 +38,8 @@ type Outcome struct {
 	End string
 	// Held are what the guard has refused.
 	Held []planv1.Held
+	// Blocked is what the change still waits for, by the plan.
+	Blocked []planv1.Blocked
 	// Differences say how what happened differs from the plan, the first one first.
 	Differences []string
 }
@@ -289,9 +293,12 @@ func (f *follower) outcomes(ctx context.Context) (all []Outcome, _ error) {
 		if c.end == Released && f.reached(c) {
 			c.end = CarriedOut // the events of the last Machines came after that of the guard
 		}
+		if c.end == CarriedOut && len(c.guard.Spec.Cluster.Blocked) > 0 {
+			c.end = EndsBlocked
+		}
 		happened := planv1.Cluster{Machines: c.observed.Machines(), Groups: c.observed.Groups()}
 		all = append(all, Outcome{
-			Cluster: key, End: c.end, Held: c.guard.Status.Held,
+			Cluster: key, End: c.end, Held: c.guard.Status.Held, Blocked: c.guard.Spec.Cluster.Blocked,
 			Differences: outcome.Differences(outcome.ResultOf(*c.guard.Spec.Cluster), outcome.ResultOf(happened)),
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ is interrupted, the guard stays.
 
 --release ends the plan of a cluster: everything is admitted again. It needs the right
 to delete the PlanGuard, and the Cluster gets an event with the name of the user.
+
+A plan that ends blocked is carried out when the machines are as it has them then: the
+command prints what they wait for.
 
 Exit status: 0 if the plan was carried out, 1 if it was refused or has not been carried
 out before its deadline.`,
@@ -219,7 +223,7 @@ func report(env *command.Env, outcomes []carryout.Outcome) error {
 	var errs []error
 	for _, of := range outcomes {
 		env.Say("Cluster %s: %s", of.Cluster, of.End)
-		if of.End != carryout.CarriedOut && of.End != carryout.HeldBack {
+		if !slices.Contains([]string{carryout.CarriedOut, carryout.EndsBlocked, carryout.HeldBack}, of.End) {
 			errs = append(errs, fmt.Errorf("the plan of Cluster %s was %s", of.Cluster, of.End))
 		}
 		for i, text := range of.Differences {
@@ -228,6 +232,11 @@ func report(env *command.Env, outcomes []carryout.Outcome) error {
 				continue
 			}
 			env.Say("  %s", text)
+		}
+		if of.End == carryout.EndsBlocked {
+			for _, b := range of.Blocked {
+				env.Say("  %s", blocked(b))
+			}
 		}
 		for _, h := range of.Held {
 			env.Say("  Held back: %s %s, which %s asked to be %s", h.Kind, h.Name, h.User, h.What)

@@ -58,7 +58,7 @@ func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
 		env.Print("  hook after %s: %s %s", short(h.After.Duration), h.Hook, h.Handler)
 	}
 	for _, b := range c.Blocked {
-		env.Print("  blocked: %s %s, %s: %s", b.Kind, b.Name, b.Type, sanitize.Line(b.Message, maxText))
+		env.Print("  %s", blocked(b))
 	}
 	if u := c.Unending; u != nil {
 		env.Print("  never ends: about %d machines are replaced every %s", u.Machines, short(u.Period.Duration))
@@ -69,6 +69,11 @@ func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
 	if c.Takes.Duration > 0 {
 		env.Print("  takes %s", short(c.Takes.Duration))
 	}
+}
+
+// blocked is the line of what a change waits for at the end.
+func blocked(b planv1.Blocked) string {
+	return fmt.Sprintf("blocked: %s %s, %s: %s", b.Kind, b.Name, b.Type, sanitize.Line(b.Message, maxText))
 }
 
 // group prints an owner of Machines, if there is something to say about it.

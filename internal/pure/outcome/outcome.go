@@ -56,7 +56,7 @@ func (o *Observations) Add(after time.Duration, machines []*clusterv1.Machine) {
 	}
 	o.added++
 	exists := map[types.UID]bool{}
-	available, deleting, all := map[string]int{}, map[string]int{}, map[string]int{}
+	available, deleting, outdated, all := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for _, m := range machines {
 		exists[m.UID] = true
 		s := o.machines[m.UID]
@@ -74,6 +74,9 @@ func (o *Observations) Add(after time.Duration, machines []*clusterv1.Machine) {
 		case conditions.IsTrue(m, clusterv1.MachineAvailableCondition):
 			available[s.owner]++
 		}
+		if OutOfDate(m) {
+			outdated[s.owner]++
+		}
 		o.group(s)
 	}
 	for id, s := range o.machines {
@@ -85,7 +88,7 @@ func (o *Observations) Add(after time.Duration, machines []*clusterv1.Machine) {
 		if first {
 			g.Before, g.AvailableBefore, g.FewestAvailable = all[owner], available[owner], available[owner]
 		}
-		g.Then = all[owner]
+		g.Then, g.Deleting, g.OutOfDate = all[owner], deleting[owner], outdated[owner]
 		g.FewestAvailable = min(g.FewestAvailable, available[owner])
 		g.MostDeleting = max(g.MostDeleting, deleting[owner])
 	}
@@ -107,6 +110,12 @@ func (s *seen) observe(after time.Duration, wave int) {
 	if !m.DeletionTimestamp.IsZero() && s.deleted == never {
 		s.deleted, s.wave = after, wave
 	}
+}
+
+// OutOfDate reports whether a Machine is to be replaced or updated, and its deletion has
+// not begun.
+func OutOfDate(m *clusterv1.Machine) bool {
+	return m.DeletionTimestamp.IsZero() && conditions.IsFalse(m, clusterv1.MachineUpToDateCondition)
 }
 
 // Cause is why a Machine is replaced or deleted, by its conditions; empty if they give
@@ -272,8 +281,8 @@ func (o *Observations) Unending() *planv1.Unending {
 
 // Settled reports whether no Machine is being deleted or out of date.
 func (o *Observations) Settled() bool {
-	for _, s := range o.order {
-		if !s.gone && (s.deleted != never || conditions.IsFalse(s.last, clusterv1.MachineUpToDateCondition)) {
+	for _, g := range o.groups {
+		if g.Deleting+g.OutOfDate > 0 {
 			return false
 		}
 	}

@@ -120,18 +120,37 @@ func Done(g *planv1.PlanGuard, machines []*clusterv1.Machine, now time.Time) boo
 
 // Reached reports whether the Machines are as the plan leaves them: what it deletes does
 // not exist any longer, each owner has as many Machines as it foresees, and all are up to
-// date.
+// date. Of a plan that ends blocked, as many as it foresees can still be out of date or
+// being deleted.
 func Reached(g *planv1.PlanGuard, machines []*clusterv1.Machine) bool {
-	count := map[string]int{}
+	now := map[string]planv1.Group{}
 	for _, m := range machines {
-		count[outcome.Owner(m)]++
+		of := now[outcome.Owner(m)]
+		of.Then++
 		p := machine(g, m)
-		if !m.DeletionTimestamp.IsZero() || conditions.IsFalse(m, clusterv1.MachineUpToDateCondition) ||
-			p != nil && (p.Action == planv1.Replaced || p.Action == planv1.Deleted) {
+		switch {
+		case !m.DeletionTimestamp.IsZero():
+			of.Deleting++
+		case p != nil && (p.Action == planv1.Replaced || p.Action == planv1.Deleted):
+			return false
+		case outcome.OutOfDate(m):
+			of.OutOfDate++
+		}
+		now[outcome.Owner(m)] = of
+	}
+	for _, of := range g.Spec.Cluster.Groups {
+		is := now[of.Owner]
+		if is.Then != of.Then || is.Deleting > of.Deleting || is.OutOfDate > of.OutOfDate {
+			return false
+		}
+		delete(now, of.Owner)
+	}
+	for _, unknown := range now {
+		if unknown.Deleting+unknown.OutOfDate > 0 {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(g.Spec.Cluster.Groups, func(of planv1.Group) bool { return count[of.Owner] != of.Then })
+	return true
 }
 
 // Next is what the Cluster controller does with a guard. The zero value leaves it.

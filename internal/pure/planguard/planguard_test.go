@@ -157,6 +157,24 @@ func TestDecideEndsPlans(t *testing.T) {
 	unsent := func(g *planv1.PlanGuard) { g.Status.Sent = metav1.Time{} }
 	early := func(g *planv1.PlanGuard) { g.Status.Sent = metav1.NewTime(now.Add(-time.Second)) }
 	done := all("c", "d", "new")
+	change := func(machines func() []*clusterv1.Machine, i int, change func(*clusterv1.Machine)) func() []*clusterv1.Machine {
+		return func() []*clusterv1.Machine {
+			ms := machines()
+			change(ms[i])
+			return ms
+		}
+	}
+	outdated := func(m *clusterv1.Machine) {
+		conditions.Set(m, now, conditions.New(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, "NotUpToDate", "x"))
+	}
+	deleting := func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(now)) }
+	blocked := func(then, deleting, outdated int) *planv1.PlanGuard {
+		return newGuard(pool, func(g *planv1.PlanGuard) {
+			of := &g.Spec.Cluster.Groups[0]
+			of.Then, of.Deleting, of.OutOfDate = then, deleting, outdated
+		})
+	}
+	carriedOut := Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanCarriedOut", Message: "Plan p1 has been carried out"}
 	tests := map[string]struct {
 		guard    *planv1.PlanGuard
 		required bool
@@ -167,7 +185,7 @@ func TestDecideEndsPlans(t *testing.T) {
 		"required":                     {nil, true, done, Next{Spec: &planv1.PlanGuardSpec{Required: true}}},
 		"required already":             {newGuard(standing), true, done, Next{}},
 		"required no longer":           {newGuard(standing), false, done, Next{Delete: true}},
-		"carried out":                  {newGuard(pool), false, done, Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanCarriedOut", Message: "Plan p1 has been carried out"}},
+		"carried out":                  {newGuard(pool), false, done, carriedOut},
 		"carried out, and required":    {newGuard(pool, required), true, done, Next{Spec: &planv1.PlanGuardSpec{Required: true}, Ended: "PlanCarriedOut", Message: "Plan p1 has been carried out"}},
 		"not yet sent":                 {newGuard(pool, unsent), false, done, Next{}},
 		"sent a moment ago":            {newGuard(pool, early), false, done, Next{}},
@@ -175,13 +193,19 @@ func TestDecideEndsPlans(t *testing.T) {
 		"one Machine is left":          {newGuard(pool), false, all("a", "c", "d"), Next{}},
 		"a new Machine does not exist": {newGuard(pool), false, all("c", "d"), Next{}},
 		"a pool has too few":           {newGuard(), false, done, Next{}},
-		"one is out of date": {newGuard(pool), false, func() []*clusterv1.Machine {
-			ms := done()
-			conditions.Set(ms[2], now, conditions.New(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, "NotUpToDate", "x"))
-			return ms
-		}, Next{}},
-		"expired":            {newGuard(expired), false, all("a"), Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanExpired", Message: "The deadline of plan p1 has passed before it was carried out"}},
-		"required meanwhile": {newGuard(), true, all("a"), Next{Spec: &newGuard(required).Spec}},
+		"one is out of date":           {newGuard(pool), false, change(done, 2, outdated), Next{}},
+		"one of another owner is out of date": {newGuard(pool), false, change(done, 2, func(m *clusterv1.Machine) {
+			m.Labels = nil
+			outdated(m)
+		}), Next{}},
+		"blocked as in the plan, by an update":       {blocked(3, 0, 1), false, change(done, 2, outdated), carriedOut},
+		"blocked as in the plan, by a deletion":      {blocked(4, 1, 0), false, change(all("c", "d", "new", "a"), 3, deleting), carriedOut},
+		"blocked in the plan, and not any longer":    {blocked(3, 0, 1), false, done, carriedOut},
+		"one more is out of date than in the plan":   {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, outdated), Next{}},
+		"one more is being deleted than in the plan": {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, deleting), Next{}},
+		"the deletion of one has not begun":          {blocked(4, 1, 0), false, all("c", "d", "new", "a"), Next{}},
+		"expired":                                    {newGuard(expired), false, all("a"), Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanExpired", Message: "The deadline of plan p1 has passed before it was carried out"}},
+		"required meanwhile":                         {newGuard(), true, all("a"), Next{Spec: &newGuard(required).Spec}},
 	}
 	for name, tc := range tests {
 		if diff := cmp.Diff(tc.want, Decide(tc.guard, tc.required, tc.machines, now)); diff != "" {
