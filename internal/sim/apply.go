@@ -174,7 +174,7 @@ func (s *apiServer) managed(gvk schema.GroupVersionKind, old *record, next clien
 
 // apply is a server-side apply. It never changes a status, and a version that it
 // requires is that of the stored object; an object that is created has none.
-func (s *apiServer) apply(obj client.Object, data []byte, manager string, force bool) error {
+func (s *apiServer) apply(obj client.Object, data []byte, manager string, force bool) (err error) {
 	gvk, err := s.GroupVersionKindFor(obj)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (s *apiServer) apply(obj client.Object, data []byte, manager string, force 
 	case old != nil:
 		live = copied(old.fields())
 	}
-	defer s.wrote(t.resource)
+	defer func() { s.ended(t.resource, err) }()
 	if old != nil {
 		if err := sameObject(t.resource, old, config); err != nil {
 			return err
@@ -240,6 +240,11 @@ func (s *apiServer) applied(gvk schema.GroupVersionKind, old *record, live, conf
 		if err := s.replaces(gvk, old, next); err != nil {
 			return nil, err
 		}
+	}
+	if r, err = s.admitted(gvk, old, r); err != nil {
+		return nil, err
+	}
+	if old != nil {
 		s.counted(old, r)
 	}
 	s.put(gvk, r)

@@ -28,19 +28,21 @@ import (
 )
 
 // apiServer is the in-memory API server of a world: what client.WithWatch of a real
-// one does, without watches and admission. A stored record never changes; a write
+// one does, without watches. A stored record never changes; a write
 // replaces it. Reads and patches therefore need no JSON text and no copy that the
 // client does not request.
 type apiServer struct {
-	scheme  *runtime.Scheme
-	mapper  meta.RESTMapper
-	status  map[schema.GroupVersionKind]bool // kinds with a status subresource
-	indexes map[schema.GroupVersionKind]map[string]client.IndexerFunc
-	begin   func(metav1.Object)               // sets what a server sets in a new object
-	now     func() metav1.Time                // for deletion timestamps
-	wrote   func(schema.GroupVersionResource) // is called after each write, also of one that the server rejects
-	plain   bool                              // objects have no managedFields
-	reads   *Reads                            // of what is read; nil collects none
+	scheme   *runtime.Scheme
+	mapper   meta.RESTMapper
+	status   map[schema.GroupVersionKind]bool // kinds with a status subresource
+	indexes  map[schema.GroupVersionKind]map[string]client.IndexerFunc
+	begin    func(metav1.Object)               // sets what a server sets in a new object
+	now      func() metav1.Time                // for deletion timestamps
+	wrote    func(schema.GroupVersionResource) // is called after each write, also of one that the server rejects
+	plain    bool                              // objects have no managedFields
+	reads    *Reads                            // of what is read; nil collects none
+	admit    Admit                             // nil admits everything as it is
+	refusals int                               // writes by admit
 
 	types         managedfields.TypeConverter // of kinds of other providers; nil without any
 	fieldManagers sync.Map                    // of those kinds

@@ -31,7 +31,7 @@ import (
 const firstVersion = "2"
 
 // Create implements client.Writer.
-func (s *apiServer) Create(_ context.Context, obj client.Object, opts ...client.CreateOption) error {
+func (s *apiServer) Create(_ context.Context, obj client.Object, opts ...client.CreateOption) (err error) {
 	o := (&client.CreateOptions{}).ApplyOptions(opts)
 	if len(o.DryRun) > 0 {
 		return nil
@@ -60,12 +60,15 @@ func (s *apiServer) Create(_ context.Context, obj client.Object, opts ...client.
 	defer s.mu.Unlock()
 	s.begin(next)
 	t := s.table(gvk)
-	defer s.wrote(t.resource)
+	defer func() { s.ended(t.resource, err) }()
 	if t.records[client.ObjectKeyFromObject(obj)] != nil {
 		return apierrors.NewAlreadyExists(t.resource.GroupResource(), obj.GetName())
 	}
 	r, err := s.managed(gvk, nil, next, o.FieldManager)
 	if err != nil {
+		return err
+	}
+	if r, err = s.admitted(gvk, nil, r); err != nil {
 		return err
 	}
 	s.put(gvk, r)
@@ -184,7 +187,7 @@ func mergePatch(old, change map[string]any) map[string]any {
 
 // write replaces an object, or its status alone, by what change returns, and fills
 // obj with the result.
-func (s *apiServer) write(obj client.Object, status bool, manager string, change func(*record) (map[string]any, error)) error {
+func (s *apiServer) write(obj client.Object, status bool, manager string, change func(*record) (map[string]any, error)) (err error) {
 	gvk, err := s.GroupVersionKindFor(obj)
 	if err != nil {
 		return err
@@ -207,7 +210,7 @@ func (s *apiServer) write(obj client.Object, status bool, manager string, change
 	if err := s.replaces(gvk, old, next); err != nil {
 		return err
 	}
-	defer s.wrote(t.resource)
+	defer func() { s.ended(t.resource, err) }()
 	if err := sameObject(t.resource, old, next); err != nil {
 		return err
 	}
@@ -279,6 +282,9 @@ func (s *apiServer) store(gvk schema.GroupVersionKind, old *record, next client.
 	}
 	r, err := s.managed(gvk, old, next, manager)
 	if err != nil {
+		return nil, err
+	}
+	if r, err = s.admitted(gvk, old, r); err != nil {
 		return nil, err
 	}
 	s.counted(old, r)

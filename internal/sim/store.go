@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,6 +96,14 @@ func newStore(o Options) (*store, error) {
 		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
 		begin:   s.begin, now: func() metav1.Time { return metav1.NewTime(c.Now().Truncate(time.Second)) },
 		wrote: s.wrote, kinds: map[schema.GroupVersionKind]*table{}, reads: o.Reads,
+	}
+	if o.Admit != nil {
+		s.server.admit = func(old, obj *unstructured.Unstructured, stored int) error {
+			if s.acts == "" {
+				return nil
+			}
+			return o.Admit(old, obj, stored)
+		}
 	}
 	foreign := records(o.Definitions)
 	for _, crd := range slices.Concat(crds, foreign) {

@@ -7,8 +7,8 @@
 // The management cluster is an API server in memory; every reconciler is called for
 // every object, in a fixed order, until a round changes nothing. There are no
 // informers and no queues, hence no races. Then time advances to when the next
-// object is due. Owners are garbage-collected as Kubernetes does; CRD validation
-// and admission are not simulated: the server tests show those.
+// object is due. Owners are garbage-collected as Kubernetes does. Admission is an
+// option, which stories leave out: the server tests show it.
 package sim
 
 import (
@@ -97,6 +97,9 @@ type Options struct {
 	// requested. What Workload, Etcd and Calls reach must be in it, and no definition
 	// changes. Without it, every controller is called for every object in each round.
 	Reads *Reads
+	// Admit admits what controllers write; nil admits everything as it is. What users
+	// write, and what Act writes, was admitted by another server or by none.
+	Admit Admit
 	// Act acts for what is outside, after each round of the controllers.
 	Act func(context.Context, client.Client) error
 }
@@ -123,6 +126,14 @@ type entry struct {
 	kind schema.GroupVersionKind
 	step controller.Stepped
 	idle map[client.ObjectKey]*idle
+	// refused are errors of objects for which a write was not admitted. They are
+	// reconciled again when time has passed, as after a back-off.
+	refused map[client.ObjectKey]refused
+}
+
+type refused struct {
+	at  time.Time
+	err error
 }
 
 // NewWorld creates a World in which all controllers run.
@@ -174,7 +185,7 @@ func NewWorld(o Options) (*World, error) {
 		if !slices.Contains(s.kinds, kind) || o.Runs != nil && !o.Runs(c) {
 			continue // nothing of its kind exists here, or it is not selected
 		}
-		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside), map[client.ObjectKey]*idle{}})
+		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside), map[client.ObjectKey]*idle{}, map[client.ObjectKey]refused{}})
 	}
 	return w, nil
 }
@@ -313,12 +324,18 @@ func (w *World) step(ctx context.Context, c entry, key client.ObjectKey) (due ti
 	if last := c.idle[key]; last.holds(w.Clock.Now()) {
 		return last.due, nil
 	}
+	if last, was := c.refused[key]; was && last.at.Equal(w.Clock.Now()) {
+		return time.Time{}, last.err
+	}
 	w.store.acts = c.Name
 	if w.reads != nil {
 		w.reads.start(c.Name == "cluster")
 	}
-	before := w.store.writes
+	before, refusals := w.store.writes, w.store.server.refusals
 	after, err := c.step(ctx, key)
+	if err != nil && w.store.server.refusals > refusals {
+		c.refused[key] = refused{w.Clock.Now(), err}
+	}
 	if after > 0 {
 		due = w.Clock.Now().Add(after)
 	}

@@ -50,6 +50,8 @@ type Shard struct {
 	// OfOthers is true if the management cluster serves no PlanGuards: its controllers
 	// are not Capstan's.
 	OfOthers bool
+	// NoQuotas is true if the ResourceQuotas of the namespace may not be read.
+	NoQuotas bool
 }
 
 // shardReader collects one shard.
@@ -89,6 +91,11 @@ func (s *shardReader) read(ctx context.Context, with []client.Object) error {
 		return err
 	}
 	if err := s.get(ctx, &clusterv1.Cluster{}, s.Cluster); err != nil {
+		return err
+	}
+	if err := s.list(ctx, &corev1.ResourceQuotaList{}); apierrors.IsForbidden(err) {
+		s.NoQuotas = true
+	} else if err != nil {
 		return err
 	}
 	// A copy that lacks the guard of a Cluster that requires plans would create it.

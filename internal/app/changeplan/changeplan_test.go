@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
+	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/builder/golden"
 	"github.com/capstan-dev/capstan/internal/sim"
@@ -113,7 +115,8 @@ func steady(docs ...[]byte) ([]client.Object, error) {
 		return nil, err
 	}
 	defer func() { _ = backend.Close() }()
-	w, err := sim.NewWorld(sim.Options{Clock: clock, Backends: localinfra.Backends{Simulated: backend}})
+	admission := standin.Admission(nil, nil)
+	w, err := sim.NewWorld(sim.Options{Clock: clock, Backends: localinfra.Backends{Simulated: backend}, Admit: admission})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +125,7 @@ func steady(docs ...[]byte) ([]client.Object, error) {
 		created, err := template.Objects(doc)
 		for _, obj := range created {
 			obj.SetNamespace("default")
-			err = errors.Join(err, w.Mgmt.Create(ctx, obj))
+			err = errors.Join(err, admission(nil, obj, 0), w.Mgmt.Create(ctx, obj))
 		}
 		if err != nil {
 			return nil, err
@@ -477,5 +480,44 @@ func TestPlanOfSeveralClustersIsThatOfEach(t *testing.T) {
 	want := slices.Concat(plan(t, m, changeplan.Options{}, upgrade()).Clusters, plan(t, m, changeplan.Options{}, shrink()).Clusters)
 	if diff := cmp.Diff(want, plan(t, m, changeplan.Options{}, upgrade(), shrink()).Clusters); diff != "" {
 		t.Errorf("(-each +both)\n%s", diff)
+	}
+}
+
+// TestPlanReportsWhatAdmissionRefuses changes a class so that its controller writes what
+// admission refuses:
+// no machine would be replaced.
+func TestPlanReportsWhatAdmissionRefuses(t *testing.T) {
+	t.Parallel()
+	other := applied(t, `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlaneTemplate
+metadata: {name: plane2, namespace: default}
+spec: {template: {spec: {kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /etc/pki, encryptionAlgorithm: ECDSA-P256}}}}}
+`)
+	class := set("ClusterClass", "fleet", "plane2", "spec", "controlPlane", "templateRef", "name")
+	p := plan(t, serve(t), changeplan.Options{}, other, class)
+	blocked := p.Clusters[0].Blocked
+	if p.Summary.Kept != 3 || len(blocked) != 1 || !strings.Contains(blocked[0].Message, "certificatesDir: Forbidden: cannot change") {
+		t.Errorf("the plan:\n%s", text(t, p))
+	}
+}
+
+func TestPlanReportsAQuotaThatIsExceeded(t *testing.T) {
+	t.Parallel()
+	const name = "count/machines.cluster.x-k8s.io"
+	m := serve(t)
+	for n, want := range map[string]string{"6": "", "5": "exceeded quota: few, requested: " + name + "=1, used: " + name + "=5, limited: " + name + "=5"} {
+		quota := &corev1.ResourceQuota{Status: corev1.ResourceQuotaStatus{
+			Hard: corev1.ResourceList{name: resource.MustParse(n)}, Used: corev1.ResourceList{name: resource.MustParse("5")},
+		}}
+		quota.Namespace, quota.Name, quota.UID = "default", "few", "few"
+		if err := m.world.Put(quota); err != nil {
+			t.Fatal(err)
+		}
+		p := plan(t, m, changeplan.Options{}, set("MachineDeployment", "plain-workers", int64(2), "spec", "replicas"))
+		why := p.Clusters[0].NotPredicted
+		if want == "" && (why != nil || p.Summary.Created != 1) || want != "" && (why == nil || !strings.Contains(why.Message, want)) {
+			t.Errorf("a quota of %s:\n%s", n, text(t, p))
+		}
 	}
 }

@@ -75,6 +75,9 @@ func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Clust
 	if err := m.digest(shard); err != nil {
 		return out, err
 	}
+	if shard.NoQuotas {
+		m.assume(key, "ResourceQuotas may not be read: none is assumed to limit what is created")
+	}
 	workload, why := m.workload(ctx, shard)
 	if out.NotPredicted = why; why == nil {
 		c, err := m.copy(ctx, shard, workload)
@@ -325,9 +328,7 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 		out.Hooks = append(out.Hooks, call)
 	}
 	out.Objects = c.objects(before)
-	if !c.observed.Settled() {
-		out.Blocked = c.blocked()
-	}
+	out.Blocked = c.blocked()
 	return nil
 }
 
@@ -413,9 +414,14 @@ func (c *copied) foreign() *planv1.NotPredicted {
 	return nil
 }
 
-// blocked are the conditions of Machines and of their owners that the change waits
-// for, without those that repeat the message of another.
+// waits are the conditions of Machines and of their owners that are true while a change
+// waits.
+var waits = []string{clusterv1.RollingOutCondition, clusterv1.DeletingCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition}
+
+// blocked are the conditions that the change waits for, without those that repeat the
+// message of another. A topology that is not reconciled has changed nothing below it.
 func (c *copied) blocked() (all []planv1.Blocked) {
+	settled := c.observed.Settled()
 	for _, kind := range c.Kinds() {
 		if kind.Group == bootstrapv1.GroupVersion().Group {
 			continue
@@ -425,8 +431,9 @@ func (c *copied) blocked() (all []planv1.Blocked) {
 			if !is {
 				continue
 			}
-			for _, waits := range []string{clusterv1.RollingOutCondition, clusterv1.DeletingCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition} {
-				if at := conditions.Get(o, waits); at != nil && at.Status == metav1.ConditionTrue {
+			for _, at := range o.GetConditions() {
+				if at.Type == clusterv1.ClusterTopologyReconciledCondition && at.Status == metav1.ConditionFalse ||
+					!settled && slices.Contains(waits, at.Type) && at.Status == metav1.ConditionTrue {
 					all = append(all, planv1.Blocked{Kind: kind.Kind, Name: obj.GetName(), Type: at.Type, Reason: at.Reason, Message: sanitize.Line(at.Message, maxMessage)})
 				}
 			}

@@ -131,6 +131,9 @@ func without(obj client.Object) (map[string]any, error) {
 	copied := (&unstructured.Unstructured{Object: fields}).DeepCopy()
 	copied.SetResourceVersion("")
 	copied.SetManagedFields(nil)
+	if _, is := obj.(*corev1.ResourceQuota); is {
+		delete(copied.Object, "status") // what others use in the namespace
+	}
 	return copied.Object, nil
 }
 

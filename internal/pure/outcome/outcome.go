@@ -112,8 +112,7 @@ func (s *seen) observe(after time.Duration, wave int) {
 	}
 }
 
-// OutOfDate reports whether a Machine is to be replaced or updated, and its deletion has
-// not begun.
+// OutOfDate reports whether a Machine waits for its replacement or its update.
 func OutOfDate(m *clusterv1.Machine) bool {
 	return m.DeletionTimestamp.IsZero() && conditions.IsFalse(m, clusterv1.MachineUpToDateCondition)
 }

@@ -198,14 +198,14 @@ func TestDecideEndsPlans(t *testing.T) {
 			m.Labels = nil
 			outdated(m)
 		}), Next{}},
-		"blocked as in the plan, by an update":       {blocked(3, 0, 1), false, change(done, 2, outdated), carriedOut},
-		"blocked as in the plan, by a deletion":      {blocked(4, 1, 0), false, change(all("c", "d", "new", "a"), 3, deleting), carriedOut},
-		"blocked in the plan, and not any longer":    {blocked(3, 0, 1), false, done, carriedOut},
-		"one more is out of date than in the plan":   {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, outdated), Next{}},
-		"one more is being deleted than in the plan": {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, deleting), Next{}},
-		"the deletion of one has not begun":          {blocked(4, 1, 0), false, all("c", "d", "new", "a"), Next{}},
-		"expired":                                    {newGuard(expired), false, all("a"), Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanExpired", Message: "The deadline of plan p1 has passed before it was carried out"}},
-		"required meanwhile":                         {newGuard(), true, all("a"), Next{Spec: &newGuard(required).Spec}},
+		"blocked as in the plan, by an update":               {blocked(3, 0, 1), false, change(done, 2, outdated), carriedOut},
+		"blocked as in the plan, by a deletion":              {blocked(4, 1, 0), false, change(all("c", "d", "new", "a"), 3, deleting), carriedOut},
+		"blocked in the plan, and not any longer":            {blocked(3, 0, 1), false, done, carriedOut},
+		"one more is out of date than in the plan":           {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, outdated), Next{}},
+		"one more is being deleted than in the plan":         {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, deleting), Next{}},
+		"one that the plan deletes is not yet being deleted": {blocked(4, 1, 0), false, all("c", "d", "new", "a"), Next{}},
+		"expired":            {newGuard(expired), false, all("a"), Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanExpired", Message: "The deadline of plan p1 has passed before it was carried out"}},
+		"required meanwhile": {newGuard(), true, all("a"), Next{Spec: &newGuard(required).Spec}},
 	}
 	for name, tc := range tests {
 		if diff := cmp.Diff(tc.want, Decide(tc.guard, tc.required, tc.machines, now)); diff != "" {

@@ -81,6 +81,7 @@ func (out *Outside) Fill(o *sim.Options) {
 	o.Etcd, o.CertificateExpiry = out.workloads, out.workloads.certificateExpiry
 	o.Act = out.infra.act
 	o.Calls = out.hooks
+	o.Admit = Admission(o.Definitions, o.Objects)
 	o.Reads = out.reads
 	o.Namespaces = func(_ context.Context, name string) (map[string]string, error) {
 		for _, obj := range o.Objects {

@@ -63,6 +63,11 @@ func (v *Version) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: v.of.Group, Version: v.Name, Kind: v.of.Names.Kind}
 }
 
+// Resource names the kind as requests do.
+func (v *Version) Resource() schema.GroupResource {
+	return schema.GroupResource{Group: v.of.Group, Resource: v.of.Names.Plural}
+}
+
 func (v *Version) compile() (*compiled, error) {
 	c, err := v.build()
 	if err != nil {
