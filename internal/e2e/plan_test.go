@@ -169,13 +169,20 @@ func (p *planned) next(topology bool) (string, []changeplan.Write) {
 		cluster := func(value any, fields ...string) []changeplan.Write {
 			return merge(p.object(coreVersion, "Cluster", p.name, nest(value, append([]string{"spec", "topology"}, fields...)...)))
 		}
-		workers := func(n int, delay int, label string) []changeplan.Write {
-			md := map[string]any{"class": "plain", "name": "a", "replicas": int64(n), "metadata": map[string]any{"labels": map[string]any{"say": label}}}
+		deployment := func(name string, n int, delay int, label string) map[string]any {
+			md := map[string]any{"class": "plain", "name": name, "replicas": int64(n), "metadata": map[string]any{"labels": map[string]any{"say": label}}}
 			md["variables"] = map[string]any{"overrides": []any{map[string]any{"name": "delay", "value": int64(delay)}}}
-			return cluster([]any{md}, "workers", "machineDeployments")
+			return md
+		}
+		all := func(mds ...any) []changeplan.Write { return cluster(mds, "workers", "machineDeployments") }
+		workers := func(n int, delay int, label string) []changeplan.Write { return all(deployment("a", n, delay, label)) }
+		with := func(field string, value any) []changeplan.Write {
+			md := deployment("a", 3, 0, "same")
+			md[field] = value
+			return all(md)
 		}
 		p.count++
-		switch p.rand.IntN(6) {
+		switch p.rand.IntN(13) {
 		case 0:
 			return "version of the topology", cluster(p.version(), "version")
 		case 1:
@@ -192,6 +199,27 @@ func (p *planned) next(topology bool) (string, []changeplan.Write) {
 				"jsonPatches": []any{map[string]any{"op": "add", "path": "/spec/template/metadata", "valueFrom": map[string]any{"template": fmt.Sprintf("labels: {delay: '{{ .delay }}', say: l%d}", p.count)}}},
 			}}}}, "spec", "patches"))
 			return "another patch of the class", merge(class)
+		case 5:
+			return "a drain timeout of the workers", with("deletion", map[string]any{"nodeDrainTimeoutSeconds": int64(600 + p.count), "order": "Oldest"})
+		case 6:
+			return "taints of the workers", with("taints", []any{map[string]any{"key": "example.com/taint", "value": fmt.Sprint("t", p.count), "effect": "PreferNoSchedule", "propagation": "Always"}})
+		case 7:
+			return "a health check of the workers", with("healthCheck", map[string]any{"checks": map[string]any{
+				"nodeStartupTimeoutSeconds": int64(600 + p.count), "unhealthyNodeConditions": []any{map[string]any{"type": "Ready", "status": "Unknown", "timeoutSeconds": int64(300)}},
+			}})
+		case 8:
+			return "two MachineDeployments", all(deployment("a", 2, 0, "same"), deployment("b", 1+p.rand.IntN(2), 0, "same"))
+		case 9:
+			surge := int64(p.rand.IntN(3))
+			return fmt.Sprintf("a surge of %d", surge), with("rollout", map[string]any{"strategy": map[string]any{
+				"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxSurge": surge, "maxUnavailable": int64(1)},
+			}})
+		case 10:
+			return "a drain timeout of the control plane", cluster(int64(600+p.count), "controlPlane", "deletion", "nodeDrainTimeoutSeconds")
+		case 11:
+			change := cluster(p.version(), "version")
+			_ = unstructured.SetNestedSlice(change[0].Object.Object, []any{deployment("a", 1+p.rand.IntN(4), p.count, "same")}, "spec", "topology", "workers", "machineDeployments")
+			return "version of the topology, and another variable", change
 		default:
 			return "labels of workers", workers(3, 0, fmt.Sprint("l", p.count))
 		}

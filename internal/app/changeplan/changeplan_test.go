@@ -484,8 +484,7 @@ func TestPlanOfSeveralClustersIsThatOfEach(t *testing.T) {
 }
 
 // TestPlanReportsWhatAdmissionRefuses changes a class so that its controller writes what
-// admission refuses:
-// no machine would be replaced.
+// admission refuses: no Machine would be replaced.
 func TestPlanReportsWhatAdmissionRefuses(t *testing.T) {
 	t.Parallel()
 	other := applied(t, `
