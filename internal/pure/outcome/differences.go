@@ -17,7 +17,7 @@ import (
 type Result struct {
 	Fates   map[string]string // of the Machines that existed, by name: kept, changed or gone
 	Created map[string]int    // that stay, by owner
-	Order   []string          // of the deletions of Machines that existed; those of one wave by name
+	Order   [][]string        // of the deletions of Machines that existed: waves, whose names are sorted
 	// Fewest are the available Machines at any time, by MachineDeployment. A control
 	// plane deletes a machine when it has seen that the new one is healthy, and the
 	// condition Available of that follows a moment later.
@@ -50,8 +50,12 @@ func ResultOf(c planv1.Cluster) Result {
 	slices.SortFunc(deleted, func(a, b planv1.Machine) int {
 		return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Name, b.Name))
 	})
-	for _, m := range deleted {
-		r.Order = append(r.Order, m.Name)
+	for i, m := range deleted {
+		if i == 0 || m.Wave != deleted[i-1].Wave {
+			r.Order = append(r.Order, nil)
+		}
+		last := &r.Order[len(r.Order)-1]
+		*last = append(*last, m.Name)
 	}
 	return r
 }
@@ -71,12 +75,8 @@ func Differences(predicted, happened Result) (all []string) {
 			all = append(all, fmt.Sprintf("%s: %d new Machines in the plan, and %d", owner, want, got))
 		}
 	}
-	if len(all) == 0 && !slices.Equal(predicted.Order, happened.Order) {
-		i := 0
-		for predicted.Order[i] == happened.Order[i] {
-			i++
-		}
-		all = append(all, fmt.Sprintf("Machine %s: next to be deleted in the plan, and it was %s", predicted.Order[i], happened.Order[i]))
+	if len(all) == 0 {
+		all = append(all, outOfOrder(predicted.Order, slices.Concat(happened.Order...))...)
 	}
 	for _, owner := range slices.Sorted(maps.Keys(predicted.Fewest)) {
 		if got, known := happened.Fewest[owner]; known && got < predicted.Fewest[owner] {
@@ -84,6 +84,23 @@ func Differences(predicted, happened Result) (all []string) {
 		}
 	}
 	return all
+}
+
+// outOfOrder returns a sentence about the first wave of which other Machines were deleted.
+// The deletions of one wave begin at once: their order is not predicted.
+func outOfOrder(waves [][]string, happened []string) []string {
+	for _, wave := range waves {
+		n := min(len(wave), len(happened))
+		next := happened[:n]
+		for _, name := range next {
+			if !slices.Contains(wave, name) {
+				late := wave[slices.IndexFunc(wave, func(name string) bool { return !slices.Contains(next, name) })]
+				return []string{fmt.Sprintf("Machine %s: next to be deleted in the plan, and it was %s", late, name)}
+			}
+		}
+		happened = happened[n:]
+	}
+	return nil
 }
 
 func merge[V any](a, b map[string]V) map[string]V {

@@ -52,3 +52,28 @@ func TestDifferencesNameMachinesAndOwners(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderWithinAWaveIsNoDifference deletes a and b in one wave, and then c.
+func TestOrderWithinAWaveIsNoDifference(t *testing.T) {
+	t.Parallel()
+	result := func(names ...string) (r Result) {
+		r.Fates = map[string]string{"a": "gone", "b": "gone", "c": "gone"}
+		for _, name := range names {
+			r.Order = append(r.Order, []string{name})
+		}
+		return r
+	}
+	predicted := result()
+	predicted.Order = [][]string{{"a", "b"}, {"c"}}
+	for order, want := range map[[3]string]string{
+		{"a", "b", "c"}: "",
+		{"b", "a", "c"}: "",
+		{"b", "c", "a"}: "Machine a: next to be deleted in the plan, and it was c",
+		{"c", "a", "b"}: "Machine b: next to be deleted in the plan, and it was c",
+	} {
+		got := Differences(predicted, result(order[:]...))
+		if (want == "") != (len(got) == 0) || want != "" && got[0] != want {
+			t.Errorf("%v: %q, want %q", order, got, want)
+		}
+	}
+}
