@@ -21,7 +21,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
@@ -117,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *certmanagerv1.Certificate
 		Observe:  r.observe,
 		Snapshot: func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, c) },
 		Paused:   func(*state) {}, // these kinds have no condition for it
-		Normal:   phase.InOrder(phase.Do("issue", r.issue), phase.Do("Secret", r.write)),
+		Normal:   reconciler.InOrder(reconciler.Do("issue", r.issue), reconciler.Do("Secret", r.write)),
 		Report:   r.report,
 		Deadline: deadline,
 	}.Reconcile(ctx, c)

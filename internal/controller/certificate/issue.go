@@ -17,7 +17,7 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
@@ -33,41 +33,41 @@ const (
 
 // issue signs a certificate if one is due. write stores it, together with the other
 // changes to the Secret.
-func (r *Reconciler) issue(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) issue(ctx context.Context, s *state) (reconciler.Next, error) {
 	due := s.plan.Issue
 	if due == nil {
 		if o := s.plan.Obstacle; o != nil {
 			ctrl.LoggerFrom(ctx).V(2).Info("Issuing no certificate", "reason", o.Message)
 		}
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Issuing a certificate", "reason", due.Message)
 	if s.plan.NewKey {
 		key, err := s.request.Key.Make()
 		if err != nil {
-			return phase.Continue(), fmt.Errorf("make a key: %w", err)
+			return reconciler.Continue(), fmt.Errorf("make a key: %w", err)
 		}
 		s.key = key
 	}
 	signed, err := s.authority.Sign(s.request, s.key, s.facts.Now)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.found, s.issued = signed, due
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // write updates the Secret to the state that the Certificate requests, if the
 // Secret has that Certificate's certificate, or gets one now. One write stores the
 // certificate with its key; a concurrent write of another client causes a conflict.
-func (r *Reconciler) write(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) write(ctx context.Context, s *state) (reconciler.Next, error) {
 	if s.issued == nil && (s.plan.Violation != nil || s.facts.Problem != "") {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	live := s.facts.Secret.Object
 	secret, err := s.wanted(live)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	switch {
 	case live == nil:
@@ -76,14 +76,14 @@ func (r *Reconciler) write(ctx context.Context, s *state) (phase.Next, error) {
 		err = r.Mgmt.Update(ctx, secret, client.FieldOwner(manager)) // with the resource version that was read
 	}
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("write Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+		return reconciler.Continue(), fmt.Errorf("write Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	if s.issued != nil { // the status reports what is stored
 		s.see(secret)
 		conditions.Delete(s.facts.Certificate, certmanagerv1.IssuingCondition) // which may have requested the certificate
 		s.plan = certificate.Decide(s.facts)
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // wanted returns the Secret with the certificate, its key, and the metadata that

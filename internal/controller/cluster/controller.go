@@ -16,7 +16,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
@@ -63,12 +62,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		},
 		Finalizer: clusterv1.ClusterFinalizer,
 		Cluster:   func(*state) *clusterv1.Cluster { return cluster },
-		Normal: phase.All(
-			phase.Do("plan guard", r.planGuard),
-			phase.Do("infrastructure", r.infrastructure),
-			phase.Do("control plane", r.controlPlane),
-			phase.Do("kubeconfig", r.kubeconfig)),
-		Delete:     phase.InOrder(phase.Do("delete", r.delete)),
+		Normal: reconciler.All(
+			reconciler.Do("plan guard", r.planGuard),
+			reconciler.Do("infrastructure", r.infrastructure),
+			reconciler.Do("control plane", r.controlPlane),
+			reconciler.Do("kubeconfig", r.kubeconfig)),
+		Delete:     reconciler.InOrder(reconciler.Do("delete", r.delete)),
 		Report:     func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
 		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { clusterstatus.ReportDeprecated(s.facts(failed)) }),
 		Deadline: func(s *state) time.Time {

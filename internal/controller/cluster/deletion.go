@@ -15,15 +15,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/controller/cluster/clusterdeletion"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // delete deletes the Cluster in order, as far as possible now: it plans the
 // deletion, and deletes what the plan requests. Watches trigger the next reconcile.
-func (r *Reconciler) delete(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) delete(ctx context.Context, s *state) (reconciler.Next, error) {
 	_, let := s.cluster.Annotations[runtimev1.OkToDeleteAnnotation]
 	made, err := decisions.Make(ctx, clusterdeletion.Planner,
 		clusterdeletion.Facts{
@@ -33,11 +32,11 @@ func (r *Reconciler) delete(ctx context.Context, s *state) (phase.Next, error) {
 		func(q clusterdeletion.Question) (clusterdeletion.Answer, error) { return r.answer(ctx, s, q) })
 	s.deletion = made.Plan.Stage
 	if err == nil && made.Plan.Done {
-		finalizer.Remove(s.cluster, clusterv1.ClusterFinalizer)
+		reconciler.RemoveFinalizers(s.cluster, clusterv1.ClusterFinalizer)
 		ctrl.LoggerFrom(ctx).Info("Deleted the Cluster")
 		r.event(s, "Deleted", "Delete", "Everything of the Cluster is deleted")
 	}
-	return phase.Continue(), err
+	return reconciler.Continue(), err
 }
 
 // answer deletes the object in a question of the plan.

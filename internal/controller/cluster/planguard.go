@@ -11,7 +11,7 @@ import (
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
 )
 
@@ -27,7 +27,7 @@ func (r *Reconciler) readGuard(ctx context.Context, s *state) error {
 
 // planGuard creates the guard of a Cluster that requires plans, and ends a plan that has
 // been carried out or whose deadline has passed. Admission refuses without it.
-func (r *Reconciler) planGuard(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) planGuard(ctx context.Context, s *state) (reconciler.Next, error) {
 	c, required := s.cluster, s.cluster.Annotations[planv1.RequirePlanAnnotation] == "true"
 	next := planguard.Decide(s.guard, required, s.members.Machines, s.now)
 	if next.Ended != "" {
@@ -36,26 +36,26 @@ func (r *Reconciler) planGuard(ctx context.Context, s *state) (phase.Next, error
 	switch {
 	case next.Delete:
 		if err := r.Mgmt.Delete(ctx, s.guard, client.Preconditions{ResourceVersion: &s.guard.ResourceVersion}); client.IgnoreNotFound(err) != nil {
-			return phase.Continue(), fmt.Errorf("delete PlanGuard %s: %w", s.guard.Name, err)
+			return reconciler.Continue(), fmt.Errorf("delete PlanGuard %s: %w", s.guard.Name, err)
 		}
 		s.guard = nil
 	case next.Spec != nil && s.guard == nil:
 		mine, err := owner.Reference(c, r.Mgmt)
 		if err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		s.guard = planguard.New(c, mine, *next.Spec)
 		if err := r.Mgmt.Create(ctx, s.guard); err != nil {
-			return phase.Continue(), fmt.Errorf("create the PlanGuard of a Cluster that requires plans: %w", err)
+			return reconciler.Continue(), fmt.Errorf("create the PlanGuard of a Cluster that requires plans: %w", err)
 		}
 	case next.Spec != nil:
 		before := s.guard.DeepCopy()
 		s.guard.Spec = *next.Spec
 		if err := r.Mgmt.Patch(ctx, s.guard, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return phase.Continue(), fmt.Errorf("update PlanGuard %s: %w", s.guard.Name, err)
+			return reconciler.Continue(), fmt.Errorf("update PlanGuard %s: %w", s.guard.Name, err)
 		}
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // earliest is the first of the times that are not zero.

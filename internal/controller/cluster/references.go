@@ -12,37 +12,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // infrastructure adopts the infrastructure object and copies its reported fields.
-func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) infrastructure(ctx context.Context, s *state) (reconciler.Next, error) {
 	if !s.infra.Ref.IsDefined() {
 		clusterstatus.WithoutInfrastructure(s.cluster)
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if done, err := r.takeOver(ctx, s, &s.infra, s.cluster.Status.Initialization.InfrastructureProvisioned); done || err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	news, err := clusterstatus.TakeInfrastructure(s.cluster, s.infra.Obj.Unstructured, s.infra.Obj.Contract)
 	if news {
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", s.infra.Ref.Kind, s.infra.Ref.Name)
 		r.event(s, "InfrastructureReady", "Provision", "%s is provisioned", s.infra)
 	}
-	return phase.Continue(), s.infra.Failed(err)
+	return reconciler.Continue(), s.infra.Failed(err)
 }
 
 // controlPlane adopts the control plane object and records when it is initialized.
 // Without one, the control plane Machines determine that.
-func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) controlPlane(ctx context.Context, s *state) (reconciler.Next, error) {
 	if !s.controlPlane.Ref.IsDefined() {
 		clusterstatus.WithoutControlPlane(s.cluster, s.members.ControlPlaneMachines)
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if done, err := r.takeOver(ctx, s, &s.controlPlane, s.cluster.Status.Initialization.ControlPlaneInitialized); done || err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	obj := s.controlPlane.Obj
 	var uncounted error
@@ -53,7 +53,7 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, er
 		// No event: the condition ControlPlaneInitialized reports it, and since
 		// when.
 	}
-	return phase.Continue(), s.controlPlane.Failed(errors.Join(uncounted, err))
+	return reconciler.Continue(), s.controlPlane.Failed(errors.Join(uncounted, err))
 }
 
 // takeOver reads the object behind a reference and sets owner and label. done means

@@ -20,7 +20,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -67,9 +66,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, class *clusterv1.ClusterClas
 		Clock:    r.Clock,
 		Observe:  observe,
 		Snapshot: func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, class) },
-		Normal: phase.All(
-			phase.Do("own templates", r.ownTemplates),
-			phase.Do("define variables", r.defineVariables)),
+		Normal: reconciler.All(
+			reconciler.Do("own templates", r.ownTemplates),
+			reconciler.Do("define variables", r.defineVariables)),
 		Report:     r.report,
 		Deprecated: reconciler.If(r.Deprecated, r.reportDeprecated),
 	}.Reconcile(ctx, class)

@@ -15,13 +15,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 )
 
 // ownTemplates makes the class an owner of its templates, so that they are moved
 // and deleted with it. A template that cannot be used does not delay the others.
-func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (reconciler.Next, error) {
 	var failed []error
 	for _, t := range classrefs.Distinct(s.class) {
 		err := r.own(ctx, s, t.Ref)
@@ -38,7 +38,7 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 		}
 		failed = append(failed, told)
 	}
-	return phase.Continue(), errors.Join(failed...)
+	return reconciler.Continue(), errors.Join(failed...)
 }
 
 func (r *Reconciler) own(ctx context.Context, s *state, ref clusterv1.ClusterClassTemplateReference) error {

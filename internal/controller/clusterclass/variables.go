@@ -15,7 +15,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
@@ -28,7 +28,7 @@ type origin struct {
 // defineVariables merges the definitions of the class and its extensions. The
 // earlier definitions stay as long as not all of the new ones are available and
 // valid: Clusters depend on them.
-func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) defineVariables(ctx context.Context, s *state) (reconciler.Next, error) {
 	sources, down := r.sources(ctx, s.class)
 	inline, wrong := r.check(s.class, sources)
 	err := errors.Join(inline, down, wrong)
@@ -41,12 +41,12 @@ func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next,
 	}
 	s.variables = err
 	if inline != nil && down == nil && wrong == nil {
-		return phase.Continue(), reconcile.TerminalError(err) // until the class changes
+		return reconciler.Continue(), reconcile.TerminalError(err) // until the class changes
 	}
 	if err != nil {
 		r.reject(s.class)
 	}
-	return phase.Continue(), err
+	return reconciler.Continue(), err
 }
 
 // sources returns the class and those of its patches that define variables, in

@@ -14,7 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -51,10 +50,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *addonsv1.ClusterResourc
 		Observe:   r.observe,
 		Snapshot:  func(*state) patch.Commit { return patch.Snapshot(r.Mgmt, set, patch.Debounced(r.Debounce)) },
 		Finalizer: addonsv1.ClusterResourceSetFinalizer,
-		Normal: phase.All(
-			phase.Do("own the resources", r.ownResources),
-			phase.Do("make bindings", r.makeBindings)),
-		Delete:     phase.InOrder(phase.Do("wait for bindings", waitForBindings)),
+		Normal: reconciler.All(
+			reconciler.Do("own the resources", r.ownResources),
+			reconciler.Do("make bindings", r.makeBindings)),
+		Delete:     reconciler.InOrder(reconciler.Do("wait for bindings", waitForBindings)),
 		Report:     r.report,
 		Deprecated: reconciler.If(r.Deprecated, r.reportDeprecated),
 	}.Reconcile(ctx, set)

@@ -20,10 +20,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/resourceset"
 )
 
@@ -72,10 +71,10 @@ func (r *Reconciler) observe(ctx context.Context, set *addonsv1.ClusterResourceS
 
 // ownResources makes the ClusterResourceSets that name Secrets and ConfigMaps their
 // owners, so that a move or deletion of the owner includes them.
-func (r *Reconciler) ownResources(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) ownResources(ctx context.Context, s *state) (reconciler.Next, error) {
 	ref, err := owner.Reference(s.set, r.Mgmt)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	var errs []error
 	for _, resource := range s.set.Spec.Resources {
@@ -91,7 +90,7 @@ func (r *Reconciler) ownResources(ctx context.Context, s *state) (phase.Next, er
 			errs = append(errs, err)
 		}
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 func (r *Reconciler) own(ctx context.Context, namespace string, resource addonsv1.ResourceRef, ref metav1.OwnerReference) error {
@@ -113,7 +112,7 @@ func (r *Reconciler) own(ctx context.Context, namespace string, resource addonsv
 // makeBindings creates the missing bindings. Of the ClusterResourceSets that select
 // a Cluster, only the first by name creates the binding, so that the others do not
 // get conflicts. A paused Cluster gets none: a move of the Cluster may include one.
-func (r *Reconciler) makeBindings(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) makeBindings(ctx context.Context, s *state) (reconciler.Next, error) {
 	var errs []error
 	for _, cluster := range s.clusters {
 		if s.bindings[cluster.Name] != nil || ptr.Deref(cluster.Spec.Paused, false) {
@@ -125,7 +124,7 @@ func (r *Reconciler) makeBindings(ctx context.Context, s *state) (phase.Next, er
 		}
 		errs = append(errs, err)
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 func (r *Reconciler) isFirst(ctx context.Context, s *state, cluster *clusterv1.Cluster) (bool, error) {
@@ -157,14 +156,14 @@ func (r *Reconciler) bind(ctx context.Context, set *addonsv1.ClusterResourceSet,
 
 // waitForBindings allows the deletion of the ClusterResourceSet when no binding has
 // an entry for it any longer. The applied resources stay.
-func waitForBindings(_ context.Context, s *state) (phase.Next, error) {
+func waitForBindings(_ context.Context, s *state) (reconciler.Next, error) {
 	for _, b := range s.bindings {
 		if resourceset.Entry(b.Spec.Bindings, s.set.Name) != nil {
-			return phase.Wait(0), nil // the change of the binding triggers a reconcile
+			return reconciler.Wait(0), nil // the change of the binding triggers a reconcile
 		}
 	}
-	finalizer.Remove(s.set, addonsv1.ClusterResourceSetFinalizer)
-	return phase.Continue(), nil
+	reconciler.RemoveFinalizers(s.set, addonsv1.ClusterResourceSetFinalizer)
+	return reconciler.Continue(), nil
 }
 
 // report fills the status. It is pure except for the time.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 const (
@@ -103,7 +103,7 @@ func (p *progress) next(s *state, now time.Time) (after time.Duration) {
 		if len(s.applied) > 0 && !s.down {
 			a.failures, a.due = 0, now.Add(firstRetry)
 		}
-		after = phase.Sooner(after, max(a.due.Sub(now), time.Millisecond))
+		after = reconciler.Sooner(after, max(a.due.Sub(now), time.Millisecond))
 	}
 	return after
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
@@ -118,9 +117,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionC
 			write := patch.Snapshot(r.Mgmt, config)
 			return func(ctx context.Context) error { return r.note(ctx, s, write(ctx)) }
 		},
-		Normal: phase.InOrder(
-			phase.Do("certificate authority", r.inject),
-			phase.Do("discovery", r.rediscover)),
+		Normal: reconciler.InOrder(
+			reconciler.Do("certificate authority", r.inject),
+			reconciler.Do("discovery", r.rediscover)),
 		Report:     r.report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 		Deadline:   func(s *state) time.Time { return s.due },
@@ -144,17 +143,17 @@ func (r *Reconciler) note(ctx context.Context, s *state, failed error) error {
 }
 
 // rediscover calls the extension, unless its last answer is still valid.
-func (r *Reconciler) rediscover(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) rediscover(ctx context.Context, s *state) (reconciler.Next, error) {
 	asked := s.inputs()
 	if wait := r.attempts.wait(s.config.Name, asked, s.now); wait > 0 {
-		return phase.Wait(wait), nil
+		return reconciler.Wait(wait), nil
 	}
 	if err := r.discover(ctx, s); err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.asked = &asked
 	r.emit(ctx, s)
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // discover registers the extension with its current spec, calls it, and registers

@@ -11,14 +11,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // inject copies the certificate authority from the Secret that the annotation names
 // into the spec. A mistake of the user is stored in s.failed: the watch of the
 // Secret, or of the annotation, triggers a reconcile when it is corrected.
-func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) inject(ctx context.Context, s *state) (reconciler.Next, error) {
 	key, err := extensionconfig.AuthoritySecret(s.config)
 	if err != nil {
 		s.misplaced(err)
@@ -28,13 +28,13 @@ func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
 		return nil
 	})
 	if err != nil || key.Name == "" {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	secret := &corev1.Secret{}
 	if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
 		secret = nil
 	} else if err != nil {
-		return phase.Continue(), fmt.Errorf("read Secret %s: %w", key, err)
+		return reconciler.Continue(), fmt.Errorf("read Secret %s: %w", key, err)
 	}
 	bundle, err := extensionconfig.Authority(key, secret)
 	switch {
@@ -43,5 +43,5 @@ func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
 	case !bytes.Equal(bundle, s.config.Spec.ClientConfig.CABundle):
 		s.config.Spec.ClientConfig.CABundle = bundle
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }

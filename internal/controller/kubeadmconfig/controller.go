@@ -16,7 +16,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -79,9 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmC
 			return func(ctx context.Context) error { return s.commit(ctx) } // discovery may have been written before
 		},
 		Cluster: func(s *state) *clusterv1.Cluster { return s.cluster },
-		Normal: phase.InOrder(
-			phase.Do("bootstrap data that is there", r.keep),
-			phase.Do("bootstrap data", r.carryOut)),
+		Normal: reconciler.InOrder(
+			reconciler.Do("bootstrap data that is there", r.keep),
+			reconciler.Do("bootstrap data", r.carryOut)),
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 	}.Reconcile(ctx, config)

@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig/bootstrapdata"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // facts returns the facts for the plan.
@@ -45,33 +45,33 @@ func (s *state) made() bool {
 func (s *state) source() string { return fmt.Sprintf("%d %s", s.specGeneration, s.machine.Version) }
 
 // keep maintains existing data. Without data the next phase runs.
-func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) keep(ctx context.Context, s *state) (reconciler.Next, error) {
 	if !s.made() && s.machine.DataSecretName == "" {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	return r.carryOut(ctx, s)
 }
 
 // carryOut computes the plan, and answers its questions.
-func (r *Reconciler) carryOut(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) carryOut(ctx context.Context, s *state) (reconciler.Next, error) {
 	record, err := decisions.Make(ctx, bootstrapdata.Planner, r.facts(s), func(q bootstrapdata.Question) (bootstrapdata.Answer, error) { return r.answer(ctx, s, q) })
 	p := record.Plan
 	s.waiting = p.Waiting
 	switch {
 	case err != nil:
 		s.restoreToken()
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	case p.Refused != "":
-		return phase.Continue(), s.refuse("%s", p.Refused)
+		return reconciler.Continue(), s.refuse("%s", p.Refused)
 	case p.Secret: // a watch shows a labeled Secret, and a periodic reconcile any other
-		return phase.Wait(secrets.Interval), nil
+		return reconciler.Wait(secrets.Interval), nil
 	case p.Forget:
 		r.upkeep.Forget(client.ObjectKeyFromObject(s.config))
 	case p.Look > 0:
 		r.upkeep.Set(s.config, s.now.Add(p.Look))
-		return phase.Wait(p.Look), nil
+		return reconciler.Wait(p.Look), nil
 	}
-	return phase.Wait(p.Again), nil
+	return reconciler.Wait(p.Again), nil
 }
 
 // answer reads, or executes, what the plan requests.

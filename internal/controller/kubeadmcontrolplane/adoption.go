@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind}
@@ -33,15 +33,15 @@ var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: 
 // mixture is refused: machines of another creator have other names for the same
 // objects. Then it takes over the Secrets that would be deleted with a machine: the
 // certificates must outlive it.
-func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (reconciler.Next, error) {
 	if len(s.orphans) == 0 {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if len(s.Machines) > 0 {
-		return phase.Continue(), fmt.Errorf("control plane machines %v of the Cluster have no owner, yet others are owned by this control plane: delete them, or make this control plane their controller", names(s.orphans))
+		return reconciler.Continue(), fmt.Errorf("control plane machines %v of the Cluster have no owner, yet others are owned by this control plane: delete them, or make this control plane their controller", names(s.orphans))
 	}
 	if s.orphans = slices.DeleteFunc(s.orphans, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() }); len(s.orphans) == 0 {
-		return phase.Wait(repairInterval), nil // the answering machine is being deleted, and its etcd with it
+		return reconciler.Wait(repairInterval), nil // the answering machine is being deleted, and its etcd with it
 	}
 	var configs []string
 	var errs []error
@@ -52,16 +52,16 @@ func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (phase.Next, 
 		case apierrors.IsNotFound(err):
 			config = nil
 		case err != nil:
-			return phase.Continue(), fmt.Errorf("get KubeadmConfig %s: %w", key, err)
+			return reconciler.Continue(), fmt.Errorf("get KubeadmConfig %s: %w", key, err)
 		}
 		errs = append(errs, controlplane.Adoptable(s.ControlPlane, m, config))
 		configs = append(configs, key.Name)
 	}
 	if err := errors.Join(errs...); err != nil {
 		r.event(s, nil, corev1.EventTypeWarning, "FailedAdoption", "Adopt", err.Error())
-		return phase.Continue(), fmt.Errorf("adopt machines: %w", err)
+		return reconciler.Continue(), fmt.Errorf("adopt machines: %w", err)
 	}
-	return phase.Continue(), r.takeSecrets(ctx, s, configs)
+	return reconciler.Continue(), r.takeSecrets(ctx, s, configs)
 }
 
 // takeSecrets makes the control plane the controller of the Secrets of the cluster,
@@ -99,35 +99,35 @@ func (r *Reconciler) takeSecrets(ctx context.Context, s *state, configs []string
 // adopt adopts the machines without a controller, when the certificates that they
 // were created with exist. A control plane that was just deleted, which the cache
 // may not show yet, adopts none.
-func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) adopt(ctx context.Context, s *state) (reconciler.Next, error) {
 	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	mine := make([]*clusterv1.Machine, 0, len(s.Machines))
 	for _, m := range s.Machines {
 		mine = append(mine, m.Machine)
 	}
 	if err := owner.HealAll(ctx, r.Mgmt, mine, ref); err != nil || len(s.orphans) == 0 {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	live := &controlplanev1.KubeadmControlPlane{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.ControlPlane), live); err != nil {
-		return phase.Continue(), fmt.Errorf("look whether the control plane still exists: %w", err)
+		return reconciler.Continue(), fmt.Errorf("look whether the control plane still exists: %w", err)
 	}
 	if live.UID != s.ControlPlane.UID || !live.DeletionTimestamp.IsZero() {
-		return phase.Wait(cacheLag), nil
+		return reconciler.Wait(cacheLag), nil
 	}
 	for _, m := range s.orphans {
 		commit := patch.Snapshot(r.Mgmt, m, patch.As(fieldOwner))
 		owner.Set(m, ref)
 		if err := commit(ctx); err != nil {
-			return phase.Continue(), fmt.Errorf("adopt Machine %s: %w", m.Name, err)
+			return reconciler.Continue(), fmt.Errorf("adopt Machine %s: %w", m.Name, err)
 		}
 		ctrl.LoggerFrom(ctx).Info("Adopted Machine", "Machine", m.Name)
 	}
 	r.event(s, nil, corev1.EventTypeNormal, "SuccessfulAdoption", "Adopt", fmt.Sprintf("adopt %v: they have no controller", names(s.orphans)))
-	return phase.Wait(cacheLag), nil // they count from the next reconcile on
+	return reconciler.Wait(cacheLag), nil // they count from the next reconcile on
 }
 
 func names(machines []*clusterv1.Machine) (all []string) {

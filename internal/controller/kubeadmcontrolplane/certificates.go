@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
@@ -39,37 +39,37 @@ var errNotInCache = errors.New("not in the cache yet")
 
 // ownTemplate makes the Cluster the owner of the infrastructure template, so that
 // it is deleted with the Cluster.
-func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (reconciler.Next, error) {
 	switch {
 	case s.template != nil:
-		return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: ownership.ToShare(s.Cluster)})
+		return reconciler.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: ownership.ToShare(s.Cluster)})
 	case s.unwatched:
-		return phase.RequeueAfter(repairInterval), nil
+		return reconciler.RequeueAfter(repairInterval), nil
 	}
-	return phase.Continue(), nil // the conditions report it; it is needed only for new machines
+	return reconciler.Continue(), nil // the conditions report it; it is needed only for new machines
 }
 
-func waitForInfrastructure(_ context.Context, s *state) (phase.Next, error) {
+func waitForInfrastructure(_ context.Context, s *state) (reconciler.Next, error) {
 	if done := s.Cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
-		return phase.Wait(0), nil // the Cluster triggers a reconcile
+		return reconciler.Wait(0), nil // the Cluster triggers a reconcile
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
-func waitForEndpoint(_ context.Context, s *state) (phase.Next, error) {
+func waitForEndpoint(_ context.Context, s *state) (reconciler.Next, error) {
 	if s.Cluster.Spec.ControlPlaneEndpoint.IsZero() {
-		return phase.Wait(0), nil // the Cluster triggers a reconcile
+		return reconciler.Wait(0), nil // the Cluster triggers a reconcile
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // certificates reads the certificates of the cluster, and creates missing ones
 // until kubeadm has used them: afterwards new ones would not match.
-func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) certificates(ctx context.Context, s *state) (reconciler.Next, error) {
 	for _, purpose := range purposes(s) {
 		pair, err := r.pair(ctx, s, purpose)
 		if errors.Is(err, errNotInCache) {
-			return phase.Wait(cacheLag), nil
+			return reconciler.Wait(cacheLag), nil
 		}
 		switch {
 		case err != nil:
@@ -84,13 +84,13 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 	_, missing := errors.AsType[*controlplane.MissingError](s.Certificates.Err)
 	switch err := s.Certificates.Err; {
 	case err == nil:
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	case controlplane.Initialized(s.ControlPlane) && len(s.orphans) == 0:
-		return phase.RequeueAfter(repairInterval), nil // existing machines can continue; the conditions report it
+		return reconciler.RequeueAfter(repairInterval), nil // existing machines can continue; the conditions report it
 	case missing || len(s.orphans) > 0:
-		return phase.Wait(repairInterval), nil
+		return reconciler.Wait(repairInterval), nil
 	default:
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 }
 
@@ -166,31 +166,31 @@ func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret
 
 // kubeconfig creates the admin kubeconfig, and renews it when half of its client
 // certificate's validity is over. A kubeconfig that a user provided is not renewed.
-func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (reconciler.Next, error) {
 	key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: certs.SecretName(s.Cluster.Name, certs.Kubeconfig)}
 	secret, err := r.secrets().Get(ctx, s.Cluster, certs.Kubeconfig, s.ControlPlane)
 	if err == nil {
 		return r.renewKubeconfig(ctx, s, secret)
 	}
 	if !apierrors.IsNotFound(err) {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	data, err := r.newKubeconfig(s)
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("make Secret %s: %w", key, err)
+		return reconciler.Continue(), fmt.Errorf("make Secret %s: %w", key, err)
 	}
 	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if err := r.create(ctx, s, kubeconfig.Secret(s.key(), data, &ref), certs.Kubeconfig); err != nil {
 		if errors.Is(err, errNotInCache) {
-			return phase.Wait(cacheLag), nil
+			return reconciler.Wait(cacheLag), nil
 		}
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	ctrl.LoggerFrom(ctx).Info("Created kubeconfig", "Secret", key.Name)
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // renewal is when the kubeconfig in a Secret must be renewed, if ever.
@@ -216,31 +216,31 @@ func (r *Reconciler) renewal(kcp *controlplanev1.KubeadmControlPlane, secret *co
 	return read, nil
 }
 
-func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *corev1.Secret) (phase.Next, error) {
+func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *corev1.Secret) (reconciler.Next, error) {
 	if !metav1.IsControlledBy(secret, s.ControlPlane) {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	due, err := r.renewal(s.ControlPlane, secret)
 	if err != nil {
-		return phase.Continue(), kubeconfig.InSecret(secret, err)
+		return reconciler.Continue(), kubeconfig.InSecret(secret, err)
 	}
 	if !due.renewed {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if due.at.After(s.Now) {
-		return phase.RequeueAfter(due.at.Sub(s.Now)), nil
+		return reconciler.RequeueAfter(due.at.Sub(s.Now)), nil
 	}
 	data, err := r.newKubeconfig(s)
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+		return reconciler.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	renewed := secret.DeepCopy()
 	renewed.Data[kubeconfig.DataKey] = data
 	if err := r.Mgmt.Patch(ctx, renewed, client.MergeFrom(secret)); err != nil {
-		return phase.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+		return reconciler.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Renewed kubeconfig", "Secret", secret.Name, "reason", "half of its client certificate's life is over")
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 func (r *Reconciler) newKubeconfig(s *state) ([]byte, error) {

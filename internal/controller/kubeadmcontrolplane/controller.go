@@ -21,7 +21,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
@@ -82,9 +81,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		},
 		Finalizer: controlplanev1.KubeadmControlPlaneFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.Cluster },
-		Normal:    phase.InOrder(r.upkeep()...),
+		Normal:    reconciler.InOrder(r.upkeep()...),
 		Delete: func(ctx context.Context, s *state) (ctrl.Result, error) {
-			return phase.InOrder(r.deletion(s)...)(ctx, s)
+			return reconciler.InOrder(r.deletion(s)...)(ctx, s)
 		},
 		Suppress:   func(s *state) bool { return s.untaken },
 		Report:     (*state).report,
@@ -102,48 +101,48 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 }
 
 // upkeep returns the phases of a control plane that is not being deleted.
-func (r *Reconciler) upkeep() []phase.Phase[*state] {
-	return []phase.Phase[*state]{
-		phase.Do("wait for the Cluster to take it", waitToBeTaken),
-		phase.Do("own the infrastructure template", r.ownTemplate),
-		phase.Do("wait for the cluster's infrastructure", waitForInfrastructure),
-		phase.Do("observe machines to adopt", r.inspectOrphans),
-		phase.Do("certificates", r.certificates),
-		phase.Do("wait for the endpoint", waitForEndpoint),
-		phase.Do("kubeconfig", r.kubeconfig),
-		phase.Do("adopt machines", r.adopt),
-		phase.Do("update machines in place", r.synchronise),
-		phase.Do("inspect the workload cluster", r.inspect),
-		phase.Do("remove etcd members without a machine", r.removeOrphans),
-		phase.Do("prepare machines for termination", r.prepareTermination),
-		phase.Do("renewed certificates", r.renewals),
-		phase.Do("remediate", r.remediate),
-		phase.Do("scale and roll out", r.scale),
-		phase.Do("addons", r.addons),
-		phase.Do("ends of certificates", r.expiries),
+func (r *Reconciler) upkeep() []reconciler.Phase[*state] {
+	return []reconciler.Phase[*state]{
+		reconciler.Do("wait for the Cluster to take it", waitToBeTaken),
+		reconciler.Do("own the infrastructure template", r.ownTemplate),
+		reconciler.Do("wait for the cluster's infrastructure", waitForInfrastructure),
+		reconciler.Do("observe machines to adopt", r.inspectOrphans),
+		reconciler.Do("certificates", r.certificates),
+		reconciler.Do("wait for the endpoint", waitForEndpoint),
+		reconciler.Do("kubeconfig", r.kubeconfig),
+		reconciler.Do("adopt machines", r.adopt),
+		reconciler.Do("update machines in place", r.synchronise),
+		reconciler.Do("inspect the workload cluster", r.inspect),
+		reconciler.Do("remove etcd members without a machine", r.removeOrphans),
+		reconciler.Do("prepare machines for termination", r.prepareTermination),
+		reconciler.Do("renewed certificates", r.renewals),
+		reconciler.Do("remediate", r.remediate),
+		reconciler.Do("scale and roll out", r.scale),
+		reconciler.Do("addons", r.addons),
+		reconciler.Do("ends of certificates", r.expiries),
 	}
 }
 
 // waitToBeTaken waits until the Cluster refers to the control plane: before, it may
 // belong to another Cluster. The change of the Cluster triggers a reconcile.
-func waitToBeTaken(_ context.Context, s *state) (phase.Next, error) {
+func waitToBeTaken(_ context.Context, s *state) (reconciler.Next, error) {
 	kcp := s.ControlPlane
 	s.untaken = !owner.Has(kcp, clusterKind, s.Cluster.Name) || !ownership.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
 	if s.untaken {
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // deletion returns the phases that end a control plane once nothing depends on it.
-func (r *Reconciler) deletion(s *state) (all []phase.Phase[*state]) {
+func (r *Reconciler) deletion(s *state) (all []reconciler.Phase[*state]) {
 	if s.Cluster.UID != "" { // otherwise it was deleted
-		all = append(all, phase.Do("own the infrastructure template", r.ownTemplate))
+		all = append(all, reconciler.Do("own the infrastructure template", r.ownTemplate))
 	}
 	return append(all,
-		phase.Do("wait for workers", waitForWorkers),
-		phase.Do("delete machines", r.deleteMachines),
-		phase.Do("release", release),
+		reconciler.Do("wait for workers", waitForWorkers),
+		reconciler.Do("delete machines", r.deleteMachines),
+		reconciler.Do("release", release),
 	)
 }
 

@@ -13,27 +13,26 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // waitForWorkers delays the deletion of the control plane while it has workers.
-func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
+func waitForWorkers(_ context.Context, s *state) (reconciler.Next, error) {
 	if len(s.workers) == 0 {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	s.Deletion = controlplane.Deletion{
 		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
 		Message: fmt.Sprintf("KubeadmControlPlane deletion blocked by %s: %s", conditions.Count(len(s.workers), "worker Machine"), conditions.Names(s.workers)),
 	}
-	return phase.Wait(0), nil // their deletion triggers a reconcile
+	return reconciler.Wait(0), nil // their deletion triggers a reconcile
 }
 
 // deleteMachines deletes all machines together: when the whole control plane is
 // deleted, no etcd quorum has to be preserved.
-func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (reconciler.Next, error) {
 	if len(s.Machines) == 0 {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	var errs []error
 	var names []string
@@ -58,12 +57,12 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
 		Message: fmt.Sprintf("Deleting %s: %s", conditions.Count(len(names), "Machine"), conditions.Names(names)),
 	}
-	return phase.Wait(0), errors.Join(errs...) // their deletion triggers a reconcile
+	return reconciler.Wait(0), errors.Join(errs...) // their deletion triggers a reconcile
 }
 
 // release allows the deletion of the control plane.
-func release(_ context.Context, s *state) (phase.Next, error) {
+func release(_ context.Context, s *state) (reconciler.Next, error) {
 	s.Deletion = controlplane.Deletion{Reason: controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, Message: "Deletion completed"}
-	finalizer.Remove(s.ControlPlane, controlplanev1.KubeadmControlPlaneFinalizer)
-	return phase.Continue(), nil
+	reconciler.RemoveFinalizers(s.ControlPlane, controlplanev1.KubeadmControlPlaneFinalizer)
+	return reconciler.Continue(), nil
 }

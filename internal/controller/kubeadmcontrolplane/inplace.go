@@ -9,14 +9,14 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // synchronise copies what may change in place to the machines, and labels and
 // annotations also to the objects to which they refer. The machines are written
 // with the other changes, at the end.
-func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
-	next := phase.Continue()
+func (r *Reconciler) synchronise(ctx context.Context, s *state) (reconciler.Next, error) {
+	next := reconciler.Continue()
 	var errs []error
 	for _, m := range s.Machines {
 		t := controlplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine)
@@ -24,7 +24,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 		if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 			// The machine is skipped, and retried: CRDs are not watched. It must
 			// not prevent the update of the others.
-			next = phase.RequeueAfter(repairInterval)
+			next = reconciler.RequeueAfter(repairInterval)
 			continue
 		}
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -32,7 +32,7 @@ import (
 const initInterval = time.Second
 
 // inspect reads the state of the machines' components in the workload cluster.
-func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) inspect(ctx context.Context, s *state) (reconciler.Next, error) {
 	next, err := r.look(ctx, s)
 	for _, m := range s.Machines {
 		m.Health = controlplane.Assess(s.Facts, m)
@@ -40,7 +40,7 @@ func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) 
 	return next, err
 }
 
-func (r *Reconciler) look(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) look(ctx context.Context, s *state) (reconciler.Next, error) {
 	c, err := r.Workload.Client(ctx, s.key())
 	health := r.Workload.Health(s.key())
 	s.Workload.Why = health.Why()
@@ -49,9 +49,9 @@ func (r *Reconciler) look(ctx context.Context, s *state) (phase.Next, error) {
 		// If it is initialized, it has answered before, perhaps to an earlier
 		// process.
 		s.Workload.LastProbe, s.Workload.Since = health.LastProbeSuccess, health.GraceStarts(true)
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	case err != nil:
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.client, s.Workload.Connected = c, true
 	if !controlplane.Initialized(s.ControlPlane) {
@@ -59,24 +59,24 @@ func (r *Reconciler) look(ctx context.Context, s *state) (phase.Next, error) {
 			return next, err
 		}
 	}
-	return phase.Continue(), r.inspectMachines(ctx, s)
+	return reconciler.Continue(), r.inspectMachines(ctx, s)
 }
 
 // initialize latches that kubeadm init has finished.
-func (r *Reconciler) initialize(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) initialize(ctx context.Context, s *state) (reconciler.Next, error) {
 	if !controlplane.Starting(s.Machines) {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	err := s.client.Get(ctx, kubeadmaddons.KubeadmConfig, &corev1.ConfigMap{})
 	if apierrors.IsNotFound(err) {
-		return phase.RequeueAfter(initInterval), nil
+		return reconciler.RequeueAfter(initInterval), nil
 	}
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("get ConfigMap %s of the workload cluster: %w", kubeadmaddons.KubeadmConfig, err)
+		return reconciler.Continue(), fmt.Errorf("get ConfigMap %s of the workload cluster: %w", kubeadmaddons.KubeadmConfig, err)
 	}
 	s.ControlPlane.Status.Initialization.ControlPlaneInitialized = new(true)
 	ctrl.LoggerFrom(ctx).Info("Control plane is initialized")
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
@@ -121,12 +121,12 @@ type shown struct {
 // renewals checks certificates that expire soon again, before their machine is
 // replaced for it: an administrator may have renewed them on the machine. The new
 // expiry is then copied to the Machine, which triggers a reconcile.
-func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) renewals(ctx context.Context, s *state) (reconciler.Next, error) {
 	ending := controlplane.Ending(s.Facts)
 	before := apiServersOf(s, ending)
 	next, err := r.observeCertificates(ctx, s, ending)
 	if !slices.Equal(before, apiServersOf(s, ending)) {
-		return phase.Wait(0), err
+		return reconciler.Wait(0), err
 	}
 	return next, err
 }
@@ -134,16 +134,16 @@ func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error)
 // expiries records when the certificates of the machines expire, on the
 // KubeadmConfigs of the machines. From there it is copied to the Machines, where
 // the rollout reads it.
-func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) expiries(ctx context.Context, s *state) (reconciler.Next, error) {
 	return r.observeCertificates(ctx, s, controlplane.Undated(s.Facts))
 }
 
 // observeCertificates records when the certificates of some machines expire. An API
 // server that presents none is no failure of the control plane: it is checked again
 // after a while.
-func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines []*controlplane.Machine) (phase.Next, error) {
+func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines []*controlplane.Machine) (reconciler.Next, error) {
 	var ask []*controlplane.Machine
-	last, known, next := r.unreadable.Get(s.ControlPlane), unreadable{}, phase.Continue()
+	last, known, next := r.unreadable.Get(s.ControlPlane), unreadable{}, reconciler.Continue()
 	for _, server := range apiServersOf(s, s.Machines) {
 		if again, tried := last[server]; tried {
 			known[server] = again
@@ -155,7 +155,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 		case !tried || !again.IsZero() && !s.Now.Before(again):
 			ask = append(ask, m)
 		case !again.IsZero():
-			next = phase.RequeueAfter(again.Sub(s.Now))
+			next = reconciler.RequeueAfter(again.Sub(s.Now))
 		}
 	}
 	if len(ask) == 0 {
@@ -163,7 +163,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 	}
 	config, err := r.Workload.Config(s.key())
 	if err != nil {
-		return phase.Continue(), nil // it was connected a moment ago; the lost connection triggers a reconcile
+		return reconciler.Continue(), nil // it was connected a moment ago; the lost connection triggers a reconcile
 	}
 	found, failed := make([]time.Time, len(ask)), make([]error, len(ask))
 	var asking sync.WaitGroup // concurrently, so that one that hangs does not delay the others
@@ -192,7 +192,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 		case errors.Is(err, servingcert.ErrForeign):
 			known[server] = time.Time{}
 		default:
-			known[server], next = s.Now.Add(repairInterval), phase.RequeueAfter(repairInterval)
+			known[server], next = s.Now.Add(repairInterval), reconciler.RequeueAfter(repairInterval)
 		}
 		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing when the certificates of a machine end", "Machine", m.Name, "reason", failed[n].Error())
 	}

@@ -17,40 +17,40 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
 // remediate deletes the most unhealthy of the machines that a health check marked
 // for remediation, unless that has to wait.
-func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) remediate(ctx context.Context, s *state) (reconciler.Next, error) {
 	underWay, err := controlplane.UnderWay(s.Facts)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if !underWay {
 		delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation)
 	}
 	if err := r.holdOrders(ctx, s); err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.Remediation = controlplane.Remediate(s.Facts)
 	decisions.Add(ctx, s.Facts, s.Remediation)
 	if s.Remediation == nil || s.Remediation.Reason != "" {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	m, record := s.Remediation.Machine, s.Remediation.Record
 	if err := r.handOverFrom(ctx, s, m); err != nil {
 		s.Remediation.Reason, s.Remediation.Message = controlplanev1.KubeadmControlPlaneMachineRemediationInternalErrorReason, "Handing over the leadership of etcd failed"
-		return phase.Continue(), fmt.Errorf("Machine %s: %w", m.Name, err)
+		return reconciler.Continue(), fmt.Errorf("Machine %s: %w", m.Name, err)
 	}
 	s.Remediation.Reason, s.Remediation.Message = controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason, healthcheck.Because(m.Machine, "Machine is deleting")
 	if err := s.commitNow(ctx, m); err != nil { // after the deletion it would be a conflict
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	err = r.Mgmt.Delete(ctx, m.Machine, client.Preconditions{UID: new(m.UID)})
 	if client.IgnoreNotFound(err) != nil {
-		return phase.Continue(), fmt.Errorf("delete Machine %s: %w", m.Name, err)
+		return reconciler.Continue(), fmt.Errorf("delete Machine %s: %w", m.Name, err)
 	}
 	if s.ControlPlane.Annotations == nil {
 		s.ControlPlane.Annotations = map[string]string{}
@@ -61,7 +61,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", healthcheck.Why(m.Machine))
 	r.event(s, m.Machine, corev1.EventTypeNormal, "SuccessfulDelete", "Remediate", "delete "+m.Name+": "+healthcheck.Why(m.Machine))
-	return phase.Wait(0), nil
+	return reconciler.Wait(0), nil
 }
 
 // repeated is how long a health check's order from before the connection is held,

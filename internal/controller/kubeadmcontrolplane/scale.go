@@ -15,26 +15,26 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/kubeadmaddons"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // scale executes the one change that package kubeadmcontrolplane plans.
-func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) scale(ctx context.Context, s *state) (reconciler.Next, error) {
 	undecided := r.plan(ctx, s)
 	create, isCreate := s.Action.(controlplane.Create)
 	// A process that stopped during a creation may have left objects behind, or the
 	// spec has changed since.
 	if isCreate && len(s.Blocked) == 0 || s.ControlPlane.Status.ObservedGeneration != s.ControlPlane.Generation {
 		if err := r.sweep(ctx, s); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 	}
 	if undecided != nil || s.Action == nil {
-		return phase.Continue(), undecided
+		return reconciler.Continue(), undecided
 	}
 	if len(s.Blocked) > 0 {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before machines change", "action", s.Action.String(), "reason", strings.Join(s.Blocked, "; "))
-		return phase.Continue(), nil // a change of what blocks it triggers a reconcile
+		return reconciler.Continue(), nil // a change of what blocks it triggers a reconcile
 	}
 	var err error
 	switch a := s.Action.(type) {
@@ -53,9 +53,9 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		err = r.scaleDown(ctx, s, a)
 	}
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("%s: %w", s.Action, err)
+		return reconciler.Continue(), fmt.Errorf("%s: %w", s.Action, err)
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 func (s *state) rollingOut() bool {
@@ -65,28 +65,28 @@ func (s *state) rollingOut() bool {
 // addons updates what kubeadm installs in addition to the control plane to the
 // version of the machines, once those are all as the spec requires. The workload
 // cluster is read only when the spec requires something else than last time.
-func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) addons(ctx context.Context, s *state) (reconciler.Next, error) {
 	if s.client == nil || !controlplane.Initialized(s.ControlPlane) || s.Action != nil {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	config := s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration
 	_, skipProxy := s.ControlPlane.Annotations[controlplanev1.SkipKubeProxyAnnotation]
 	_, skipDNS := s.ControlPlane.Annotations[controlplanev1.SkipCoreDNSAnnotation]
 	at := fmt.Sprint(s.ControlPlane.Spec.Version, config.ImageRepository, config.DNS, skipProxy, skipDNS)
 	if r.addonsAt.Get(s.ControlPlane) == at {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	proxy, dns := kubeadmaddons.UpdateKubeProxy(ctx, s.client, s.ControlPlane), kubeadmaddons.UpdateCoreDNS(ctx, s.client, s.ControlPlane)
 	if blocked, is := errors.AsType[*kubeadmaddons.BlockedError](dns); is {
 		s.Addons = &controlplane.Addons{Blocked: dns.Error()}
 		r.addonsAt.Forget(client.ObjectKeyFromObject(s.ControlPlane))
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for a user before CoreDNS is updated", "reason", blocked.Error())
-		return phase.Continue(), proxy // a change of the spec triggers a reconcile
+		return reconciler.Continue(), proxy // a change of the spec triggers a reconcile
 	}
 	if err := errors.Join(proxy, dns); err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.Addons = &controlplane.Addons{}
 	r.addonsAt.Set(s.ControlPlane, at)
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/quorum"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 )
 
 // removeOrphans removes an etcd member whose machine was deleted, one at a time.
-func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (reconciler.Next, error) {
 	for _, orphan := range controlplane.Orphans(s.Facts) {
 		if orphan.Keep != "" {
 			ctrl.LoggerFrom(ctx).V(2).Info("Keeping an etcd member that has no machine", "member", orphan.String(), "reason", orphan.Keep)
@@ -37,24 +37,24 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, e
 		}
 		c, err := r.connectEtcd(ctx, s, s.Askable(nil)...)
 		if err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		ctrl.LoggerFrom(ctx).Info("Removing etcd member", "member", orphan.String(), "reason", "it has no machine")
 		if err := errors.Join(c.Remove(ctx, orphan.ID), c.Close()); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		r.inspected.Forget(client.ObjectKeyFromObject(s.ControlPlane))
-		return phase.Wait(atOnce), nil
+		return reconciler.Wait(atOnce), nil
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // prepareTermination releases a drained machine: its etcd member transfers the
 // leadership and is removed, then the hook that delays the deletion of the
 // machine's infrastructure. Machines are released one at a time; a machine that has
 // to wait does not delay the others, for which it may be waiting.
-func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Next, error) {
-	next := phase.Continue()
+func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (reconciler.Next, error) {
+	next := reconciler.Continue()
 	for _, t := range controlplane.Terminations(s.Facts) {
 		m := t.Machine
 		if t.Early != "" {
@@ -67,7 +67,7 @@ func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Ne
 				return next, fmt.Errorf("Machine %s: %w", m.Name, err)
 			}
 			if t.Wait != "" {
-				next = phase.RequeueAfter(quorumAgain)
+				next = reconciler.RequeueAfter(quorumAgain)
 			}
 		}
 		if t.Wait != "" {

@@ -15,7 +15,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -66,9 +65,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (c
 		Finalizer:   infrav1.LocalClusterFinalizer,
 		Former:      []string{formerFinalizer},
 		Cluster:     func(s *state) *clusterv1.Cluster { return s.cluster },
-		Normal:      phase.InOrder(phase.Do("endpoint", r.endpoint)),
-		Delete:      phase.InOrder(phase.Do("delete infrastructure", r.remove)),
-		WhilePaused: phase.InOrder(phase.Do("keep running", r.resume)),
+		Normal:      reconciler.InOrder(reconciler.Do("endpoint", r.endpoint)),
+		Delete:      reconciler.InOrder(reconciler.Do("delete infrastructure", r.remove)),
+		WhilePaused: reconciler.InOrder(reconciler.Do("keep running", r.resume)),
 		Report:      report,
 	}.Reconcile(ctx, lc)
 }

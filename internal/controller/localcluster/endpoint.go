@@ -13,39 +13,38 @@ import (
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
 // endpoint creates the endpoint, and keeps the infrastructure behind it as desired.
-func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) endpoint(ctx context.Context, s *state) (reconciler.Next, error) {
 	lc := s.local
 	// A second LocalCluster with the same owner would replace the first.
 	if ref := s.cluster.Spec.InfrastructureRef; !ownership.Names(ref, localKind, lc.Name) {
 		s.waiting = fmt.Sprintf("Waiting for spec.infrastructureRef of Cluster %s to name this LocalCluster: it names %s %q", s.cluster.Name, ref.Kind, ref.Name)
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster to refer to the LocalCluster")
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	if s.first != "" {
 		s.waiting = fmt.Sprintf("spec.identity is that of LocalCluster %s: delete this one, or create it again without identity and controlPlaneEndpoint", s.first)
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	backend, err := r.Backends.OfCluster(lc.Spec)
 	if err != nil {
 		s.waiting = err.Error() // until the spec changes: a retry would fail the same way
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	at, err := backend.EnsureCluster(ctx, s.wanted())
 	if s.waiting = waits(err); s.waiting != "" {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the infrastructure", "reason", s.waiting)
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	if err != nil {
 		if asked := lc.Spec.ControlPlaneEndpoint; !asked.IsZero() {
 			s.refused = backend.CheckEndpoint(asked)
 		}
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	lc.Spec.ControlPlaneEndpoint, lc.Spec.Identity = at, string(localinfra.ClusterID(lc))
 	if !provisioned(lc) { // the Cluster controller emits the event
@@ -53,7 +52,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 	}
 	lc.Status.Initialization.Provisioned = new(true)
 	lc.Status.FailureDomains = lc.Spec.FailureDomains
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // waits returns the condition that another holder must meet first, if err reports
@@ -73,17 +72,17 @@ func waits(err error) string {
 
 // resume keeps a paused cluster running: a move pauses the cluster first, and no
 // other controller handles it until the move is complete.
-func (r *Reconciler) resume(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) resume(ctx context.Context, s *state) (reconciler.Next, error) {
 	backend, err := r.Backends.OfCluster(s.local.Spec)
 	if err != nil || s.first != "" || s.local.Spec.ControlPlaneEndpoint.IsZero() {
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	err = backend.ResumeCluster(ctx, s.wanted())
 	if waiting := waits(err); waiting != "" {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the infrastructure", "reason", waiting)
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
-	return phase.Continue(), err
+	return reconciler.Continue(), err
 }
 
 // wanted returns the desired cluster.
@@ -101,20 +100,20 @@ func named(lc *infrav1.LocalCluster) localinfra.Cluster {
 
 // remove deletes the endpoint and all that runs behind it. A copy has no
 // infrastructure.
-func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) remove(ctx context.Context, s *state) (reconciler.Next, error) {
 	backend, err := r.Backends.OfCluster(s.local.Spec)
 	if err != nil && !errors.Is(err, localinfra.ErrNotChosen) {
 		s.waiting = err.Error() // its infrastructure is on the host that created it
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	if err == nil && s.first == "" {
 		ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
 		if err := backend.DeleteCluster(ctx, named(s.local)); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 	}
-	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer, formerFinalizer)
-	return phase.Continue(), nil
+	reconciler.RemoveFinalizers(s.local, infrav1.LocalClusterFinalizer, formerFinalizer)
+	return reconciler.Continue(), nil
 }
 
 // removed deletes the endpoint of a LocalCluster that disappeared without its

@@ -15,7 +15,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -67,11 +66,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (c
 		Finalizer: infrav1.LocalMachineFinalizer,
 		Former:    []string{formerFinalizer},
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Normal: phase.InOrder(
-			phase.Do("wait", r.waitForOthers),
-			phase.Do("bootstrap data", r.readBootstrapData),
-			phase.Do("machine", r.run)),
-		Delete: phase.InOrder(phase.Do("delete machine", r.remove)),
+		Normal: reconciler.InOrder(
+			reconciler.Do("wait", r.waitForOthers),
+			reconciler.Do("bootstrap data", r.readBootstrapData),
+			reconciler.Do("machine", r.run)),
+		Delete: reconciler.InOrder(reconciler.Do("delete machine", r.remove)),
 		Report: report,
 	}.Reconcile(ctx, lm)
 }

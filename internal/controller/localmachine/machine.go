@@ -17,36 +17,35 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
 )
 
 // waitForOthers ends the reconcile while the machine cannot start yet. Watches
 // trigger the next.
-func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (reconciler.Next, error) {
 	backend, err := r.Backends.OfMachine(s.local.Spec)
 	if err != nil {
 		s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: err.Error()} // until the spec changes: a retry would fail the same way
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	s.backend = backend
 	if s.provisioned() {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if s.waiting = localstatus.BeforeStart(s.cluster, *s.order); s.waiting.Reason == "" {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	ctrl.LoggerFrom(ctx).V(2).Info("Waiting before the machine is started", "reason", s.waiting.Message)
-	return phase.Wait(0), nil
+	return reconciler.Wait(0), nil
 }
 
 // readBootstrapData reads the Secret that the Machine, or the MachinePool, names. A
 // machine that has run its bootstrap data no longer needs it.
-func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (reconciler.Next, error) {
 	name := ptr.Deref(s.order.Spec.Bootstrap.DataSecretName, "")
 	if name == "" {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	key := client.ObjectKey{Namespace: s.local.Namespace, Name: name}
 	secret := &corev1.Secret{}
@@ -56,36 +55,36 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 	}
 	if err == nil && !s.provisioned() {
 		if s.waiting = localstatus.BeforeData(s.cluster, *s.order, secret); s.waiting.Reason != "" {
-			return phase.Wait(0), nil
+			return reconciler.Wait(0), nil
 		}
 	}
 	switch {
 	case err == nil:
 		s.data = bootstrapData{value: secret.Data["value"], format: string(secret.Data["format"])}
 	case s.provisioned() && apierrors.IsNotFound(err):
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	default:
-		return phase.Continue(), fmt.Errorf("get Secret %s named by %s: %w", key, s.order.By, err)
+		return reconciler.Continue(), fmt.Errorf("get Secret %s named by %s: %w", key, s.order.By, err)
 	}
 	if len(s.data.value) == 0 && !s.provisioned() {
-		return phase.Continue(), fmt.Errorf("Secret %s named by %s has no bootstrap data under the key \"value\"", key, s.order.By) // a kind's name
+		return reconciler.Continue(), fmt.Errorf("Secret %s named by %s has no bootstrap data under the key \"value\"", key, s.order.By) // a kind's name
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // run starts the machine, or reads its progress.
-func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) run(ctx context.Context, s *state) (reconciler.Next, error) {
 	started := conditions.Has(s.local, infrav1.BootstrapExecSucceededCondition)
 	seen, err := s.backend.EnsureMachine(ctx, wanted(s))
 	if errors.Is(err, localinfra.ErrOpening) {
-		return phase.Wait(0), nil // the earlier state stays valid: the backend sends a notification soon
+		return reconciler.Wait(0), nil // the earlier state stays valid: the backend sends a notification soon
 	}
 	if errors.Is(err, localinfra.ErrNoCluster) && !s.provisioned() {
-		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
+		return reconciler.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}
 	if errors.Is(err, localinfra.ErrNotAllowed) {
 		s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: err.Error()}
-		return phase.Wait(0), nil // until the process is started with other flags
+		return reconciler.Wait(0), nil // until the process is started with other flags
 	}
 	if err != nil && s.provisioned() && !errors.Is(err, localinfra.ErrClosed) { // which runs again after the restart
 		s.stopped = err
@@ -94,10 +93,10 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 		if s.stopped == nil {
 			s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: "Waiting for the machine to be started: " + err.Error()}
 		}
-		return phase.Wait(0), nil // the backend sends a notification when it can be
+		return reconciler.Wait(0), nil // the backend sends a notification when it can be
 	}
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.seen = &localstatus.Seen{
 		Up: seen.Up(), Done: seen.Stage == localinfra.Done, Failed: seen.Stage == localinfra.Failed,
@@ -112,7 +111,7 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	if localstatus.Take(s.local, *s.order, *s.seen) { // no event: the conditions report it, and the Machine reports its Node next
 		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID, "result", seen.Message)
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // wanted returns the desired machine.
@@ -130,21 +129,21 @@ func wanted(s *state) localinfra.Machine {
 }
 
 // remove deletes the machine, in any state.
-func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) remove(ctx context.Context, s *state) (reconciler.Next, error) {
 	backend, err := r.Backends.OfMachine(s.local.Spec)
 	if err != nil && !errors.Is(err, localinfra.ErrNotChosen) {
 		s.waiting = localstatus.Wait{Reason: infrav1.VMDeletingReason, Message: err.Error()} // its infrastructure is on the host that created it
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	if key := s.clusterKey(); err == nil && key.Name != "" { // without a cluster it was never started
 		ctrl.LoggerFrom(ctx).Info("Deleting machine", "providerID", s.local.Spec.ProviderID)
 		which := localinfra.Machine{NamespacedName: client.ObjectKeyFromObject(s.local), ID: localinfra.MachineID(s.local), Cluster: key.Name, ClusterID: s.clusterID, Spec: s.local.Spec}
 		if err := backend.DeleteMachine(ctx, which); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 	}
-	finalizer.Remove(s.local, infrav1.LocalMachineFinalizer, formerFinalizer)
-	return phase.Continue(), nil
+	reconciler.RemoveFinalizers(s.local, infrav1.LocalMachineFinalizer, formerFinalizer)
+	return reconciler.Continue(), nil
 }
 
 // removed deletes the machine of a LocalMachine that disappeared without its

@@ -15,7 +15,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -55,11 +54,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, pool *infrav1.LocalMachinePo
 		},
 		Finalizer: infrav1.LocalMachinePoolFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Normal: phase.InOrder(
-			phase.Do("wait", r.waitForOthers),
-			phase.Do("hold machines", r.hold),
-			phase.Do("scale", r.scale)),
-		Delete: phase.InOrder(phase.Do("delete machines", r.deleteAll)),
+		Normal: reconciler.InOrder(
+			reconciler.Do("wait", r.waitForOthers),
+			reconciler.Do("hold machines", r.hold),
+			reconciler.Do("scale", r.scale)),
+		Delete: reconciler.InOrder(reconciler.Do("delete machines", r.deleteAll)),
 		Report: report,
 	}.Reconcile(ctx, pool)
 }

@@ -16,15 +16,14 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/controller/localmachinepool/localpool"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // waitForOthers ends the reconcile while the machines must stay unchanged. Watches
 // trigger the next.
-func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (reconciler.Next, error) {
 	var err error
 	if s.waiting = s.Waits(s.cluster, s.machinePool); s.waiting == "" {
 		if s.backend, err = r.Backends.OfMachine(localpool.MachineSpec(s.Local)); err != nil {
@@ -33,14 +32,14 @@ func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, e
 	}
 	if s.waiting != "" {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before the machines are looked after", "reason", s.waiting)
-		return phase.Wait(0), nil
+		return reconciler.Wait(0), nil
 	}
 	s.blocked = s.Blocked(s.cluster, s.machinePool)
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // hold restores owner and labels of machines that lost them.
-func (r *Reconciler) hold(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) hold(ctx context.Context, s *state) (reconciler.Next, error) {
 	for i, m := range s.members {
 		if s.Holds(m.Local) {
 			continue
@@ -49,15 +48,15 @@ func (r *Reconciler) hold(ctx context.Context, s *state) (phase.Next, error) {
 		commit := patch.Snapshot(r.Mgmt, local)
 		s.Hold(local)
 		if err := commit(ctx); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		s.members[i].Local = local
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // scale executes the plan of package localpool.
-func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) scale(ctx context.Context, s *state) (reconciler.Next, error) {
 	s.facts = localpool.Facts{
 		Want: int(*s.machinePool.Spec.Replicas), Template: localpool.Template(s.Local, s.machinePool), Members: s.members, Blocked: s.blocked != "",
 	}
@@ -81,7 +80,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 			break // what failed once, such as a quota, will fail again
 		}
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 func (r *Reconciler) create(ctx context.Context, s *state, a scaling.Create) error {
@@ -134,7 +133,7 @@ func (r *Reconciler) delete(ctx context.Context, s *state, m *localpool.Member, 
 // deleteAll deletes the machines of a pool that is being deleted, and then allows
 // its deletion. If the MachinePool is being deleted, it deletes the Machines. At
 // most a batch is deleted at a time; the resulting events trigger the next.
-func (r *Reconciler) deleteAll(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) deleteAll(ctx context.Context, s *state) (reconciler.Next, error) {
 	deleted := 0
 	for i := range s.members {
 		m := &s.members[i]
@@ -145,12 +144,12 @@ func (r *Reconciler) deleteAll(ctx context.Context, s *state) (phase.Next, error
 			break
 		}
 		if err := r.delete(ctx, s, m, "delete "+m.Local.Name+": the LocalMachinePool is being deleted"); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		deleted++
 	}
 	if len(s.members) == 0 {
-		finalizer.Remove(s.Local, infrav1.LocalMachinePoolFinalizer)
+		reconciler.RemoveFinalizers(s.Local, infrav1.LocalMachinePoolFinalizer)
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }

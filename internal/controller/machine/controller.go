@@ -16,7 +16,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
@@ -80,12 +79,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 		Finalizer: clusterv1.MachineFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
 		Prepare:   r.prepare,
-		Normal: phase.All(
-			phase.Do("bootstrap", r.bootstrap),
-			phase.Do("infrastructure", r.infrastructure),
-			phase.Do("node", r.node),
-			phase.Do("update in place", r.update),
-			phase.Do("certificates", r.certificates)),
+		Normal: reconciler.All(
+			reconciler.Do("bootstrap", r.bootstrap),
+			reconciler.Do("infrastructure", r.infrastructure),
+			reconciler.Do("node", r.node),
+			reconciler.Do("update in place", r.update),
+			reconciler.Do("certificates", r.certificates)),
 		Delete:     r.delete,
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),

@@ -13,9 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/controller/machine/machinedeletion"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // deletion has the facts of a deletion in addition to the state.
@@ -28,7 +27,7 @@ type deletion struct {
 // delete executes the deletion of the Machine, as far as possible now.
 func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) {
 	s.deletion.plan.Reason = clusterv1.MachineDeletingReason
-	res, err := phase.InOrder(phase.Do("observe", r.lookAround), phase.Do("delete", r.planDeletion))(ctx, s)
+	res, err := reconciler.InOrder(reconciler.Do("observe", r.lookAround), reconciler.Do("delete", r.planDeletion))(ctx, s)
 	if p := &s.deletion.plan; err != nil && p.Reason == clusterv1.MachineDeletingReason {
 		p.Reason, p.Message = clusterv1.MachineDeletingInternalErrorReason, err.Error()
 	}
@@ -36,13 +35,13 @@ func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) 
 }
 
 // lookAround lists the objects to delete.
-func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) lookAround(ctx context.Context, s *state) (reconciler.Next, error) {
 	for _, ref := range []*provider.Reference{&s.bootstrapConfig, &s.infraMachine} {
 		if !ref.Ref.IsDefined() {
 			continue
 		}
 		if err := r.look(ctx, s, ref); err != nil && !ref.Gone() {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 	}
 	var err error
@@ -52,12 +51,12 @@ func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, erro
 	if s.seen.Node != nil {
 		s.machine.Status.NodeRef.Name = s.seen.Node.Name // after the deletion of the infrastructure machine, no other field may identify the Node
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // planDeletion plans the deletion, answers the questions of the plan, and copies its
 // result to the state.
-func (r *Reconciler) planDeletion(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) planDeletion(ctx context.Context, s *state) (reconciler.Next, error) {
 	made, err := decisions.Make(ctx, machinedeletion.Planner, deletionFacts(s), func(q machinedeletion.Question) (machinedeletion.Answer, error) { return r.answer(ctx, s, q) })
 	p := made.Plan
 	s.deletion.plan, s.machine.Status.Deletion = p, p.Began
@@ -69,11 +68,11 @@ func (r *Reconciler) planDeletion(ctx context.Context, s *state) (phase.Next, er
 	}
 	switch {
 	case err != nil:
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	case p.Done:
-		finalizer.Remove(s.machine, clusterv1.MachineFinalizer)
+		reconciler.RemoveFinalizers(s.machine, clusterv1.MachineFinalizer)
 	}
-	return phase.Wait(p.After), nil
+	return reconciler.Wait(p.After), nil
 }
 
 func deletionFacts(s *state) machinedeletion.Facts {

@@ -11,32 +11,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
 // infrastructure adopts the infrastructure machine and copies its reported fields
 // to the Machine.
-func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) infrastructure(ctx context.Context, s *state) (reconciler.Next, error) {
 	m, ref := s.machine, &s.infraMachine
 	if err := r.look(ctx, s, ref); err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if ref.Missing {
 		if ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false) {
-			return phase.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the Machine still exists: delete the Machine to replace it", ref.Ref.Kind, m.Namespace, ref.Ref.Name))
+			return reconciler.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the Machine still exists: delete the Machine to replace it", ref.Ref.Kind, m.Namespace, ref.Ref.Name))
 		}
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if err := r.take(ctx, s, ref); err != nil || ref.Held() {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	taken, err := machinestatus.TakeHost(m, ref.Obj.Unstructured, ref.Obj.Contract)
 	if taken.News { // no event: conditions report it, and the Node is next
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.Ref.Kind, ref.Ref.Name, "providerID", m.Spec.ProviderID)
 	}
 	s.hostLacks = taken.Lacks
-	return phase.Continue(), ref.Failed(err)
+	return reconciler.Continue(), ref.Failed(err)
 }
 
 // interruptible reports whether the infrastructure may terminate the infrastructure

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
@@ -24,10 +24,10 @@ import (
 
 // node finds the Node of the Machine, records it, and updates its labels,
 // annotations and taints.
-func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) node(ctx context.Context, s *state) (reconciler.Next, error) {
 	workloadClient, err := r.lookNode(ctx, s)
 	if err != nil || s.seen.Node == nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	m := s.machine
 	if !m.Status.NodeRef.IsDefined() {
@@ -43,17 +43,17 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	before := s.seen.Node.DeepCopy()
 	outdated, err := outdated(s)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if !nodesync.Apply(s.seen.Node, nodesync.Want{Machine: m, Interruptible: interruptible(s), Outdated: outdated, Additional: r.Sync}) {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	// Taints are a list that other controllers write too, hence the lock.
 	p := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
 	if err := workloadClient.Patch(ctx, s.seen.Node.DeepCopy(), p); err != nil {
-		return phase.Continue(), fmt.Errorf("patch Node %s: %w", s.seen.Node.Name, err)
+		return reconciler.Continue(), fmt.Errorf("patch Node %s: %w", s.seen.Node.Name, err)
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // lookNode finds the Node by its provider ID. The state has the reason if the Node

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
@@ -25,7 +25,7 @@ import (
 // update calls an extension to update the Machine in place, and removes the marks
 // of the update once it is complete: those of the Machine last, in the commit at
 // the end, so that an interrupted update is requested again.
-func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) update(ctx context.Context, s *state) (reconciler.Next, error) {
 	facts := inplace.Facts{Machine: s.machine, Infrastructure: s.infraMachine.Known(), Bootstrap: s.bootstrapConfig.Known()}
 	if s.set != nil {
 		facts.Blocked = scaling.UpdateBlocked(s.set)
@@ -33,25 +33,25 @@ func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 	made, err := decisions.Make(ctx, inplace.Planner, facts, func(q inplace.Question) (inplace.Reply, error) { return r.haveUpdated(ctx, s, q) })
 	s.update = made.Plan
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	for _, a := range made.Answers {
 		if a.Answer.Failure != nil {
-			return phase.Continue(), a.Answer.Failure // it is tried again, less and less often
+			return reconciler.Continue(), a.Answer.Failure // it is tried again, less and less often
 		}
 	}
 	if !s.update.Finish {
-		return phase.RequeueAfter(s.update.Again), nil
+		return reconciler.RequeueAfter(s.update.Again), nil
 	}
 	if s.update.Updated {
 		if err := errors.Join(r.unmark(ctx, &s.infraMachine), r.unmark(ctx, &s.bootstrapConfig)); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		ctrl.LoggerFrom(ctx).Info("Machine is updated in place")
 		r.event(s, corev1.EventTypeNormal, "SuccessfulUpdate", "UpdateInPlace", "the extension has updated the Machine in place")
 	}
 	inplace.Finish(s.machine)
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // haveUpdated calls the extension. If the update is not complete, the reply

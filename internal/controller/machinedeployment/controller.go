@@ -14,7 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -66,13 +65,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
 		Suppress:  func(s *state) bool { return !s.quietUntil.IsZero() },
 		Prepare:   r.prepare,
-		Normal: phase.InOrder(
-			phase.Do("own the templates", r.ownTemplates),
-			phase.Do("adopt MachineSets", r.adopt),
-			phase.Do("roll out", r.rollOut)),
-		Delete: phase.InOrder(
-			phase.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
-			phase.Do("delete MachineSets", r.deleteSets)),
+		Normal: reconciler.InOrder(
+			reconciler.Do("own the templates", r.ownTemplates),
+			reconciler.Do("adopt MachineSets", r.adopt),
+			reconciler.Do("roll out", r.rollOut)),
+		Delete: reconciler.InOrder(
+			reconciler.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
+			reconciler.Do("delete MachineSets", r.deleteSets)),
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 		Deadline:   func(s *state) time.Time { return s.quietUntil },

@@ -15,12 +15,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
@@ -41,25 +40,25 @@ func (r *Reconciler) prepare(s *state) bool {
 
 // ownTemplates makes the Cluster the owner of the templates, so that they are moved
 // and deleted with it.
-func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (reconciler.Next, error) {
 	if s.cluster == nil {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	spec := s.deployment.Spec.Template.Spec
 	err := errors.Join(
 		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, ownership.Bootstrap, "spec.template.spec.bootstrap.configRef"),
 		r.adoptTemplate(ctx, s, spec.InfrastructureRef, ownership.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
 	if len(s.blocked) > 0 && len(s.sets) == 0 && s.deployment.DeletionTimestamp.IsZero() && s.keepQuiet() {
-		return phase.Wait(0), err
+		return reconciler.Wait(0), err
 	}
-	return phase.Continue(), err
+	return reconciler.Continue(), err
 }
 
 // adopt adopts MachineSets that match and have no controller.
-func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) adopt(ctx context.Context, s *state) (reconciler.Next, error) {
 	mine, err := owner.Controller(s.deployment, r.Mgmt)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	errs := []error{owner.HealAll(ctx, r.Mgmt, s.sets, mine)}
 	for _, set := range s.orphans {
@@ -68,9 +67,9 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 		errs = append(errs, commit(ctx))
 	}
 	if err := errors.Join(errs...); err != nil || len(s.orphans) > 0 {
-		return phase.Wait(0), err // adopted sets change the facts: their event triggers a reconcile
+		return reconciler.Wait(0), err // adopted sets change the facts: their event triggers a reconcile
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // adoptTemplate makes the Cluster the owner of one template. A template that is not
@@ -96,7 +95,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 }
 
 // rollOut executes the plan of package rollout.
-func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconciler.Next, error) {
 	facts := rollout.Facts{
 		Deployment: s.deployment,
 		Now:        s.now,
@@ -105,7 +104,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 	}
 	for _, set := range s.sets {
 		if err := patch.Record(ctx, r.Mgmt, r.Live, set, fieldOwner, rollout.Passed(s.deployment, set)); err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		facts.Sets = append(facts.Sets, rollout.Counted(set, s.bySet[set.UID]))
 	}
@@ -130,15 +129,15 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 		}
 	}
 	if err := errors.Join(append(errs, s.unusable)...); err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if plan.Current != "" {
 		metav1.SetMetaDataAnnotation(&s.deployment.ObjectMeta, clusterv1.RevisionAnnotation, plan.Revision)
 	}
 	if plan.RequeueAt.IsZero() {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
-	return phase.RequeueAfter(plan.RequeueAt.Sub(s.now)), nil
+	return reconciler.RequeueAfter(plan.RequeueAt.Sub(s.now)), nil
 }
 
 func (r *Reconciler) act(ctx context.Context, s *state, a rollout.Action) error {
@@ -189,7 +188,7 @@ func (r *Reconciler) deleteSet(ctx context.Context, s *state, set *clusterv1.Mac
 
 // deleteSets deletes the MachineSets of a deployment that is being deleted, and
 // then allows its deletion.
-func (r *Reconciler) deleteSets(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) deleteSets(ctx context.Context, s *state) (reconciler.Next, error) {
 	var errs []error
 	for _, set := range s.sets {
 		if set.DeletionTimestamp.IsZero() {
@@ -197,8 +196,8 @@ func (r *Reconciler) deleteSets(ctx context.Context, s *state) (phase.Next, erro
 		}
 	}
 	if err := errors.Join(errs...); err != nil || len(s.sets) > 0 {
-		return phase.Wait(0), err
+		return reconciler.Wait(0), err
 	}
-	finalizer.Remove(s.deployment, clusterv1.MachineDeploymentFinalizer)
-	return phase.Continue(), nil
+	reconciler.RemoveFinalizers(s.deployment, clusterv1.MachineDeploymentFinalizer)
+	return reconciler.Continue(), nil
 }

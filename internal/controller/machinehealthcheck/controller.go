@@ -17,7 +17,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
@@ -64,11 +63,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 		},
 		Cluster: func(s *state) *clusterv1.Cluster { return s.Cluster },
 		Prepare: prepare,
-		Normal: phase.InOrder(
-			phase.Do("nodes", r.nodes),
-			phase.Do("template", r.template),
-			phase.Do("remediate", r.remediate)),
-		Delete:     phase.InOrder[*state](),
+		Normal: reconciler.InOrder(
+			reconciler.Do("nodes", r.nodes),
+			reconciler.Do("template", r.template),
+			reconciler.Do("remediate", r.remediate)),
+		Delete:     reconciler.InOrder[*state](),
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, func(s *state, _ error) { healthcheck.ReportDeprecated(s.Check, s.Now) }),
 		Deadline:   func(s *state) time.Time { return s.decision.RequeueAt },

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
@@ -32,10 +32,10 @@ func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
 // template finds the template of requests, and the existing requests. The status
 // reports why the template cannot be used; an error that the user cannot correct is
 // returned after the other phases.
-func (r *Reconciler) template(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) template(ctx context.Context, s *state) (reconciler.Next, error) {
 	ref := s.Check.Spec.Remediation.TemplateRef
 	if !ref.IsDefined() {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	kind := ref.GroupVersionKind()
 	var obj *provider.Object
@@ -48,24 +48,24 @@ func (r *Reconciler) template(ctx context.Context, s *state) (phase.Next, error)
 		s.templateObj = obj
 	case apierrors.IsNotFound(err):
 		s.Template = fmt.Sprintf("%s %s, named by spec.remediation.templateRef, does not exist: create it, or correct the reference", ref.Kind, ref.Name)
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	default:
 		s.Template = fmt.Sprintf("spec.remediation.templateRef: %v", err)
 		if !provider.Refused(err) {
 			s.templateErr = errors.New(s.Template)
 		}
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	for _, m := range s.Selection.Targets {
 		request, err := r.request(ctx, s, m)
 		if err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		o := s.Observed[m.Name]
 		o.Requested = request != nil
 		s.Observed[m.Name] = o
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // request returns the request to remediate a Machine, nil if there is none: an

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
@@ -56,7 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 }
 
 // nodes reads the Nodes of the targets, if their cluster answers.
-func (r *Reconciler) nodes(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) nodes(ctx context.Context, s *state) (reconciler.Next, error) {
 	key := client.ObjectKeyFromObject(s.Cluster)
 	health := r.Workload.Health(key)
 	s.Connection = healthcheck.Connection{Answering: health.Answering}
@@ -64,15 +64,15 @@ func (r *Reconciler) nodes(ctx context.Context, s *state) (phase.Next, error) {
 		s.Connection.Untried = s.Now.Add(after)
 	}
 	if health.Answering.IsZero() {
-		return phase.Continue(), nil // the Source triggers a reconcile
+		return reconciler.Continue(), nil // the Source triggers a reconcile
 	}
 	workloadClient, err := r.Workload.Client(ctx, key)
 	if errors.Is(err, workload.ErrNotConnected) {
 		s.Connection.Answering = time.Time{}
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	for _, m := range s.Selection.Targets {
 		if !m.Status.NodeRef.IsDefined() || !m.DeletionTimestamp.IsZero() {
@@ -80,11 +80,11 @@ func (r *Reconciler) nodes(ctx context.Context, s *state) (phase.Next, error) {
 		}
 		node, err := findNode(ctx, workloadClient, m)
 		if err != nil {
-			return phase.Continue(), err
+			return reconciler.Continue(), err
 		}
 		s.Observed[m.Name] = healthcheck.Observed{Node: node}
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // findNode returns the Node of a Machine, nil if there is none. A Node that is not

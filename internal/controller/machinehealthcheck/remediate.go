@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
@@ -25,7 +25,7 @@ import (
 const maxNote = 1024
 
 // remediate evaluates the targets and executes the resulting actions.
-func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) remediate(ctx context.Context, s *state) (reconciler.Next, error) {
 	s.decision, s.decided = healthcheck.Decide(s.Facts), true
 	decisions.Add(ctx, s.Facts, s.decision)
 	errs := []error{s.templateErr}
@@ -36,7 +36,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if r.mustEmit(key, news.Once) {
 		r.Recorder.Eventf(s.Check, nil, news.Type, news.Reason, "Remediate", "%s", sanitize.Line(news.Message, maxNote))
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 // carryOut writes the result to a Machine, in one write, after the request for its

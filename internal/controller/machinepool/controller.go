@@ -15,7 +15,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -65,14 +64,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *clusterv1.MachinePool) (c
 		Finalizer: clusterv1.MachinePoolFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
 		Prepare:   prepare,
-		Normal: phase.All(
-			phase.Do("bootstrap", r.bootstrap),
-			phase.Do("infrastructure", r.infrastructure),
-			phase.Do("machines", r.keepMachines),
-			phase.Do("nodes", r.keepNodes)),
-		Delete: phase.InOrder(
-			phase.Do("delete", r.deleteReferences),
-			phase.Do("delete Nodes", r.deleteNodes)),
+		Normal: reconciler.All(
+			reconciler.Do("bootstrap", r.bootstrap),
+			reconciler.Do("infrastructure", r.infrastructure),
+			reconciler.Do("machines", r.keepMachines),
+			reconciler.Do("nodes", r.keepNodes)),
+		Delete: reconciler.InOrder(
+			reconciler.Do("delete", r.deleteReferences),
+			reconciler.Do("delete Nodes", r.deleteNodes)),
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 		Deadline:   (*state).deadline,

@@ -15,8 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
@@ -24,7 +23,7 @@ import (
 // deleteReferences deletes the Machines, so that their Nodes are drained, and at the same
 // time the objects to which the pool refers, so that its provider creates no
 // others. It waits until all are deleted.
-func (r *Reconciler) deleteReferences(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) deleteReferences(ctx context.Context, s *state) (reconciler.Next, error) {
 	var errs []error
 	var left []string
 	for _, ref := range []*provider.Reference{&s.infra, &s.bootstrapConfig} {
@@ -44,10 +43,10 @@ func (r *Reconciler) deleteReferences(ctx context.Context, s *state) (phase.Next
 		if err != nil {
 			s.leaving = err.Error()
 		}
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.leaving = fmt.Sprintf("Waiting for %s to be deleted", strings.Join(left, ", "))
-	return phase.Wait(0), nil
+	return reconciler.Wait(0), nil
 }
 
 // remove requests the deletion of the object behind a reference, and reports
@@ -69,24 +68,24 @@ func (r *Reconciler) remove(ctx context.Context, s *state, ref *provider.Referen
 // deleteNodes deletes the remaining Nodes, which no Machine deleted, and then
 // allows the deletion of the pool. The Nodes of a Cluster that is also being
 // deleted are deleted with it.
-func (r *Reconciler) deleteNodes(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) deleteNodes(ctx context.Context, s *state) (reconciler.Next, error) {
 	if s.cluster != nil && s.cluster.DeletionTimestamp.IsZero() && slices.ContainsFunc(s.pool.Status.NodeRefs, machinepool.Own) {
 		failed := r.deleteNoted(ctx, s)
 		left, bounded := s.nodeTimeLeft()
 		if failed != nil && (!bounded || left > 0) {
 			s.leaving = fmt.Sprintf("Waiting for the Nodes to be deleted: %v", failed)
 			if s.remote.unseen != "" {
-				return phase.Wait(left), nil
+				return reconciler.Wait(left), nil
 			}
-			return phase.Wait(left), failed
+			return reconciler.Wait(left), failed
 		}
 		if failed != nil {
 			ctrl.LoggerFrom(ctx).Info("Leaving Nodes behind, the time for their deletion is over", "reason", failed.Error())
 		}
 	}
 	s.pool.Status.NodeRefs = nil
-	finalizer.Remove(s.pool, clusterv1.MachinePoolFinalizer)
-	return phase.Continue(), nil
+	reconciler.RemoveFinalizers(s.pool, clusterv1.MachinePoolFinalizer)
+	return reconciler.Continue(), nil
 }
 
 // deleteNoted deletes the Nodes of status.nodeRefs that belong to no other object.

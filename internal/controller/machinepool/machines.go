@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
@@ -43,22 +43,22 @@ func (r *Reconciler) factory() machines.Factory {
 
 // keepMachines ensures a Machine for each infrastructure machine of the pool.
 // Without a report of the infrastructure, existing Machines stay unchanged.
-func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) keepMachines(ctx context.Context, s *state) (reconciler.Next, error) {
 	if s.infraReport.MachineKind == "" {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	kind := schema.GroupKind{Group: s.infra.Ref.APIGroup, Kind: s.infraReport.MachineKind}
 	hosts, err := r.hosts(ctx, s, kind)
 	if err != nil {
 		err = fmt.Errorf("status.infrastructureMachineKind of %s: %w", s.infra, err)
 		s.problems = append(s.problems, err.Error())
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	acts := machinepool.Machines(kind.Kind, hosts, s.machines)
 	s.problems = append(s.problems, acts.Problems...)
 	mine, err := owner.Controller(s.pool, r.Mgmt)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	errs := []error{owner.HealAll(ctx, r.Mgmt, s.machines, mine), r.remediate(ctx, s), r.synchronise(ctx, s)}
 	for _, m := range acts.Delete {
@@ -70,7 +70,7 @@ func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, er
 			break // what failed once, such as a quota, will fail again
 		}
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 // hosts reads the infrastructure machines with the label of the pool.

@@ -18,37 +18,37 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/items"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
 
 // keepNodes records the Nodes of the pool, updates their metadata, and deletes the
 // Nodes whose infrastructure machines were deleted. The Machine controller handles
 // the Nodes of Machines.
-func (r *Reconciler) keepNodes(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) keepNodes(ctx context.Context, s *state) (reconciler.Next, error) {
 	if s.withMachines() {
 		s.pool.Status.NodeRefs = machinepool.OfMachines(s.machines)
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	if len(s.pool.Spec.ProviderIDList)+len(s.pool.Status.NodeRefs) == 0 {
 		s.remote.seen = true
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	remote, err := r.connect(ctx, s)
 	if err != nil || remote == nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	others, err := r.others(ctx, s)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	found, names, err := nodesByID(ctx, remote, s.pool.Spec.ProviderIDList)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	noted, err := r.noted(ctx, s, remote, names)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	plan := machinepool.PlanNodes(others, s.infraReport.Believed && s.infraReport.Whole, found, noted)
 	s.problems = append(s.problems, plan.Problems...)
@@ -64,7 +64,7 @@ func (r *Reconciler) keepNodes(ctx context.Context, s *state) (phase.Next, error
 			s.pool.Status.NodeRefs = append(s.pool.Status.NodeRefs, machinepool.Reference(node))
 		}
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 // connect returns a client of the workload cluster; nil while it cannot be reached,

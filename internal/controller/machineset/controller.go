@@ -14,7 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -64,14 +63,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
 		Suppress:  func(s *state) bool { return !s.quietUntil.IsZero() },
 		Prepare:   r.prepare,
-		Normal: phase.All(
-			phase.Do("preflight", r.preflight),
-			phase.Do("adopt", r.adopt),
-			phase.Do("remediate", r.remediate),
-			phase.Do("synchronise", r.synchronise),
-			phase.Do("update in place", r.update),
-			phase.Do("scale", r.scale)),
-		Delete:     phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
+		Normal: reconciler.All(
+			reconciler.Do("preflight", r.preflight),
+			reconciler.Do("adopt", r.adopt),
+			reconciler.Do("remediate", r.remediate),
+			reconciler.Do("synchronise", r.synchronise),
+			reconciler.Do("update in place", r.update),
+			reconciler.Do("scale", r.scale)),
+		Delete:     reconciler.InOrder(reconciler.Do("delete Machines", r.deleteMachines)),
 		Report:     report,
 		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
 		Deadline:   func(s *state) time.Time { return s.quietUntil },

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 )
 
@@ -43,10 +43,10 @@ func standalone(set *clusterv1.MachineSet) bool {
 // adopt adopts Machines that match and have no controller, and makes the Cluster
 // the owner of the templates of a standalone set, so that they are moved and
 // deleted with it. Templates of other sets belong to their MachineDeployment.
-func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) adopt(ctx context.Context, s *state) (reconciler.Next, error) {
 	mine, err := owner.Controller(s.set, r.Mgmt)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	errs := []error{owner.HealAll(ctx, r.Mgmt, s.machines, mine)}
 	for _, m := range s.orphans {
@@ -60,13 +60,13 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	s.orphans = nil
 	if !standalone(s.set) {
-		return phase.Continue(), errors.Join(errs...)
+		return reconciler.Continue(), errors.Join(errs...)
 	}
 	spec := s.set.Spec.Template.Spec
 	errs = append(errs,
 		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, ownership.Bootstrap),
 		r.adoptTemplate(ctx, s, spec.InfrastructureRef, ownership.MachineInfrastructure))
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role ownership.Role) error {

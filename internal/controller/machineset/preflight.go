@@ -10,16 +10,16 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // preflight determines why no Machine can be created or updated in place now, if
 // that might be necessary.
-func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) preflight(ctx context.Context, s *state) (reconciler.Next, error) {
 	if !scaling.Needed(scaling.Counted(s.set, s.machines), s.orphans, s.want()) && len(scaling.ToUpdate(s.set, s.machines)) == 0 {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	facts := scaling.Creation{Set: s.set, Cluster: s.cluster}
 	var failed error
@@ -28,7 +28,7 @@ func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error
 	}
 	var err error
 	s.blocked, err = facts.Blockers()
-	return phase.Continue(), errors.Join(failed, err)
+	return reconciler.Continue(), errors.Join(failed, err)
 }
 
 // look reads the objects that a creation depends on, and watches them.

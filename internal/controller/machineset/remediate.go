@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
@@ -25,14 +25,14 @@ import (
 )
 
 // remediate handles the Machines that a health check marked for remediation.
-func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) remediate(ctx context.Context, s *state) (reconciler.Next, error) {
 	outdated, err := outdated(s)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	held, _, err := remediationrequests.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	facts := scaling.Unhealthy{
 		Machines:    s.machines,
@@ -47,7 +47,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	for _, v := range plan {
 		errs = append(errs, r.carryOut(ctx, s, v))
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 // carryOut writes the result to the Machine before it deletes it, so that the

@@ -13,14 +13,13 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/items"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // scale executes the plan of package scaling.
-func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) scale(ctx context.Context, s *state) (reconciler.Next, error) {
 	var errs []error
 	if s.unsettled() {
 		errs = append(errs, r.sweep(ctx, s))
@@ -29,7 +28,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	if len(facts.Machines) > facts.Want {
 		recipient, err := r.observeRecipient(ctx, s)
 		if err != nil {
-			return phase.Continue(), errors.Join(append(errs, err)...)
+			return reconciler.Continue(), errors.Join(append(errs, err)...)
 		}
 		if facts.Recipient = recipient; recipient != nil && recipient.Awaited != "" {
 			ctrl.LoggerFrom(ctx).V(2).Info("Waiting to hand Machines over", "reason", recipient.Awaited)
@@ -50,7 +49,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		if len(s.blocked) > 0 {
 			ctrl.LoggerFrom(ctx).V(2).Info("Waiting to create Machines", "reason", strings.Join(s.blocked, "; "))
 		}
-		return phase.Continue(), errors.Join(errs...)
+		return reconciler.Continue(), errors.Join(errs...)
 	}
 	for _, a := range acts {
 		ctrl.LoggerFrom(ctx).Info("Scaling MachineSet", "action", a.String())
@@ -61,7 +60,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 			}
 		}
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error {
@@ -89,7 +88,7 @@ func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error 
 
 // deleteMachines deletes the Machines of a set that is being deleted, and then
 // allows its deletion.
-func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (reconciler.Next, error) {
 	err := inBatches(s.machines, func(m *clusterv1.Machine) error {
 		if !m.DeletionTimestamp.IsZero() {
 			return nil
@@ -97,10 +96,10 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 		return r.deleteMachine(ctx, s, m, "delete "+m.Name+": the MachineSet is being deleted")
 	})
 	if err != nil || len(s.machines) > 0 {
-		return phase.Wait(0), err
+		return reconciler.Wait(0), err
 	}
-	finalizer.Remove(s.set, clusterv1.MachineSetFinalizer)
-	return phase.Continue(), nil
+	reconciler.RemoveFinalizers(s.set, clusterv1.MachineSetFinalizer)
+	return reconciler.Continue(), nil
 }
 
 // inBatches calls do for one Machine after the other, until a batch of them has

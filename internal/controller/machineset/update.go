@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
@@ -26,9 +26,9 @@ import (
 
 // update writes the desired state of the Machines that were handed over to the set,
 // which starts their update in place.
-func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) update(ctx context.Context, s *state) (reconciler.Next, error) {
 	if len(s.blocked) > 0 {
-		return phase.Continue(), nil // what would break a new Machine would break these too
+		return reconciler.Continue(), nil // what would break a new Machine would break these too
 	}
 	var errs []error
 	waiting := scaling.ToUpdate(s.set, s.machines)
@@ -37,7 +37,7 @@ func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 			errs = append(errs, fmt.Errorf("update Machine %s in place: %w", m.Name, err))
 		}
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 // begin writes the desired state of a Machine. If the provider refuses it, the

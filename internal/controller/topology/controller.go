@@ -30,7 +30,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -132,17 +131,17 @@ type memory struct {
 
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (ctrl.Result, error) {
-	live := phase.InOrder(
-		phase.Do("class", r.readClass),
-		phase.Do("variables", r.defaultVariables),
-		phase.Do("what there is", r.readCurrent),
-		phase.Do("versions", r.readVersions),
-		phase.Do("what is new", r.rests),
-		phase.Do("plan", r.planVersions),
-		phase.Do("desired objects", r.compute),
-		phase.Do("Cluster", r.writeCluster),
-		phase.Do("objects", r.writeObjects),
-		phase.Do("leftovers", r.removeLeftovers))
+	live := reconciler.InOrder(
+		reconciler.Do("class", r.readClass),
+		reconciler.Do("variables", r.defaultVariables),
+		reconciler.Do("what there is", r.readCurrent),
+		reconciler.Do("versions", r.readVersions),
+		reconciler.Do("what is new", r.rests),
+		reconciler.Do("plan", r.planVersions),
+		reconciler.Do("desired objects", r.compute),
+		reconciler.Do("Cluster", r.writeCluster),
+		reconciler.Do("objects", r.writeObjects),
+		reconciler.Do("leftovers", r.removeLeftovers))
 	return reconciler.Flow[*clusterv1.Cluster, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
@@ -161,7 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 			r.settle(s, res, err)
 			return res, err
 		},
-		Delete: phase.InOrder(phase.Do("BeforeClusterDelete", r.beforeDelete)),
+		Delete: reconciler.InOrder(reconciler.Do("BeforeClusterDelete", r.beforeDelete)),
 		Report: r.report,
 	}.Reconcile(ctx, cluster)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // group is an existing group of workers.
@@ -35,24 +35,24 @@ type group struct {
 
 // readCurrent reads the current state. If the control plane cannot be read, the
 // next steps cannot be determined; other parts are skipped one at a time.
-func (r *Reconciler) readCurrent(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) readCurrent(ctx context.Context, s *state) (reconciler.Next, error) {
 	spec, done := &s.cluster.Spec, &s.cluster.Status.Initialization
 	s.current.Infrastructure, s.lost = r.referred(ctx, s, "spec.infrastructureRef", spec.InfrastructureRef, s.blueprint.Infrastructure, done.InfrastructureProvisioned)
 	template := s.blueprint.ControlPlane.Template.GroupVersionKind()
 	// It is read and written in the version that the class names.
 	kind, err := r.Providers.KindAs(ctx, provider.CopyKind(template.GroupKind()).WithVersion(template.Version))
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	s.contract = kind.Contract
 	s.current.ControlPlane, err = r.referred(ctx, s, "spec.controlPlaneRef", spec.ControlPlaneRef, s.blueprint.ControlPlane.Template, done.ControlPlaneInitialized)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if s.current.Hosts, err = r.hosts(ctx, s); err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
-	return phase.Continue(), r.readGroups(ctx, s)
+	return reconciler.Continue(), r.readGroups(ctx, s)
 }
 
 // referred reads an object to which the Cluster refers: nil if it must still be

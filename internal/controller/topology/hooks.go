@@ -12,35 +12,35 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
 )
 
 // beforeDelete marks the Cluster as ready for deletion when no extension objects.
 // It needs only the Cluster: not even its class has to exist.
-func (r *Reconciler) beforeDelete(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) beforeDelete(ctx context.Context, s *state) (reconciler.Next, error) {
 	s.facts.Deleting = true
 	if err := r.freeGroups(ctx, s); err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if _, let := s.cluster.Annotations[runtimev1.OkToDeleteAnnotation]; let {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	response := &hooksv1.BeforeClusterDeleteResponse{}
 	err := r.Extensions.CallAllExtensions(ctx, hooksv1.BeforeClusterDelete, s.cluster, &hooksv1.BeforeClusterDeleteRequest{Cluster: extensionconfig.Cluster(s.cluster)}, response)
 	if err != nil {
 		s.facts.DeleteHook = &upgrade.Blocking{Hook: beforeClusterDelete, Message: err.Error()}
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	if after := seconds(response.RetryAfterSeconds); after > 0 {
 		s.facts.DeleteHook = &upgrade.Blocking{Hook: beforeClusterDelete, Message: response.Message}
-		return phase.RequeueAfter(after), nil
+		return reconciler.RequeueAfter(after), nil
 	}
 	if s.cluster.Annotations == nil {
 		s.cluster.Annotations = map[string]string{}
 	}
 	s.cluster.Annotations[runtimev1.OkToDeleteAnnotation] = ""
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 const beforeClusterDelete = "BeforeClusterDelete"

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // object identifies an object.
@@ -58,7 +58,7 @@ func (s *state) uses(templates ...*unstructured.Unstructured) {
 // removeLeftovers deletes objects that are no longer desired: health checks before
 // their targets, and templates when no object refers to them. It emits events for
 // all writes.
-func (r *Reconciler) removeLeftovers(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) removeLeftovers(ctx context.Context, s *state) (reconciler.Next, error) {
 	defer r.emitWrites(s)
 	errs := []error{r.removeHealthChecks(ctx, s)}
 	for _, key := range slices.SortedFunc(maps.Keys(s.groups), byName) {
@@ -67,7 +67,7 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, s *state) (phase.Next,
 		}
 	}
 	errs = append(errs, r.freeGroups(ctx, s), r.removeTemplates(ctx, s))
-	return phase.Continue(), errors.Join(errs...)
+	return reconciler.Continue(), errors.Join(errs...)
 }
 
 // remove deletes an object.

@@ -19,7 +19,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // restFor is how long a no-op result can be reused. A cluster is provisioned in
@@ -45,20 +45,20 @@ type rest struct {
 // nothing to write: it would compute and compare everything again with the same
 // result. Half of the reconciles of a cluster that is being provisioned are like
 // that, after a status change of one of its objects or a status write that was due.
-func (r *Reconciler) rests(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) rests(ctx context.Context, s *state) (reconciler.Next, error) {
 	last := s.memory.rest
 	s.memory.rest = nil
 	if s.failure() != nil {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	s.sight = r.see(ctx, s)
 	if last == nil || s.sight == (sight{}) || last.sight != s.sight || !r.Clock.Now().Before(last.until) {
-		return phase.Continue(), nil
+		return reconciler.Continue(), nil
 	}
 	s.memory.rest = last
 	s.facts.Plan, s.facts.Held, s.notes = last.plan, last.held, last.notes
 	s.commit = r.snapshotToReport(s.cluster)
-	return phase.Wait(0), nil
+	return reconciler.Wait(0), nil
 }
 
 // settle caches the result of a reconcile if the next one may reuse it: nothing

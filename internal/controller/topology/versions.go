@@ -25,29 +25,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
 // readVersions reads the version of each part.
-func (r *Reconciler) readVersions(ctx context.Context, s *state) (_ phase.Next, err error) {
+func (r *Reconciler) readVersions(ctx context.Context, s *state) (_ reconciler.Next, err error) {
 	s.facts.Upgrade, err = r.versions(ctx, s)
-	return phase.Continue(), err
+	return reconciler.Continue(), err
 }
 
 // planVersions decides which version each part gets, and calls hooks for that. An
 // incomplete plan starts nothing that has to wait, so that the remaining phases can
 // use it.
-func (r *Reconciler) planVersions(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) planVersions(ctx context.Context, s *state) (reconciler.Next, error) {
 	made, err := decisions.Make(ctx, upgrade.Planner, s.facts.Upgrade, func(q upgrade.Question) (upgrade.Answer, error) { return r.ask(ctx, s, q) })
 	s.facts.Plan = &made.Plan
 	if err != nil {
 		s.problems = append(s.problems, err)
 	}
 	if made.Plan.Wait {
-		return phase.Wait(made.Plan.RetryAfter), nil
+		return reconciler.Wait(made.Plan.RetryAfter), nil
 	}
-	return phase.RequeueAfter(made.Plan.RetryAfter), nil
+	return reconciler.RequeueAfter(made.Plan.RetryAfter), nil
 }
 
 // versions returns the facts of an upgrade.

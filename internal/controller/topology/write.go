@@ -22,15 +22,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
 // compute computes the desired state of all objects.
-func (r *Reconciler) compute(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) compute(ctx context.Context, s *state) (reconciler.Next, error) {
 	patches, err := r.Classes.Patches(s.class)
 	if err != nil {
-		return phase.Continue(), err
+		return reconciler.Continue(), err
 	}
 	w := r.writer()
 	in := desired.Input{
@@ -53,7 +53,7 @@ func (r *Reconciler) compute(ctx context.Context, s *state) (phase.Next, error) 
 	if s.desired.Err != nil {
 		s.problems = append(s.problems, s.desired.Err)
 	}
-	return phase.Continue(), err
+	return reconciler.Continue(), err
 }
 
 // classTemplate reads a template that the class names.
@@ -74,7 +74,7 @@ func (r *Reconciler) classTemplate(ctx context.Context, s *state, ref clusterv1.
 
 // writeCluster stores, before any object is written, the references by which the
 // objects will be found, and the pending hooks.
-func (r *Reconciler) writeCluster(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) writeCluster(ctx context.Context, s *state) (reconciler.Next, error) {
 	c, plan := s.cluster, s.facts.Plan
 	if c.Labels == nil {
 		c.Labels = map[string]string{}
@@ -88,7 +88,7 @@ func (r *Reconciler) writeCluster(ctx context.Context, s *state) (phase.Next, er
 	c.Spec.ControlPlaneRef = s.desired.ControlPlaneRef
 	err := s.commit(ctx)
 	s.commit = r.snapshotToReport(c)
-	return phase.Continue(), err
+	return reconciler.Continue(), err
 }
 
 // annotate sets an annotation, or removes it if its value would be empty.
@@ -105,7 +105,7 @@ func annotate(c *clusterv1.Cluster, name, value string) {
 
 // writeObjects updates all objects to their desired state, each independently of
 // failures of objects to which it does not refer.
-func (r *Reconciler) writeObjects(ctx context.Context, s *state) (phase.Next, error) {
+func (r *Reconciler) writeObjects(ctx context.Context, s *state) (reconciler.Next, error) {
 	w := &writing{Reconciler: r, state: s, applies: r.writer()}
 	if s.lost == nil {
 		w.failed(s.desired.Infrastructure.Err)
@@ -123,7 +123,7 @@ func (r *Reconciler) writeObjects(ctx context.Context, s *state) (phase.Next, er
 	for _, p := range s.desired.Pools {
 		w.group(ctx, upgrade.GroupKey{Kind: upgrade.MachinePool, Name: p.Name}, p)
 	}
-	return phase.Continue(), nil
+	return reconciler.Continue(), nil
 }
 
 // writing is the part of a reconcile that writes objects.

@@ -8,6 +8,11 @@
 // Nothing happens outside the object before its finalizer is stored, and nothing
 // changes while it is paused. What was done is reported and written whether it
 // went well or not.
+//
+// The steps in between are named phases. A phase reads and changes a state S that one
+// reconcile owns, and returns what comes next. A stop is explicit, never inferred from
+// a zero result. A phase that panics has failed: the report that follows must get that
+// error, or it would report as healthy what was never read.
 package reconciler
 
 import (
@@ -21,10 +26,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
 // Object is a reconciled object: it has a condition that reports whether it is
@@ -61,7 +64,7 @@ type Flow[T Object, S any] struct {
 	Paused func(*S)
 
 	// WhilePaused is what continues while it is paused: what runs keeps running. Optional.
-	WhilePaused phase.Steps[*S]
+	WhilePaused Steps[*S]
 
 	// Prepare sets what every such object has in addition to its finalizer, and
 	// reports whether that must be stored before anything else happens. Optional.
@@ -69,7 +72,7 @@ type Flow[T Object, S any] struct {
 
 	// Normal and Delete are the steps for an object that exists, and for one that is
 	// being deleted.
-	Normal, Delete phase.Steps[*S]
+	Normal, Delete Steps[*S]
 
 	// Suppress reports whether what is missing is about to appear: before Normal,
 	// nothing is even stored then; after it, nothing is reported unless it failed.
@@ -98,7 +101,7 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	if f.Cluster != nil {
 		cluster = f.Cluster(s)
 	}
-	added := f.Finalizer != "" && finalizer.Ensure(obj, f.Finalizer, f.Former...)
+	added := f.Finalizer != "" && EnsureFinalizer(obj, f.Finalizer, f.Former...)
 	if pause.Requested(cluster, obj) {
 		// It still gets its finalizer: deleted before the pause ends, it would
 		// leave behind what it, or a copy of it that was moved here, represents.
@@ -156,7 +159,7 @@ func (f Flow[T, S]) requeueBy(s *S, res reconcile.Result) reconcile.Result {
 		return res
 	}
 	if at := f.Deadline(s); !at.IsZero() {
-		res.RequeueAfter = phase.Sooner(res.RequeueAfter, max(at.Sub(f.Clock.Now()), time.Millisecond))
+		res.RequeueAfter = Sooner(res.RequeueAfter, max(at.Sub(f.Clock.Now()), time.Millisecond))
 	}
 	return res
 }

@@ -16,7 +16,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
 const mine = "tests.capstan.dev/mine"
@@ -92,9 +91,9 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 		"what runs keeps running while it is paused": {
 			object: with(paused),
 			flow: func(f *Flow[*clusterv1.Machine, state]) {
-				f.WhilePaused = phase.InOrder(phase.Do("keep", func(_ context.Context, s *state) (phase.Next, error) {
+				f.WhilePaused = InOrder(Do("keep", func(_ context.Context, s *state) (Next, error) {
 					s.did = append(s.did, "kept")
-					return phase.Continue(), broken
+					return Continue(), broken
 				}))
 			},
 			want: []string{"kept", "write " + mine + " paused"}, err: "keep: quota",
@@ -136,7 +135,7 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 		"the deadline comes before a later timer, after a failure too": {
 			object: with(),
 			flow: func(f *Flow[*clusterv1.Machine, state]) {
-				f.Normal = phase.InOrder(phase.Do("act", func(context.Context, *state) (phase.Next, error) { return phase.RequeueAfter(time.Hour), broken }))
+				f.Normal = InOrder(Do("act", func(context.Context, *state) (Next, error) { return RequeueAfter(time.Hour), broken }))
 				f.Deadline = func(*state) time.Time { return now.Add(time.Second) }
 			},
 			want: []string{"report quota", "write " + mine}, after: time.Second, err: "act: quota",
@@ -196,7 +195,7 @@ func TestFailedWriteIsJoinedToFailure(t *testing.T) {
 
 // flow only records what it does.
 func flow(s *state) Flow[*clusterv1.Machine, state] {
-	note := func(what string) phase.Steps[*state] {
+	note := func(what string) Steps[*state] {
 		return func(_ context.Context, s *state) (reconcile.Result, error) {
 			s.did = append(s.did, what)
 			return reconcile.Result{}, nil
@@ -226,10 +225,10 @@ func flow(s *state) Flow[*clusterv1.Machine, state] {
 func deprecated(s *state, _ error) { s.did = append(s.did, "deprecated") }
 
 // failing is a step that ends with err, and may become quiet.
-func failing(err error, quiet bool) phase.Steps[*state] {
-	return phase.InOrder(phase.Do("act", func(_ context.Context, s *state) (phase.Next, error) {
+func failing(err error, quiet bool) Steps[*state] {
+	return InOrder(Do("act", func(_ context.Context, s *state) (Next, error) {
 		s.quiet = quiet
-		return phase.Continue(), err
+		return Continue(), err
 	}))
 }
 

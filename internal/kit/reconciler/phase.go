@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package phase runs the named steps of a reconcile.
-//
-// A step reads and changes a state S that one reconcile owns, and returns what
-// comes next. A stop is explicit, never inferred from a zero result. A step that
-// panics has failed: the report that follows must get that error, or it would
-// report as healthy what was never read.
-package phase
+package reconciler
 
 import (
 	"context"

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package finalizer adds and removes finalizers on the object under reconcile.
-// Nothing is written here: the reconcile's commit does that.
-package finalizer
+package reconciler
 
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Ensure adds the finalizer and reports whether it was missing. It replaces those
+// EnsureFinalizer adds the finalizer and reports whether it was missing. It replaces those
 // that earlier versions stored under former names. An object that is being deleted
 // gets none: the API server would refuse it.
 //
 // A reconcile that gets true must commit and return before it causes any effect
 // outside the object, so that a crash leaves nothing behind.
-func Ensure(obj client.Object, name string, former ...string) bool {
+func EnsureFinalizer(obj client.Object, name string, former ...string) bool {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return false
 	}
@@ -26,8 +24,8 @@ func Ensure(obj client.Object, name string, former ...string) bool {
 	return added
 }
 
-// Remove takes the finalizer away, under whichever of the names it is there.
-func Remove(obj client.Object, names ...string) {
+// RemoveFinalizers takes the finalizer away, under whichever of the names it is there.
+func RemoveFinalizers(obj client.Object, names ...string) {
 	for _, name := range names {
 		controllerutil.RemoveFinalizer(obj, name)
 	}
