@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/kit/keypair"
 )
 
 // certificates are the server's certificate, and the authorities of its clients.
@@ -34,11 +33,11 @@ func newCertificates(o Options, c clock.PassiveClock, log logr.Logger) (*certifi
 		all certificates
 		err error
 	)
-	keep := keypair.OnError(func(err error) {
+	keep := certs.OnError(func(err error) {
 		log.Info("Keeping the certificate", "reason", err.Error())
 	})
 	if o.CertFile != "" {
-		files, err := keypair.Open(o.CertFile, o.KeyFile, c, keep)
+		files, err := certs.OpenFiles(o.CertFile, o.KeyFile, c, keep)
 		if err != nil {
 			return nil, err
 		}

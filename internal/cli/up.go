@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
@@ -216,7 +216,7 @@ func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Pl
 		return nil, err
 	}
 	if o.join != "" {
-		s, err := joinfile.Use(o.join, datadir.Dir(o.Dir))
+		s, err := pki.UseJoinFile(o.join, datadir.Dir(o.Dir))
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,6 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/capstan-dev/capstan/internal/kit/handlertransport"
-	"github.com/capstan-dev/capstan/internal/kit/inflight"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/crdconversion"
@@ -231,7 +230,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 func takeTurns(c *genericapiserver.Config) {
 	build, atOnce := c.BuildHandlerChainFunc, max(minWritesAtOnce, writesPerCPU*runtime.GOMAXPROCS(0))
 	c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return build(inflight.Limit(withoutKnownWarnings(h), atOnce, func(r *http.Request) bool {
+		return build(handlertransport.Limit(withoutKnownWarnings(h), atOnce, func(r *http.Request) bool {
 			info, ok := request.RequestInfoFrom(r.Context())
 			return ok && info.IsResourceRequest && !readVerbs.Has(info.Verb) && !strings.HasSuffix(info.Resource, "reviews") && !c.LongRunningFunc(r, info)
 		}), c)

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/server/mux"
 
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
-	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
@@ -95,8 +94,8 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	if err := c.fit(ctx, p); err != nil {
 		return err
 	}
-	store := joinfile.Store{Servers: c.Etcd.Servers, Prefix: c.Etcd.Prefix, CAFile: c.Etcd.CAFile, CertFile: c.Etcd.CertFile, KeyFile: c.Etcd.KeyFile}
-	if err := joinfile.Write(c.dir.Join(), store, keys, c.now()); err != nil {
+	store := pki.Store{Servers: c.Etcd.Servers, Prefix: c.Etcd.Prefix, CAFile: c.Etcd.CAFile, CertFile: c.Etcd.CertFile, KeyFile: c.Etcd.KeyFile}
+	if err := pki.WriteJoinFile(c.dir.Join(), store, keys, c.now()); err != nil {
 		return fmt.Errorf("write what other planes join by: %w", err)
 	}
 	return nil

@@ -21,7 +21,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/kit/broadcast"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
@@ -113,9 +112,9 @@ type Backend struct {
 	unsynced  bool // Options.Unsynced
 	listeners *apiserver.Listeners
 	guard     *dialguard.Guard
-	machines  broadcast.Hub   // that changed
-	free      broadcast.Hub   // clusters that may be free
-	waking    broadcast.Owned // by the timers of machines
+	machines  localinfra.Hub   // that changed
+	free      localinfra.Hub   // clusters that may be free
+	waking    localinfra.Owned // by the timers of machines
 
 	mu       sync.Mutex // guards all below
 	clusters map[types.NamespacedName]*cluster

@@ -18,7 +18,6 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/kit/signing"
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
@@ -70,26 +69,26 @@ func Secret(issuer Issuer) client.ObjectKey {
 
 // Open returns the authority of an issuer, or the reason why it cannot issue.
 // Secrets are read without the cache, which does not hold them.
-func Open(ctx context.Context, live client.Reader, issuer Issuer, now time.Time) (signing.Authority, *certificate.Reason, error) {
+func Open(ctx context.Context, live client.Reader, issuer Issuer, now time.Time) (certs.Authority, *certificate.Reason, error) {
 	spec := issuer.GetSpec()
 	if problem := certificate.CheckIssuer(spec); problem != nil {
-		return signing.Authority{}, problem, nil
+		return certs.Authority{}, problem, nil
 	}
 	if spec.CA == nil {
-		return signing.Authority{CRLDistributionPoints: spec.SelfSigned.CRLDistributionPoints}, nil, nil
+		return certs.Authority{CRLDistributionPoints: spec.SelfSigned.CRLDistributionPoints}, nil, nil
 	}
 	key, secret := Secret(issuer), &corev1.Secret{}
 	if err := live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
-		return signing.Authority{}, &certificate.Reason{Reason: certmanagerv1.GetKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s does not exist", key)}, nil
+		return certs.Authority{}, &certificate.Reason{Reason: certmanagerv1.GetKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s does not exist", key)}, nil
 	} else if err != nil {
-		return signing.Authority{}, nil, fmt.Errorf("get Secret %s: %w", key, err)
+		return certs.Authority{}, nil, fmt.Errorf("get Secret %s: %w", key, err)
 	}
 	if secret.Type == clusterv1.ClusterSecretType { // permission to write issuers must not allow any identity in a cluster
-		return signing.Authority{}, &certificate.Reason{Reason: certmanagerv1.BrokenKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s is that of a Cluster, whose authority signs nothing else", key)}, nil
+		return certs.Authority{}, &certificate.Reason{Reason: certmanagerv1.BrokenKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s is that of a Cluster, whose authority signs nothing else", key)}, nil
 	}
-	a, err := signing.Open(certs.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}, now)
+	a, err := certs.OpenAuthority(certs.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}, now)
 	if err != nil {
-		return signing.Authority{}, &certificate.Reason{Reason: certmanagerv1.BrokenKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s: %s", key, err)}, nil
+		return certs.Authority{}, &certificate.Reason{Reason: certmanagerv1.BrokenKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s: %s", key, err)}, nil
 	}
 	a.CRLDistributionPoints, a.OCSPServers, a.IssuingCertificateURLs = spec.CA.CRLDistributionPoints, spec.CA.OCSPServers, spec.CA.IssuingCertificateURLs
 	return a, nil, nil

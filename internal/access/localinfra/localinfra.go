@@ -2,7 +2,8 @@
 
 // Package localinfra is the interface between the local provider's controllers and the
 // infrastructure of this host: the operations that every kind of machines supports,
-// and the choice of the kind for a spec.
+// and the choice of the kind for a spec. Its Hub sends the names of changed objects to
+// subscribers.
 package localinfra
 
 import (

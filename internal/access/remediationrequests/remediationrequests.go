@@ -15,7 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
@@ -26,7 +26,7 @@ func Of(ctx context.Context, mgmt client.Reader, namespace, cluster string) ([]*
 	if err := mgmt.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{index.ClusterName: cluster}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MachineHealthChecks: %w", err)
 	}
-	return items.Pointers(list.Items), nil
+	return metadata.Pointers(list.Items), nil
 }
 
 // Held returns the names of the Machines of a Cluster that were found unhealthy but

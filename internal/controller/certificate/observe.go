@@ -18,7 +18,6 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/issuers"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/kit/signing"
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
@@ -27,10 +26,10 @@ type state struct {
 	facts certificate.Facts
 	plan  certificate.Plan
 
-	request   signing.Request   // valid unless facts.Problem is set
-	authority signing.Authority // valid unless facts.Issuer reports a problem
-	key       crypto.Signer     // in the Secret; nil if there is none
-	found     signing.Signed    // in the Secret
+	request   certs.Request   // valid unless facts.Problem is set
+	authority certs.Authority // valid unless facts.Issuer reports a problem
+	key       crypto.Signer   // in the Secret; nil if there is none
+	found     certs.Signed    // in the Secret
 	before    []metav1.Condition
 	issued    *certificate.Reason // why a certificate was issued; nil if none was
 }
@@ -83,7 +82,7 @@ func (r *Reconciler) observe(ctx context.Context, c *certmanagerv1.Certificate) 
 func (s *state) read() error {
 	c := s.facts.Certificate
 	times, wrongTimes := certificate.ReadTimes(&c.Spec)
-	request, wrong := signing.New(&c.Spec, times.Duration)
+	request, wrong := certs.NewRequest(&c.Spec, times.Duration)
 	s.facts.Times, s.request = times, request
 	return errors.Join(certificate.Check(c), wrong, wrongTimes)
 }
@@ -117,7 +116,7 @@ func (r *Reconciler) others(ctx context.Context, c *certmanagerv1.Certificate) (
 // see reads the content of a Secret.
 func (s *state) see(secret *corev1.Secret) {
 	s.facts.Secret = certificate.Secret{Object: secret}
-	s.key, s.found = nil, signing.Signed{}
+	s.key, s.found = nil, certs.Signed{}
 	seen := &s.facts.Secret
 	if data := secret.Data[corev1.TLSPrivateKeyKey]; len(data) > 0 {
 		key, err := certs.ParseKey(data)
@@ -136,7 +135,7 @@ func (s *state) see(secret *corev1.Secret) {
 		seen.CertificateProblem = err.Error()
 		return
 	}
-	s.found = signing.Signed{Certificate: cert, Chain: data, CA: secret.Data[caKey]}
+	s.found = certs.Signed{Certificate: cert, Chain: data, CA: secret.Data[caKey]}
 	seen.NotBefore, seen.NotAfter, seen.Differences = cert.NotBefore, cert.NotAfter, s.request.Differences(cert)
 	if s.key != nil {
 		public, ok := s.key.Public().(interface{ Equal(crypto.PublicKey) bool })

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
@@ -43,7 +43,7 @@ func (r *Reconciler) plan(ctx context.Context, s *state) error {
 
 // canUpdate returns whether an update in place can change a machine to the spec.
 func (r *Reconciler) canUpdate(ctx context.Context, s *state, q controlplane.Question) (a controlplane.Reply, _ error) {
-	m := items.Named(s.Machines, q.Machine)
+	m := metadata.Named(s.Machines, q.Machine)
 	if !r.Extensions.Asked(ctx, hooksv1.CanUpdateMachine, m.Machine) {
 		return a, nil
 	}

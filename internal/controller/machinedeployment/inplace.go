@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
@@ -24,7 +24,7 @@ import (
 // MachineSet to the desired state of the deployment. If that cannot be determined,
 // the answer reports the failure, and the rollout waits.
 func (r *Reconciler) canUpdate(ctx context.Context, s *state, f rollout.Facts, q rollout.Question) (a rollout.Answer, _ error) {
-	from := items.Named(s.sets, q.From)
+	from := metadata.Named(s.sets, q.From)
 	if s.cluster == nil || !r.Extensions.Asked(ctx, hooksv1.CanUpdateMachineSet, from) {
 		return a, nil
 	}

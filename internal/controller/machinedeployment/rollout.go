@@ -15,7 +15,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -159,14 +158,14 @@ func (r *Reconciler) act(ctx context.Context, s *state, a rollout.Action) error 
 	case rollout.Update:
 		return r.update(ctx, s, a)
 	case rollout.Delete:
-		return r.deleteSet(ctx, s, items.Named(s.sets, a.Name), a.String())
+		return r.deleteSet(ctx, s, metadata.Named(s.sets, a.Name), a.String())
 	default:
 		return fmt.Errorf("unknown action %T", a)
 	}
 }
 
 func (r *Reconciler) update(ctx context.Context, s *state, a rollout.Update) error {
-	set := items.Named(s.sets, a.Set.Name)
+	set := metadata.Named(s.sets, a.Set.Name)
 	commit := patch.Snapshot(r.Mgmt, set, patch.As(fieldOwner))
 	set.Labels, set.Annotations, set.Spec = a.Set.Labels, a.Set.Annotations, a.Set.Spec
 	if err := commit(ctx); err != nil {

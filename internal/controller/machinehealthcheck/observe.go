@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
@@ -51,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 	if err != nil {
 		return nil, err
 	}
-	s.Selection, err = healthcheck.Select(check, items.Pointers(machines.Items), checks)
+	s.Selection, err = healthcheck.Select(check, metadata.Pointers(machines.Items), checks)
 	return s, err
 }
 

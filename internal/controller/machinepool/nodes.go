@@ -17,7 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
@@ -89,7 +89,7 @@ func (r *Reconciler) others(ctx context.Context, s *state) (o machinepool.Others
 			return o, fmt.Errorf("list what belongs to Cluster %s: %w", s.pool.Spec.ClusterName, err)
 		}
 	}
-	return machinepool.NewOthers(s.pool, items.Pointers(machines.Items), items.Pointers(pools.Items)), nil
+	return machinepool.NewOthers(s.pool, metadata.Pointers(machines.Items), metadata.Pointers(pools.Items)), nil
 }
 
 // nodesByID reads the Nodes with the provider IDs of the pool.
@@ -100,7 +100,7 @@ func nodesByID(ctx context.Context, remote client.Client, ids []string) (found m
 		if err := remote.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: id}); err != nil {
 			return nil, nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", id, err)
 		}
-		found[id] = items.Pointers(nodes.Items)
+		found[id] = metadata.Pointers(nodes.Items)
 		for _, node := range found[id] {
 			names[node.Name] = true
 		}

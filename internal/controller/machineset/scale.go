@@ -13,7 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -75,7 +75,7 @@ func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error 
 		s.machines = append(s.machines, m)
 		return nil
 	case scaling.Delete:
-		if m := items.Named(s.machines, a.Name); m != nil {
+		if m := metadata.Named(s.machines, a.Name); m != nil {
 			return r.deleteMachine(ctx, s, m, a.String())
 		}
 		return nil

@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/kit/index"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
@@ -98,7 +98,7 @@ func (r *Reconciler) recipient(ctx context.Context, s *state, name string) (*clu
 
 // handOver transfers a Machine to the MachineSet that will update it.
 func (r *Reconciler) handOver(ctx context.Context, s *state, a scaling.Move) error {
-	m := items.Named(s.machines, a.Name)
+	m := metadata.Named(s.machines, a.Name)
 	to, err := r.recipient(ctx, s, a.To)
 	if err != nil || to == nil || m == nil {
 		return err

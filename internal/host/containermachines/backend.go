@@ -20,7 +20,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/host/containers"
-	"github.com/capstan-dev/capstan/internal/kit/broadcast"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
@@ -106,11 +105,11 @@ const (
 // Backend is the container machines of one host.
 type Backend struct {
 	o        Options
-	machines broadcast.Hub // that changed
-	freed    broadcast.Hub // clusters; there are none: no other plane can run them
+	machines localinfra.Hub // that changed
+	freed    localinfra.Hub // clusters; there are none: no other plane can run them
 	ctx      context.Context
 	cancel   context.CancelFunc
-	running  broadcast.Owned
+	running  localinfra.Owned
 
 	mu       sync.Mutex // guards all below
 	subnet   netip.Prefix

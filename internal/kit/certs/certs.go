@@ -4,6 +4,11 @@
 // certificate authorities, certificates signed by them, and the service account key
 // pair, in PEM and as Secrets.
 //
+// A Request is what a Certificate of the group cert-manager.io requests; an Authority
+// signs it. Files serves a certificate and its key from two files, and reads them again
+// when they change, so that a renewal requires no restart: it checks them when the
+// certificate is requested, at most once a second, and has no goroutine.
+//
 // No error of this package contains a key, nor any part of a Secret's data.
 package certs
 

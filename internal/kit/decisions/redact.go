@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/kit/secretfield"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 const (
@@ -73,7 +73,7 @@ func (r *Recorder) field(of map[string]any, name string, value any) any {
 		return nil
 	case lower == "annotations":
 		return r.annotations(value)
-	case secretfield.Is(name):
+	case sanitize.IsSecretField(name):
 		return r.hash(value, false)
 	}
 	if items, is := value.([]any); is && valueLists[lower] {

@@ -2,6 +2,8 @@
 
 // Package handlertransport lets an HTTP client call a server's handler in the same
 // process, without a socket, TLS or frames.
+//
+// Limit bounds the concurrent requests of a handler; the others wait.
 package handlertransport
 
 import (

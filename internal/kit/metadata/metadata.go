@@ -8,6 +8,8 @@
 // desires can be removed. That is the record server-side apply uses too, at the
 // price of a plain merge patch. Where it is lost, the desired keys of that time are
 // recorded again (package patch).
+//
+// Pointers and Named handle objects of one kind that have been read as a list.
 package metadata
 
 import (

@@ -3,6 +3,10 @@
 // Package pki is the folder of certificates and keys of a management plane:
 // its authorities, what its servers and its administrator show, and the key of
 // its service accounts.
+//
+// A join file gives another plane what it needs to share the store of this one: where
+// the store is, how to reach it, and the authorities and keys that planes of one store
+// have in common. It grants administrator access to all of them.
 package pki
 
 import (

@@ -4,6 +4,9 @@
 // condition, an event, an error, a log line or on a terminal. What would move a
 // cursor, color, hide or reorder other text becomes a visible escape, as \x1b and
 // \u202e.
+//
+// It also lists by name which fields of API objects hold secrets, or texts in which
+// users put secrets: scripts, files and arguments.
 package sanitize
 
 import (

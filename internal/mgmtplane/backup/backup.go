@@ -28,7 +28,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/sealedfile"
@@ -108,7 +107,7 @@ func save(ctx context.Context, dir datadir.Dir, w io.Writer) error {
 func fromServer(ctx context.Context, h datadir.Holder, dir datadir.Dir, w io.Writer) error {
 	e := mgmtplane.ExternalEtcd{CAFile: h.Flags["etcd-cafile"], CertFile: h.Flags["etcd-certfile"], KeyFile: h.Flags["etcd-keyfile"]}
 	if h.Flags["join"] != "" {
-		s := joinfile.Found(dir)
+		s := pki.FoundStore(dir)
 		e.CAFile, e.CertFile, e.KeyFile = s.CAFile, s.CertFile, s.KeyFile
 	}
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
 // Members are the objects of a Cluster, without those that it refers to.
@@ -27,8 +27,8 @@ func (m Members) Machines() []*clusterv1.Machine {
 
 // Sort sorts the objects of a Cluster by role.
 func Sort(deployments []clusterv1.MachineDeployment, sets []clusterv1.MachineSet, pools []clusterv1.MachinePool, machines []clusterv1.Machine) Members {
-	m := Members{Deployments: items.Pointers(deployments), Sets: items.Pointers(sets), Pools: items.Pointers(pools)}
-	for _, machine := range items.Pointers(machines) {
+	m := Members{Deployments: metadata.Pointers(deployments), Sets: metadata.Pointers(sets), Pools: metadata.Pointers(pools)}
+	for _, machine := range metadata.Pointers(machines) {
 		if _, ok := machine.Labels[clusterv1.MachineControlPlaneLabel]; ok {
 			m.ControlPlaneMachines = append(m.ControlPlaneMachines, machine)
 		} else {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/kit/secretfield"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 const (
@@ -90,7 +90,7 @@ func (d *differ) compare(path string, from, to any) {
 			if path == "metadata" && slices.Contains(administrative, name) {
 				continue
 			}
-			within := differ{secret: d.secret || secretfield.Is(name)}
+			within := differ{secret: d.secret || sanitize.IsSecretField(name)}
 			within.compare(path+field(name), a[name], b[name])
 			d.add(within.fields)
 		}

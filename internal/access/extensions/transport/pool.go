@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/capstan-dev/capstan/internal/kit/keypair"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
 const (
@@ -51,7 +51,7 @@ type Options struct {
 // Pool makes calls and keeps connections. It is safe for concurrent use.
 type Pool struct {
 	options Options
-	cert    *keypair.Files // nil: no client certificate
+	cert    *certs.Files // nil: no client certificate
 
 	// mu guards the fields below.
 	mu      sync.RWMutex
@@ -75,11 +75,11 @@ func New(o Options) (*Pool, error) {
 	if o.ClientCertFile == "" && o.ClientKeyFile == "" {
 		return p, nil
 	}
-	var opts []keypair.Option
+	var opts []certs.Option
 	if o.OnCertificateError != nil {
-		opts = append(opts, keypair.OnError(o.OnCertificateError))
+		opts = append(opts, certs.OnError(o.OnCertificateError))
 	}
-	cert, err := keypair.Open(o.ClientCertFile, o.ClientKeyFile, o.Clock, opts...)
+	cert, err := certs.OpenFiles(o.ClientCertFile, o.ClientKeyFile, o.Clock, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("open client certificate: %w", err)
 	}

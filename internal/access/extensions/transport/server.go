@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/capstan-dev/capstan/internal/kit/keypair"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
 const (
@@ -46,7 +46,7 @@ type server struct {
 	bundled   bool // there is a CA bundle
 	base      *url.URL
 	limit     int64
-	cert      *keypair.Files
+	cert      *certs.Files
 	certFile  string
 	clock     clock.PassiveClock
 	transport *http.Transport
@@ -72,7 +72,7 @@ type server struct {
 	forgotten bool
 }
 
-func newServer(e Endpoint, o Options, cert *keypair.Files) (*server, error) {
+func newServer(e Endpoint, o Options, cert *certs.Files) (*server, error) {
 	base, err := e.base()
 	if err != nil {
 		return nil, err

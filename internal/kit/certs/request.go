@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signing creates the keys and certificates that Certificates of the group
-// cert-manager.io request, and reports whether existing ones match the request.
-//
-// No error of this package contains a key.
-package signing
+package certs
 
 import (
 	"cmp"
@@ -67,9 +63,9 @@ var extUsages = map[string]x509.ExtKeyUsage{
 	"netscape sgc":     x509.ExtKeyUsageNetscapeServerGatedCrypto,
 }
 
-// New reads the request of a Certificate, except for its times. The error names
+// NewRequest reads the request of a Certificate, except for its times. The error names
 // every field that is wrong.
-func New(spec *certmanagerv1.CertificateSpec, duration time.Duration) (Request, error) {
+func NewRequest(spec *certmanagerv1.CertificateSpec, duration time.Duration) (Request, error) {
 	r := Request{DNSNames: spec.DNSNames, Emails: spec.EmailAddresses, IsCA: spec.IsCA, Duration: duration, Subject: subject(spec)}
 	var errs []error
 	for field, names := range map[string][]string{"dnsNames": spec.DNSNames, "emailAddresses": spec.EmailAddresses} {
@@ -139,19 +135,19 @@ func (r Request) Differences(cert *x509.Certificate) (fields []string) {
 	if raw, err := asn1.Marshal(r.Subject.ToRDNSequence()); err != nil || string(raw) != string(cert.RawSubject) {
 		fields = append(fields, "spec.subject")
 	}
-	if !same(r.DNSNames, cert.DNSNames) {
+	if !sameSet(r.DNSNames, cert.DNSNames) {
 		fields = append(fields, "spec.dnsNames")
 	}
-	if !same(texts(r.IPs), texts(cert.IPAddresses)) {
+	if !sameSet(texts(r.IPs), texts(cert.IPAddresses)) {
 		fields = append(fields, "spec.ipAddresses")
 	}
-	if !same(texts(r.URIs), texts(cert.URIs)) {
+	if !sameSet(texts(r.URIs), texts(cert.URIs)) {
 		fields = append(fields, "spec.uris")
 	}
-	if !same(r.Emails, cert.EmailAddresses) {
+	if !sameSet(r.Emails, cert.EmailAddresses) {
 		fields = append(fields, "spec.emailAddresses")
 	}
-	if r.Usage != cert.KeyUsage || !same(texts(r.ExtUsage), texts(cert.ExtKeyUsage)) {
+	if r.Usage != cert.KeyUsage || !sameSet(texts(r.ExtUsage), texts(cert.ExtKeyUsage)) {
 		fields = append(fields, "spec.usages")
 	}
 	if r.IsCA != cert.IsCA {
@@ -170,7 +166,7 @@ func texts[T any](all []T) (out []string) {
 	return out
 }
 
-// same reports whether two lists name the same, in any order.
-func same(a, b []string) bool {
+// sameSet reports whether two lists name the same, in any order.
+func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package joinfile
+package pki
 
 import (
 	"os"
@@ -12,18 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
-func made(t *testing.T) (path string, keys pki.Folder) {
+func made(t *testing.T) (path string, keys Folder) {
 	t.Helper()
 	dir := datadir.Dir(t.TempDir())
-	keys = pki.Folder{Dir: dir.PKI(), Now: time.Now}
+	keys = Folder{Dir: dir.PKI(), Now: time.Now}
 	if err := keys.Ensure([]string{"127.0.0.1"}); err != nil {
 		t.Fatal(err)
 	}
 	s := Store{Servers: []string{"https://etcd:2379"}, Prefix: "/planes", CAFile: keys.Cert("ca"), CertFile: keys.Cert("admin"), KeyFile: keys.Key("admin")}
-	if err := Write(dir.Join(), s, keys, time.Now()); err != nil {
+	if err := WriteJoinFile(dir.Join(), s, keys, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	return dir.Join(), keys
@@ -34,7 +33,7 @@ func TestWhoJoinsHasTheSameKeysAndStore(t *testing.T) {
 	path, keys := made(t)
 	dir := datadir.Dir(t.TempDir())
 	for range 2 { // as well when it is used again
-		got, err := Use(path, dir)
+		got, err := UseJoinFile(path, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +42,7 @@ func TestWhoJoinsHasTheSameKeysAndStore(t *testing.T) {
 			t.Errorf("store (-want +got):\n%s", diff)
 		}
 	}
-	ours := pki.Folder{Dir: dir.PKI(), Now: time.Now}
+	ours := Folder{Dir: dir.PKI(), Now: time.Now}
 	if err := ours.Ensure([]string{"127.0.0.1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -69,20 +68,20 @@ func TestUseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := datadir.Dir(t.TempDir())
-	if _, err := Use(other, dir); err == nil || !strings.Contains(err.Error(), "has mode 0644, so others may use it") {
+	if _, err := UseJoinFile(other, dir); err == nil || !strings.Contains(err.Error(), "has mode 0644, so others may use it") {
 		t.Errorf("a file that others may read: %v", err)
 	}
 	if entries, err := os.ReadDir(string(dir)); err != nil || len(entries) > 0 {
 		t.Errorf("there is %v, %v", entries, err)
 	}
-	keys := pki.Folder{Dir: dir.PKI(), Now: time.Now}
+	keys := Folder{Dir: dir.PKI(), Now: time.Now}
 	if err := keys.Ensure([]string{"127.0.0.1"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Use(path, dir); err == nil || !strings.Contains(err.Error(), "is another one: use a new data directory") {
+	if _, err := UseJoinFile(path, dir); err == nil || !strings.Contains(err.Error(), "is another one: use a new data directory") {
 		t.Errorf("a plane with other keys: %v", err)
 	}
-	if _, err := Use(filepath.Join(t.TempDir(), "none"), dir); err == nil {
+	if _, err := UseJoinFile(filepath.Join(t.TempDir(), "none"), dir); err == nil {
 		t.Error("a file that is not there is used")
 	}
 }

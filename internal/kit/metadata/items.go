@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package items handles objects of one kind that have been read as a list.
-package items
+package metadata
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package broadcast sends the names of changed objects to subscribers.
-package broadcast
+package localinfra
 
 import (
 	"context"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inflight limits the concurrent requests of a server; the others wait.
-package inflight
+package handlertransport
 
 import "net/http"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package signing
+package certs
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
 // Authority signs certificates. The zero value has each sign itself.
@@ -25,20 +23,20 @@ type Authority struct {
 // SelfSigned reports whether each certificate signs itself.
 func (a Authority) SelfSigned() bool { return a.key == nil }
 
-// Open reads an authority: its certificate, followed by those of its signers if it
+// OpenAuthority reads an authority: its certificate, followed by those of its signers if it
 // is not the topmost, and its key.
-func Open(pair certs.Pair, now time.Time) (Authority, error) {
-	if err := pair.Check(certs.CA); err != nil {
+func OpenAuthority(pair Pair, now time.Time) (Authority, error) {
+	if err := pair.Check(CA); err != nil {
 		return Authority{}, err
 	}
 	if !pair.HasKey() {
-		return Authority{}, certs.ErrNoKey
+		return Authority{}, ErrNoKey
 	}
-	chain, err := certs.ParseCertificates(pair.Cert)
+	chain, err := ParseCertificates(pair.Cert)
 	if err != nil {
 		return Authority{}, err
 	}
-	key, err := certs.ParseKey(pair.Key)
+	key, err := ParseKey(pair.Key)
 	if err != nil {
 		return Authority{}, err
 	}
@@ -73,7 +71,7 @@ func (a Authority) Sign(r Request, key crypto.Signer, now time.Time) (Signed, er
 	if !a.SelfSigned() {
 		parent, signer = a.chain[0], a.key
 	}
-	cert, err := certs.Sign(template, parent, key.Public(), signer)
+	cert, err := Sign(template, parent, key.Public(), signer)
 	if err != nil {
 		return Signed{}, err
 	}
@@ -86,10 +84,10 @@ func (a Authority) Sign(r Request, key crypto.Signer, now time.Time) (Signed, er
 func (a Authority) around(cert *x509.Certificate) (chain, ca []byte) {
 	all := append([]*x509.Certificate{cert}, a.chain...)
 	top := all[len(all)-1]
-	ca = certs.EncodeCertificate(top)
+	ca = EncodeCertificate(top)
 	for i, c := range all {
 		if i == 0 || i < len(all)-1 || !rooted(c) {
-			chain = append(chain, certs.EncodeCertificate(c)...)
+			chain = append(chain, EncodeCertificate(c)...)
 		}
 	}
 	return chain, ca

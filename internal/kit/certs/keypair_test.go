@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package keypair
+package certs
 
 import (
 	"bytes"
@@ -67,7 +67,7 @@ func open(t *testing.T, serial int64) *world {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	w.files, err = Open(filepath.Join(w.dir, "tls.crt"), filepath.Join(w.dir, "tls.key"), w.clock, OnError(func(err error) { w.reported = append(w.reported, err.Error()) }))
+	w.files, err = OpenFiles(filepath.Join(w.dir, "tls.crt"), filepath.Join(w.dir, "tls.key"), w.clock, OnError(func(err error) { w.reported = append(w.reported, err.Error()) }))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestOpenNamesTheFileThatIsWrong(t *testing.T) {
 				}
 			}
 			want := strings.NewReplacer("CERT", certFile, "KEY", keyFile).Replace(tc.want)
-			if _, err := Open(certFile, keyFile, testclock.NewFakePassiveClock(start)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			if _, err := OpenFiles(certFile, keyFile, testclock.NewFakePassiveClock(start)); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got error %v, want %s", err, want)
 			}
 		})
@@ -140,7 +140,7 @@ func TestOpenNamesTheFileThatIsWrong(t *testing.T) {
 func TestOpenRefusesAFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := Open(dir, dir, testclock.NewFakePassiveClock(start)); err == nil || !strings.Contains(err.Error(), dir+": not a regular file") {
+	if _, err := OpenFiles(dir, dir, testclock.NewFakePassiveClock(start)); err == nil || !strings.Contains(err.Error(), dir+": not a regular file") {
 		t.Errorf("got error %v", err)
 	}
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secretfield lists by name which fields of API objects hold secrets, or
-// texts in which users put secrets: scripts, files and arguments.
-package secretfield
+package sanitize
 
 import "strings"
 
@@ -18,8 +16,8 @@ var exact = map[string]bool{
 // another object.
 var parts = []string{"password", "passwd", "token", "secret", "credential", "privatekey", "apikey", "userdata", "kubeconfig"}
 
-// Is reports whether a field of that name holds a secret.
-func Is(name string) bool {
+// IsSecretField reports whether a field of that name holds a secret.
+func IsSecretField(name string) bool {
 	name = strings.ToLower(name)
 	if exact[name] {
 		return true

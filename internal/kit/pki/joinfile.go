@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package joinfile is the file with which a plane lets another one share its store:
-// where the store is and how to reach it, and the authorities and keys that planes
-// of one store must have in common. The file grants administrator access to all of
-// them.
-package joinfile
+package pki
 
 import (
 	"bytes"
@@ -18,7 +14,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
-	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/sealedfile"
 )
 
@@ -41,8 +36,8 @@ func (s *Store) files() map[string]*string {
 	return map[string]*string{"etcd-ca.crt": &s.CAFile, "etcd-client.crt": &s.CertFile, "etcd-client.key": &s.KeyFile}
 }
 
-// Write writes the file, for its owner alone, with the keys of a plane.
-func Write(path string, s Store, keys pki.Folder, now time.Time) error {
+// WriteJoinFile writes the file, for its owner alone, with the keys of a plane.
+func WriteJoinFile(path string, s Store, keys Folder, now time.Time) error {
 	contents, err := keys.Lasting()
 	if err != nil {
 		return err
@@ -69,9 +64,9 @@ func Write(path string, s Store, keys pki.Folder, now time.Time) error {
 	return atomicfile.Write(path, b.Bytes())
 }
 
-// Use reads the file and puts what it has into a data directory. It returns how the
+// UseJoinFile reads the file and puts what it has into a data directory. It returns how the
 // store is reached from there.
-func Use(path string, dir datadir.Dir) (Store, error) {
+func UseJoinFile(path string, dir datadir.Dir) (Store, error) {
 	s, err := use(path, dir)
 	if err != nil {
 		return s, fmt.Errorf("join by %s: %w", path, err)
@@ -93,7 +88,7 @@ func use(path string, dir datadir.Dir) (s Store, err error) {
 	if len(s.Servers) == 0 {
 		return s, errors.New("it names no server of etcd")
 	}
-	keys := pki.Folder{Dir: dir.PKI(), Now: time.Now}
+	keys := Folder{Dir: dir.PKI(), Now: time.Now}
 	if err := keys.Take(contents); err != nil {
 		return s, err
 	}
@@ -109,8 +104,8 @@ func use(path string, dir datadir.Dir) (s Store, err error) {
 	return s, nil
 }
 
-// Found has the paths of what Use has put into a data directory.
-func Found(dir datadir.Dir) Store {
+// FoundStore has the paths of what Use has put into a data directory.
+func FoundStore(dir datadir.Dir) Store {
 	var s Store
 	s.find(dir)
 	return s

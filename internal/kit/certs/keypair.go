@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keypair serves a certificate and its key from two files, and reads them
-// again when they change, so that a renewal requires no restart. It has no
-// goroutine: the files are checked when the certificate is requested, at most once
-// a second.
-package keypair
+package certs
 
 import (
 	"crypto/tls"
@@ -57,9 +53,9 @@ func OnError(report func(error)) Option {
 	return func(f *Files) { f.report = report }
 }
 
-// Open reads both files. It fails, and names the file, when one is missing or
+// OpenFiles reads both files. It fails, and names the file, when one is missing or
 // is not what it should be, or when the key is not that of the certificate.
-func Open(certFile, keyFile string, c clock.PassiveClock, opts ...Option) (*Files, error) {
+func OpenFiles(certFile, keyFile string, c clock.PassiveClock, opts ...Option) (*Files, error) {
 	f := &Files{certFile: certFile, keyFile: keyFile, clock: c, report: func(error) {}}
 	for _, opt := range opts {
 		opt(f)
@@ -104,7 +100,7 @@ func (f *Files) look() error {
 	if err != nil {
 		return err
 	}
-	if same(seen[0], f.seen[0]) && same(seen[1], f.seen[1]) && f.sure {
+	if sameFile(seen[0], f.seen[0]) && sameFile(seen[1], f.seen[1]) && f.sure {
 		return nil
 	}
 	sure := f.old(seen)
@@ -144,9 +140,9 @@ func stat(name string) (os.FileInfo, error) {
 	return info, err
 }
 
-// same compares the results of stat for the target of a path; a volume of a Secret
+// sameFile compares the results of stat for the target of a path; a volume of a Secret
 // is renewed by changing the target of a symbolic link.
-func same(a, b os.FileInfo) bool {
+func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 

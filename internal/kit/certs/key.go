@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package signing
+package certs
 
 import (
 	"cmp"
@@ -14,10 +14,9 @@ import (
 	"fmt"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
-	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-var curves = map[int64]certs.Algorithm{256: certs.ECDSAP256, 384: certs.ECDSAP384, 521: certs.ECDSAP521}
+var ecdsaOfSize = map[int64]Algorithm{256: ECDSAP256, 384: ECDSAP384, 521: ECDSAP521}
 
 // Key is what a key is like.
 type Key struct {
@@ -34,11 +33,11 @@ func (k *Key) read(want *certmanagerv1.PrivateKey) (err error) {
 	k.Algorithm = cmp.Or(want.Algorithm, certmanagerv1.RSA)
 	switch k.Algorithm {
 	case certmanagerv1.RSA:
-		if k.Size = cmp.Or(want.Size, certs.MinRSA); k.Size < certs.MinRSA || k.Size > certs.MaxRSA {
-			err = fmt.Errorf("spec.privateKey.size: %d is not between %d and %d", k.Size, certs.MinRSA, certs.MaxRSA)
+		if k.Size = cmp.Or(want.Size, MinRSA); k.Size < MinRSA || k.Size > MaxRSA {
+			err = fmt.Errorf("spec.privateKey.size: %d is not between %d and %d", k.Size, MinRSA, MaxRSA)
 		}
 	case certmanagerv1.ECDSA:
-		if k.Size = cmp.Or(want.Size, 256); curves[k.Size] == "" {
+		if k.Size = cmp.Or(want.Size, 256); ecdsaOfSize[k.Size] == "" {
 			err = fmt.Errorf("spec.privateKey.size: %d is none of 256, 384 and 521", k.Size)
 		}
 	case certmanagerv1.Ed25519:
@@ -65,11 +64,11 @@ func (k *Key) read(want *certmanagerv1.PrivateKey) (err error) {
 func (k Key) Make() (crypto.Signer, error) {
 	switch k.Algorithm {
 	case certmanagerv1.RSA:
-		return certs.NewKey(certs.RSA(k.Size))
+		return NewKey(RSA(k.Size))
 	case certmanagerv1.ECDSA:
-		return certs.NewKey(curves[k.Size])
+		return NewKey(ecdsaOfSize[k.Size])
 	}
-	return certs.NewKey(certs.Ed25519)
+	return NewKey(Ed25519)
 }
 
 // Differences are the fields of a Certificate that a key does not hold to.
@@ -95,7 +94,7 @@ func (k Key) Differences(key crypto.Signer) []string {
 // Encode writes a key in PEM.
 func (k Key) Encode(key crypto.Signer) ([]byte, error) {
 	if _, other := key.(ed25519.PrivateKey); !k.PKCS8 && !other {
-		return certs.EncodeKey(key)
+		return EncodeKey(key)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package signing
+package certs
 
 import (
 	"crypto"
@@ -15,10 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
-	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-var now = time.Date(2026, 8, 1, 12, 0, 0, 500, time.UTC)
+var signingTime = time.Date(2026, 8, 1, 12, 0, 0, 500, time.UTC)
 
 const life = 90 * 24 * time.Hour
 
@@ -35,20 +34,20 @@ func full() *certmanagerv1.CertificateSpec {
 
 func request(t *testing.T, spec *certmanagerv1.CertificateSpec) Request {
 	t.Helper()
-	r, err := New(spec, life)
+	r, err := NewRequest(spec, life)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func sign(t *testing.T, a Authority, r Request) (Signed, crypto.Signer) {
+func signRequest(t *testing.T, a Authority, r Request) (Signed, crypto.Signer) {
 	t.Helper()
 	key, err := r.Key.Make()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.Sign(r, key, now)
+	s, err := a.Sign(r, key, signingTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +59,12 @@ func authority(t *testing.T, top Authority, name string) (Authority, Signed) {
 	t.Helper()
 	spec := &certmanagerv1.CertificateSpec{CommonName: name, IsCA: true, PrivateKey: &certmanagerv1.PrivateKey{Algorithm: certmanagerv1.ECDSA}}
 	r := request(t, spec)
-	s, key := sign(t, top, r)
+	s, key := signRequest(t, top, r)
 	encoded, err := r.Key.Encode(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(certs.Pair{Cert: s.Chain, Key: encoded}, now)
+	a, err := OpenAuthority(Pair{Cert: s.Chain, Key: encoded}, signingTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,14 +81,14 @@ func TestACertificateIsAsItIsAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := request(t, spec)
-			s, key := sign(t, Authority{}, r)
+			s, key := signRequest(t, Authority{}, r)
 			if got := r.Differences(s.Certificate); len(got) > 0 {
 				t.Errorf("differs in %v", got)
 			}
 			if got := r.Key.Differences(key); len(got) > 0 {
 				t.Errorf("key differs in %v", got)
 			}
-			if from, to := s.Certificate.NotBefore, s.Certificate.NotAfter; !from.Equal(now.Truncate(time.Second)) || to.Sub(from) != life {
+			if from, to := s.Certificate.NotBefore, s.Certificate.NotAfter; !from.Equal(signingTime.Truncate(time.Second)) || to.Sub(from) != life {
 				t.Errorf("valid from %s to %s", from, to)
 			}
 		})
@@ -98,7 +97,7 @@ func TestACertificateIsAsItIsAskedFor(t *testing.T) {
 
 func TestDifferencesNameTheField(t *testing.T) {
 	t.Parallel()
-	s, key := sign(t, Authority{}, request(t, full()))
+	s, key := signRequest(t, Authority{}, request(t, full()))
 	tests := map[string]struct {
 		change func(*certmanagerv1.CertificateSpec)
 		want   []string
@@ -137,7 +136,7 @@ func TestDifferencesNameTheField(t *testing.T) {
 
 func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	t.Parallel()
-	_, err := New(&certmanagerv1.CertificateSpec{
+	_, err := NewRequest(&certmanagerv1.CertificateSpec{
 		DNSNames: []string{"", "ü.example.com", "a b"}, EmailAddresses: []string{"\n"}, IPAddresses: []string{"10.0.0.300"}, URIs: []string{"", "%zz", "x:é"},
 		Usages: []string{"world domination"}, PrivateKey: &certmanagerv1.PrivateKey{Algorithm: "DSA", Encoding: "DER", RotationPolicy: "Sometimes"},
 	}, life)
@@ -184,7 +183,7 @@ func TestKeysAreWrittenInTheFormThatIsAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			block, _ := pem.Decode(encoded)
-			read, err := certs.ParseKey(encoded)
+			read, err := ParseKey(encoded)
 			if err != nil || block.Type != form || len(k.Differences(read)) > 0 {
 				t.Errorf("%s: %s, %v", want, block.Type, err)
 			}
@@ -214,12 +213,12 @@ func TestAChainLeadsToTheAuthorityToTrust(t *testing.T) {
 			if name == "one below it" {
 				tc.by.chain = append(slices.Clone(tc.by.chain[:1]), top.Certificate)
 			}
-			s, _ := sign(t, tc.by, request(t, &certmanagerv1.CertificateSpec{DNSNames: []string{"web"}, PrivateKey: &certmanagerv1.PrivateKey{Algorithm: certmanagerv1.ECDSA}}))
-			chain, err := certs.ParseCertificates(s.Chain)
+			s, _ := signRequest(t, tc.by, request(t, &certmanagerv1.CertificateSpec{DNSNames: []string{"web"}, PrivateKey: &certmanagerv1.PrivateKey{Algorithm: certmanagerv1.ECDSA}}))
+			chain, err := ParseCertificates(s.Chain)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ca, err := certs.ParseCertificate(s.CA)
+			ca, err := ParseCertificate(s.CA)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +230,7 @@ func TestAChainLeadsToTheAuthorityToTrust(t *testing.T) {
 			for _, c := range chain[1:] {
 				between.AddCert(c)
 			}
-			if _, err := chain[0].Verify(x509.VerifyOptions{DNSName: "web", Roots: roots, Intermediates: between, CurrentTime: now.Add(time.Hour)}); err != nil {
+			if _, err := chain[0].Verify(x509.VerifyOptions{DNSName: "web", Roots: roots, Intermediates: between, CurrentTime: signingTime.Add(time.Hour)}); err != nil {
 				t.Error(err)
 			}
 			if err := tc.by.Check(s); err != nil {
@@ -254,26 +253,26 @@ func otherThan(a, root Authority) Authority {
 
 func TestAnAuthorityThatCannotSignIsRefused(t *testing.T) {
 	t.Parallel()
-	leaf, key := sign(t, Authority{}, request(t, &certmanagerv1.CertificateSpec{DNSNames: []string{"web"}, PrivateKey: &certmanagerv1.PrivateKey{Algorithm: certmanagerv1.ECDSA}}))
+	leaf, key := signRequest(t, Authority{}, request(t, &certmanagerv1.CertificateSpec{DNSNames: []string{"web"}, PrivateKey: &certmanagerv1.PrivateKey{Algorithm: certmanagerv1.ECDSA}}))
 	encoded, err := Key{}.Encode(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := certs.NewCA("", "ca", now.Add(-48*time.Hour), 24*time.Hour)
+	ca, err := NewCA("", "ca", signingTime.Add(-48*time.Hour), 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		pair certs.Pair
+		pair Pair
 		want string
 	}{
-		"no certificate": {certs.Pair{Key: encoded}, "no PEM block"},
-		"no authority":   {certs.Pair{Cert: leaf.Chain, Key: encoded}, certs.ErrNotCA.Error()},
-		"no key":         {certs.Pair{Cert: ca.Cert}, certs.ErrNoKey.Error()},
-		"another's key":  {certs.Pair{Cert: ca.Cert, Key: encoded}, certs.ErrMismatch.Error()},
+		"no certificate": {Pair{Key: encoded}, "no PEM block"},
+		"no authority":   {Pair{Cert: leaf.Chain, Key: encoded}, ErrNotCA.Error()},
+		"no key":         {Pair{Cert: ca.Cert}, ErrNoKey.Error()},
+		"another's key":  {Pair{Cert: ca.Cert, Key: encoded}, ErrMismatch.Error()},
 		"too old":        {ca, "the certificate of the authority expired at 2026-07-31T12:00:00Z"},
 	} {
-		if _, err := Open(tc.pair, now); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := OpenAuthority(tc.pair, signingTime); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %s", name, err, tc.want)
 		}
 	}

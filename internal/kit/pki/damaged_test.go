@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package joinfile
+package pki
 
 import (
 	"bytes"
@@ -47,7 +47,7 @@ func TestWhatIsNoJoinFileLeavesNothing(t *testing.T) {
 		if err := os.WriteFile(file, tc.content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Use(file, dir); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), file) {
+		if _, err := UseJoinFile(file, dir); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: error %v, want %q of %s", name, err, tc.want, file)
 		}
 		if left, err := os.ReadDir(string(dir)); err != nil || len(left) > 0 {
