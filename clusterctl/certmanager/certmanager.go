@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/components"
 	"github.com/capstan-dev/capstan/clusterctl/config"
 	"github.com/capstan-dev/capstan/clusterctl/repository"
-	"github.com/capstan-dev/capstan/clusterctl/storagemigration"
 	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/access/migration"
 )
 
 const (
@@ -282,7 +282,7 @@ func (m *Manager) Upgrade(ctx context.Context) error {
 	for _, obj := range s.live {
 		switch kind := obj.GroupVersionKind(); {
 		case apply.IsDefinition(obj):
-			if _, err := storagemigration.Run(ctx, m.Cluster.Client(), obj.GetName()); err != nil {
+			if _, err := migration.Run(ctx, m.Cluster.Client(), obj.GetName()); err != nil {
 				return err
 			}
 		case kind.Kind == "Namespace", kind.Group == "admissionregistration.k8s.io":

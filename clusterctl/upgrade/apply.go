@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/config"
 	"github.com/capstan-dev/capstan/clusterctl/install"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
-	"github.com/capstan-dev/capstan/clusterctl/storagemigration"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/migration"
 )
 
 const (
@@ -291,7 +291,7 @@ func (u *Upgrader) rewriteStored(ctx context.Context, r install.Release) error {
 		if !drops {
 			continue
 		}
-		n, err := storagemigration.Run(ctx, u.Cluster.Client(), obj.GetName())
+		n, err := migration.Run(ctx, u.Cluster.Client(), obj.GetName())
 		if err != nil {
 			return err
 		}
@@ -309,12 +309,12 @@ func (u *Upgrader) storeAll(ctx context.Context, r install.Release) {
 			continue
 		}
 		crd, err := u.definition(ctx, obj.GetName())
-		if err == nil && (crd == nil || !storagemigration.Needed(crd)) {
+		if err == nil && (crd == nil || !migration.Needed(crd)) {
 			continue
 		}
 		n := 0
 		if err == nil {
-			n, err = storagemigration.Run(ctx, u.Cluster.Client(), obj.GetName())
+			n, err = migration.Run(ctx, u.Cluster.Client(), obj.GetName())
 		}
 		if err != nil {
 			u.Progress(fmt.Sprintf("%s: objects stay as they are stored until the next upgrade: %v", apply.Name(obj), err))

@@ -18,7 +18,6 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/handlertransport"
 )
@@ -28,7 +27,7 @@ func askExtensions(o Options) (controllers.Extensions, error) {
 	known := catalog.Default()
 	registry := extensions.NewRegistry(known)
 	if o.Updates != nil {
-		return controllers.Extensions{Catalog: known, Registry: registry, Client: asked{o.Updates}, Updates: inplacehooks.Extensions{Hooks: o.Updates}}, nil
+		return controllers.Extensions{Catalog: known, Registry: registry, Client: asked{o.Updates}, Updates: extensions.InPlaceHooks{Hooks: o.Updates}}, nil
 	}
 	registry.Expect() // no others: existing ones are known from their status
 	for _, obj := range o.Objects {
@@ -51,7 +50,7 @@ func askExtensions(o Options) (controllers.Extensions, error) {
 		Catalog: known, Registry: registry, Transport: o.Calls, Clock: o.Clock, Metrics: prometheus.NewRegistry(),
 		Namespaces: o.Namespaces,
 	})
-	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: inplacehooks.Extensions{Hooks: calls}}, err
+	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: extensions.InPlaceHooks{Hooks: calls}}, err
 }
 
 // called is a server of extensions that is called without a network.
@@ -96,7 +95,7 @@ func (called) Forget(transport.Endpoint) {}
 
 // asked are the hooks that a test provides in place of extensions. None is
 // discovered.
-type asked struct{ inplacehooks.Hooks }
+type asked struct{ extensions.Hooks }
 
 // Source implements topology.Extensions.
 func (asked) Source(extensions.ToRequests) source.Source { return nil }

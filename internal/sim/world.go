@@ -36,12 +36,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
-	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
@@ -76,7 +75,7 @@ type Options struct {
 	Calls      extensions.Poster
 	Namespaces func(ctx context.Context, name string) (map[string]string, error)
 	// Updates are called in place of extensions, if they are given.
-	Updates inplacehooks.Hooks
+	Updates extensions.Hooks
 	// Features are those that controllers check; all of them run.
 	Features features.Gates
 	// Log receives the logs of the controllers; the zero value drops them.
@@ -91,7 +90,7 @@ type Options struct {
 	// clusters by. If Workload is nil, they reach those of Backends.
 	Workload          func(mgmt client.Client) workload.Clusters
 	Etcd              etcd.Connector
-	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
+	CertificateExpiry func(context.Context, podforward.Target) (time.Time, error)
 	// Reads, if given, collect what controllers read: a controller is called for an object
 	// only if something has changed that it read the last time, or at the time that it
 	// requested. What Workload, Etcd and Calls reach must be in it, and no definition
@@ -148,7 +147,7 @@ func NewWorld(o Options) (*World, error) {
 	}
 	if o.Workload == nil {
 		o.Workload = func(client.Client) workload.Clusters { return w.clusters }
-		o.Etcd, o.CertificateExpiry = &etcd.Dialer{Clock: o.Clock}, servingcert.Expiry
+		o.Etcd, o.CertificateExpiry = &etcd.Dialer{Clock: o.Clock}, podforward.ServingCertExpiry
 	}
 	asked, err := askExtensions(o)
 	if err != nil {

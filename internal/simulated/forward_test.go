@@ -25,7 +25,6 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/podforward"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/loopback"
 )
@@ -114,7 +113,7 @@ func TestEachMachineHasACertificateForAYear(t *testing.T) {
 	if want := clock.Now().Add(certs.LeafValidity); !first.NotAfter.Equal(want) || first.VerifyHostname("cp-1") != nil || first.VerifyHostname(l.endpoint.Host) != nil {
 		t.Errorf("ends %s, want %s, for %v and %v", first.NotAfter, want, first.DNSNames, first.IPAddresses)
 	}
-	ends, err := servingcert.Expiry(t.Context(), servingcert.Target{Cluster: "ns/prod", Config: l.config(), CA: l.pki[certs.CA].Cert, Node: "cp-1", Port: loopback.Port})
+	ends, err := podforward.ServingCertExpiry(t.Context(), podforward.Target{Cluster: "ns/prod", Config: l.config(), CA: l.pki[certs.CA].Cert, Node: "cp-1", Port: loopback.Port})
 	if err != nil || !ends.Equal(first.NotAfter) {
 		t.Errorf("the control plane's controller finds %s, %v, want %s", ends, err, first.NotAfter)
 	}

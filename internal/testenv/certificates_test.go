@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
-	"github.com/capstan-dev/capstan/clusterctl/storagemigration"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/migration"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -150,12 +150,12 @@ func TestObjectsOfDefinitionAreMigrated(t *testing.T) {
 		crd.Spec.Versions = append(crd.Spec.Versions, second)
 	})
 	testenv.Eventually(t, func() error { // until the new version is served
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(kind), kind); err != nil || !storagemigration.Needed(kind) {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(kind), kind); err != nil || !migration.Needed(kind) {
 			return errors.Join(err, fmt.Errorf("stored at %v", kind.Status.StoredVersions))
 		}
 		return env.Client.Get(t.Context(), client.ObjectKey{Namespace: env.Namespace, Name: "s000"}, shelf("v2", ""))
 	})
-	written, err := storagemigration.Run(t.Context(), env.Client, kind.Name)
+	written, err := migration.Run(t.Context(), env.Client, kind.Name)
 	if err != nil || written != 120 {
 		t.Errorf("%d written, error %v", written, err)
 	}

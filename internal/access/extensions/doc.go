@@ -37,4 +37,7 @@
 // progress end with an error that names the removal, so that no caller waits for a
 // hanging extension after its removal. When a config changes, calls in progress are
 // not affected.
+//
+// InPlaceHooks are the extensions that update Machines in place. Package pure/inplace
+// decides the content of requests and the meaning of responses.
 package extensions

@@ -4,6 +4,8 @@
 // in sync with their template. Package machinetemplate decides their content; this
 // package writes it for all owners of Machines, such as MachineSets and control
 // planes.
+//
+// It also reads which remediation requests of health checks are still valid.
 package machines
 
 import (

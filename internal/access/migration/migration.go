@@ -7,6 +7,9 @@
 // An object that cannot be written does not block others; an object that is
 // deleted, or that another client writes meanwhile, is done. Restarting writes
 // objects again, which changes nothing.
+//
+// Run migrates a definition completely, so that other versions at which objects were
+// stored before can be dropped.
 package migration
 
 import (

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podforward connects to a port of a Pod through the API server of its cluster.
+//
+// Through it, ServingCertExpiry reads the certificates that the API servers of a
+// workload cluster present to all clients: by their static Pods, since a load balancer
+// would answer with the certificate of any of them. The certificates are not trusted:
+// nothing is sent, size and time are limited, and a certificate only counts if the
+// cluster's CA has signed it.
 package podforward
 
 import (

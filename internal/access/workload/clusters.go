@@ -10,6 +10,9 @@
 //
 // Responses of a workload cluster are not trusted: their size is limited, redirects
 // are not followed, and invalid ones are an error in Health.
+//
+// DeploymentUpgrading and PoolUpgrading report whether workers are being updated to
+// another version: their desired version does not show which version runs.
 package workload
 
 import (

@@ -14,7 +14,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/kubeletversions"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
@@ -85,7 +84,7 @@ func (a *admission) observeWorkers(ctx context.Context, old *clusterv1.Cluster, 
 		if _, ok := md.Labels[clusterv1.ClusterTopologyOwnedLabel]; !ok {
 			continue
 		}
-		upgrading, err := kubeletversions.DeploymentUpgrading(byDeployment[md.Name], u.from)
+		upgrading, err := workload.DeploymentUpgrading(byDeployment[md.Name], u.from)
 		if err != nil || upgrading || md.Spec.Template.Spec.Version != u.from {
 			u.deployments = append(u.deployments, md.Name)
 		}
@@ -95,7 +94,7 @@ func (a *admission) observeWorkers(ctx context.Context, old *clusterv1.Cluster, 
 		if _, ok := mp.Labels[clusterv1.ClusterTopologyOwnedLabel]; !ok {
 			continue
 		}
-		upgrading, err := kubeletversions.PoolUpgrading(ctx, a.Workload, mp, u.from)
+		upgrading, err := workload.PoolUpgrading(ctx, a.Workload, mp, u.from)
 		switch {
 		case upgrading || mp.Spec.Template.Spec.Version != u.from:
 			u.pools = append(u.pools, mp.Name)

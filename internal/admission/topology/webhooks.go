@@ -21,8 +21,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/classes"
-	"github.com/capstan-dev/capstan/internal/access/kubeletversions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
@@ -32,7 +32,7 @@ import (
 type Reads struct {
 	Cache     client.Reader // with the indexes of package kit/index
 	Providers *provider.Objects
-	Workload  kubeletversions.Clusters
+	Workload  workload.Clients
 }
 
 type admission struct {

@@ -36,12 +36,12 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
-	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/cainjection"
 	"github.com/capstan-dev/capstan/internal/controller/certificate"
@@ -103,7 +103,7 @@ type Outside struct {
 	Etcd etcd.Connector // of workload clusters; for Kubeadm
 	// CertificateExpiry returns when the certificate of an API server of a workload
 	// cluster expires; for Kubeadm.
-	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
+	CertificateExpiry func(context.Context, podforward.Target) (time.Time, error)
 	Backends          localinfra.Backends // for Local
 	Payloads          *resourcesets.Store // the content that is applied to workload clusters; for Core
 	Classes           *classes.Classes
@@ -138,7 +138,7 @@ type Extensions struct {
 		clusterclass.Extensions
 		topology.Extensions
 	}
-	Updates inplacehooks.Extensions // of Machines in place
+	Updates extensions.InPlaceHooks // of Machines in place
 }
 
 // Controller is an entry of the list.

@@ -2,6 +2,9 @@
 
 // Package install creates in an API server what Capstan's controllers need before
 // they can run against it: the definitions of all kinds, and the roles.
+//
+// CRDVersions returns the API version with which a kind is referred to in old API
+// versions: its CustomResourceDefinition has it in a label.
 package install
 
 import (

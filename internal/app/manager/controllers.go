@@ -25,11 +25,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/deps"
@@ -73,7 +73,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Classes:           classes.New(mgmt),
 		Schemas:           schemas.New(mgmt, mgr.GetAPIReader()),
 		Etcd:              &etcd.Dialer{Clock: c},
-		CertificateExpiry: servingcert.Expiry,
+		CertificateExpiry: podforward.ServingCertExpiry,
 		Backends:          backends,
 		Secrets:           secretwatch.New(secrets),
 		Recorders:         func(name string) events.EventRecorder { return controller.Recorder(mgr, name) },

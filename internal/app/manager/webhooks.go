@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/capstan-dev/capstan/internal/access/crdversions"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/conversions"
 	"github.com/capstan-dev/capstan/internal/app/install"
@@ -242,7 +241,7 @@ func (m *Manager) WebhooksAddr() net.Addr { return m.webhooks.listener.Addr() }
 // openConversion builds the converter. References in converted objects have the
 // versions that the definitions of this API server name.
 func (m *Manager) openConversion() (*conversion.Converter, error) {
-	known := crdversions.New()
+	known := install.NewCRDVersions()
 	stop, err := known.Connect(m.mgr.GetConfig())
 	if err != nil {
 		return nil, err

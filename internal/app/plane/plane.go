@@ -27,7 +27,6 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/crdversions"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/conversions"
 	"github.com/capstan-dev/capstan/internal/app/features"
@@ -137,7 +136,7 @@ type Plane struct {
 	// decisions has the decisions of the controllers, also those of earlier processes.
 	decisions *decisions.Recorder
 	// definitions is read when an object is converted to an old version.
-	definitions *crdversions.Watch
+	definitions *install.CRDVersions
 	// leads is closed when the controllers may act; nil unless planes share a
 	// store.
 	leads    chan struct{}
@@ -185,7 +184,7 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.Providers == nil {
 		o.Providers = controllers.PlaneProviders()
 	}
-	p := &Plane{errs: make(chan error, 1), definitions: crdversions.New(), decisions: decisions.New()}
+	p := &Plane{errs: make(chan error, 1), definitions: install.NewCRDVersions(), decisions: decisions.New()}
 	if err := p.start(ctx, o); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
 		defer cancel()

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/extension/catalog"
-	"github.com/capstan-dev/capstan/internal/access/kubeletversions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/admission/addons"
 	"github.com/capstan-dev/capstan/internal/admission/core"
 	"github.com/capstan-dev/capstan/internal/admission/extensions"
@@ -29,7 +29,7 @@ import (
 type Clients struct {
 	Live     client.Client
 	Cache    client.Reader // with indexes, of what is read often
-	Workload kubeletversions.Clusters
+	Workload workload.Clients
 }
 
 // Of returns the webhooks of providers: core, kubeadm and local. backends are those

@@ -14,9 +14,9 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
-	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -32,10 +32,10 @@ type Reconciler struct {
 	deps.Deps
 	Etcd etcd.Connector
 	// CertificateExpiry returns when the certificate of an API server expires.
-	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
+	CertificateExpiry func(context.Context, podforward.Target) (time.Time, error)
 	// Extensions determine what can be updated in place; nil disables updates in
 	// place.
-	Extensions inplacehooks.Extensions
+	Extensions extensions.InPlaceHooks
 
 	watcher    provider.Watcher              // set by Setup
 	inspected  controller.Memory[inspection] // the last answers of etcd

@@ -15,7 +15,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 )
 
 // noted are the ends of certificates that are noted, by KubeadmConfig.
@@ -63,7 +63,7 @@ func TestUnreadableCertificateIsRetriedLater(t *testing.T) {
 		again  bool
 	}{
 		"because no server answered":                      {errors.New("connection refused"), true},
-		"because another server's certificate is foreign": {fmt.Errorf("look: %w", servingcert.ErrForeign), false},
+		"because another server's certificate is foreign": {fmt.Errorf("look: %w", podforward.ErrForeign), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

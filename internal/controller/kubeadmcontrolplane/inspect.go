@@ -19,7 +19,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/kubeadmaddons"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -168,7 +168,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 	found, failed := make([]time.Time, len(ask)), make([]error, len(ask))
 	var asking sync.WaitGroup // concurrently, so that one that hangs does not delay the others
 	for n, m := range ask {
-		t := servingcert.Target{
+		t := podforward.Target{
 			Cluster: s.key().String(), Config: config, CA: s.ca.Cert,
 			Node: m.Node(), Port: controlplane.APIServerPort(m.Config.Spec),
 		}
@@ -189,7 +189,7 @@ func (r *Reconciler) observeCertificates(ctx context.Context, s *state, machines
 				known[server] = time.Time{}
 			}
 			continue
-		case errors.Is(err, servingcert.ErrForeign):
+		case errors.Is(err, podforward.ErrForeign):
 			known[server] = time.Time{}
 		default:
 			known[server], next = s.Now.Add(repairInterval), reconciler.RequeueAfter(repairInterval)

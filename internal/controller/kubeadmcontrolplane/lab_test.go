@@ -32,8 +32,8 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
@@ -142,7 +142,7 @@ func (l *lab) namer() func(string) string {
 
 // expiry returns when a certificate expires: the time in l.ends of its node, or
 // else in ten years.
-func (l *lab) expiry(_ context.Context, t servingcert.Target) (time.Time, error) {
+func (l *lab) expiry(_ context.Context, t podforward.Target) (time.Time, error) {
 	l.looks.Add(1)
 	if l.unread != nil || t.Port != 6443 {
 		return time.Time{}, l.unread

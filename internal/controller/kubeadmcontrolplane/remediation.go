@@ -14,7 +14,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
+	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
@@ -72,11 +72,11 @@ const repeated = time.Minute
 // holdOrders reads the machines for which orders of health checks are not valid
 // yet.
 func (r *Reconciler) holdOrders(ctx context.Context, s *state) (err error) {
-	machines := make([]*clusterv1.Machine, len(s.Machines))
+	all := make([]*clusterv1.Machine, len(s.Machines))
 	for i, m := range s.Machines {
-		machines[i] = m.Machine
+		all[i] = m.Machine
 	}
-	s.OrdersHeld, s.OrdersHeldUntil, err = remediationrequests.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.Cluster, Now: s.Now, Timeout: repeated}, machines)
+	s.OrdersHeld, s.OrdersHeldUntil, err = machines.HeldForRemediation(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.Cluster, Now: s.Now, Timeout: repeated}, all)
 	return err
 }
 

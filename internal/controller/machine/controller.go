@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -33,7 +33,7 @@ const (
 type Reconciler struct {
 	deps.Deps
 	// Extensions update Machines in place; nil disables updates in place.
-	Extensions inplacehooks.Extensions
+	Extensions extensions.InPlaceHooks
 	// RemoteGrace is how long after the last answer of a workload cluster the last
 	// observed state of its Nodes is reported. Zero means five minutes.
 	RemoteGrace time.Duration

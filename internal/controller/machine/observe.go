@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
@@ -53,7 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: ownership.Bootstrap, Field: "spec.bootstrap.configRef"}
 	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: ownership.MachineInfrastructure, Field: "spec.infrastructureRef"}
 	if healthcheck.Checked(m) {
-		if s.checks, err = remediationrequests.Of(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
+		if s.checks, err = machines.HealthChecks(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 			return nil, err
 		}
 	}

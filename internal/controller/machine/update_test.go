@@ -13,11 +13,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 )
 
 // willing completes each requested update immediately.
-type willing struct{ inplacehooks.Hooks }
+type willing struct{ extensions.Hooks }
 
 // GetAllExtensions implements updates.Hooks.
 func (willing) GetAllExtensions(context.Context, any, metav1.Object) ([]string, error) {
@@ -43,7 +43,7 @@ func TestAMarkThatTheCacheDoesNotShowYetGoesToo(t *testing.T) {
 	if err := w.mgmt.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	w.r.Extensions = inplacehooks.Extensions{Hooks: willing{}}
+	w.r.Extensions = extensions.InPlaceHooks{Hooks: willing{}}
 	w.r.Live = newWorld(t, mark(bootstrapped()), mark(provisioned())).mgmt
 	m, _, err := w.reconcile()
 	if err != nil || m.Annotations[runtimev1.PendingHooksAnnotation] != "" {

@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/inplacehooks"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -32,7 +32,7 @@ type Reconciler struct {
 	deps.Deps
 	// Extensions determine what can be updated in place; nil disables updates in
 	// place.
-	Extensions inplacehooks.Extensions
+	Extensions extensions.InPlaceHooks
 
 	watcher provider.Watcher // set by Setup
 }

@@ -14,8 +14,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
@@ -43,15 +43,15 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 		return s, err
 	}
 	// Only copies of these objects are changed.
-	var machines clusterv1.MachineList
-	if err := r.Mgmt.List(ctx, &machines, client.InNamespace(check.Namespace), client.MatchingFields{index.ClusterName: check.Spec.ClusterName}, client.UnsafeDisableDeepCopy); err != nil {
+	var list clusterv1.MachineList
+	if err := r.Mgmt.List(ctx, &list, client.InNamespace(check.Namespace), client.MatchingFields{index.ClusterName: check.Spec.ClusterName}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
-	checks, err := remediationrequests.Of(ctx, r.Mgmt, check.Namespace, check.Spec.ClusterName)
+	checks, err := machines.HealthChecks(ctx, r.Mgmt, check.Namespace, check.Spec.ClusterName)
 	if err != nil {
 		return nil, err
 	}
-	s.Selection, err = healthcheck.Select(check, metadata.Pointers(machines.Items), checks)
+	s.Selection, err = healthcheck.Select(check, metadata.Pointers(list.Items), checks)
 	return s, err
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -200,7 +199,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
 // remediate deletes the Machines that a health check marked for remediation: their
 // provider creates others.
 func (r *Reconciler) remediate(ctx context.Context, s *state) error {
-	held, _, err := remediationrequests.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
+	held, _, err := machines.HeldForRemediation(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/remediationrequests"
+	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
@@ -30,7 +30,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (reconciler.Next, 
 	if err != nil {
 		return reconciler.Continue(), err
 	}
-	held, _, err := remediationrequests.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
+	held, _, err := machines.HeldForRemediation(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
 	if err != nil {
 		return reconciler.Continue(), err
 	}

@@ -18,7 +18,6 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/kubeletversions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
@@ -173,9 +172,9 @@ func byName(a, b upgrade.GroupKey) int {
 // connected, which matters, and triggers a reconcile, only during an upgrade.
 func (r *Reconciler) groupUpgrading(ctx context.Context, s *state, g *group, machines []*clusterv1.Machine) (bool, error) {
 	if g.pool == nil {
-		return kubeletversions.DeploymentUpgrading(machines, g.version)
+		return workload.DeploymentUpgrading(machines, g.version)
 	}
-	upgrading, err := kubeletversions.PoolUpgrading(ctx, r.Workload, g.pool, g.version)
+	upgrading, err := workload.PoolUpgrading(ctx, r.Workload, g.pool, g.version)
 	if errors.Is(err, workload.ErrNotConnected) {
 		return underWay(s.cluster), nil
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
-	"github.com/capstan-dev/capstan/internal/access/servingcert"
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 )
 
 // refuseDial is the dialer of a copy.
@@ -27,7 +27,7 @@ const certificateLife = 365 * 24 * time.Hour
 
 // certificateExpiry returns when the certificate of a machine expires that was
 // created in the copy.
-func (w *workloads) certificateExpiry(context.Context, servingcert.Target) (time.Time, error) {
+func (w *workloads) certificateExpiry(context.Context, podforward.Target) (time.Time, error) {
 	return w.clock.Now().Add(certificateLife).Truncate(time.Second), nil
 }
 

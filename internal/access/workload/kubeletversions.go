@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeletversions reports whether workers are being updated to another version:
-// their desired version does not show which version runs.
-package kubeletversions
+package workload
 
 import (
 	"context"
@@ -15,9 +13,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Clusters provide clients of workload clusters. Those of package access/workload
+// Clients provide clients of workload clusters. Those of package access/workload
 // do, with a cache.
-type Clusters interface {
+type Clients interface {
 	Client(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
 }
 
@@ -39,7 +37,7 @@ func DeploymentUpgrading(machines []*clusterv1.Machine, version string) (bool, e
 // PoolUpgrading reports whether the kubelet of one of the Nodes of a MachinePool
 // reports another version. A Node that is not found is being replaced. While the
 // cluster is not connected the error is workload.ErrNotConnected.
-func PoolUpgrading(ctx context.Context, clusters Clusters, pool *clusterv1.MachinePool, version string) (bool, error) {
+func PoolUpgrading(ctx context.Context, clusters Clients, pool *clusterv1.MachinePool, version string) (bool, error) {
 	if len(pool.Status.NodeRefs) == 0 {
 		return false, nil
 	}

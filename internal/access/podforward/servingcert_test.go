@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package servingcert
+package podforward
 
 import (
 	"context"
@@ -67,7 +67,7 @@ func TestExpiryIsReadFromUntrustedCertificate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Expiry(t.Context(), Target{Cluster: "ns/prod", CA: ca.Cert, Node: "a", Port: 6443, forward: reaching(showing(t, pair))})
+			got, err := ServingCertExpiry(t.Context(), Target{Cluster: "ns/prod", CA: ca.Cert, Node: "a", Port: 6443, forward: reaching(showing(t, pair))})
 			if want := began.Add(validity).UTC().Truncate(time.Second); err != nil || !got.Equal(want) {
 				t.Errorf("got %s, %v, want %s", got, err, want)
 			}
@@ -81,7 +81,7 @@ func TestACertificateOfAnotherAuthorityIsForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Expiry(t.Context(), Target{Cluster: "ns/prod", CA: newCA(t).Cert, Node: "a", Port: 6443, forward: reaching(showing(t, pair))})
+	got, err := ServingCertExpiry(t.Context(), Target{Cluster: "ns/prod", CA: newCA(t).Cert, Node: "a", Port: 6443, forward: reaching(showing(t, pair))})
 	if !errors.Is(err, ErrForeign) || !got.IsZero() {
 		t.Errorf("got %s, %v, want none, and that it is foreign", got, err)
 	}
@@ -110,7 +110,7 @@ func TestErrorNamesServerWithoutCertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Expiry(t.Context(), Target{Cluster: "ns/prod", CA: newCA(t).Cert, Node: tc.node, Port: 6443, forward: reaching(tc.serve)})
+			_, err := ServingCertExpiry(t.Context(), Target{Cluster: "ns/prod", CA: newCA(t).Cert, Node: tc.node, Port: 6443, forward: reaching(tc.serve)})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "API server of cluster ns/prod on node "+tc.node) || strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -121,7 +121,7 @@ func TestErrorNamesServerWithoutCertificate(t *testing.T) {
 func TestAnAPIServerThatHangsIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		_, err := Expiry(t.Context(), Target{Cluster: "ns/prod", Node: "a", Port: 6443, forward: reaching(func(c net.Conn) {
+		_, err := ServingCertExpiry(t.Context(), Target{Cluster: "ns/prod", Node: "a", Port: 6443, forward: reaching(func(c net.Conn) {
 			b := make([]byte, 4096)
 			for err := error(nil); err == nil; {
 				_, err = c.Read(b)

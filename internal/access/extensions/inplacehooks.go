@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inplacehooks calls the hooks of runtime extensions for in-place updates of
-// Machines. Package pure/inplace decides the content of requests and the meaning of
-// responses.
-package inplacehooks
+package extensions
 
 import (
 	"context"
@@ -28,15 +25,15 @@ type Hooks interface {
 	CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
 }
 
-// Extensions are the extensions that update Machines. Without Hooks there are none.
-type Extensions struct{ Hooks Hooks }
+// InPlaceHooks are the extensions that update Machines. Without Hooks there are none.
+type InPlaceHooks struct{ Hooks Hooks }
 
 // none is the answer if no extension is called.
 var none = inplace.Answer{Why: "no extension is registered for it"}
 
 // CanUpdateMachine returns whether extensions can change a Machine in place.
 // Without an extension they cannot; an undetermined answer is an error.
-func (x Extensions) CanUpdateMachine(ctx context.Context, from, to inplace.Machine) (inplace.Answer, error) {
+func (x InPlaceHooks) CanUpdateMachine(ctx context.Context, from, to inplace.Machine) (inplace.Answer, error) {
 	handler, err := x.only(ctx, hooksv1.CanUpdateMachine, "CanUpdateMachine", from.Machine)
 	if err != nil || handler == "" {
 		return none, err
@@ -53,7 +50,7 @@ func (x Extensions) CanUpdateMachine(ctx context.Context, from, to inplace.Machi
 }
 
 // CanUpdateMachineSet is CanUpdateMachine for all Machines of a MachineSet.
-func (x Extensions) CanUpdateMachineSet(ctx context.Context, from, to inplace.Set) (inplace.Answer, error) {
+func (x InPlaceHooks) CanUpdateMachineSet(ctx context.Context, from, to inplace.Set) (inplace.Answer, error) {
 	handler, err := x.only(ctx, hooksv1.CanUpdateMachineSet, "CanUpdateMachineSet", from.Set)
 	if err != nil || handler == "" {
 		return none, err
@@ -71,7 +68,7 @@ func (x Extensions) CanUpdateMachineSet(ctx context.Context, from, to inplace.Se
 
 // Asked reports whether there may be an extension that can update objects that
 // belong to obj: if not, no request needs to be prepared.
-func (x Extensions) Asked(ctx context.Context, hook any, obj metav1.Object) bool {
+func (x InPlaceHooks) Asked(ctx context.Context, hook any, obj metav1.Object) bool {
 	if x.Hooks == nil {
 		return false
 	}
@@ -81,7 +78,7 @@ func (x Extensions) Asked(ctx context.Context, hook any, obj metav1.Object) bool
 
 // UpdateMachine starts the update of a Machine, or returns its progress. The error
 // is an *extensionconfig.FailureError if the extension reports a failure.
-func (x Extensions) UpdateMachine(ctx context.Context, to inplace.Machine) (again time.Duration, message string, err error) {
+func (x InPlaceHooks) UpdateMachine(ctx context.Context, to inplace.Machine) (again time.Duration, message string, err error) {
 	handler, err := x.only(ctx, hooksv1.UpdateMachine, "UpdateMachine", to.Machine)
 	if err != nil {
 		return 0, "", err
@@ -97,7 +94,7 @@ func (x Extensions) UpdateMachine(ctx context.Context, to inplace.Machine) (agai
 }
 
 // only returns the one handler of a hook; empty if there is none.
-func (x Extensions) only(ctx context.Context, hook any, name string, obj metav1.Object) (string, error) {
+func (x InPlaceHooks) only(ctx context.Context, hook any, name string, obj metav1.Object) (string, error) {
 	if x.Hooks == nil {
 		return "", nil
 	}

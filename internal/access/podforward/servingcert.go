@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingcert reads the certificates that the API servers of a workload
-// cluster present to all clients. It connects to each through its machine's static
-// Pod, since a load balancer would answer with the certificate of any of them.
-//
-// The certificates are not trusted: nothing is sent, size and time are limited, and
-// a certificate only counts if the cluster's CA has signed it.
-package servingcert
+package podforward
 
 import (
 	"cmp"
@@ -20,7 +14,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
@@ -46,8 +39,8 @@ type Target struct {
 	forward func(ctx context.Context, config *rest.Config, pod string, port int) (net.Conn, error)
 }
 
-// Expiry returns when the certificate of an API server expires, or has expired.
-func Expiry(ctx context.Context, t Target) (time.Time, error) {
+// ServingCertExpiry returns when the certificate of an API server expires, or has expired.
+func ServingCertExpiry(ctx context.Context, t Target) (time.Time, error) {
 	expiry, err := t.expiry(ctx)
 	if err != nil {
 		err = fmt.Errorf("API server of cluster %s on node %s: read its certificate: %w", t.Cluster, t.Node, sanitize.Error(err, maxText))
@@ -60,7 +53,7 @@ func (t Target) expiry(ctx context.Context) (time.Time, error) {
 	defer cancel()
 	forward := t.forward
 	if forward == nil {
-		forward = podforward.Open
+		forward = Open
 	}
 	conn, err := forward(ctx, t.Config, "kube-apiserver-"+t.Node, t.Port)
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package crdversions
+package install
 
 import (
 	"encoding/json"
@@ -49,7 +49,7 @@ func serving(t *testing.T, labels map[string]map[string]string, asked func()) *r
 
 func TestVersionsAreThoseOfTheContract(t *testing.T) {
 	t.Parallel()
-	w := New()
+	w := NewCRDVersions()
 	asked := make(chan struct{}, 100)
 	stop, err := w.Connect(serving(t, map[string]map[string]string{
 		"hosts.x.io":   {"cluster.x-k8s.io/v1beta1": "v1alpha1_v1", "cluster.x-k8s.io/v1beta2": ""},
@@ -81,7 +81,7 @@ func TestVersionsAreThoseOfTheContract(t *testing.T) {
 
 func TestQuestionsWaitForTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, start := New(), time.Now()
+		w, start := NewCRDVersions(), time.Now()
 		if _, err := w.Version(schema.GroupKind{Kind: "Host"}); err == nil || time.Since(start) != timeout {
 			t.Errorf("after %s: %v, want an error after %s", time.Since(start), err, timeout)
 		}

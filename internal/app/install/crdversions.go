@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdversions returns the API version with which a kind is referred to in
-// old API versions: its CustomResourceDefinition has it in a label.
-package crdversions
+package install
 
 import (
 	"context"
@@ -30,21 +28,23 @@ const timeout = 20 * time.Second
 // resource is the resource of definitions.
 var resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Watch caches the labels of all definitions. It starts with the first call: where
+// CRDVersions caches the labels of all definitions. It starts with the first call: where
 // no client uses an old version, there are no calls.
-type Watch struct {
+type CRDVersions struct {
 	connected chan struct{} // closed when informer is set
 	informer  cache.SharedIndexInformer
 	start     func()
 	timeout   time.Duration
 }
 
-// New returns a Watch whose calls wait until it is connected.
-func New() *Watch { return &Watch{connected: make(chan struct{}), timeout: timeout} }
+// NewCRDVersions returns a Watch whose calls wait until it is connected.
+func NewCRDVersions() *CRDVersions {
+	return &CRDVersions{connected: make(chan struct{}), timeout: timeout}
+}
 
 // Connect sets the API server of the definitions. It must be called once. stop ends
 // the watch.
-func (w *Watch) Connect(cfg *rest.Config) (stop func(), err error) {
+func (w *CRDVersions) Connect(cfg *rest.Config) (stop func(), err error) {
 	c, err := metadata.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "capstan-conversion"))
 	if err != nil {
 		return nil, fmt.Errorf("connect to watch CustomResourceDefinitions: %w", err)
@@ -71,7 +71,7 @@ func labelsOnly(obj any) (any, error) {
 // Version returns the apiVersion with which a kind is referred to. For a kind
 // without a definition, it is the version that most old clients support: objects
 // that refer to the kind stay readable.
-func (w *Watch) Version(kind schema.GroupKind) (apiVersion string, err error) {
+func (w *CRDVersions) Version(kind schema.GroupKind) (apiVersion string, err error) {
 	over := time.NewTimer(w.timeout)
 	defer over.Stop()
 	select {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storagemigration stores all objects of a definition at its storage version, so
-// that other versions at which some were stored before can be dropped.
-package storagemigration
+package migration
 
 import (
 	"context"
@@ -11,8 +9,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/capstan-dev/capstan/internal/access/migration"
 )
 
 const (
@@ -24,7 +20,7 @@ const (
 // Needed reports whether objects of the definition may be stored at another
 // version than the one at which objects are stored now.
 func Needed(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	m, _ := migration.Of(crd)
+	m, _ := Of(crd)
 	return m.Store
 }
 
@@ -54,7 +50,7 @@ func run(ctx context.Context, mgmt client.Client, name string) (written int, err
 	if err := mgmt.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 		return 0, fmt.Errorf("get CustomResourceDefinition %s: %w", name, err)
 	}
-	m, ok := migration.Of(crd)
+	m, ok := Of(crd)
 	if !m.Store {
 		return 0, nil
 	}
@@ -63,7 +59,7 @@ func run(ctx context.Context, mgmt client.Client, name string) (written int, err
 	}
 	m.Mgmt, m.Live = mgmt, mgmt
 	var (
-		p      migration.Pages
+		p      Pages
 		failed int
 	)
 	for !p.Done() {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remediationrequests returns to the owners of Machines which remediation requests
-// of health checks are still valid.
-package remediationrequests
+package machines
 
 import (
 	"context"
@@ -19,9 +17,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
-// Of lists the MachineHealthChecks of a Cluster. They are shared with the cache and
+// HealthChecks lists the MachineHealthChecks of a Cluster. They are shared with the cache and
 // must not be changed.
-func Of(ctx context.Context, mgmt client.Reader, namespace, cluster string) ([]*clusterv1.MachineHealthCheck, error) {
+func HealthChecks(ctx context.Context, mgmt client.Reader, namespace, cluster string) ([]*clusterv1.MachineHealthCheck, error) {
 	var list clusterv1.MachineHealthCheckList
 	if err := mgmt.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{index.ClusterName: cluster}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MachineHealthChecks: %w", err)
@@ -29,14 +27,14 @@ func Of(ctx context.Context, mgmt client.Reader, namespace, cluster string) ([]*
 	return metadata.Pointers(list.Items), nil
 }
 
-// Held returns the names of the Machines of a Cluster that were found unhealthy but
+// HeldForRemediation returns the names of the Machines of a Cluster that were found unhealthy but
 // must not be replaced now, and until when. If no Machine is marked for
 // remediation, it reads nothing.
-func Held(ctx context.Context, mgmt client.Reader, clusters workload.Clusters, o healthcheck.Orders, machines []*clusterv1.Machine) (names []string, until time.Time, err error) {
+func HeldForRemediation(ctx context.Context, mgmt client.Reader, clusters workload.Clusters, o healthcheck.Orders, machines []*clusterv1.Machine) (names []string, until time.Time, err error) {
 	if !slices.ContainsFunc(machines, healthcheck.MarkedForRemediation) {
 		return nil, until, nil
 	}
-	if o.Checks, err = Of(ctx, mgmt, o.Cluster.Namespace, o.Cluster.Name); err != nil {
+	if o.Checks, err = HealthChecks(ctx, mgmt, o.Cluster.Namespace, o.Cluster.Name); err != nil {
 		return nil, until, err
 	}
 	o.Answering = clusters.Health(client.ObjectKeyFromObject(o.Cluster)).Answering

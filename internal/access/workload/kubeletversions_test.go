@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kubeletversions
+package workload
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/workload"
 )
 
 func machine(version, kubelet string) *clusterv1.Machine {
@@ -83,11 +82,11 @@ func TestPoolIsUpgradingWhileNodeHasAnotherVersion(t *testing.T) {
 		want    bool
 		wantErr error
 	}{
-		"no Nodes, and no connection": {nodes: nodes{err: workload.ErrNotConnected}},
+		"no Nodes, and no connection": {nodes: nodes{err: ErrNotConnected}},
 		"all of it":                   {nodes: nodes{kubelets: map[string]string{"a": "v1.34.0", "b": "v1.34.0", "other": "v1.33.0"}}, refs: []string{"a", "b"}},
 		"an older one":                {nodes: nodes{kubelets: map[string]string{"a": "v1.34.0", "b": "v1.33.0"}}, refs: []string{"a", "b"}, want: true},
 		"one that has gone":           {nodes: nodes{kubelets: map[string]string{"a": "v1.34.0"}}, refs: []string{"a", "b"}, want: true},
-		"not connected":               {nodes: nodes{err: workload.ErrNotConnected}, refs: []string{"a"}, wantErr: workload.ErrNotConnected},
+		"not connected":               {nodes: nodes{err: ErrNotConnected}, refs: []string{"a"}, wantErr: ErrNotConnected},
 		"not to be read":              {nodes: nodes{broken: down, kubelets: map[string]string{"a": "v1.34.0"}}, refs: []string{"a"}, wantErr: down},
 	} {
 		t.Run(name, func(t *testing.T) {
