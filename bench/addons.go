@@ -13,7 +13,6 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/bench/planes"
 )
 
@@ -63,8 +62,8 @@ func (b *bench) addons(ctx context.Context, r *Result) error {
 	}
 	q := after.requests.Since(before.requests)
 	r.Addons.CPUSeconds = round(after.cpu - before.cpu)
-	r.Addons.Requests, r.Addons.RequestsPerCluster = q.Sum(counters.Counted), round(q.Sum(counters.Counted)/float64(len(clusters.Items)))
-	r.Addons.Conflicts, r.Addons.ByVerbAndResource = q.Sum(counters.IsConflict), q.Counts(counters.Counted)
+	r.Addons.Requests, r.Addons.RequestsPerCluster = q.Sum(planes.Counted), round(q.Sum(planes.Counted)/float64(len(clusters.Items)))
+	r.Addons.Conflicts, r.Addons.ByVerbAndResource = q.Sum(planes.IsConflict), q.Counts(planes.Counted)
 	return nil
 }
 

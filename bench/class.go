@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 )
 
@@ -126,11 +126,11 @@ func (b *bench) editClass(ctx context.Context, r *Result) error {
 	}
 	q, n := after.requests.Since(before.requests), float64(b.scenario.Clusters)
 	r.ClassEdit.CPUSecondsPerCluster = round((after.cpu - before.cpu) / n)
-	r.ClassEdit.AppliesPerCluster = round(q.Sum(counters.IsApply) / n)
-	r.ClassEdit.WritesPerCluster = round(q.Sum(func(q counters.Request) bool {
-		return counters.IsWrite(q) && !strings.HasSuffix(q.Resource, "/status") && !strings.HasPrefix(q.Resource, "events.")
+	r.ClassEdit.AppliesPerCluster = round(q.Sum(planes.IsApply) / n)
+	r.ClassEdit.WritesPerCluster = round(q.Sum(func(q planes.Request) bool {
+		return planes.IsWrite(q) && !strings.HasSuffix(q.Resource, "/status") && !strings.HasPrefix(q.Resource, "events.")
 	}) / n)
-	r.ClassEdit.Conflicts, r.ClassEdit.ByVerbAndResource = q.Sum(counters.IsConflict), q.Counts(counters.Counted)
+	r.ClassEdit.Conflicts, r.ClassEdit.ByVerbAndResource = q.Sum(planes.IsConflict), q.Counts(planes.Counted)
 	return nil
 }
 
@@ -149,8 +149,8 @@ func (b *bench) unedited(ctx context.Context) (int, error) {
 
 // addedByClass is how many requests that write a topology or report on it a class-based
 // cluster needs in addition to those of a plain one.
-func addedByClass(class, plain []counters.Count, clusters, plains int) float64 {
-	of := func(counts []counters.Count, verb, resource string) (n float64) {
+func addedByClass(class, plain []planes.Count, clusters, plains int) float64 {
+	of := func(counts []planes.Count, verb, resource string) (n float64) {
 		for _, c := range counts {
 			if c.Verb == verb && (c.Resource == resource || resource == "") {
 				n += c.Count

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/conditions"
@@ -182,9 +182,9 @@ func (b *bench) delete(ctx context.Context, r *Result) error {
 	}
 	q, n := after.requests.Since(before.requests), float64(b.scenario.Clusters)
 	r.Deletion.CPUSeconds = round(after.cpu - before.cpu)
-	r.Deletion.Requests, r.Deletion.RequestsPerCluster = q.Sum(counters.Counted), round(q.Sum(counters.Counted)/n)
-	r.Deletion.Conflicts = q.Sum(counters.IsConflict)
-	r.Deletion.ByVerbAndResource = q.Counts(counters.Counted)
+	r.Deletion.Requests, r.Deletion.RequestsPerCluster = q.Sum(planes.Counted), round(q.Sum(planes.Counted)/n)
+	r.Deletion.Conflicts = q.Sum(planes.IsConflict)
+	r.Deletion.ByVerbAndResource = q.Counts(planes.Counted)
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
-	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/clusterctl/apply"
 	"github.com/capstan-dev/capstan/clusterctl/components"
 	"github.com/capstan-dev/capstan/clusterctl/config"
@@ -56,7 +56,7 @@ func (b *bench) definitions(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Install.CPUSeconds = round(after.cpu - before.cpu)
-	r.Install.Requests = after.requests.Since(before.requests).Sum(counters.Counted)
+	r.Install.Requests = after.requests.Since(before.requests).Sum(planes.Counted)
 	return nil
 }
 

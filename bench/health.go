@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/conditions"
 )
@@ -116,8 +115,8 @@ func (b *bench) fail(ctx context.Context, r *Result) error {
 		return err
 	}
 	q := after.requests.Since(before.requests)
-	h.Machines, h.ByVerbAndResource = len(chosen), q.Counts(counters.Counted)
-	h.RequestsPerMachine = round(q.Sum(counters.Counted)/float64(len(chosen)) - 1) // without the patch that made it fail
+	h.Machines, h.ByVerbAndResource = len(chosen), q.Counts(planes.Counted)
+	h.RequestsPerMachine = round(q.Sum(planes.Counted)/float64(len(chosen)) - 1) // without the patch that made it fail
 	return b.removeHooks(ctx, chosen)
 }
 

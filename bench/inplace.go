@@ -18,7 +18,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/mutation"
 	"github.com/capstan-dev/capstan/extension/server"
@@ -66,9 +66,9 @@ func (b *bench) updateInPlace(ctx context.Context, r *Result) error {
 		return err
 	}
 	q, n := after.requests.Since(before.requests), float64(u.Machines)
-	u.CPUSecondsPerMachine, u.RequestsPerMachine = round((after.cpu-before.cpu)/n), round(q.Sum(counters.Counted)/n)
-	u.Conflicts, u.ByVerbAndResource = q.Sum(counters.IsConflict), q.Counts(counters.Counted)
-	u.Replaced = int(q.Sum(func(q counters.Request) bool {
+	u.CPUSecondsPerMachine, u.RequestsPerMachine = round((after.cpu-before.cpu)/n), round(q.Sum(planes.Counted)/n)
+	u.Conflicts, u.ByVerbAndResource = q.Sum(planes.IsConflict), q.Counts(planes.Counted)
+	u.Replaced = int(q.Sum(func(q planes.Request) bool {
 		return q.Verb == "POST" && q.Resource == "machines.cluster.x-k8s.io" && q.Code == "201"
 	}))
 	return nil

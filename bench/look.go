@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 )
 
 // lookTimes is how often each command runs: it reports the median, which one
@@ -91,7 +91,7 @@ func (b *bench) lookBy(ctx context.Context, args []string) (Look, error) {
 	slices.Sort(used)
 	l.Seconds, l.CPUSeconds = round(took[lookTimes/2]), round(used[lookTimes/2])
 	l.PlaneCPUSeconds = round((after.cpu - before.cpu) / lookTimes)
-	l.Requests = round(after.requests.Since(before.requests).Sum(counters.Counted) / lookTimes)
+	l.Requests = round(after.requests.Since(before.requests).Sum(planes.Counted) / lookTimes)
 	return l, nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/clusterctl/move"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
@@ -90,9 +89,9 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 		return err
 	}
 	here, arrived := after.requests.Since(before.requests), thereAfter.requests.Since(there.requests)
-	m.RequestsPerObject = round((here.Sum(counters.Counted) + arrived.Sum(counters.Counted)) / float64(m.Objects))
-	m.AtSource, m.AtTarget = here.Counts(counters.Counted), arrived.Counts(counters.Counted)
-	m.Replaced = int(arrived.Sum(func(q counters.Request) bool {
+	m.RequestsPerObject = round((here.Sum(planes.Counted) + arrived.Sum(planes.Counted)) / float64(m.Objects))
+	m.AtSource, m.AtTarget = here.Counts(planes.Counted), arrived.Counts(planes.Counted)
+	m.Replaced = int(arrived.Sum(func(q planes.Request) bool {
 		return q.Verb == "POST" && q.Resource == "machines.cluster.x-k8s.io" && q.Code == "201" && !q.DryRun
 	})) - b.scenario.machines()
 	return nil

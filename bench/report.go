@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/bench/providers"
 )
 
@@ -38,23 +38,23 @@ type Result struct {
 	MachinesCreated    int     `json:"machinesCreated"`
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
-	Plain      Plain              `json:"plain"`
-	ClassEdit  Edit               `json:"classEdit"`
-	Extensions Warmth             `json:"extensions"`
-	Addons     Addons             `json:"addons"`
-	Install    Install            `json:"install"`
-	Idle       Window             `json:"idle"`
-	Decisions  counters.Decisions `json:"decisions"`
-	Containers Containers         `json:"containers"`
-	Providers  *providers.Cost    `json:"providers,omitempty"`
-	Health     Health             `json:"health"`
-	InPlace    InPlace            `json:"inPlace"`
-	Restart    Restart            `json:"restart"`
-	Deletion   Deletion           `json:"deletion"`
-	Move       Move               `json:"move"`
-	Looks      []Look             `json:"looks"`
+	Plain      Plain            `json:"plain"`
+	ClassEdit  Edit             `json:"classEdit"`
+	Extensions Warmth           `json:"extensions"`
+	Addons     Addons           `json:"addons"`
+	Install    Install          `json:"install"`
+	Idle       Window           `json:"idle"`
+	Decisions  planes.Decisions `json:"decisions"`
+	Containers Containers       `json:"containers"`
+	Providers  *providers.Cost  `json:"providers,omitempty"`
+	Health     Health           `json:"health"`
+	InPlace    InPlace          `json:"inPlace"`
+	Restart    Restart          `json:"restart"`
+	Deletion   Deletion         `json:"deletion"`
+	Move       Move             `json:"move"`
+	Looks      []Look           `json:"looks"`
 
-	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
+	ByVerbAndResource []planes.Count `json:"byVerbAndResource"`
 }
 
 // Spread is how long single clusters took.
@@ -73,8 +73,8 @@ type Plain struct {
 	CPURatio float64 `json:"cpuRatio"`
 	// RequestsOfTopology are the applies of a class-based cluster, and its additional
 	// patches of the Cluster, its status, and events compared with a plain one.
-	RequestsOfTopology float64          `json:"requestsOfTopology"`
-	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
+	RequestsOfTopology float64        `json:"requestsOfTopology"`
+	ByVerbAndResource  []planes.Count `json:"byVerbAndResource"`
 }
 
 // Edit is the cost of applying a change of the class to all clusters.
@@ -84,10 +84,10 @@ type Edit struct {
 	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
 	// AppliesPerCluster are those of the topology, WritesPerCluster all of metadata
 	// and spec. The control plane changes, and its Machines.
-	AppliesPerCluster float64          `json:"appliesPerCluster"`
-	WritesPerCluster  float64          `json:"writesPerCluster"`
-	Conflicts         float64          `json:"conflicts"`
-	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
+	AppliesPerCluster float64        `json:"appliesPerCluster"`
+	WritesPerCluster  float64        `json:"writesPerCluster"`
+	Conflicts         float64        `json:"conflicts"`
+	ByVerbAndResource []planes.Count `json:"byVerbAndResource"`
 }
 
 // Warmth is how long the discovery of all extensions took.
@@ -111,13 +111,13 @@ type Install struct {
 // requests to workload clusters are as many as the applied resources.
 type Addons struct {
 	// Applied is how many resources, and Seconds from the first label to the last.
-	Applied            int              `json:"applied"`
-	Seconds            float64          `json:"seconds"`
-	CPUSeconds         float64          `json:"cpuSeconds"`
-	Requests           float64          `json:"requests"`
-	RequestsPerCluster float64          `json:"requestsPerCluster"`
-	Conflicts          float64          `json:"conflicts"`
-	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
+	Applied            int            `json:"applied"`
+	Seconds            float64        `json:"seconds"`
+	CPUSeconds         float64        `json:"cpuSeconds"`
+	Requests           float64        `json:"requests"`
+	RequestsPerCluster float64        `json:"requestsPerCluster"`
+	Conflicts          float64        `json:"conflicts"`
+	ByVerbAndResource  []planes.Count `json:"byVerbAndResource"`
 }
 
 // Health is the cost of finding Machines unhealthy and deleting them.
@@ -128,8 +128,8 @@ type Health struct {
 	LateSeconds float64 `json:"lateSeconds"`
 	// RequestsPerMachine are those until it is being deleted; its replacement
 	// is not counted.
-	RequestsPerMachine float64          `json:"requestsPerMachine"`
-	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
+	RequestsPerMachine float64        `json:"requestsPerMachine"`
+	ByVerbAndResource  []planes.Count `json:"byVerbAndResource"`
 }
 
 // InPlace is the cost of updating workers in place.
@@ -138,42 +138,42 @@ type InPlace struct {
 	// Replaced is how many Machines were created meanwhile: none should be.
 	Replaced int `json:"replaced"`
 	// Seconds is from the first change to all up to date.
-	Seconds              float64          `json:"seconds"`
-	CPUSecondsPerMachine float64          `json:"cpuSecondsPerMachine"`
-	RequestsPerMachine   float64          `json:"requestsPerMachine"`
-	Conflicts            float64          `json:"conflicts"`
-	ByVerbAndResource    []counters.Count `json:"byVerbAndResource"`
+	Seconds              float64        `json:"seconds"`
+	CPUSecondsPerMachine float64        `json:"cpuSecondsPerMachine"`
+	RequestsPerMachine   float64        `json:"requestsPerMachine"`
+	Conflicts            float64        `json:"conflicts"`
+	ByVerbAndResource    []planes.Count `json:"byVerbAndResource"`
 }
 
 // Window is a time without requests.
 type Window struct {
-	Seconds  float64          `json:"seconds"`
-	Cores    float64          `json:"cores"`
-	MiB      int64            `json:"mib"`
-	Requests float64          `json:"requests"`
-	Writes   []counters.Count `json:"writes"`
+	Seconds  float64        `json:"seconds"`
+	Cores    float64        `json:"cores"`
+	MiB      int64          `json:"mib"`
+	Requests float64        `json:"requests"`
+	Writes   []planes.Count `json:"writes"`
 	// Decisions is how many decisions of controllers were recorded.
 	Decisions int `json:"decisions"`
 }
 
 // Restart is the cost of a second start on the same data.
 type Restart struct {
-	StopSeconds  float64          `json:"stopSeconds"`
-	ReadySeconds float64          `json:"readySeconds"`
-	CPUSeconds   float64          `json:"cpuSeconds"`
-	PeakMiB      int64            `json:"peakMiB"`
-	Writes       []counters.Count `json:"writes"`
+	StopSeconds  float64        `json:"stopSeconds"`
+	ReadySeconds float64        `json:"readySeconds"`
+	CPUSeconds   float64        `json:"cpuSeconds"`
+	PeakMiB      int64          `json:"peakMiB"`
+	Writes       []planes.Count `json:"writes"`
 }
 
 // Deletion is the cost of deleting all clusters.
 type Deletion struct {
 	// Seconds is from the first delete until no Cluster exists.
-	Seconds            float64          `json:"seconds"`
-	CPUSeconds         float64          `json:"cpuSeconds"`
-	Requests           float64          `json:"requests"`
-	RequestsPerCluster float64          `json:"requestsPerCluster"`
-	Conflicts          float64          `json:"conflicts"`
-	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
+	Seconds            float64        `json:"seconds"`
+	CPUSeconds         float64        `json:"cpuSeconds"`
+	Requests           float64        `json:"requests"`
+	RequestsPerCluster float64        `json:"requestsPerCluster"`
+	Conflicts          float64        `json:"conflicts"`
+	ByVerbAndResource  []planes.Count `json:"byVerbAndResource"`
 }
 
 // Move is the cost of moving all clusters to another plane of the host.
@@ -190,10 +190,10 @@ type Move struct {
 	CPUAtTarget float64 `json:"cpuAtTarget"`
 	CPUOfClient float64 `json:"cpuOfClient"`
 	// Replaced is how many Machines were created in addition to those that moved.
-	Replaced int              `json:"replaced"`
-	Steps    []Step           `json:"steps"`
-	AtSource []counters.Count `json:"atSource"`
-	AtTarget []counters.Count `json:"atTarget"`
+	Replaced int            `json:"replaced"`
+	Steps    []Step         `json:"steps"`
+	AtSource []planes.Count `json:"atSource"`
+	AtTarget []planes.Count `json:"atTarget"`
 }
 
 // Step is a step that a move reported, and its cost until the next report.
@@ -299,7 +299,7 @@ func (r *Result) table(out io.Writer) error {
 	row := func(what, format string, args ...any) {
 		_, _ = fmt.Fprintf(w, "%s\t%s\n", what, fmt.Sprintf(format, args...))
 	}
-	lines := func(counts []counters.Count) {
+	lines := func(counts []planes.Count) {
 		for _, c := range counts {
 			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
 		}
@@ -356,7 +356,7 @@ func (r *Result) table(out io.Writer) error {
 		d := r.Deletion
 		row("delete all", "%.1f s, CPU %.1f s, %.0f requests, %.1f per cluster, %.0f conflicts", d.Seconds, d.CPUSeconds, d.Requests, d.RequestsPerCluster, d.Conflicts)
 	}
-	list := func(title string, counts []counters.Count) {
+	list := func(title string, counts []planes.Count) {
 		row(title, "")
 		for _, c := range counts {
 			row("", "%.0f\t%s\t%s", c.Count, c.Verb, c.Resource)
@@ -376,7 +376,7 @@ func (r *Result) table(out io.Writer) error {
 }
 
 // table prints the move for people.
-func (m *Move) table(row func(what, format string, args ...any), list func(title string, counts []counters.Count)) {
+func (m *Move) table(row func(what, format string, args ...any), list func(title string, counts []planes.Count)) {
 	row("move", "%d objects in %.1f s, Available after %.1f s; %.1f requests an object, %d machines replaced", m.Objects, m.Seconds, m.AvailableSeconds, m.RequestsPerObject, m.Replaced)
 	row("CPU of the move", "%.1f s at the source, %.1f s at the target, %.1f s of the client", m.CPUAtSource, m.CPUAtTarget, m.CPUOfClient)
 	for _, s := range m.Steps {
@@ -386,7 +386,7 @@ func (m *Move) table(row func(what, format string, args ...any), list func(title
 	list("to the target", m.AtTarget)
 }
 
-func total(counts []counters.Count) (n float64) {
+func total(counts []planes.Count) (n float64) {
 	for _, c := range counts {
 		n += c.Count
 	}

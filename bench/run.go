@@ -21,7 +21,6 @@ import (
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/bench/providers"
 )
@@ -47,7 +46,7 @@ type bench struct {
 // snapshot is the counters at one moment.
 type snapshot struct {
 	cpu      float64
-	requests counters.Requests
+	requests planes.Requests
 }
 
 func (b *bench) run(ctx context.Context) (_ *Result, err error) {
@@ -130,7 +129,7 @@ func (b *bench) snap(ctx context.Context) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, err
 	}
-	q, err := counters.Scrape(ctx, b.raw)
+	q, err := planes.Scrape(ctx, b.raw)
 	return snapshot{cpu, q}, err
 }
 
@@ -163,12 +162,12 @@ func (b *bench) create(ctx context.Context, r *Result) error {
 	n := float64(b.scenario.Clusters)
 	q := after.requests.Since(before.requests)
 	r.CPUSeconds, r.CPUSecondsPerCluster = round(after.cpu-before.cpu), round((after.cpu-before.cpu)/n)
-	r.Requests, r.RequestsPerCluster = q.Sum(counters.Counted), round(q.Sum(counters.Counted)/n)
-	r.Writes, r.WritesPerCluster = q.Sum(counters.IsWrite), round(q.Sum(counters.IsWrite)/n)
-	r.Conflicts = q.Sum(counters.IsConflict)
-	r.ByVerbAndResource = q.Counts(counters.Counted)
+	r.Requests, r.RequestsPerCluster = q.Sum(planes.Counted), round(q.Sum(planes.Counted)/n)
+	r.Writes, r.WritesPerCluster = q.Sum(planes.IsWrite), round(q.Sum(planes.IsWrite)/n)
+	r.Conflicts = q.Sum(planes.IsConflict)
+	r.ByVerbAndResource = q.Counts(planes.Counted)
 	r.PeakMiB = b.plane.Peak.Load() >> 20
-	made := q.Sum(func(q counters.Request) bool {
+	made := q.Sum(func(q planes.Request) bool {
 		return q.Verb == "POST" && q.Resource == "machines.cluster.x-k8s.io" && q.Code == "201" && !q.DryRun
 	})
 	r.MachinesCreated, r.MachinesReplaced = int(made), int(made)-b.scenario.machines()
@@ -181,7 +180,7 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 		return nil
 	}
 	w, d := &r.Idle, seconds(b.scenario.IdleSeconds)
-	recorded, err := counters.Recorded(ctx, b.raw)
+	recorded, err := planes.Recorded(ctx, b.raw)
 	if err != nil {
 		return err
 	}
@@ -196,14 +195,14 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	now, err := counters.Recorded(ctx, b.raw)
+	now, err := planes.Recorded(ctx, b.raw)
 	if err != nil {
 		return err
 	}
 	w.Decisions, r.Decisions = now.Count-recorded.Count, now
 	q := after.requests.Since(before.requests)
 	w.Seconds, w.Cores = d.Seconds(), round((after.cpu-before.cpu)/d.Seconds())
-	w.Requests, w.Writes = q.Sum(counters.Counted), q.Counts(counters.IsWrite)
+	w.Requests, w.Writes = q.Sum(planes.Counted), q.Counts(planes.IsWrite)
 	if now, err := b.plane.Resident(); err == nil {
 		w.MiB = now >> 20
 	}
@@ -251,7 +250,7 @@ func (b *bench) restart(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Restart.CPUSeconds = round(after.cpu)
-	r.Restart.Writes = after.requests.Counts(counters.IsWrite)
+	r.Restart.Writes = after.requests.Counts(planes.IsWrite)
 	r.Restart.PeakMiB = b.plane.Peak.Load() >> 20
 	return nil
 }

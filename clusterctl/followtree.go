@@ -13,7 +13,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
-	"github.com/capstan-dev/capstan/clusterctl/watch"
 )
 
 // settle is how long further changes are awaited after one: an operation on a cluster
@@ -25,7 +24,7 @@ const settle = 200 * time.Millisecond
 // without an error when ctx does, and with a *NoClusterError when the Cluster does not
 // exist, or no longer exists.
 func (c *Client) FollowTree(ctx context.Context, key client.ObjectKey, o tree.Options, show func(tree.Input) error) error {
-	watched := watch.New(ctx, c.mgmt)
+	watched := references.NewWatcher(ctx, c.mgmt)
 	defer watched.Stop()
 	follow := func(gvk schema.GroupVersionKind, of ...client.ListOption) {
 		watched.Follow(gvk, append(of, client.InNamespace(key.Namespace))...)

@@ -22,7 +22,7 @@ import (
 	theircontrolplane "sigs.k8s.io/cluster-api/controlplane/kubeadm/webhooks/conversion"
 	theircore "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 
-	"github.com/capstan-dev/capstan/internal/builder/fuzzed"
+	"github.com/capstan-dev/capstan/internal/builder/conversiontests"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
@@ -125,7 +125,7 @@ func TestConversionsAreTheirs(t *testing.T) {
 			}
 			hitOld, hitHub := map[string]bool{}, map[string]bool{}
 			for seed := range rounds(t) {
-				makeOld, makeHub := fuzzed.New(uint64(seed)), fuzzed.New(uint64(seed))
+				makeOld, makeHub := conversiontests.NewMaker(uint64(seed)), conversiontests.NewMaker(uint64(seed))
 				old := encoded(t, makeOld.Object(reflect.TypeOf(k.NewOld()).Elem(), k.Old))
 				hub := encoded(t, makeHub.Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub))
 				if same(t, seed, "up", old, ourUp(k), theirs.up) != nil {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package planes runs management planes as separate processes, and measures them.
+//
+// It reads the request counters of their API servers.
 package planes
 
 import (

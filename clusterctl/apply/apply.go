@@ -3,6 +3,9 @@
 // Package apply writes the components of providers to a management cluster, and deletes
 // them. It checks all of them before the first write. An interrupted operation is resumed
 // by running it again.
+//
+// Allowed reports which permissions the user has, so that missing ones are found
+// before anything is changed.
 package apply
 
 import (

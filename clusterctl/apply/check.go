@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/clusterctl/permissions"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -181,7 +180,7 @@ func (e *MissingRightsError) Error() string {
 
 // Allowed returns an error that lists which of verbs the user may not use on objects.
 func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructured, verbs ...string) error {
-	needed := map[permissions.Right]bool{}
+	needed := map[Right]bool{}
 	for _, obj := range objects {
 		kind := obj.GroupVersionKind()
 		m, err := c.mgmt.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
@@ -192,10 +191,10 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 			return fmt.Errorf("find the kind of %s: %w", Name(obj), err)
 		}
 		for _, verb := range verbs {
-			needed[permissions.Right{Verb: verb, GroupResource: m.Resource.GroupResource(), Namespace: obj.GetNamespace()}] = true
+			needed[Right{Verb: verb, GroupResource: m.Resource.GroupResource(), Namespace: obj.GetNamespace()}] = true
 		}
 	}
-	all := slices.SortedFunc(maps.Keys(needed), func(a, b permissions.Right) int { return cmp.Compare(a.String(), b.String()) })
+	all := slices.SortedFunc(maps.Keys(needed), func(a, b Right) int { return cmp.Compare(a.String(), b.String()) })
 	denied, errs := make([]bool, len(all)), make([]error, len(all))
 	each(len(all), func(i int) { denied[i], errs[i] = c.denied(ctx, all[i]) })
 	for _, err := range errs {
@@ -217,9 +216,9 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 
 // denied reports whether the user lacks a permission. If the user may not ask, the
 // request that follows reports it.
-func (c *Cluster) denied(ctx context.Context, r permissions.Right) (bool, error) {
-	allowed, err := permissions.Allowed(ctx, c.mgmt, r)
-	if _, ok := errors.AsType[*permissions.UnansweredError](err); ok {
+func (c *Cluster) denied(ctx context.Context, r Right) (bool, error) {
+	allowed, err := Allowed(ctx, c.mgmt, r)
+	if _, ok := errors.AsType[*UnansweredError](err); ok {
 		return false, nil
 	}
 	return !allowed, err

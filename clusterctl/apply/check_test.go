@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/capstan-dev/capstan/clusterctl/permissions"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -32,7 +31,7 @@ func (w *world) allow(t *testing.T, but ...string) {
 			if !ok || review.GetKind() != "SelfSubjectAccessReview" {
 				return c.Create(ctx, obj, opts...)
 			}
-			r := permissions.Right{}
+			r := Right{}
 			for field, to := range map[string]*string{"verb": &r.Verb, "group": &r.Group, "resource": &r.Resource, "namespace": &r.Namespace} {
 				*to, _, _ = contract.At[string]("spec.resourceAttributes." + field).Get(review)
 			}

@@ -11,7 +11,7 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/config"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 var capx = config.Provider{Name: "x", Type: clusterctlv1.InfrastructureProviderType}
@@ -46,7 +46,7 @@ func TestComponentsMoveIntoANamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "moved.yaml", got)
+	builder.Golden(t, "moved.yaml", got)
 	wantWarnings := []string{
 		"Deployment capx-controller-manager: spec.template.spec.containers[0].args[1] names the namespace capx-system: it is text, and stays",
 		"ClusterRoleBinding capx: subjects[7].name names the namespace capx-system: it is text, and stays",

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	"github.com/capstan-dev/capstan/clusterctl/apply"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
-	"github.com/capstan-dev/capstan/clusterctl/permissions"
 	"github.com/capstan-dev/capstan/internal/access/shards"
 )
 
@@ -50,7 +50,7 @@ var (
 	configMaps  = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Resource: "configmaps", Namespaced: true}
 	secrets     = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Resource: "secrets", Namespaced: true}
 	definitions = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, Resource: "customresourcedefinitions"}
-	reviews     = plan.Kind{GroupVersionKind: permissions.Kind(), Resource: "selfsubjectaccessreviews"}
+	reviews     = plan.Kind{GroupVersionKind: apply.ReviewKind(), Resource: "selfsubjectaccessreviews"}
 	providers   = plan.Kind{GroupVersionKind: clusterctlv1.GroupVersion().WithKind("Provider"), Resource: "providers", Namespaced: true}
 )
 
@@ -174,7 +174,7 @@ func (p *plane) Delete(ctx context.Context, obj *unstructured.Unstructured) erro
 
 // Allowed implements Plane.
 func (p *plane) Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (bool, error) {
-	allowed, err := permissions.Allowed(ctx, p.Client, permissions.Right{Verb: verb, GroupResource: kind, Namespace: namespace})
+	allowed, err := apply.Allowed(ctx, p.Client, apply.Right{Verb: verb, GroupResource: kind, Namespace: namespace})
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", p.name, err)
 	}

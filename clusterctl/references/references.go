@@ -2,6 +2,9 @@
 
 // Package references reads the objects that other objects refer to, of any kind, from a
 // management cluster.
+//
+// A Watcher reports that objects have changed, for callers that read them again then,
+// and send no other requests.
 package references
 
 import (

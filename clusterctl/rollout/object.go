@@ -25,7 +25,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/watch"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
@@ -170,8 +170,8 @@ const rest = 100 * time.Millisecond
 // wait polls state until nothing is awaited, and reports progress when that changes. It
 // calls state after each change of the objects that state watches. It ends with the
 // context; the error then names what is still awaited.
-func (c *Client) wait(ctx context.Context, progress func(string), state func(*watch.Watcher) (awaited string, err error)) error {
-	watched := watch.New(ctx, c.mgmt)
+func (c *Client) wait(ctx context.Context, progress func(string), state func(*references.Watcher) (awaited string, err error)) error {
+	watched := references.NewWatcher(ctx, c.mgmt)
 	defer watched.Stop()
 	for last := ""; ; {
 		awaited, err := state(watched)
@@ -200,6 +200,6 @@ func (c *Client) wait(ctx context.Context, progress func(string), state func(*wa
 }
 
 // follow watches an object by its name.
-func follow(w *watch.Watcher, gvk schema.GroupVersionKind, key client.ObjectKey) {
+func follow(w *references.Watcher, gvk schema.GroupVersionKind, key client.ObjectKey) {
 	w.Follow(gvk, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/watch"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 )
 
 // byField are the kinds that are paused by a field; others are by an annotation.
@@ -113,7 +113,7 @@ var errPaused = errors.New("it is paused: nothing continues until it is resumed"
 
 // Wait returns when an object has all machines of its spec, up to date and available.
 func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) error {
-	return c.wait(ctx, progress, func(watched *watch.Watcher) (string, error) {
+	return c.wait(ctx, progress, func(watched *references.Watcher) (string, error) {
 		follow(watched, o.GroupVersionKind(), o.ObjectKey)
 		obj, err := c.get(ctx, o)
 		if err != nil {

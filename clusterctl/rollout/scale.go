@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/watch"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 )
 
 // ScaleOptions define the desired number of machines.
@@ -82,7 +82,7 @@ func setReplicas(cluster, obj *unstructured.Unstructured, replicas int64) (strin
 // WaitScaled returns when an object has the number of machines that it was scaled to. A
 // topology may take a moment to pass the number to it.
 func (c *Client) WaitScaled(ctx context.Context, o Object, replicas int32, progress func(string)) error {
-	return c.wait(ctx, progress, func(watched *watch.Watcher) (string, error) {
+	return c.wait(ctx, progress, func(watched *references.Watcher) (string, error) {
 		follow(watched, o.GroupVersionKind(), o.ObjectKey)
 		obj, err := c.get(ctx, o)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/watch"
+	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 )
 
@@ -202,7 +202,7 @@ func (c *Client) WaitUpgraded(ctx context.Context, key client.ObjectKey, version
 }
 
 func (c *Client) waitParts(ctx context.Context, key client.ObjectKey, progress func(string), state func(parts) string) error {
-	return c.wait(ctx, progress, func(watched *watch.Watcher) (string, error) {
+	return c.wait(ctx, progress, func(watched *references.Watcher) (string, error) {
 		p, err := c.parts(ctx, key)
 		if err != nil {
 			return "", err

@@ -26,7 +26,7 @@ import (
 
 	"github.com/capstan-dev/capstan/conformance/extension"
 	"github.com/capstan-dev/capstan/extension/catalog"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 func TestGoodExtensionPassesEverything(t *testing.T) {
@@ -341,7 +341,7 @@ func TestReportJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "report.json", append(got, '\n'))
+	builder.Golden(t, "report.json", append(got, '\n'))
 }
 
 func TestErrNamesWhatFailed(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -98,7 +98,7 @@ func (s *subject) secret(ctx context.Context) (*corev1.Secret, error) {
 
 // secretNamed reads the Secret that a version of an object names.
 func (s *subject) secretNamed(ctx context.Context, obj *unstructured.Unstructured) (*corev1.Secret, error) {
-	name := evidence.Text(obj, "status", "dataSecretName")
+	name := objectchecks.Text(obj, "status", "dataSecretName")
 	if name == "" || len(name) > 253 {
 		return nil, fmt.Errorf("status.dataSecretName of %s is %q while it is ready", s.Main, name)
 	}
@@ -242,9 +242,9 @@ func dataFound(_ context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	first := evidence.Text(all[0], "status", "dataSecretName")
+	first := objectchecks.Text(all[0], "status", "dataSecretName")
 	for _, obj := range all {
-		if now := evidence.Text(obj, "status", "dataSecretName"); now != "" && now != first {
+		if now := objectchecks.Text(obj, "status", "dataSecretName"); now != "" && now != first {
 			return fmt.Errorf("status.dataSecretName of %s was %q, and is %q in version %s", s.Main, first, now, obj.GetResourceVersion())
 		}
 	}

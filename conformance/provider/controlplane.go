@@ -24,7 +24,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 	"github.com/capstan-dev/capstan/contract"
 )
@@ -131,7 +131,7 @@ func controlPlaneChecks(r *role) []check {
 func clusterHasEndpoint(ctx context.Context, s *subject) error {
 	return s.World.Await(ctx, func() error {
 		port, _, _ := unstructured.NestedInt64(objectOf(s.World.Latest(clusterKey)), "spec", "controlPlaneEndpoint", "port")
-		if evidence.Text(s.World.Latest(clusterKey), "spec", "controlPlaneEndpoint", "host") == "" || port == 0 {
+		if objectchecks.Text(s.World.Latest(clusterKey), "spec", "controlPlaneEndpoint", "host") == "" || port == 0 {
 			return errors.New("spec.controlPlaneEndpoint of the Cluster is not set")
 		}
 		return nil
@@ -213,7 +213,7 @@ func versionReported(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if evidence.Text(s.Example, "spec", "version") == "" {
+	if objectchecks.Text(s.Example, "spec", "version") == "" {
 		return conformance.Skip("the example has no spec.version")
 	}
 	return s.World.Await(ctx, func() error {
@@ -222,7 +222,7 @@ func versionReported(ctx context.Context, s *subject) error {
 			return fmt.Errorf("%s is gone", s.Main)
 		}
 		if provisioning, err := c.IsProvisioning(obj); err != nil || provisioning {
-			return errors.Join(err, fmt.Errorf("%s reports no version; its status is %s", s.Main, evidence.JSON(obj.Object["status"])))
+			return errors.Join(err, fmt.Errorf("%s reports no version; its status is %s", s.Main, objectchecks.JSON(obj.Object["status"])))
 		}
 		return nil
 	})
@@ -242,7 +242,7 @@ func replicasCounted(ctx context.Context, s *subject) error {
 			return fmt.Errorf("%s is gone", s.Main)
 		}
 		if scaling, err := c.IsScaling(obj); err != nil || scaling {
-			return errors.Join(err, fmt.Errorf("not all replicas of %s are counted; its status is %s", s.Main, evidence.JSON(obj.Object["status"])))
+			return errors.Join(err, fmt.Errorf("not all replicas of %s are counted; its status is %s", s.Main, objectchecks.JSON(obj.Object["status"])))
 		}
 		return nil
 	})
@@ -275,7 +275,7 @@ func selectorSelects(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	selector := evidence.Text(s.World.Latest(s.Main), "status", "selector")
+	selector := objectchecks.Text(s.World.Latest(s.Main), "status", "selector")
 	if selector == "" {
 		return fmt.Errorf("%s has no status.selector", s.Main)
 	}
@@ -298,7 +298,7 @@ func machinesLabelled(ctx context.Context, s *subject) error {
 	}
 	for _, m := range mine {
 		if _, ok := m.GetLabels()[clusterv1.MachineControlPlaneLabel]; !ok || m.GetLabels()[clusterv1.ClusterNameLabel] != clusterKey.Name {
-			return fmt.Errorf("Machine %s has the labels %s", m.GetName(), evidence.JSON(m.GetLabels()))
+			return fmt.Errorf("Machine %s has the labels %s", m.GetName(), objectchecks.JSON(m.GetLabels()))
 		}
 	}
 	return nil
@@ -311,7 +311,7 @@ func machinesUpToDate(ctx context.Context, s *subject) error {
 	return s.World.Within(ctx, s.World.Limits.Soon, func() error {
 		mine, _, err := s.machines(ctx)
 		for _, m := range mine {
-			if evidence.Condition(m, clusterv1.MachineUpToDateCondition) == "" {
+			if objectchecks.Condition(m, clusterv1.MachineUpToDateCondition) == "" {
 				return fmt.Errorf("Machine %s has no condition UpToDate", m.GetName())
 			}
 		}
@@ -402,7 +402,7 @@ func machinesSpread(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, m := range mine {
-		domain := evidence.Text(m, "spec", "failureDomain")
+		domain := objectchecks.Text(m, "spec", "failureDomain")
 		if _, ok := in[domain]; !ok {
 			return fmt.Errorf("Machine %s is in failure domain %q; those for control planes are %s", m.GetName(), domain, strings.Join(slices.Sorted(maps.Keys(in)), ", "))
 		}

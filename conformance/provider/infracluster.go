@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 	"github.com/capstan-dev/capstan/contract"
 )
@@ -109,7 +109,7 @@ func endpointKept(_ context.Context, s *subject) error {
 	}
 	at := func(obj *unstructured.Unstructured) string {
 		v, _, _ := unstructured.NestedMap(obj.Object, "spec", "controlPlaneEndpoint")
-		return evidence.JSON(v)
+		return objectchecks.JSON(v)
 	}
 	for _, obj := range all {
 		if now := at(obj); now != at(all[0]) {

@@ -19,7 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 	"github.com/capstan-dev/capstan/contract"
 )
@@ -108,7 +108,7 @@ func ownMachine(ctx context.Context, s *subject) error {
 		return err
 	}
 	return s.World.Await(ctx, func() error {
-		if evidence.Text(s.World.Latest(machineNamed(s.Main.Name)), "spec", "bootstrap", "dataSecretName") == "" {
+		if objectchecks.Text(s.World.Latest(machineNamed(s.Main.Name)), "spec", "bootstrap", "dataSecretName") == "" {
 			return errors.New("there is no bootstrap data for the Machine")
 		}
 		return nil
@@ -120,7 +120,7 @@ func providerIDThere(_ context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if id := evidence.Text(all[0], "spec", "providerID"); id == "" || len(id) > 512 {
+	if id := objectchecks.Text(all[0], "spec", "providerID"); id == "" || len(id) > 512 {
 		return fmt.Errorf("spec.providerID of %s was %q when it was provisioned", s.Main, id)
 	}
 	return nil
@@ -131,14 +131,14 @@ func providerIDUnique(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if evidence.Text(obj, "spec", "providerID") == "" {
+	if objectchecks.Text(obj, "spec", "providerID") == "" {
 		return conformance.Skip("%s has none", s.Main)
 	}
 	second := thing{GroupKind: s.kind.GroupKind, Name: "second"}
 	if err := s.secondMachine(ctx, second); err != nil {
 		return conformance.Skip("a second machine does not get so far: %w", err)
 	}
-	if id := evidence.Text(obj, "spec", "providerID"); id == evidence.Text(s.World.Latest(second), "spec", "providerID") {
+	if id := objectchecks.Text(obj, "spec", "providerID"); id == objectchecks.Text(s.World.Latest(second), "spec", "providerID") {
 		return fmt.Errorf("%s and %s have the provider ID %q", s.Main, second, id)
 	}
 	return nil
@@ -169,7 +169,7 @@ func machineKept(ctx context.Context, s *subject) error {
 	is := func(obj *unstructured.Unstructured) map[string]any {
 		addresses, _, _ := unstructured.NestedSlice(obj.Object, "status", "addresses")
 		done, err := s.IsDone(obj)
-		return map[string]any{"spec.providerID": evidence.Text(obj, "spec", "providerID"), "status.addresses": addresses, "provisioned": done && err == nil}
+		return map[string]any{"spec.providerID": objectchecks.Text(obj, "spec", "providerID"), "status.addresses": addresses, "provisioned": done && err == nil}
 	}
 	before := is(obj)
 	return s.changed(ctx, func() error {
@@ -178,7 +178,7 @@ func machineKept(ctx context.Context, s *subject) error {
 			return err
 		}
 		if is := is(now); !reflect.DeepEqual(before, is) {
-			return fmt.Errorf("%s is another now: %s", s.Main, strings.Join(evidence.Differences(before, is, ""), ", "))
+			return fmt.Errorf("%s is another now: %s", s.Main, strings.Join(objectchecks.Differences(before, is, ""), ", "))
 		}
 		return nil
 	})
@@ -189,9 +189,9 @@ func providerIDKept(_ context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	first := evidence.Text(all[0], "spec", "providerID")
+	first := objectchecks.Text(all[0], "spec", "providerID")
 	for _, obj := range all {
-		if id := evidence.Text(obj, "spec", "providerID"); id != first {
+		if id := objectchecks.Text(obj, "spec", "providerID"); id != first {
 			return fmt.Errorf("the provider ID of %s was %q, and is %q in version %s", s.Main, first, id, obj.GetResourceVersion())
 		}
 	}
@@ -201,15 +201,15 @@ func providerIDKept(_ context.Context, s *subject) error {
 // providerIDOfNode compares with the Node that the Machine controller finds, or
 // with the Nodes themselves.
 func providerIDOfNode(ctx context.Context, s *subject) error {
-	if evidence.Text(s.World.Latest(s.Main), "spec", "providerID") == "" {
+	if objectchecks.Text(s.World.Latest(s.Main), "spec", "providerID") == "" {
 		return conformance.Skip("%s has none", s.Main)
 	}
 	var others []string
 	err := s.World.Await(ctx, func() error {
-		if evidence.Text(s.World.Latest(machineNamed(s.Main.Name)), "status", "nodeRef", "name") != "" {
+		if objectchecks.Text(s.World.Latest(machineNamed(s.Main.Name)), "status", "nodeRef", "name") != "" {
 			return nil
 		}
-		id := evidence.Text(s.World.Latest(s.Main), "spec", "providerID")
+		id := objectchecks.Text(s.World.Latest(s.Main), "spec", "providerID")
 		nodes, err := s.config.nodes(ctx, s.World)
 		if err != nil {
 			return err
@@ -276,15 +276,15 @@ func addressTypes(list []any) error {
 	for _, one := range list {
 		a, _ := one.(map[string]any)
 		if at, _ := a["address"].(string); !slices.Contains(types, a["type"]) || at == "" {
-			return fmt.Errorf("the address %s has no type or address that there is", evidence.JSON(one))
+			return fmt.Errorf("the address %s has no type or address that there is", objectchecks.JSON(one))
 		}
 	}
 	return nil
 }
 
 func domainHonoured(_ context.Context, s *subject) error {
-	want := evidence.Text(s.World.Latest(machineNamed(s.Main.Name)), "spec", "failureDomain")
-	got := evidence.Text(s.World.Latest(s.Main), "status", "failureDomain")
+	want := objectchecks.Text(s.World.Latest(machineNamed(s.Main.Name)), "spec", "failureDomain")
+	got := objectchecks.Text(s.World.Latest(s.Main), "status", "failureDomain")
 	switch {
 	case want == "":
 		return conformance.Skip("the Machine has no failure domain")

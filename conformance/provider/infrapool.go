@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -103,7 +103,7 @@ func ownPool(ctx context.Context, s *subject) error {
 		return err
 	}
 	return s.World.Await(ctx, func() error {
-		if evidence.Text(s.World.Latest(poolKey), "spec", "template", "spec", "bootstrap", "dataSecretName") == "" {
+		if objectchecks.Text(s.World.Latest(poolKey), "spec", "template", "spec", "bootstrap", "dataSecretName") == "" {
 			return errors.New("there is no bootstrap data for the MachinePool")
 		}
 		return nil
@@ -168,11 +168,11 @@ func (s *subject) instancesInList() error {
 	for _, one := range instances {
 		i, _ := one.(map[string]any)
 		if id, ok := i["providerID"].(string); ok && !slices.Contains(ids, id) {
-			return fmt.Errorf("the instance %s is not in spec.providerIDList %q", evidence.JSON(one), ids)
+			return fmt.Errorf("the instance %s is not in spec.providerIDList %q", objectchecks.JSON(one), ids)
 		}
 		addresses, _, err := unstructured.NestedSlice(i, "addresses")
 		if err := errors.Join(err, addressTypes(addresses)); err != nil {
-			return fmt.Errorf("the instance %s: %w", evidence.JSON(one), err)
+			return fmt.Errorf("the instance %s: %w", objectchecks.JSON(one), err)
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func machinesMade(ctx context.Context, s *subject) error {
 
 // kindOfMachines is what the pool names as the kind of its machines.
 func (s *subject) kindOfMachines() (*meta.RESTMapping, error) {
-	kind := evidence.Text(s.World.Latest(s.Main), "status", "infrastructureMachineKind")
+	kind := objectchecks.Text(s.World.Latest(s.Main), "status", "infrastructureMachineKind")
 	if kind == "" {
 		return nil, conformance.Skip("%s names no kind of machines", s.Main)
 	}

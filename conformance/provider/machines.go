@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
@@ -55,7 +55,7 @@ func (s *subject) provisioned(ctx context.Context, name string, spec map[string]
 	return s.World.Await(ctx, func() error {
 		cluster := objectOf(s.World.Latest(thing{GroupKind: clusterKey.GroupKind, Name: name}))
 		if yes, _, _ := unstructured.NestedBool(cluster, "status", "initialization", field); !yes {
-			return fmt.Errorf("status.initialization.%s of the Cluster is not true; its status is %s", field, evidence.JSON(cluster["status"]))
+			return fmt.Errorf("status.initialization.%s of the Cluster is not true; its status is %s", field, objectchecks.JSON(cluster["status"]))
 		}
 		return nil
 	})
@@ -140,7 +140,7 @@ func (s *subject) stillWaits(ctx context.Context, t thing) error {
 		}
 		done, err := s.IsDone(obj)
 		if done {
-			return fmt.Errorf("%s is done; its spec is %s", t, evidence.JSON(obj.Object["spec"]))
+			return fmt.Errorf("%s is done; its spec is %s", t, objectchecks.JSON(obj.Object["spec"]))
 		}
 		return err
 	})

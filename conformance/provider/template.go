@@ -16,7 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
@@ -63,7 +63,7 @@ func rehearsed(ctx context.Context, s *subject) error {
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
 	set(obj, merge(spec, change), "spec", "template", "spec")
 	if err := s.World.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(testnamespace.BySuite), client.ForceOwnership, client.DryRunAll); err != nil {
-		return fmt.Errorf("the change %s of %s %s was refused: %w", evidence.JSON(change), made.GetKind(), made.GetName(), err)
+		return fmt.Errorf("the change %s of %s %s was refused: %w", objectchecks.JSON(change), made.GetKind(), made.GetName(), err)
 	}
 	return nil
 }
@@ -147,14 +147,14 @@ func capacityReadable(ctx context.Context, s *subject) error {
 	for name, v := range capacity {
 		q, err := resource.ParseQuantity(fmt.Sprint(v))
 		if err != nil || q.Sign() < 0 {
-			return fmt.Errorf("status.capacity.%s is %s, which is no quantity", name, evidence.JSON(v))
+			return fmt.Errorf("status.capacity.%s is %s, which is no quantity", name, objectchecks.JSON(v))
 		}
 	}
 	if len(node) == 0 {
 		return nil
 	}
 	if !slices.Contains([]any{"amd64", "arm64", "s390x", "ppc64le", nil}, node["architecture"]) || node["operatingSystem"] == "" {
-		return fmt.Errorf("status.nodeInfo is %s", evidence.JSON(node))
+		return fmt.Errorf("status.nodeInfo is %s", objectchecks.JSON(node))
 	}
 	return nil
 }

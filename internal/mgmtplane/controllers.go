@@ -32,7 +32,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/gckinds"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/quotas"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/workloadcontrollers"
 )
 
@@ -243,7 +242,7 @@ func (c *controllers) addServiceAccounts(ctx context.Context, keys pki.Folder) e
 }
 
 func (c *controllers) addQuotas(context.Context, pki.Folder) error {
-	q, err := quotas.New(c.typed, c.collected, c.informing)
+	q, err := workloadcontrollers.NewQuotas(c.typed, c.collected, c.informing)
 	if err != nil {
 		return err
 	}

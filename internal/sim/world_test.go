@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -127,7 +127,7 @@ func (s *story) RunFor(d time.Duration) {
 // Golden compares the story with testdata/NAME.
 func (s *story) Golden(name string) {
 	s.t.Helper()
-	golden.Check(s.t, name, s.Story())
+	builder.Golden(s.t, name, s.Story())
 }
 
 // objects are those of a kind.

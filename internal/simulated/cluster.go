@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 	"github.com/capstan-dev/capstan/internal/simulated/workloads"
@@ -50,7 +50,7 @@ type cluster struct {
 	kept      record // as it is in its file
 	loose     bool   // that file may not survive a loss of power
 	server    *apiserver.Server
-	journal   *journal.File
+	journal   *store.File
 	work      *workloads.Controllers // nil until it has been founded
 	listening bool
 	machines  []*machine // in the order in which they were created
@@ -89,7 +89,7 @@ func (c *cluster) open() error {
 			return err
 		}
 	}
-	c.journal = journal.At(filepath.Join(c.dir, journalFile), c.b.log)
+	c.journal = store.FileAt(filepath.Join(c.dir, journalFile), c.b.log)
 	if !c.b.unsynced {
 		c.journal.Follow(c.syncSoon(c.journal))
 	}
@@ -100,7 +100,7 @@ func (c *cluster) open() error {
 		Answer:      func() apiserver.Fault { return apiserver.Fault(c.answer.Load()) },
 		PortForward: c.portForward,
 	})
-	if errors.Is(err, journal.ErrDamaged) {
+	if errors.Is(err, store.ErrDamaged) {
 		err = damaged(err)
 	}
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *cluster) sync() error {
 
 // syncSoon returns a function that syncs a journal a moment after a write to it:
 // many writes come together.
-func (c *cluster) syncSoon(j *journal.File) func() {
+func (c *cluster) syncSoon(j *store.File) func() {
 	return func() {
 		time.AfterFunc(syncAfter, recovery.Func(c.b.ctx, func() {
 			if err := j.Sync(); err != nil {

@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/builder/smalldisk"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 func TestFullDiskIsReportedWithoutLoss(t *testing.T) {
-	disk := smalldisk.Mount(t, 1)
+	disk := builder.SmallDisk(t, 1)
 	if disk == "" {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
@@ -125,7 +125,7 @@ func readJSON(name string, into any) error {
 	}
 	text, sum, found := bytes.Cut(data, []byte("\n"))
 	if found && string(sum) != checksum(text) || json.Unmarshal(text, into) != nil {
-		return damaged(fmt.Errorf("%s: %w", name, journal.ErrDamaged))
+		return damaged(fmt.Errorf("%s: %w", name, store.ErrDamaged))
 	}
 	return nil
 }

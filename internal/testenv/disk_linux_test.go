@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/internal/builder/smalldisk"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -41,7 +41,7 @@ func fill(t *testing.T, disk string) string {
 func TestAFullDiskEndsThePlaneAndNothingAcknowledgedIsLost(t *testing.T) {
 	testenv.Alone(t, 1)
 	testenv.Binary(t) // built here, or skipped
-	disk := smalldisk.Mount(t, 300)
+	disk := builder.SmallDisk(t, 300)
 	if disk == "" {
 		return
 	}

@@ -56,7 +56,7 @@ var exchanges = []exchange{
 	{name: "discover all at once", method: "GET", path: "/apis", accept: aggregated},
 
 	// Default roles of every cluster:
-	// internal/simulated/apiserver/defaultobjects/objects.jsonl.
+	// internal/simulated/apiserver/defaulting/objects.jsonl.
 	{name: "list roles", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterroles" + born},
 	{name: "list bindings", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings" + born},
 	{name: "list roles of namespaces", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/roles" + born},

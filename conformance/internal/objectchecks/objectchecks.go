@@ -3,6 +3,8 @@
 // Package objectchecks has the checks of an object's lifecycle, for all roles of a provider: the
 // object is created, owned, paused and resumed, loses its status, gets it back, and is
 // deleted. Its checks are run in this order.
+//
+// It compares the observed states of objects, and reads their common fields.
 package objectchecks
 
 import (
@@ -20,7 +22,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 	"github.com/capstan-dev/capstan/contract"
 )
@@ -80,7 +81,7 @@ func (o *Object) AwaitDoneOf(ctx context.Context, t testnamespace.Thing) error {
 		}
 		done, err := o.IsDone(obj)
 		if err == nil && !done {
-			err = fmt.Errorf("%s of %s is not true; its status is %s", field, t, evidence.JSON(obj.Object["status"]))
+			err = fmt.Errorf("%s of %s is not true; its status is %s", field, t, JSON(obj.Object["status"]))
 		}
 		return err
 	})
@@ -115,7 +116,7 @@ func (o *Object) LeftAlone(ctx context.Context) error {
 	if err != nil {
 		return o.Broken(err)
 	}
-	return o.unchanged(ctx, o.Main, evidence.Done(obj), evidence.Done)
+	return o.unchanged(ctx, o.Main, Done(obj), Done)
 }
 
 // Broken ends the run with an error that is not the provider's fault.
@@ -165,7 +166,7 @@ func (o *Object) owned(ctx context.Context, t testnamespace.Thing) error {
 // Unreconciled checks that an object has not been reconciled since the suite wrote it,
 // except for its metadata, and the condition that it is paused.
 func (o *Object) Unreconciled(ctx context.Context, t testnamespace.Thing) error {
-	return o.unchanged(ctx, t, evidence.Substance(o.World.Wrote(t)), evidence.Substance)
+	return o.unchanged(ctx, t, Substance(o.World.Wrote(t)), Substance)
 }
 
 // unchanged checks that an object does not change in the quiet time, in the fields that
@@ -177,7 +178,7 @@ func (o *Object) unchanged(ctx context.Context, t testnamespace.Thing, before ma
 			return fmt.Errorf("%s is gone", t)
 		}
 		if now := part(obj); !reflect.DeepEqual(before, now) {
-			return fmt.Errorf("%s was changed: %s", t, strings.Join(evidence.Differences(before, now, ""), ", "))
+			return fmt.Errorf("%s was changed: %s", t, strings.Join(Differences(before, now, ""), ", "))
 		}
 		return nil
 	})
@@ -230,12 +231,12 @@ func (o *Object) ConditionsWellFormed(_ context.Context) error {
 	all, _ := o.World.History(o.Main)
 	any := false
 	for _, obj := range all {
-		list, err := evidence.Conditions(obj)
+		list, err := Conditions(obj)
 		if err != nil {
 			return err
 		}
 		any = any || len(list) > 0
-		if err := evidence.WellFormed(list); err != nil {
+		if err := WellFormed(list); err != nil {
 			return fmt.Errorf("%s in version %s: %w", o.Main, obj.GetResourceVersion(), err)
 		}
 	}
@@ -250,7 +251,7 @@ func Reports(name string) func(*Object, context.Context) error {
 	return func(o *Object, ctx context.Context) error {
 		return o.World.Within(ctx, o.World.Limits.Soon, func() error {
 			obj := o.World.Latest(o.Main)
-			if obj == nil || evidence.Condition(obj, name) == "" {
+			if obj == nil || Condition(obj, name) == "" {
 				return fmt.Errorf("%s has no condition %s", o.Main, name)
 			}
 			return nil
@@ -268,7 +269,7 @@ func (o *Object) Resting(ctx context.Context) error {
 				return nil
 			}
 			return fmt.Errorf("%s is written again and again, %d times by now; the last time %s", o.Main, len(now),
-				strings.Join(evidence.Differences(evidence.Whole(now[len(now)-2]), evidence.Whole(now[len(now)-1]), ""), ", "))
+				strings.Join(Differences(Whole(now[len(now)-2]), Whole(now[len(now)-1]), ""), ", "))
 		})
 		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
 			return err
@@ -306,7 +307,7 @@ func (o *Object) awaitSeen(ctx context.Context) error {
 		limit = o.World.Limits.Soon
 	}
 	err := o.World.Within(ctx, limit, func() error {
-		if obj := o.World.Latest(o.Main); obj != nil && evidence.Condition(obj, clusterv1.PausedCondition) == "True" {
+		if obj := o.World.Latest(o.Main); obj != nil && Condition(obj, clusterv1.PausedCondition) == "True" {
 			return nil
 		}
 		return errQuiet
@@ -350,7 +351,7 @@ func (o *Object) ResumeSaid(ctx context.Context) error {
 
 func (o *Object) awaitPaused(ctx context.Context, want string) error {
 	return o.World.Within(ctx, o.World.Limits.Soon, func() error {
-		if obj := o.World.Latest(o.Main); obj == nil || evidence.Condition(obj, clusterv1.PausedCondition) != want {
+		if obj := o.World.Latest(o.Main); obj == nil || Condition(obj, clusterv1.PausedCondition) != want {
 			return fmt.Errorf("the condition Paused of %s is not %s", o.Main, want)
 		}
 		return nil
@@ -361,7 +362,7 @@ func (o *Object) awaitPaused(ctx context.Context, want string) error {
 func (o *Object) saidPaused() bool {
 	all, _ := o.World.History(o.Main)
 	return slices.ContainsFunc(all, func(obj *unstructured.Unstructured) bool {
-		return evidence.Condition(obj, clusterv1.PausedCondition) == "True"
+		return Condition(obj, clusterv1.PausedCondition) == "True"
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
 
@@ -31,7 +30,7 @@ func (o *Object) OwnersKept(_ context.Context) error {
 			if wanted == nil {
 				continue
 			}
-			if changed := evidence.Changed(written(wanted), written(obj), ""); len(changed) > 0 {
+			if changed := Changed(written(wanted), written(obj), ""); len(changed) > 0 {
 				return fmt.Errorf("%s was changed: %s", testnamespace.ThingOf(obj), strings.Join(changed, ", "))
 			}
 		}

@@ -36,7 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/app/changeplan/standin"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/sim"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -469,7 +469,7 @@ func TestPlanIsGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = append(got, '\n')
-	golden.Check(t, "plan.json", got)
+	builder.Golden(t, "plan.json", got)
 }
 
 // TestPlanOfSeveralClustersIsThatOfEach compares one plan of two writes with two

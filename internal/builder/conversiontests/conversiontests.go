@@ -2,6 +2,11 @@
 
 // Package conversiontests is what the tests of all conversions share: properties that
 // each of them has, for all objects, and golden pairs.
+//
+// A Maker generates objects of any API type as clients may send them: every field
+// present, absent, empty, zero or null, lists with duplicates, durations with
+// fractions, references that cannot be parsed. It generates JSON rather than values,
+// as encoding a value loses the difference between nothing and empty.
 package conversiontests
 
 import (
@@ -19,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/capstan-dev/capstan/internal/builder/fuzzed"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
@@ -40,7 +44,7 @@ func HubComesBack(t *testing.T, kinds []rules.Kind, settle func(kind string, hub
 		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(rounds) {
-				tree := fuzzed.New(seed).Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub)
+				tree := NewMaker(seed).Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub)
 				distinct(tree)
 				settle(k.Hub.Kind, tree)
 				hub := decoded(t, tree, k.NewHub())
@@ -71,8 +75,8 @@ func OldSourceStays(t *testing.T, kinds []rules.Kind) {
 		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(rounds) {
-				old := decoded(t, fuzzed.New(seed).Object(reflect.TypeOf(k.NewOld()).Elem(), k.Old), k.NewOld())
-				other := decoded(t, fuzzed.New(seed+rounds).Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub), k.NewHub())
+				old := decoded(t, NewMaker(seed).Object(reflect.TypeOf(k.NewOld()).Elem(), k.Old), k.NewOld())
+				other := decoded(t, NewMaker(seed+rounds).Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub), k.NewHub())
 				if shown, err := k.Down(other, Lookup); err == nil && seed%2 == 0 {
 					// The annotation of a different object, as a user may copy it.
 					old.(metav1.Object).SetAnnotations(shown.(metav1.Object).GetAnnotations())

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/clusterctl/tree"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -95,7 +95,7 @@ func TestWriteTree(t *testing.T) {
 			if err := render(&out, tree.Build(demo(), tc.options), style{now: noon, conditions: f, within: tc.within}); err != nil {
 				t.Fatal(err)
 			}
-			golden.Check(t, tc.file, out.String())
+			builder.Golden(t, tc.file, out.String())
 		})
 	}
 }
@@ -200,7 +200,7 @@ func TestTheTreeForProgramsStaysAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "tree.json", string(got)+"\n")
+	builder.Golden(t, "tree.json", string(got)+"\n")
 }
 
 func TestMessagesAreWrapped(t *testing.T) {

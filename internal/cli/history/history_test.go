@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 )
@@ -56,7 +56,7 @@ func TestHistoryShowsDecisions(t *testing.T) {
 	if err := show(env, recorded()); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "history.txt", out.String())
+	builder.Golden(t, "history.txt", out.String())
 }
 
 func TestHistoryPrintsJSON(t *testing.T) {
@@ -65,7 +65,7 @@ func TestHistoryPrintsJSON(t *testing.T) {
 	if err := env.PrintObject(decisions.List{Decisions: recorded()}, "json"); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "history.json", out.String())
+	builder.Golden(t, "history.json", out.String())
 }
 
 func TestChangesAreBounded(t *testing.T) {

@@ -2,6 +2,8 @@
 
 // Package workloadcontrollers runs kube-controller-manager's controllers of Deployments,
 // and of Services for their Pods.
+//
+// It also runs the controller of ResourceQuotas.
 package workloadcontrollers
 
 import (

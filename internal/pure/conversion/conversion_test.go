@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
@@ -167,7 +167,7 @@ func TestGoldenPairs(t *testing.T) {
 				texts = append(texts, string(data))
 			}
 			got := fmt.Sprintf("# old\n%s---\n# stored\n%s---\n# stored after a write of the old version\n%s", texts[0], texts[1], texts[2])
-			golden.Check(t, fmt.Sprintf("%s_%s_%s.yaml", k.Old.Group, k.Old.Version, strings.ToLower(k.Old.Kind)), got)
+			builder.Golden(t, fmt.Sprintf("%s_%s_%s.yaml", k.Old.Group, k.Old.Version, strings.ToLower(k.Old.Kind)), got)
 		})
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 // checkGolden compares a config with testdata/NAME, which UPDATE_GOLDEN=1 writes.
@@ -26,7 +26,7 @@ func checkGolden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	pretty.WriteByte('\n')
-	golden.Check(t, name, pretty.Bytes())
+	builder.Golden(t, name, pretty.Bytes())
 }
 
 func TestRenderWritesEverySection(t *testing.T) {

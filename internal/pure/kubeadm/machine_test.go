@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 // fullSpec has every field that a document can show, apart from the three
@@ -84,7 +84,7 @@ func TestDocumentsAreAsTheyWere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden.Check(t, name+".txt", doc)
+			builder.Golden(t, name+".txt", doc)
 
 			var read struct {
 				Files []struct{ Path, Content string } `json:"write_files"`

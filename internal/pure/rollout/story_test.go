@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 // world simulates the MachineSets: it creates Machines, marks them ready and deletes
@@ -121,7 +121,7 @@ func TestStory(t *testing.T) {
 					}
 				}
 			}
-			golden.Check(t, name+".txt", story.String())
+			builder.Golden(t, name+".txt", story.String())
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 func TestPlan(t *testing.T) {
@@ -140,7 +140,7 @@ func TestStory(t *testing.T) {
 			world = after(world, acts)
 		}
 	}
-	golden.Check(t, "up-then-down.txt", story.String())
+	builder.Golden(t, "up-then-down.txt", story.String())
 }
 
 func after(world []*clusterv1.Machine, acts []Action) (next []*clusterv1.Machine) {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 // recorded is a plan with its input, in a form that can be stored.
@@ -34,7 +34,7 @@ func TestARecordedPlanIsMadeAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden.Check(t, name+".json", string(text)+"\n")
+			builder.Golden(t, name+".json", string(text)+"\n")
 			var r recorded
 			if text, err = os.ReadFile(filepath.Join("testdata", name+".json")); err != nil {
 				t.Fatal(err)

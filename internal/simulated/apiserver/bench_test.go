@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 // fill fills a cluster with the objects that kubeadm and a number of nodes
@@ -120,7 +120,7 @@ func BenchmarkIdleClusters(b *testing.B) {
 	var watches []io.Closer
 	for i := range clusters {
 		c := serve(b, listeners, func(o *apiserver.Options) {
-			o.Journal = journal.At(filepath.Join(dir, strconv.Itoa(i)), discard())
+			o.Journal = store.FileAt(filepath.Join(dir, strconv.Itoa(i)), discard())
 		})
 		fill(b, c, 3)
 		cfg := c.admin(b)

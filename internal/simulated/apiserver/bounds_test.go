@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 // TestSteadyClusterIsSmall measures alone, so it is not parallel.
@@ -27,7 +27,7 @@ func TestSteadyClusterIsSmall(t *testing.T) {
 	dir, listeners := t.TempDir(), apiserver.NewListeners(discard())
 	t.Cleanup(func() { _ = listeners.Close() })
 	open := func(i int) *cluster {
-		c := serve(t, listeners, func(o *apiserver.Options) { o.Journal = journal.At(filepath.Join(dir, strconv.Itoa(i)), discard()) })
+		c := serve(t, listeners, func(o *apiserver.Options) { o.Journal = store.FileAt(filepath.Join(dir, strconv.Itoa(i)), discard()) })
 		fill(t, c, 3)
 		call(t, c.admin(t), http.StatusCreated, "POST", definitionsPath, asYAML, widgets)
 		call(t, c.admin(t), http.StatusCreated, "POST", widgetsPath, "", widget("a", `{"size":"small"}`))

@@ -30,7 +30,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 func TestPortsAreForwarded(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAServerComesBackWithItsObjectsAndAddress(t *testing.T) {
 	log := testr.NewWithInterface(t, testr.Options{})
 	open := func() *apiserver.Server {
 		s, err := apiserver.New(apiserver.Options{
-			Name: "c", Version: func() string { return "v1.34.2" }, Clock: clock.RealClock{}, Log: log, Journal: journal.At(path, log),
+			Name: "c", Version: func() string { return "v1.34.2" }, Clock: clock.RealClock{}, Log: log, Journal: store.FileAt(path, log),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 // widgets is a definition with all that one may have.
@@ -244,7 +244,7 @@ func TestADefinitionThatMakesNoSenseIsRefused(t *testing.T) {
 func TestWhatADefinitionDefinesSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "journal")
-	kept := func(o *apiserver.Options) { o.Journal = journal.At(file, discard()) }
+	kept := func(o *apiserver.Options) { o.Journal = store.FileAt(file, discard()) }
 	listeners := apiserver.NewListeners(discard())
 	t.Cleanup(func() { _ = listeners.Close() })
 	c := serve(t, listeners, kept)

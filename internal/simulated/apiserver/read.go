@@ -16,7 +16,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/listing"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/table"
 )
 
 func (s *Server) get(w http.ResponseWriter, r *request) error {
@@ -156,7 +155,7 @@ func (s *Server) tableOf(r *request, entries []*store.Entry) (*metav1.Table, err
 		}
 		objs = append(objs, u)
 	}
-	t, err := table.Of(r.kind, objs, s.clock.Now())
+	t, err := listing.Table(r.kind, objs, s.clock.Now())
 	if err != nil {
 		return nil, err
 	}

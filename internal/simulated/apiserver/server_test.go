@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 // cluster is one server at its address, with the authority it trusts.
@@ -44,7 +44,7 @@ func start(t testing.TB, with ...func(*apiserver.Options)) *cluster {
 	log := testr.NewWithInterface(t, testr.Options{})
 	listeners := apiserver.NewListeners(log)
 	kept := func(o *apiserver.Options) {
-		o.Log, o.Journal = log, journal.At(filepath.Join(t.TempDir(), "journal"), log)
+		o.Log, o.Journal = log, store.FileAt(filepath.Join(t.TempDir(), "journal"), log)
 	}
 	c := serve(t, listeners, append([]func(*apiserver.Options){kept}, with...)...)
 	t.Cleanup(func() {

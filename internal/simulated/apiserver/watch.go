@@ -18,7 +18,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/listing"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/table"
 )
 
 const (
@@ -222,7 +221,7 @@ func (o *watcher) bookmark(annotations map[string]string) error {
 	}
 	var told any = map[string]any{"kind": kind, "apiVersion": gv, "metadata": meta}
 	if o.as == rows { // one of an object without other fields
-		t, err := table.Of(o.r.kind, []*unstructured.Unstructured{{Object: map[string]any{}}}, o.s.clock.Now())
+		t, err := listing.Table(o.r.kind, []*unstructured.Unstructured{{Object: map[string]any{}}}, o.s.clock.Now())
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,11 @@
 // machine's user data, refuses what kubeadm would refuse, in kubeadm's words and
 // with the cause, and creates the objects that a machine leaves in its cluster. It
 // starts nothing and keeps no time.
+//
+// It reads user data as cloud-init or Ignition on a machine would, as far as that
+// decides whether kubeadm runs: the jinja header, the files to write, and the commands
+// to run. Nothing is written or run. Errors never repeat what the user data holds, for
+// it holds keys.
 package bootstrap
 
 import (
@@ -18,7 +23,6 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
-	"github.com/capstan-dev/capstan/internal/simulated/cloudconfig"
 )
 
 // Run is a call of kubeadm on a machine, read and found to be complete.
@@ -69,12 +73,12 @@ func Read(data []byte, format, hostname string) (*Run, error) {
 	return r, nil
 }
 
-func read(data []byte, format, hostname string) (*cloudconfig.Config, error) {
+func read(data []byte, format, hostname string) (*Config, error) {
 	switch bootstrapv1.Format(format) {
 	case "", bootstrapv1.CloudConfig:
-		return cloudconfig.Parse(data, hostname)
+		return Parse(data, hostname)
 	case bootstrapv1.Ignition:
-		return cloudconfig.ParseIgnition(data)
+		return ParseIgnition(data)
 	}
 	return nil, fmt.Errorf("simulated machines know no format %q: use cloud-config or ignition", format)
 }

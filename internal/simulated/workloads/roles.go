@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaultobjects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaulting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
@@ -22,9 +22,9 @@ var clusterRoles = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clus
 // of them has changed or is deleted.
 func (c *Controllers) clusterRole(store.Key) (time.Time, error) {
 	roles, _ := c.store.Entries().List(clusterRoles, "")
-	read := map[*store.Entry]*defaultobjects.Access{}
+	read := map[*store.Entry]*defaulting.Access{}
 	for _, e := range roles {
-		a, err := defaultobjects.Read(e)
+		a, err := defaulting.ReadAccess(e)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -52,7 +52,7 @@ func (c *Controllers) clusterRole(store.Key) (time.Time, error) {
 
 // gather computes the rules of an aggregated role, as the controller of a control
 // plane does. The roles are in the order of their names.
-func gather(by *rbacv1.AggregationRule, name string, roles []*store.Entry, read map[*store.Entry]*defaultobjects.Access) []rbacv1.PolicyRule {
+func gather(by *rbacv1.AggregationRule, name string, roles []*store.Entry, read map[*store.Entry]*defaulting.Access) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range by.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&by.ClusterRoleSelectors[i])

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 )
 
@@ -58,7 +58,7 @@ func TestARecordedDeletionGivesTheSamePlansAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	made = append(made, '\n')
-	golden.Check(t, "deletion.json", made)
+	builder.Golden(t, "deletion.json", made)
 	var records []Record
 	if err := json.Unmarshal(made, &records); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/capstan-dev/capstan/internal/builder/golden"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 )
 
@@ -31,5 +31,5 @@ func checkGolden(t *testing.T, file string, d desired.Desired) {
 		}
 		out.Write(text)
 	}
-	golden.Check(t, file, out.Bytes())
+	builder.Golden(t, file, out.Bytes())
 }

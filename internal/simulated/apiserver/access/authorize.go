@@ -9,7 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaultobjects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaulting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 )
@@ -97,7 +97,7 @@ func (z *Authorizer) boundIn(k *kinds.Kind, namespace string, u User, a Attribut
 func (z *Authorizer) rulesIn(k *kinds.Kind, namespace string, u User) (rules []rbacv1.PolicyRule) {
 	entries, _ := z.objects.Entries().List(k.GroupResource(), namespace)
 	for _, e := range entries {
-		b, err := defaultobjects.Read(e)
+		b, err := defaulting.ReadAccess(e)
 		if err != nil {
 			continue // stored objects were decoded before; nothing is granted by what is not one
 		}
@@ -149,7 +149,7 @@ func (z *Authorizer) rules(ref rbacv1.RoleRef, namespace string) []rbacv1.Policy
 	if err != nil {
 		return nil
 	}
-	role, err := defaultobjects.Read(e)
+	role, err := defaulting.ReadAccess(e)
 	if err != nil {
 		return nil
 	}

@@ -3,6 +3,10 @@
 // Package defaulting sets what clients omit from built-in kinds, as API servers do.
 // The code that those use belongs to the server: importing it would add all of that
 // to every importer of package simulated.
+//
+// It also has the default objects that every new cluster has, the same in all: the
+// roles and bindings that an API server creates automatically, in memory once for all
+// clusters of the process. Services get their addresses, and ports of Nodes.
 package defaulting
 
 import (

@@ -4,6 +4,8 @@
 // names, scopes and subresources, and the discovery documents that follow from
 // them. Most are the same for every cluster; a Set adds those that one cluster's
 // CustomResourceDefinitions define.
+//
+// Convert converts objects between the kinds as which they are served.
 package kinds
 
 import (

@@ -2,6 +2,8 @@
 
 // Package listing selects the objects of a resource for a client, and returns them
 // in pages of one version.
+//
+// It also shows objects as the rows of a table that kubectl prints.
 package listing
 
 import (

@@ -22,9 +22,9 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaulting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/serviceaddresses"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
@@ -352,7 +352,7 @@ func (s *Store) allocate(was, u *unstructured.Unstructured) error {
 			others = append(others, other)
 		}
 	}
-	if err := serviceaddresses.Allocate(&svc, before, serviceaddresses.Range(text), others); err != nil {
+	if err := defaulting.AllocateAddresses(&svc, before, defaulting.ServiceRange(text), others); err != nil {
 		return invalid(serviceKind, svc.Name, err)
 	}
 	full, _, err := s.FromTyped(&svc)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaultobjects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/defaulting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
@@ -57,7 +57,7 @@ type Writing struct {
 // Open returns the store kept in the journal, or a new one with the default objects
 // of every cluster.
 func Open(o Options) (*Store, error) {
-	raw, err := store.Open(o.Journal, defaultobjects.Entries(), parse)
+	raw, err := store.Open(o.Journal, defaulting.Objects(), parse)
 	if err != nil {
 		return nil, err
 	}

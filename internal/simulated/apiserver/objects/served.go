@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/groupaliases"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
@@ -79,7 +78,7 @@ func Read(k *kinds.Kind, e *store.Entry) (*unstructured.Unstructured, error) {
 	if k.Custom != nil {
 		_, err = k.Custom.Fit(u)
 	} else {
-		err = groupaliases.To(u, k.GroupVersionKind)
+		err = kinds.Convert(u, k.GroupVersionKind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read stored %s %s/%s as %s: %w", e.Key.Resource, e.Key.Namespace, e.Key.Name, k.GroupVersion(), err)
@@ -129,7 +128,7 @@ func encode(k *kinds.Kind, u *unstructured.Unstructured, version uint64) (*store
 func storedForm(k *kinds.Kind, u *unstructured.Unstructured) (raw []byte, err error) {
 	if k.GroupVersionKind != k.StoredAs {
 		u = u.DeepCopy()
-		err = groupaliases.To(u, k.StoredAs)
+		err = kinds.Convert(u, k.StoredAs)
 	}
 	if err == nil {
 		raw, err = json.Marshal(u.Object)

@@ -6,6 +6,13 @@
 //
 // It does not interpret objects. An entry is immutable; a writer names the entry it
 // started from and loses if that is no longer the latest.
+//
+// A File is such a journal: a simulated cluster is restored from it after the process
+// was stopped, or killed. What was added since the last Sync survives the process, not
+// the host. Its first line has how much of the file has been acknowledged: anything
+// less than that is damage, anything more was being written as the process ended. Each
+// further line is a record: the checksum of everything from the first record to this
+// one, and a JSON document.
 package store
 
 import (

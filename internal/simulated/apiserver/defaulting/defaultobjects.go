@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package defaultobjects is the default objects that every new cluster has, the same in all:
-// the roles and bindings that an API server creates automatically.
-// They are in memory once, for all clusters of the process.
-package defaultobjects
+package defaulting
 
 import (
 	"bytes"
@@ -22,11 +19,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-// objects has one object per line, as an API server of Kubernetes creates them. A
+// objectLines has one object per line, as an API server of Kubernetes creates them. A
 // test of testenv compares it with such a server, and can rewrite it.
 //
 //go:embed objects.jsonl
-var objects []byte
+var objectLines []byte
 
 // Since is the creation time of all of them: the same for all clusters.
 const Since = "2020-01-01T00:00:00Z"
@@ -40,11 +37,11 @@ type Access struct {
 	Aggregation *rbacv1.AggregationRule `json:"aggregationRule"`
 }
 
-// Entries are those objects, as stores keep them.
-func Entries() []*store.Entry { return all().entries }
+// Objects are those objects, as stores keep them.
+func Objects() []*store.Entry { return all().entries }
 
-// Read decodes a role or a binding. It is not to be changed.
-func Read(e *store.Entry) (*Access, error) {
+// ReadAccess decodes a role or a binding. It is not to be changed.
+func ReadAccess(e *store.Entry) (*Access, error) {
 	if e.Born {
 		return all().read[e], nil
 	}
@@ -74,7 +71,7 @@ var all = sync.OnceValue(func() made {
 })
 
 func (m *made) make() error {
-	for line := range bytes.Lines(objects) {
+	for line := range bytes.Lines(objectLines) {
 		e, err := entry(line)
 		if err != nil {
 			return err

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evidence compares the observed states of objects, and reads their common
-// fields.
-package evidence
+package objectchecks
 
 import (
 	"encoding/json"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch reports that objects of a management cluster have changed, for callers
-// that read them again then, and send no other requests.
-package watch
+package references
 
 import (
 	"context"
@@ -30,8 +28,8 @@ type Watcher struct {
 	changed chan struct{}
 }
 
-// New returns a Watcher that watches nothing yet, and stops when ctx or Stop ends it.
-func New(ctx context.Context, mgmt client.WithWatch) *Watcher {
+// NewWatcher returns a Watcher that watches nothing yet, and stops when ctx or Stop ends it.
+func NewWatcher(ctx context.Context, mgmt client.WithWatch) *Watcher {
 	ctx, stop := context.WithCancel(ctx)
 	w := &Watcher{mgmt: mgmt, stop: stop, kinds: map[schema.GroupVersionKind]bool{}, changed: make(chan struct{}, 1)}
 	w.run = func(f func(context.Context)) { w.running.Go(func() { f(ctx) }) }

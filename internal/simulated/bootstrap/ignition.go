@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudconfig
+package bootstrap
 
 import (
 	"bytes"
@@ -88,8 +88,8 @@ func content(r types.Resource) ([]byte, error) {
 }
 
 var (
-	condition = regexp.MustCompile(`(?m)^ConditionPathExists=(!?)(\S+)$`)
-	command   = regexp.MustCompile(`(?m)^ExecStart(?:Pre|Post)?=[-@:+!]*(.*)$`)
+	unitCondition = regexp.MustCompile(`(?m)^ConditionPathExists=(!?)(\S+)$`)
+	command       = regexp.MustCompile(`(?m)^ExecStart(?:Pre|Post)?=[-@:+!]*(.*)$`)
 )
 
 // starts returns the commands of a unit that is enabled and whose conditions are
@@ -99,7 +99,7 @@ func starts(c *Config, u types.Unit) (commands []string) {
 	if !ptr.Deref(u.Enabled, false) || ptr.Deref(u.Mask, false) || !strings.HasSuffix(u.Name, ".service") {
 		return nil
 	}
-	for _, met := range condition.FindAllStringSubmatch(text, -1) {
+	for _, met := range unitCondition.FindAllStringSubmatch(text, -1) {
 		if _, there := c.Files[path.Clean(met[2])]; there == (met[1] == "!") {
 			return nil
 		}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package groupaliases converts objects between the kinds as which they are served.
-package groupaliases
+package kinds
 
 import (
 	"encoding/json"
@@ -12,8 +11,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// To converts u to an object of another kind that is stored as the same.
-func To(u *unstructured.Unstructured, to schema.GroupVersionKind) error {
+// Convert converts u to an object of another kind that is stored as the same.
+func Convert(u *unstructured.Unstructured, to schema.GroupVersionKind) error {
 	from := u.GroupVersionKind()
 	u.SetGroupVersionKind(to)
 	switch {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloudconfig reads user data of the cloud-config format as cloud-init
-// on a machine would, as far as it decides whether kubeadm runs: the jinja
-// header, the files to write, and the commands to run. Nothing is written or
-// run. Errors never repeat what the user data holds, for it holds keys.
-package cloudconfig
+package bootstrap
 
 import (
 	"bytes"

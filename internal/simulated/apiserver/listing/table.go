@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package table shows objects as the rows that kubectl prints.
-package table
+package listing
 
 import (
 	"time"
@@ -27,12 +26,12 @@ type object struct {
 	now     time.Time
 }
 
-// Of shows objects of a kind as of now.
-func Of(k *kinds.Kind, objs []*unstructured.Unstructured, now time.Time) (*metav1.Table, error) {
+// Table shows objects of a kind as of now.
+func Table(k *kinds.Kind, objs []*unstructured.Unstructured, now time.Time) (*metav1.Table, error) {
 	if k.Custom == nil {
-		t := New(k)
+		t := EmptyTable(k)
 		for _, u := range objs {
-			t.Rows = append(t.Rows, Row(k, u, nil, now))
+			t.Rows = append(t.Rows, TableRow(k, u, nil, now))
 		}
 		return t, nil
 	}
@@ -50,8 +49,8 @@ func Of(k *kinds.Kind, objs []*unstructured.Unstructured, now time.Time) (*metav
 	return t, nil
 }
 
-// New returns the table of a kind, without rows.
-func New(k *kinds.Kind) *metav1.Table {
+// EmptyTable returns the table of a kind, without rows.
+func EmptyTable(k *kinds.Kind) *metav1.Table {
 	t := &metav1.Table{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
 		Rows:     []metav1.TableRow{},
@@ -69,8 +68,8 @@ func New(k *kinds.Kind) *metav1.Table {
 	return t
 }
 
-// Row shows u as of now. shown is the JSON sent along with it, or nil.
-func Row(k *kinds.Kind, u *unstructured.Unstructured, shown []byte, now time.Time) metav1.TableRow {
+// TableRow shows u as of now. shown is the JSON sent along with it, or nil.
+func TableRow(k *kinds.Kind, u *unstructured.Unstructured, shown []byte, now time.Time) metav1.TableRow {
 	o := object{content: u.Object, now: now}
 	var row metav1.TableRow
 	for _, c := range columnsOf(k) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package permissions checks which permissions the user has on a management cluster, so that
-// missing ones are found before anything is changed.
-package permissions
+package apply
 
 import (
 	"context"
@@ -34,8 +32,8 @@ func (r Right) String() string {
 	return what
 }
 
-// Kind is the kind of the request to a management cluster.
-func Kind() schema.GroupVersionKind {
+// ReviewKind is the kind of the request to a management cluster.
+func ReviewKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"}
 }
 
@@ -54,7 +52,7 @@ func Allowed(ctx context.Context, mgmt client.Client, r Right) (bool, error) {
 	review := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "namespace": r.Namespace}},
 	}}
-	review.SetGroupVersionKind(Kind())
+	review.SetGroupVersionKind(ReviewKind())
 	err := mgmt.Create(ctx, review)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		err = &UnansweredError{err}

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceaddresses gives Services what an API server gives them: addresses of
-// the cluster, and ports of its Nodes.
-package serviceaddresses
+package defaulting
 
 import (
 	"fmt"
@@ -20,8 +18,8 @@ const (
 	nodePorts           = 2768
 )
 
-// Range parses the range of a cluster; it is kubeadm's default if text is empty.
-func Range(text string) netip.Prefix {
+// ServiceRange parses the range of a cluster; it is kubeadm's default if text is empty.
+func ServiceRange(text string) netip.Prefix {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		p = netip.MustParsePrefix(defaultServiceRange)
@@ -29,9 +27,9 @@ func Range(text string) netip.Prefix {
 	return p.Masked()
 }
 
-// Allocate gives a Service its address and ports, and keeps what it had at the
+// AllocateAddresses gives a Service its address and ports, and keeps what it had at the
 // address was. The others are those that have theirs.
-func Allocate(svc *corev1.Service, was string, r netip.Prefix, others []corev1.Service) *field.Error {
+func AllocateAddresses(svc *corev1.Service, was string, r netip.Prefix, others []corev1.Service) *field.Error {
 	addresses, ports := taken(others)
 	spec := &svc.Spec
 	if spec.ClusterIP == "" {

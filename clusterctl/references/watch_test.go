@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package watch
+package references
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestChangesAreReported(t *testing.T) {
 						return c.Watch(ctx, &corev1.ConfigMapList{}, opts...)
 					},
 				}).Build()
-				w := New(t.Context(), mgmt)
+				w := NewWatcher(t.Context(), mgmt)
 				w.Follow(corev1.SchemeGroupVersion.WithKind("ConfigMap"), client.InNamespace("ns"))
 				w.Follow(corev1.SchemeGroupVersion.WithKind("ConfigMap"), client.InNamespace("ns")) // does nothing
 				told, counting := 0, make(chan struct{})

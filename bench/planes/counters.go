@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package counters reads the request counters of an API server.
-package counters
+package planes
 
 import (
 	"bufio"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fuzzed generates objects of any API type as clients may send them: every
-// field present, absent, empty, zero or null, lists with duplicates, durations with
-// fractions, references that cannot be parsed. It generates JSON rather than
-// values, as encoding a value loses the difference between nothing and empty.
-package fuzzed
+package conversiontests
 
 import (
 	"math/rand/v2"
@@ -34,8 +30,8 @@ type Maker struct {
 	inside map[reflect.Type]int
 }
 
-// New returns a Maker for a seed.
-func New(seed uint64) *Maker {
+// NewMaker returns a Maker for a seed.
+func NewMaker(seed uint64) *Maker {
 	return &Maker{random: rand.New(rand.NewPCG(seed, seed)), hit: map[string]bool{}, inside: map[reflect.Type]int{}}
 }
 

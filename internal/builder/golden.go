@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden compares outputs with files in the testdata of a package.
-package golden
+package builder
 
 import (
 	"os"
@@ -11,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Check compares an output with testdata/NAME. UPDATE_GOLDEN=1 writes the file.
-func Check[T ~string | ~[]byte](t testing.TB, name string, got T) {
+// Golden compares an output with testdata/NAME. UPDATE_GOLDEN=1 writes the file.
+func Golden[T ~string | ~[]byte](t testing.TB, name string, got T) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {

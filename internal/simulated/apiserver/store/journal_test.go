@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package journal_test
+package store_test
 
 import (
 	"bytes"
@@ -14,13 +14,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 // load reads all records of a file.
 func load(path string) (records []store.Record, err error) {
-	err = journal.At(path, logr.Discard()).Load(func(r store.Record) error {
+	err = store.FileAt(path, logr.Discard()).Load(func(r store.Record) error {
 		records = append(records, r)
 		return nil
 	})
@@ -37,7 +36,7 @@ func TestRecordsComeBackInOrder(t *testing.T) {
 	if got, err := load(path); err != nil || got != nil {
 		t.Errorf("of no file: %v, error %v", got, err)
 	}
-	j := journal.At(path, logr.Discard())
+	j := store.FileAt(path, logr.Discard())
 	want := []store.Record{record("a"), record("b"), {Version: 9, Resource: "pods", Namespace: "ns", Name: "a"}}
 	for _, r := range want {
 		if err := j.Append(r); err != nil {
@@ -73,7 +72,7 @@ func TestRecordsComeBackInOrder(t *testing.T) {
 func written(t *testing.T) (content []byte, ends []int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "j")
-	j := journal.At(path, logr.Discard())
+	j := store.FileAt(path, logr.Discard())
 	for _, name := range []string{"a", "b", "c"} {
 		if err := j.Append(record(name)); err != nil {
 			t.Fatal(err)
@@ -101,12 +100,12 @@ func reload(t *testing.T, content []byte) ([]store.Record, error) {
 	}
 	got, err := load(path)
 	if err != nil {
-		if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("error %v, want one that says what is damaged", err)
 		}
 		return got, err
 	}
-	j := journal.At(path, logr.Discard())
+	j := store.FileAt(path, logr.Discard())
 	records := slices.Clone(got)
 	if err := j.Load(func(store.Record) error { return nil }); err != nil {
 		t.Fatal(err)
@@ -196,7 +195,7 @@ func TestFilesWithoutChecksumsAreRead(t *testing.T) {
 func TestARecordThatCannotBeWrittenLeavesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "j")
-	j := journal.At(path, logr.Discard())
+	j := store.FileAt(path, logr.Discard())
 	bad := store.Record{Version: 1, Name: "a", Object: []byte("{")}
 	if err := j.Append(record("a")); err != nil {
 		t.Fatal(err)
@@ -219,7 +218,7 @@ func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 func TestUnsyncedWritesAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "objects.jsonl")
-	f := journal.At(path, logr.Discard())
+	f := store.FileAt(path, logr.Discard())
 	told := 0
 	f.Follow(func() { told++ })
 	if err := f.Sync(); err != nil || told != 0 {
@@ -255,8 +254,8 @@ func TestAJournalOfALaterVersionIsLeftAsItIs(t *testing.T) {
 	if err := os.WriteFile(path, []byte("capstan-journal-2 in another form\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := journal.At(path, logr.Discard()).Load(func(store.Record) error { return nil })
-	if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), `a later version of this program has written it, in form "2"`) {
+	err := store.FileAt(path, logr.Discard()).Load(func(store.Record) error { return nil })
+	if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), `a later version of this program has written it, in form "2"`) {
 		t.Errorf("got %v", err)
 	}
 }

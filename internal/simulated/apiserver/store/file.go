@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal keeps the changes of a simulated cluster in a file, so that the
-// cluster is restored after the process was stopped, or killed. What was added
-// since the last Sync survives the process, not the host.
-//
-// The first line has how much of the file has been acknowledged: anything less than
-// that is damage, anything more was being written as the process ended. Each
-// further line is a record: the checksum of everything from the first record to
-// this one, and a JSON document.
-package journal
+package store
 
 import (
 	"bufio"
@@ -24,8 +16,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
-
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 // ErrDamaged means that something which was kept cannot be read any more.
@@ -69,8 +59,8 @@ func (k kept) with(line []byte, sum uint32) kept {
 	return kept{records: k.records + 1, bytes: k.bytes + int64(len(line)), sum: sum}
 }
 
-// At returns the journal kept at path, which need not exist yet.
-func At(path string, log logr.Logger) *File { return &File{path: path, log: log} }
+// FileAt returns the journal kept at path, which need not exist yet.
+func FileAt(path string, log logr.Logger) *File { return &File{path: path, log: log} }
 
 // Follow has told called when there is something to sync that was not before. Call it
 // before anything else, if ever.
@@ -102,7 +92,7 @@ func (f *File) Size() int64 {
 
 // Load gives apply every record. What was not acknowledged is dropped; a loss
 // of anything else is ErrDamaged, for what is left may rest on it.
-func (f *File) Load(apply func(store.Record) error) error {
+func (f *File) Load(apply func(Record) error) error {
 	file, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -156,7 +146,7 @@ func (f *File) Load(apply func(store.Record) error) error {
 
 // loadOld reads a file of lines without checksums. That its end was lost can
 // only be seen where the last line is not whole, which is as the process ended.
-func (f *File) loadOld(r *bufio.Reader, apply func(store.Record) error) error {
+func (f *File) loadOld(r *bufio.Reader, apply func(Record) error) error {
 	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
@@ -166,7 +156,7 @@ func (f *File) loadOld(r *bufio.Reader, apply func(store.Record) error) error {
 		if err != nil {
 			return err
 		}
-		var rec store.Record
+		var rec Record
 		err = json.Unmarshal(line, &rec)
 		if err == nil {
 			err = apply(rec)
@@ -183,12 +173,12 @@ func (f *File) damaged(format string, args ...any) error {
 
 // Append writes one record. When it cannot be written to its end, nothing of
 // it stays.
-func (f *File) Append(rec store.Record) error {
+func (f *File) Append(rec Record) error {
 	if f.old {
 		return fmt.Errorf("%s: a journal without checksums must be rewritten before anything is added", f.path)
 	}
 	if f.kept.records == 0 {
-		return f.Rewrite([]store.Record{rec}) // so that the file is never there without its first line
+		return f.Rewrite([]Record{rec}) // so that the file is never there without its first line
 	}
 	line, sum, err := encode(nil, f.kept.sum, rec)
 	if err != nil {
@@ -234,7 +224,7 @@ func (f *File) changed() {
 }
 
 // Rewrite replaces the file by one that holds records, in one step.
-func (f *File) Rewrite(records []store.Record) error {
+func (f *File) Rewrite(records []Record) error {
 	var k kept
 	all := k.header()
 	for _, rec := range records {
@@ -259,13 +249,13 @@ func (f *File) Rewrite(records []store.Record) error {
 	return nil
 }
 
-var table = crc32.MakeTable(crc32.Castagnoli)
+var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-func checksum(before uint32, data []byte) uint32 { return crc32.Update(before, table, data) }
+func checksum(before uint32, data []byte) uint32 { return crc32.Update(before, checksums, data) }
 
 // encode appends rec as one line, and returns the checksum up to it. The object in
 // it is JSON already, and is compacted to one line.
-func encode(to []byte, before uint32, rec store.Record) ([]byte, uint32, error) {
+func encode(to []byte, before uint32, rec Record) ([]byte, uint32, error) {
 	b, err := json.Marshal(rec)
 	if err != nil {
 		return nil, 0, err
@@ -278,7 +268,7 @@ func encode(to []byte, before uint32, rec store.Record) ([]byte, uint32, error) 
 	return append(append(to, b...), '\n'), sum, nil
 }
 
-func decode(before uint32, line []byte) (rec store.Record, sum uint32, ok bool) {
+func decode(before uint32, line []byte) (rec Record, sum uint32, ok bool) {
 	text, b, found := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 	sum = checksum(before, b)
 	ok = found && string(text) == fmt.Sprintf("%08x", sum) && json.Unmarshal(b, &rec) == nil

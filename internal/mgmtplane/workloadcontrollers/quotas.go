@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quotas runs kube-controller-manager's controller of ResourceQuotas.
-package quotas
+package workloadcontrollers
 
 import (
 	"context"
@@ -23,8 +22,8 @@ import (
 
 // Values of kube-controller-manager, except the workers.
 const (
-	workers = 2
-	resync  = 5 * time.Minute
+	quotaWorkers = 2
+	resync       = 5 * time.Minute
 	// syncPeriod is how often the controller reads the list of kinds.
 	syncPeriod = 30 * time.Second
 )
@@ -69,9 +68,9 @@ type Quotas struct {
 	need   sync.Once
 }
 
-// New returns a controller that waits for the first ResourceQuota. informing is
+// NewQuotas returns a controller that waits for the first ResourceQuota. informing is
 // closed when informers run.
-func New(client kubernetes.Interface, objects *gckinds.Objects, informing <-chan struct{}) (*Quotas, error) {
+func NewQuotas(client kubernetes.Interface, objects *gckinds.Objects, informing <-chan struct{}) (*Quotas, error) {
 	q := &Quotas{client: client, collected: objects, informing: informing, needed: make(chan struct{})}
 	_, err := objects.Shared(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}).AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { q.need.Do(func() { close(q.needed) }) },
@@ -110,7 +109,7 @@ func (q *Quotas) Run(ctx context.Context) error {
 	}
 	all.Start(ctx.Done())
 	var running sync.WaitGroup
-	running.Go(recovery.Func(ctx, func() { c.Run(ctx, workers) }))
+	running.Go(recovery.Func(ctx, func() { c.Run(ctx, quotaWorkers) }))
 	running.Go(recovery.Func(ctx, func() { c.Sync(ctx, kinds, syncPeriod) }))
 	running.Wait()
 	return nil

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smalldisk gives a test a separate file system that is soon full.
-package smalldisk
+package builder
 
 import (
 	"errors"
@@ -19,10 +18,10 @@ import (
 // mounts.
 const ownMounts = "CAPSTAN_TEST_OWN_MOUNTS"
 
-// Mount mounts a file system of this size and returns its folder. It returns "" in
+// SmallDisk mounts a file system of this size and returns its folder. It returns "" in
 // the process that must not run the test: that one runs it in another, with private
 // mounts.
-func Mount(t *testing.T, megabytes int) string {
+func SmallDisk(t *testing.T, megabytes int) string {
 	t.Helper()
 	if os.Getenv(ownMounts) == "" {
 		again(t)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package table_test
+package listing_test
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/table"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/listing"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -54,7 +54,7 @@ func TestRowsShowWhatKubectlPrints(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := kindOf(t, tc.resource)
-			row := table.Row(k, &unstructured.Unstructured{Object: integers(content).(map[string]any)}, nil, now)
+			row := listing.TableRow(k, &unstructured.Unstructured{Object: integers(content).(map[string]any)}, nil, now)
 			var cells []string
 			for _, c := range row.Cells {
 				cells = append(cells, fmt.Sprint(c))
@@ -62,7 +62,7 @@ func TestRowsShowWhatKubectlPrints(t *testing.T) {
 			if diff := cmp.Diff(tc.want, strings.Join(cells, "|")); diff != "" {
 				t.Errorf("row (-want +got):\n%s", diff)
 			}
-			if got := len(table.New(k).ColumnDefinitions); got != len(cells) {
+			if got := len(listing.EmptyTable(k).ColumnDefinitions); got != len(cells) {
 				t.Errorf("%d columns for %d cells", got, len(cells))
 			}
 		})
