@@ -25,7 +25,7 @@ var layers = []layer{
 	{name: "host", dirs: []string{"internal/host/"}, may: []string{"api", "leaf", "pure", "access", "host"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "planner", "access"}},
 	{name: "library", dirs: []string{"clusterctl", "conformance"}, may: []string{"api", "leaf", "pure", "planner", "access", "library"}},
-	{name: "simulation", dirs: []string{"internal/sim", "internal/app/controllers", "internal/app/features"}, may: []string{"api", "leaf", "pure", "planner", "access", "controller", "simulation"}},
+	{name: "simulation", dirs: []string{"internal/sim", "internal/app/controllers"}, may: []string{"api", "leaf", "pure", "planner", "access", "controller", "simulation"}},
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "planner", "access", "simulated", "host", "controller", "library", "simulation", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/", "build/release", "build/errcheck"}, may: []string{"host", "app"}},

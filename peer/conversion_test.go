@@ -23,10 +23,7 @@ import (
 	theircore "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 
 	"github.com/capstan-dev/capstan/internal/builder/conversiontests"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/ipam"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/kubeadm"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
@@ -97,7 +94,7 @@ var conversions = map[string]theirs{
 
 // ours are the conversions that are compared.
 func ours() []rules.Kind {
-	return slices.Concat(core.Kinds(), addons.Kinds(), ipam.Kinds(), extensionconfig.Kinds(), kubeadm.Kinds())
+	return slices.Concat(core.Kinds(), core.AddonKinds(), core.IPAMKinds(), core.RuntimeKinds(), kubeadm.Kinds())
 }
 
 // version is the lookup of both sides; one kind has none.

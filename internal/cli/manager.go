@@ -20,7 +20,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -76,7 +75,7 @@ kept up to date at start.`,
 	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them and the inventory up to date, at start")
 	f.BoolVar(&o.inventory, "inventory", false, "note in the inventory of clusterctl what runs, as --install does too")
 	f.StringSliceVar(&o.manager.Providers, "providers", controllers.Providers(), "providers whose controllers run")
-	f.Var(&o.manager.FeatureGates, "feature-gates", features.Usage)
+	f.Var(&o.manager.FeatureGates, "feature-gates", controllers.GatesUsage)
 	syncFlags(f, &o.manager.Sync)
 	f.Var(&o.manager.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
 	f.StringVar(&o.manager.Namespace, "namespace", "", "namespace to watch (default: all)")

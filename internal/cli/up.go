@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
@@ -35,7 +35,7 @@ type PlaneOptions struct {
 	// AwaitEtcd has the start wait for EtcdServers that do not answer.
 	AwaitEtcd                                       bool
 	Providers                                       []string
-	FeatureGates                                    features.Gates
+	FeatureGates                                    controllers.Gates
 	Sync                                            nodesync.Additional
 	SkipMigration                                   crdmigrator.Phases
 	MetricsAddress, PprofAddress                    string
@@ -111,7 +111,7 @@ fails otherwise.`,
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
 	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local,certificates)")
-	f.Var(&o.FeatureGates, "feature-gates", features.Usage)
+	f.Var(&o.FeatureGates, "feature-gates", controllers.GatesUsage)
 	syncFlags(f, &o.Sync)
 	f.Var(&o.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS, with authentication by a token")

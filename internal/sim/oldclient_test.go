@@ -14,8 +14,8 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/app/conversions"
-	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
@@ -25,7 +25,7 @@ func TestAnOldClientLooksOn(t *testing.T) {
 	t.Parallel()
 	const hook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/inventory"
 	w := New(t)
-	old, err := conversions.New(func(kind schema.GroupKind) (string, error) { return kind.Group + "/v1beta1", nil })
+	old, err := webhooks.NewConverter(func(kind schema.GroupKind) (string, error) { return kind.Group + "/v1beta1", nil })
 	w.must(err)
 	create(t, w, "demo", 1, 2)
 	asOld(w, old)
@@ -50,7 +50,7 @@ func TestAnOldClientLooksOn(t *testing.T) {
 // clients.
 func TestOldClientsCanBeLeftUntold(t *testing.T) {
 	t.Parallel()
-	w := newWith(t, func(o *Options) { o.Features.Off = []string{features.DeprecatedV1Beta1Status} })
+	w := newWith(t, func(o *Options) { o.Features.Off = []string{controllers.GateDeprecatedV1Beta1Status} })
 	create(t, w, "demo", 1, 1)
 	all, err := w.Objects(t.Context())
 	w.must(err)

@@ -43,7 +43,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -77,7 +76,7 @@ type Options struct {
 	// Updates are called in place of extensions, if they are given.
 	Updates extensions.Hooks
 	// Features are those that controllers check; all of them run.
-	Features features.Gates
+	Features controllers.Gates
 	// Log receives the logs of the controllers; the zero value drops them.
 	Log logr.Logger
 

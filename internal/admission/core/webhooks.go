@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package core defaults and validates the kinds of cluster.x-k8s.io except Clusters
-// and ClusterClasses, which are in package topology. The functions are pure;
-// Webhooks lists when each is called.
+// Package core defaults and validates the kinds of the core provider: those of
+// cluster.x-k8s.io except Clusters and ClusterClasses, which are in package topology,
+// and those of the groups addons, ipam and runtime. The functions are pure; Webhooks
+// and its siblings list when each is called.
 package core
 
 import (

@@ -19,7 +19,6 @@ import (
 	"github.com/capstan-dev/capstan/charts"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -111,7 +110,7 @@ func addRoles(all map[string][]byte) error {
 // addWebhooks adds the registrations of the webhooks of each provider.
 func addWebhooks(all map[string][]byte) error {
 	for _, provider := range controllers.Providers() {
-		of := webhooks.Of(webhooks.Clients{}, localinfra.Backends{}, features.Gates{}, provider)
+		of := webhooks.Of(webhooks.Clients{}, localinfra.Backends{}, controllers.Gates{}, provider)
 		mutating, validating := webhook.Configurations("capstan-"+provider, of, func(path string) admissionregistrationv1.WebhookClientConfig {
 			return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
 				Namespace: namespace, Name: service, Path: &path, Port: new(int32(443)),

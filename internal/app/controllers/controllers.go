@@ -3,6 +3,10 @@
 // Package controllers is the one list of controllers. The program that runs them
 // provides their dependencies: a manager provides an API server, informers and
 // queues, a world in memory (package sim) a store, and a clock that it steps.
+//
+// Gates are Capstan's feature gates, by upstream's names where upstream has them. All are
+// enabled by default. Without a feature, its controllers do not run, and admission refuses
+// the objects and fields that they would act on.
 package controllers
 
 import (
@@ -42,7 +46,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/cainjection"
 	"github.com/capstan-dev/capstan/internal/controller/certificate"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
@@ -112,7 +115,7 @@ type Outside struct {
 
 	Extensions Extensions // for Core and Kubeadm
 
-	Features      features.Gates      // of which kinds there are any
+	Features      Gates               // of which kinds there are any
 	Sync          nodesync.Additional // from Machines to Nodes
 	SkipMigration crdmigrator.Phases  // of leftovers of old versions
 
@@ -125,7 +128,7 @@ type Outside struct {
 // of returns the dependencies of a controller.
 func (o Outside) of(controller string) deps.Deps {
 	d := o.Deps
-	d.Recorder, d.Deprecated = o.Recorders(controller), o.Features.Enabled(features.DeprecatedV1Beta1Status)
+	d.Recorder, d.Deprecated = o.Recorders(controller), o.Features.Enabled(GateDeprecatedV1Beta1Status)
 	return d
 }
 
@@ -169,10 +172,10 @@ func All() []Controller {
 			d := o.of(name)
 			d.Debounce = d.Debounce.Sibling()
 			return &topology.Reconciler{Deps: d, Classes: o.Classes, Schemas: o.Schemas, Extensions: o.Extensions.Client}
-		}).gated(features.ClusterTopology).finishing(),
+		}).gated(GateClusterTopology).finishing(),
 		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, name string) reconciler[*clusterv1.ClusterClass] {
 			return &clusterclass.Reconciler{Deps: o.of(name), Extensions: o.Extensions.Client}
-		}).gated(features.ClusterTopology),
+		}).gated(GateClusterTopology),
 		entry(Local, &infrav1.LocalCluster{}, func(o Outside, name string) reconciler[*infrav1.LocalCluster] {
 			return &localcluster.Reconciler{Deps: o.of(name), Backends: o.Backends}
 		}),
@@ -187,7 +190,7 @@ func All() []Controller {
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
 			return &machinepool.Reconciler{Deps: o.of(name)}
-		}).gated(features.MachinePool).finishing(),
+		}).gated(GateMachinePool).finishing(),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{Deps: o.of(name), Extensions: o.Extensions.Updates, Sync: o.Sync}
 		}),
@@ -199,7 +202,7 @@ func All() []Controller {
 		}),
 		entry(Local, &infrav1.LocalMachinePool{}, func(o Outside, name string) reconciler[*infrav1.LocalMachinePool] {
 			return &localmachinepool.Reconciler{Deps: o.of(name), Backends: o.Backends}
-		}).gated(features.MachinePool).finishing(),
+		}).gated(GateMachinePool).finishing(),
 		entry(Local, &infrav1.LocalMachine{}, func(o Outside, name string) reconciler[*infrav1.LocalMachine] {
 			return &localmachine.Reconciler{Deps: o.of(name), Backends: o.Backends}
 		}),
@@ -214,7 +217,7 @@ func All() []Controller {
 		}),
 		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
 			return extensionConfigs(o, name)
-		}).gated(features.RuntimeSDK),
+		}).gated(GateRuntimeSDK),
 		migrator(Core), migrator(Kubeadm), migrator(Local),
 	}, certificates()...)
 }
@@ -269,7 +272,7 @@ func ExtensionFollower() Controller {
 		r := extensionConfigs(o, name)
 		r.Follow = true
 		return r
-	}).gated(features.RuntimeSDK)
+	}).gated(GateRuntimeSDK)
 }
 
 // reconciler is the interface of the controllers' packages.

@@ -10,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -35,7 +34,7 @@ func TestEachDefinitionHasMigratorWithPermission(t *testing.T) {
 	}
 	got, may := map[string][]string{}, map[string][]string{}
 	for _, name := range Providers() {
-		got[name] = Definitions(name, features.Gates{})
+		got[name] = Definitions(name, Gates{})
 		role := roles[slices.IndexFunc(roles, func(r *rbacv1.ClusterRole) bool { return r.Name == "capstan-"+name })]
 		for _, rule := range role.Rules {
 			if slices.Contains(rule.Resources, "customresourcedefinitions/status") {
@@ -52,7 +51,7 @@ func TestEachDefinitionHasMigratorWithPermission(t *testing.T) {
 	if diff := cmp.Diff(want, may); diff != "" {
 		t.Errorf("definitions (-installed +in the roles):\n%s", diff)
 	}
-	if off := Definitions(Core, features.Gates{Off: []string{features.MachinePool}}); slices.Contains(off, "machinepools.cluster.x-k8s.io") || len(off) != len(got[Core])-1 {
+	if off := Definitions(Core, Gates{Off: []string{GateMachinePool}}); slices.Contains(off, "machinepools.cluster.x-k8s.io") || len(off) != len(got[Core])-1 {
 		t.Errorf("without MachinePool: %v", off)
 	}
 }

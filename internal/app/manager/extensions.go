@@ -19,7 +19,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 )
 
 // callsExtensions reports whether a chosen provider calls runtime extensions.
@@ -51,7 +50,7 @@ func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, 
 	}
 	known := catalog.Default()
 	registry := extensions.NewRegistry(known)
-	if !s.options.FeatureGates.Enabled(features.RuntimeSDK) {
+	if !s.options.FeatureGates.Enabled(controllers.GateRuntimeSDK) {
 		registry.Expect() // none: no controller registers any
 	}
 	calls, err := extensions.New(extensions.Options{
@@ -68,7 +67,7 @@ func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, 
 		return x, err
 	}
 	x = controllers.Extensions{Catalog: known, Registry: registry, Client: calls}
-	if s.options.FeatureGates.Enabled(features.InPlaceUpdates) {
+	if s.options.FeatureGates.Enabled(controllers.GateInPlaceUpdates) {
 		x.Updates.Hooks = calls
 	}
 	return x, s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {

@@ -35,7 +35,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/host/containerhost"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -56,7 +55,7 @@ type Options struct {
 	Plane       bool
 	APIServerCA []byte
 	// FeatureGates are the enabled features.
-	FeatureGates features.Gates
+	FeatureGates controllers.Gates
 	// Sync selects more labels and annotations to copy from Machines to their
 	// Nodes.
 	Sync nodesync.Additional

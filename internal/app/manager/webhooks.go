@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/conversions"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
@@ -247,7 +246,7 @@ func (m *Manager) openConversion() (*conversion.Converter, error) {
 		return nil, err
 	}
 	m.stack.Push("watch of definitions", func(context.Context) error { stop(); return nil })
-	return conversions.New(known.Version)
+	return webhooks.NewConverter(known.Version)
 }
 
 // Conversion returns how the API server reaches this process for conversions; zero

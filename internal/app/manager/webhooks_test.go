@@ -29,7 +29,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -168,7 +167,7 @@ func serving(t *testing.T, c client.Client) (*webhookServer, string) {
 	}
 	listener, port := listen(t)
 	s := &webhookServer{live: c, listener: listener, at: Webhooks{Host: "127.0.0.1"}, cert: &servingCert{authority: authority, host: "127.0.0.1", clock: clock.RealClock{}}}
-	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(webhooks.Clients{Live: c, Cache: c}, localinfra.Backends{}, features.Gates{}, controllers.Core)}
+	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(webhooks.Clients{Live: c, Cache: c}, localinfra.Backends{}, controllers.Gates{}, controllers.Core)}
 	return s, "https://127.0.0.1:" + port
 }
 

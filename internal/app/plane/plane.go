@@ -28,10 +28,9 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/conversions"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
+	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/host/podrunner"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -99,7 +98,7 @@ type Options struct {
 	// Providers are the controllers to run; nil means all.
 	Providers []string
 	// FeatureGates are the enabled features.
-	FeatureGates features.Gates
+	FeatureGates controllers.Gates
 	// Sync selects more labels and annotations to copy from Machines to their
 	// Nodes.
 	Sync nodesync.Additional
@@ -203,7 +202,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if slices.Contains(o.Providers, controllers.Core) {
 		maps.Copy(handlers, p.pages.Handlers())
 	}
-	converter, err := conversions.New(p.definitions.Version)
+	converter, err := webhooks.NewConverter(p.definitions.Version)
 	if err != nil {
 		return err
 	}

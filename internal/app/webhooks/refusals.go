@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
@@ -27,20 +27,20 @@ var gated = []struct {
 	scope    admissionregistrationv1.ScopeType
 	needs    []string
 }{
-	{"core", clusterv1.GroupVersion(), "ClusterClass", "clusterclasses", "", []string{features.ClusterTopology}},
-	{"core", clusterv1.GroupVersion(), "MachinePool", "machinepools", "", []string{features.MachinePool}},
-	{"core", clusterv1.GroupVersion(), "MachinePool", "machinepools/scale", "", []string{features.MachinePool}},
-	{"core", runtimev1.GroupVersion(), "ExtensionConfig", "extensionconfigs", admissionregistrationv1.ClusterScope, []string{features.RuntimeSDK}},
-	{"kubeadm", controlplanev1.GroupVersion(), "KubeadmControlPlaneTemplate", "kubeadmcontrolplanetemplates", "", []string{features.ClusterTopology}},
-	{"local", infrav1.GroupVersion(), "LocalClusterTemplate", "localclustertemplates", "", []string{features.ClusterTopology}},
-	{"local", infrav1.GroupVersion(), "LocalMachinePool", "localmachinepools", "", []string{features.MachinePool}},
-	{"local", infrav1.GroupVersion(), "LocalMachinePoolTemplate", "localmachinepooltemplates", "", []string{features.ClusterTopology, features.MachinePool}},
+	{"core", clusterv1.GroupVersion(), "ClusterClass", "clusterclasses", "", []string{controllers.GateClusterTopology}},
+	{"core", clusterv1.GroupVersion(), "MachinePool", "machinepools", "", []string{controllers.GateMachinePool}},
+	{"core", clusterv1.GroupVersion(), "MachinePool", "machinepools/scale", "", []string{controllers.GateMachinePool}},
+	{"core", runtimev1.GroupVersion(), "ExtensionConfig", "extensionconfigs", admissionregistrationv1.ClusterScope, []string{controllers.GateRuntimeSDK}},
+	{"kubeadm", controlplanev1.GroupVersion(), "KubeadmControlPlaneTemplate", "kubeadmcontrolplanetemplates", "", []string{controllers.GateClusterTopology}},
+	{"local", infrav1.GroupVersion(), "LocalClusterTemplate", "localclustertemplates", "", []string{controllers.GateClusterTopology}},
+	{"local", infrav1.GroupVersion(), "LocalMachinePool", "localmachinepools", "", []string{controllers.GateMachinePool}},
+	{"local", infrav1.GroupVersion(), "LocalMachinePoolTemplate", "localmachinepooltemplates", "", []string{controllers.GateClusterTopology, controllers.GateMachinePool}},
 }
 
 // refusals returns webhooks that refuse what a disabled feature would act on: it
 // would be stored without any effect. Existing objects stay, can be deleted, and
 // can be written if the fields of the feature do not change.
-func refusals(gates features.Gates, providers []string) (all []webhook.Webhook) {
+func refusals(gates controllers.Gates, providers []string) (all []webhook.Webhook) {
 	if len(gates.Off) == 0 {
 		return nil
 	}
@@ -58,19 +58,19 @@ func refusals(gates features.Gates, providers []string) (all []webhook.Webhook) 
 	if !slices.Contains(providers, "core") {
 		return all
 	}
-	if !gates.Enabled(features.ClusterTopology) || !gates.Enabled(features.MachinePool) {
+	if !gates.Enabled(controllers.GateClusterTopology) || !gates.Enabled(controllers.GateMachinePool) {
 		all = append(all, webhook.Gate(whenWritten(clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind), "clusters"), func(c, old *clusterv1.Cluster) field.ErrorList {
 			return gateCluster(gates, c, old)
 		}))
 	}
-	if gates.Enabled(features.ClusterTopology) && !gates.Enabled(features.RuntimeSDK) {
+	if gates.Enabled(controllers.GateClusterTopology) && !gates.Enabled(controllers.GateRuntimeSDK) {
 		all = append(all, webhook.Gate(whenWritten(clusterv1.GroupVersion().WithKind(clusterv1.ClusterClassKind), "clusterclasses"), gateClass))
 	}
 	return all
 }
 
 // gateCluster refuses a topology, or pools in it, unless it is unchanged.
-func gateCluster(gates features.Gates, c, old *clusterv1.Cluster) (errs field.ErrorList) {
+func gateCluster(gates controllers.Gates, c, old *clusterv1.Cluster) (errs field.ErrorList) {
 	if old == nil {
 		old = &clusterv1.Cluster{}
 	}
@@ -78,14 +78,14 @@ func gateCluster(gates features.Gates, c, old *clusterv1.Cluster) (errs field.Er
 	if equality.Semantic.DeepEqual(c.Spec.Topology, old.Spec.Topology) {
 		return nil
 	}
-	if !gates.Enabled(features.ClusterTopology) && c.Spec.Topology.IsDefined() {
-		return field.ErrorList{missing(at, features.ClusterTopology)}
+	if !gates.Enabled(controllers.GateClusterTopology) && c.Spec.Topology.IsDefined() {
+		return field.ErrorList{missing(at, controllers.GateClusterTopology)}
 	}
 	before := old.Spec.Topology.Workers.MachinePools
 	for _, pool := range c.Spec.Topology.Workers.MachinePools {
 		same := slices.ContainsFunc(before, func(was clusterv1.MachinePoolTopology) bool { return equality.Semantic.DeepEqual(was, pool) })
-		if !gates.Enabled(features.MachinePool) && !same {
-			errs = append(errs, missing(at.Child("workers", "machinePools").Key(pool.Name), features.MachinePool))
+		if !gates.Enabled(controllers.GateMachinePool) && !same {
+			errs = append(errs, missing(at.Child("workers", "machinePools").Key(pool.Name), controllers.GateMachinePool))
 		}
 	}
 	return errs
@@ -100,11 +100,11 @@ func gateClass(class, old *clusterv1.ClusterClass) (errs field.ErrorList) {
 	for i, p := range class.Spec.Patches {
 		same := slices.ContainsFunc(old.Spec.Patches, func(was clusterv1.ClusterClassPatch) bool { return equality.Semantic.DeepEqual(was, p) })
 		if p.External != nil && !same {
-			errs = append(errs, missing(spec.Child("patches").Index(i).Child("external"), features.RuntimeSDK))
+			errs = append(errs, missing(spec.Child("patches").Index(i).Child("external"), controllers.GateRuntimeSDK))
 		}
 	}
 	if plan := class.Spec.Upgrade.External; plan.GenerateUpgradePlanExtension != "" && plan != old.Spec.Upgrade.External {
-		errs = append(errs, missing(spec.Child("upgrade", "external"), features.RuntimeSDK))
+		errs = append(errs, missing(spec.Child("upgrade", "external"), controllers.GateRuntimeSDK))
 	}
 	return errs
 }

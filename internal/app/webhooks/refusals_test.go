@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
 var providers = []string{"core", "kubeadm", "local"}
 
 // off returns the gates with some disabled.
-func off(t *testing.T, names ...string) (g features.Gates) {
+func off(t *testing.T, names ...string) (g controllers.Gates) {
 	t.Helper()
 	for _, name := range names {
 		if err := g.Set(name + "=false"); err != nil {
@@ -31,10 +31,10 @@ func off(t *testing.T, names ...string) (g features.Gates) {
 func TestKindsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 	t.Parallel()
 	for gate, kinds := range map[string][]string{
-		features.ClusterTopology: {"ClusterClass", "KubeadmControlPlaneTemplate", "LocalClusterTemplate", "LocalMachinePoolTemplate"},
-		features.MachinePool:     {"MachinePool", "MachinePool/scale", "LocalMachinePool", "LocalMachinePoolTemplate"},
-		features.RuntimeSDK:      {"ExtensionConfig"},
-		features.InPlaceUpdates:  nil, // extensions are not called; no kind is refused
+		controllers.GateClusterTopology: {"ClusterClass", "KubeadmControlPlaneTemplate", "LocalClusterTemplate", "LocalMachinePoolTemplate"},
+		controllers.GateMachinePool:     {"MachinePool", "MachinePool/scale", "LocalMachinePool", "LocalMachinePoolTemplate"},
+		controllers.GateRuntimeSDK:      {"ExtensionConfig"},
+		controllers.GateInPlaceUpdates:  nil, // extensions are not called; no kind is refused
 	} {
 		var refused []string
 		for _, w := range refusals(off(t, gate), providers) {
@@ -82,20 +82,20 @@ func TestFieldsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 		gate, kind, obj, old string
 		want                 string // the refused field
 	}{
-		"a topology":                          {features.ClusterTopology, "Cluster", spec, "", "spec.topology"},
-		"a topology that is added":            {features.ClusterTopology, "Cluster", spec, "spec: {paused: true}", "spec.topology"},
-		"a topology that changes":             {features.ClusterTopology, "Cluster", version, spec, "spec.topology"},
-		"a topology that stays":               {features.ClusterTopology, "Cluster", paused, spec, ""},
-		"no topology":                         {features.ClusterTopology, "Cluster", "spec: {paused: true}", "", ""},
-		"a pool of a topology":                {features.MachinePool, "Cluster", spec, "", "spec.topology.workers.machinePools[a]"},
-		"a pool of a topology that is scaled": {features.MachinePool, "Cluster", scaled, spec, "spec.topology.workers.machinePools[a]"},
-		"a pool of a topology that stays":     {features.MachinePool, "Cluster", version, spec, ""},
-		"a pool of a topology that goes":      {features.MachinePool, "Cluster", unpooled, spec, ""},
-		"a topology without pools":            {features.MachinePool, "Cluster", unpooled, "", ""},
-		"patches by an extension":             {features.RuntimeSDK, "ClusterClass", class, "", "spec.patches[0].external"},
-		"patches by an extension that stay":   {features.RuntimeSDK, "ClusterClass", strings.Replace(class, "name: b", "name: c", 1), class, ""},
-		"plans by an extension":               {features.RuntimeSDK, "ClusterClass", "spec: {upgrade: {external: {generateUpgradePlanExtension: a.b}}}", "", "spec.upgrade.external"},
-		"a class without extensions":          {features.RuntimeSDK, "ClusterClass", "spec: {patches: [{name: b, definitions: []}]}", "", ""},
+		"a topology":                          {controllers.GateClusterTopology, "Cluster", spec, "", "spec.topology"},
+		"a topology that is added":            {controllers.GateClusterTopology, "Cluster", spec, "spec: {paused: true}", "spec.topology"},
+		"a topology that changes":             {controllers.GateClusterTopology, "Cluster", version, spec, "spec.topology"},
+		"a topology that stays":               {controllers.GateClusterTopology, "Cluster", paused, spec, ""},
+		"no topology":                         {controllers.GateClusterTopology, "Cluster", "spec: {paused: true}", "", ""},
+		"a pool of a topology":                {controllers.GateMachinePool, "Cluster", spec, "", "spec.topology.workers.machinePools[a]"},
+		"a pool of a topology that is scaled": {controllers.GateMachinePool, "Cluster", scaled, spec, "spec.topology.workers.machinePools[a]"},
+		"a pool of a topology that stays":     {controllers.GateMachinePool, "Cluster", version, spec, ""},
+		"a pool of a topology that goes":      {controllers.GateMachinePool, "Cluster", unpooled, spec, ""},
+		"a topology without pools":            {controllers.GateMachinePool, "Cluster", unpooled, "", ""},
+		"patches by an extension":             {controllers.GateRuntimeSDK, "ClusterClass", class, "", "spec.patches[0].external"},
+		"patches by an extension that stay":   {controllers.GateRuntimeSDK, "ClusterClass", strings.Replace(class, "name: b", "name: c", 1), class, ""},
+		"plans by an extension":               {controllers.GateRuntimeSDK, "ClusterClass", "spec: {upgrade: {external: {generateUpgradePlanExtension: a.b}}}", "", "spec.upgrade.external"},
+		"a class without extensions":          {controllers.GateRuntimeSDK, "ClusterClass", "spec: {patches: [{name: b, definitions: []}]}", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +140,7 @@ func TestRefusalsAreOfKindsThatAreInstalled(t *testing.T) {
 			installed[at+"/scale, "+string(crd.Spec.Scope)] = v.Subresources != nil && v.Subresources.Scale != nil
 		}
 	}
-	all := off(t, features.ClusterTopology, features.InPlaceUpdates, features.MachinePool, features.RuntimeSDK)
+	all := off(t, controllers.GateClusterTopology, controllers.GateInPlaceUpdates, controllers.GateMachinePool, controllers.GateRuntimeSDK)
 	by := map[string]int{}
 	for _, provider := range providers {
 		for _, w := range Of(Clients{}, localinfra.Backends{}, all, provider) {
@@ -160,7 +160,7 @@ func TestRefusalsAreOfKindsThatAreInstalled(t *testing.T) {
 	if want := map[string]int{"core": 5, "kubeadm": 1, "local": 3}; !maps.Equal(by, want) {
 		t.Errorf("refusals by provider: %v, want %v", by, want)
 	}
-	if none := refusals(features.Gates{}, providers); len(none) > 0 {
+	if none := refusals(controllers.Gates{}, providers); len(none) > 0 {
 		t.Errorf("with all features: %v", none)
 	}
 }

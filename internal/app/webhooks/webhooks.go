@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package webhooks is the one list of admission webhooks: which there are, and
-// which belong to the providers that run.
+// which belong to the providers that run. It also has the one list of conversions
+// between the versions of Capstan's kinds.
 package webhooks
 
 import (
@@ -13,15 +14,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/admission/addons"
 	"github.com/capstan-dev/capstan/internal/admission/core"
-	"github.com/capstan-dev/capstan/internal/admission/extensions"
-	"github.com/capstan-dev/capstan/internal/admission/ipam"
 	"github.com/capstan-dev/capstan/internal/admission/kubeadm"
 	"github.com/capstan-dev/capstan/internal/admission/local"
 	"github.com/capstan-dev/capstan/internal/admission/plans"
 	"github.com/capstan-dev/capstan/internal/admission/topology"
-	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
@@ -34,12 +32,12 @@ type Clients struct {
 
 // Of returns the webhooks of providers: core, kubeadm and local. backends are those
 // of the local provider.
-func Of(clients Clients, backends localinfra.Backends, gates features.Gates, providers ...string) []webhook.Webhook {
+func Of(clients Clients, backends localinfra.Backends, gates controllers.Gates, providers ...string) []webhook.Webhook {
 	all := refusals(gates, providers)
 	c := clients.Live
 	if slices.Contains(providers, "core") {
 		class := topology.Reads{Cache: clients.Cache, Providers: provider.New(c, nil), Workload: clients.Workload}
-		all = slices.Concat(all, core.Webhooks(), topology.Webhooks(class), addons.Webhooks(), ipam.Webhooks(c), plans.Webhooks(c), extensions.Webhooks(catalog.Default()))
+		all = slices.Concat(all, core.Webhooks(), topology.Webhooks(class), core.AddonWebhooks(), core.IPAMWebhooks(c), plans.Webhooks(c), core.ExtensionWebhooks(catalog.Default()))
 	}
 	if slices.Contains(providers, "kubeadm") {
 		all = slices.Concat(all, kubeadm.Webhooks(c))

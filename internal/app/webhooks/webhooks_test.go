@@ -21,12 +21,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
 func all() []webhook.Webhook {
-	return Of(Clients{}, localinfra.Backends{}, features.Gates{}, "core", "kubeadm", "local")
+	return Of(Clients{}, localinfra.Backends{}, controllers.Gates{}, "core", "kubeadm", "local")
 }
 
 func find(t *testing.T, kind string, mutating bool) webhook.Webhook {
@@ -379,12 +379,12 @@ func TestNamesAndPathsAreUniqueAndQualified(t *testing.T) {
 func TestProvidersChooseTheirWebhooks(t *testing.T) {
 	t.Parallel()
 	for provider, want := range map[string]string{"core": "cluster.x-k8s.io", "kubeadm": "bootstrap.cluster.x-k8s.io", "local": "infrastructure.capstan.dev"} {
-		got := Of(Clients{}, localinfra.Backends{}, features.Gates{}, provider)
+		got := Of(Clients{}, localinfra.Backends{}, controllers.Gates{}, provider)
 		if len(got) == 0 || got[0].Kind.Group != want {
 			t.Errorf("%s: %d webhooks, the first of %v", provider, len(got), got)
 		}
 	}
-	if got := Of(Clients{}, localinfra.Backends{}, features.Gates{}); len(got) != 0 {
+	if got := Of(Clients{}, localinfra.Backends{}, controllers.Gates{}); len(got) != 0 {
 		t.Errorf("no provider: %v", got)
 	}
 }
@@ -410,7 +410,7 @@ func TestMalformedReviewsAreRefused(t *testing.T) {
 		"another kind":               func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Secret" },
 	}
 	c := fake.NewClientBuilder().Build()
-	for _, w := range Of(Clients{Live: c, Cache: c}, localinfra.Backends{}, features.Gates{}, "core", "kubeadm", "local") {
+	for _, w := range Of(Clients{Live: c, Cache: c}, localinfra.Backends{}, controllers.Gates{}, "core", "kubeadm", "local") {
 		if guards(w) {
 			continue // TestGuardsAreAskedAboutDeletions
 		}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/app/conversions"
+	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
@@ -91,7 +91,7 @@ func convert(file []byte, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	converter, err := conversions.New(func(kind schema.GroupKind) (string, error) { return kind.Group + "/v1beta1", nil })
+	converter, err := webhooks.NewConverter(func(kind schema.GroupKind) (string, error) { return kind.Group + "/v1beta1", nil })
 	if err != nil {
 		return nil, err
 	}

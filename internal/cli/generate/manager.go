@@ -15,7 +15,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/app/chart"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/manifests"
@@ -25,7 +24,7 @@ type managerOptions struct {
 	namespace, image, watchNamespace, watchFilter, values string
 	replicas                                              int
 	providers                                             []string
-	gates                                                 features.Gates
+	gates                                                 controllers.Gates
 	certManager                                           bool
 	writeChart, writeKustomization                        string
 	output                                                output
@@ -50,7 +49,7 @@ the chart, or a base for kustomize, into a folder instead.`,
 	f.StringVar(&o.image, "image", "", "image of capstan-manager, with a tag or digest (default: that of this release)")
 	f.IntVar(&o.replicas, "replicas", 2, "how many managers run; one leads")
 	f.StringSliceVar(&o.providers, "providers", []string{controllers.Core, controllers.Kubeadm}, "providers whose controllers run")
-	f.Var(&o.gates, "feature-gates", features.Usage)
+	f.Var(&o.gates, "feature-gates", controllers.GatesUsage)
 	f.StringVar(&o.watchNamespace, "watch-namespace", "", "namespace to watch (default: all)")
 	f.StringVar(&o.watchFilter, "watch-filter", "", "only objects whose label cluster.x-k8s.io/watch-filter has this value")
 	f.BoolVar(&o.certManager, "cert-manager", false, "have cert-manager make the certificate of the webhooks")

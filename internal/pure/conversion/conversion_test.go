@@ -19,10 +19,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/ipam"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/kubeadm"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
@@ -31,7 +28,7 @@ import (
 const rounds = 60
 
 func kinds() []rules.Kind {
-	return slices.Concat(addons.Kinds(), core.Kinds(), extensionconfig.Kinds(), ipam.Kinds(), kubeadm.Kinds())
+	return slices.Concat(core.AddonKinds(), core.Kinds(), core.RuntimeKinds(), core.IPAMKinds(), kubeadm.Kinds())
 }
 
 func lookup(kind schema.GroupKind) (string, error) { return kind.Group + "/v7", nil }

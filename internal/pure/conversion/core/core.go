@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package core converts the kinds of cluster.x-k8s.io between v1beta1, which is served
-// for clients of that version, and v1beta2, which is stored.
+// for clients of that version, and v1beta2, which is stored; and the other kinds of the
+// core provider, those of the groups addons, ipam and runtime, between their versions.
 //
 // Half of the fields have moved between the two. Fields that v1beta1 does not have are
 // restored from the annotation, and only those: a field that a client wrote at v1beta1

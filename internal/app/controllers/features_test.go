@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package features
+package controllers
 
 import (
 	"slices"
@@ -17,14 +17,14 @@ func TestGatesAreReadAndWrittenAsAFlag(t *testing.T) {
 		want  string   // the error
 	}{
 		"none":             {},
-		"one off":          {texts: []string{"MachinePool=false"}, off: []string{MachinePool}},
+		"one off":          {texts: []string{"MachinePool=false"}, off: []string{GateMachinePool}},
 		"one on":           {texts: []string{"MachinePool=true"}},
-		"as upstream does": {texts: []string{"MachinePool=true,ClusterTopology=false, RuntimeSDK=false,InPlaceUpdates=true"}, off: []string{ClusterTopology, RuntimeSDK}},
-		"twice":            {texts: []string{"MachinePool=false,RuntimeSDK=false", "RuntimeSDK=true"}, off: []string{MachinePool}},
-		"all of a stage":   {texts: []string{"AllBeta=false,RuntimeSDK=true"}, off: []string{ClusterTopology, InPlaceUpdates, MachinePool}, fixed: []string{"KubeadmBootstrapFormatIgnition", "MachineSetPreflightChecks", "MachineTaintPropagation", "MachineWaitForVolumeDetachConsiderVolumeAttachments"}},
+		"as upstream does": {texts: []string{"MachinePool=true,ClusterTopology=false, RuntimeSDK=false,InPlaceUpdates=true"}, off: []string{GateClusterTopology, GateRuntimeSDK}},
+		"twice":            {texts: []string{"MachinePool=false,RuntimeSDK=false", "RuntimeSDK=true"}, off: []string{GateMachinePool}},
+		"all of a stage":   {texts: []string{"AllBeta=false,RuntimeSDK=true"}, off: []string{GateClusterTopology, GateInPlaceUpdates, GateMachinePool}, fixed: []string{"KubeadmBootstrapFormatIgnition", "MachineSetPreflightChecks", "MachineTaintPropagation", "MachineWaitForVolumeDetachConsiderVolumeAttachments"}},
 		"upstream's with the values they have here": {texts: []string{"MachineSetPreflightChecks=true,PriorityQueue=false,ReconcilerRateLimiting=false,KubeadmBootstrapFormatIgnition=true,MachineTaintPropagation=true,MachineWaitForVolumeDetachConsiderVolumeAttachments=true"}},
 		"upstream's with others":                    {texts: []string{"MachineTaintPropagation=false,PriorityQueue=true", "PriorityQueue=false,MachineSetPreflightChecks=false"}, fixed: []string{"MachineSetPreflightChecks", "MachineTaintPropagation"}},
-		"our own":                                   {texts: []string{"DeprecatedV1Beta1Status=false"}, off: []string{DeprecatedV1Beta1Status}},
+		"our own":                                   {texts: []string{"DeprecatedV1Beta1Status=false"}, off: []string{GateDeprecatedV1Beta1Status}},
 		"unknown":                                   {texts: []string{"Pools=true"}, want: "unrecognized feature gate: Pools" + choose},
 		"of another case":                           {texts: []string{"machinepool=false"}, want: "unrecognized feature gate: machinepool" + choose},
 		"neither":                                   {texts: []string{"MachinePool=no"}, want: "invalid value of MachinePool=no, err: strconv.ParseBool: parsing \"no\": invalid syntax" + choose},

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversions is the one list of conversions between the versions of
-// Capstan's kinds.
-package conversions
+package webhooks
 
 import (
 	"slices"
@@ -10,19 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/conversion/ipam"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/kubeadm"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// New returns the Converter of all kinds that have an old version. lookup returns
+// NewConverter returns the Converter of all kinds that have an old version. lookup returns
 // the version at which the old versions refer to a kind.
-func New(lookup rules.Lookup) (*conversion.Converter, error) {
+func NewConverter(lookup rules.Lookup) (*conversion.Converter, error) {
 	var pairs []conversion.Pair
-	for _, k := range slices.Concat(core.Kinds(), kubeadm.Kinds(), addons.Kinds(), extensionconfig.Kinds(), ipam.Kinds()) {
+	for _, k := range slices.Concat(core.Kinds(), kubeadm.Kinds(), core.AddonKinds(), core.RuntimeKinds(), core.IPAMKinds()) {
 		pairs = append(pairs, conversion.Pair{
 			Old: k.Old, Stored: k.Hub, NewOld: k.NewOld, NewStored: k.NewHub, Up: k.Up,
 			Down: func(hub runtime.Object) (runtime.Object, error) { return k.Down(hub, lookup) },

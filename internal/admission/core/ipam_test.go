@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ipam
+package core
 
 import (
 	"testing"
@@ -47,7 +47,7 @@ func TestAddressIsHeldToItsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := builder.Parse[ipamv1.IPAddressClaim](t, "{metadata: {namespace: ns, name: c}, spec: {poolRef: {name: p}}}")
-	hook := Webhooks(fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim).Build())[0]
+	hook := IPAMWebhooks(fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim).Build())[0]
 	for name, tc := range map[string]struct {
 		claim, pool string
 		want        bool

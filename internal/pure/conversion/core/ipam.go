@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipam converts ipam.cluster.x-k8s.io between v1beta2 and both v1beta1 and
-// v1alpha1.
-package ipam
+package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// Kinds are the conversions of the group.
-func Kinds() []rules.Kind {
+// IPAMKinds are the conversions of ipam.cluster.x-k8s.io, of v1beta1 and v1alpha1.
+func IPAMKinds() []rules.Kind {
 	hub := ipamv1.GroupVersion()
 	return []rules.Kind{
 		rules.Define(rules.Definition[ipamv1beta1.IPAddress, ipamv1.IPAddress]{

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extensions defaults and validates ExtensionConfigs, and warns of what
-// is allowed and better not. The functions are pure; Webhooks lists what calls
-// them and when.
-package extensions
+package core
 
 import (
 	"context"
@@ -31,17 +28,17 @@ const (
 	// together: they are sent with every request.
 	maxSettings = 256 << 10
 
-	changed = webhook.SpecChanged +
+	extensionChanged = webhook.SpecChanged +
 		` || object.metadata.?annotations[?'runtime.cluster.x-k8s.io/inject-ca-from-secret'].orValue('')` +
 		` != oldObject.metadata.?annotations[?'runtime.cluster.x-k8s.io/inject-ca-from-secret'].orValue('')`
 
-	lacks = `!object.?spec.?namespaceSelector.hasValue()` +
+	extensionLacks = `!object.?spec.?namespaceSelector.hasValue()` +
 		` || (object.?spec.?clientConfig.?service.hasValue() && !object.spec.clientConfig.service.?port.hasValue())`
 )
 
-// Webhooks returns the webhooks of the kind. The catalog has the deprecated
+// ExtensionWebhooks returns the webhooks of the kind. The catalog has the deprecated
 // versions of hooks.
-func Webhooks(c *catalog.Catalog) []webhook.Webhook {
+func ExtensionWebhooks(c *catalog.Catalog) []webhook.Webhook {
 	target := func(name, condition string) webhook.Target {
 		return webhook.Target{
 			Kind: runtimev1.GroupVersion().WithKind("ExtensionConfig"), Resource: "extensionconfigs",
@@ -49,9 +46,9 @@ func Webhooks(c *catalog.Catalog) []webhook.Webhook {
 		}
 	}
 	return []webhook.Webhook{
-		webhook.Default(target("defaults-missing", lacks), DefaultExtensionConfig),
-		webhook.Validate(target("spec-or-annotation-changed", changed), func(_ context.Context, r webhook.Review[runtimev1.ExtensionConfig]) (webhook.Result, error) {
-			return webhook.Result{Errors: ValidateExtensionConfig(r.Object, r.Old), Warnings: Warnings(c, r.Object)}, nil
+		webhook.Default(target("defaults-missing", extensionLacks), DefaultExtensionConfig),
+		webhook.Validate(target("spec-or-annotation-changed", extensionChanged), func(_ context.Context, r webhook.Review[runtimev1.ExtensionConfig]) (webhook.Result, error) {
+			return webhook.Result{Errors: ValidateExtensionConfig(r.Object, r.Old), Warnings: extensionWarnings(c, r.Object)}, nil
 		}),
 	}
 }
@@ -99,8 +96,8 @@ func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 	}
 }
 
-// Warnings returns warnings about permitted settings that should be avoided.
-func Warnings(c *catalog.Catalog, e *runtimev1.ExtensionConfig) []string {
+// extensionWarnings returns warnings about permitted settings that should be avoided.
+func extensionWarnings(c *catalog.Catalog, e *runtimev1.ExtensionConfig) []string {
 	warnings := extensionconfig.Deprecated(c, e.Status.Handlers)
 	if _, injected := e.Annotations[runtimev1.InjectCAFromSecretAnnotation]; !injected && len(e.Spec.ClientConfig.CABundle) == 0 {
 		warnings = append(warnings, "spec.clientConfig.caBundle is empty and there is no annotation "+runtimev1.InjectCAFromSecretAnnotation+

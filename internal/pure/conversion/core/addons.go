@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addons converts addons.cluster.x-k8s.io between v1beta1 and v1beta2. Fields
-// that v1beta1 does not have are not stored in an annotation.
-package addons
+package core
 
 import (
 	addonsv1beta1 "github.com/capstan-dev/capstan/api/addons/v1beta1"
@@ -10,8 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// Kinds are the conversions of the group.
-func Kinds() []rules.Kind {
+// AddonKinds are the conversions of addons.cluster.x-k8s.io. Fields that v1beta1 does
+// not have are not stored in an annotation.
+func AddonKinds() []rules.Kind {
 	return []rules.Kind{
 		rules.Define(rules.Definition[addonsv1beta1.ClusterResourceSet, addonsv1.ClusterResourceSet]{
 			Kind: "ClusterResourceSet", Old: addonsv1beta1.GroupVersion(), Hub: addonsv1.GroupVersion(), Up: setUp, Down: setDown,

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package features has Capstan's feature gates, by upstream's names where upstream
-// has them. All are enabled by default. Without a feature, its controllers do not
-// run, and admission refuses the objects and fields that they would act on.
-package features
+package controllers
 
 import (
 	"errors"
@@ -17,20 +14,20 @@ import (
 
 // The gates.
 const (
-	ClusterTopology = "ClusterTopology" // Clusters are created from ClusterClasses
-	InPlaceUpdates  = "InPlaceUpdates"  // extensions update Machines in place
-	MachinePool     = "MachinePool"     // providers scale groups of machines
-	RuntimeSDK      = "RuntimeSDK"      // runtime extensions are called
+	GateClusterTopology = "ClusterTopology" // Clusters are created from ClusterClasses
+	GateInPlaceUpdates  = "InPlaceUpdates"  // extensions update Machines in place
+	GateMachinePool     = "MachinePool"     // providers scale groups of machines
+	GateRuntimeSDK      = "RuntimeSDK"      // runtime extensions are called
 
-	// DeprecatedV1Beta1Status fills status.deprecated.v1beta1, which clients of
+	// GateDeprecatedV1Beta1Status fills status.deprecated.v1beta1, which clients of
 	// v1beta1 read. Only Capstan has this gate, until it removes that version.
-	DeprecatedV1Beta1Status = "DeprecatedV1Beta1Status"
+	GateDeprecatedV1Beta1Status = "DeprecatedV1Beta1Status"
 )
 
-// fixed are gates of upstream's that cannot be changed here, with their values: the
+// fixedGates are gates of upstream's that cannot be changed here, with their values: the
 // features of the first four are always enabled, and the others are internal to
 // upstream's controllers.
-var fixed = map[string]bool{
+var fixedGates = map[string]bool{
 	"KubeadmBootstrapFormatIgnition":                      true,
 	"MachineSetPreflightChecks":                           true,
 	"MachineTaintPropagation":                             true,
@@ -39,8 +36,8 @@ var fixed = map[string]bool{
 	"ReconcilerRateLimiting":                              false,
 }
 
-// names are the names of the gates, sorted.
-var names = []string{ClusterTopology, DeprecatedV1Beta1Status, InPlaceUpdates, MachinePool, RuntimeSDK}
+// gateNames are the names of the gates, sorted.
+var gateNames = []string{GateClusterTopology, GateDeprecatedV1Beta1Status, GateInPlaceUpdates, GateMachinePool, GateRuntimeSDK}
 
 // Gates are the enabled features. The zero value enables all of them. It is the
 // value of a flag.
@@ -55,20 +52,20 @@ func (g Gates) Enabled(name string) bool { return !slices.Contains(g.Off, name) 
 
 // Set implements pflag.Value: it reads name=true|false, with commas between.
 func (g *Gates) Set(text string) error {
-	known := "give some of " + strings.Join(names, ", ") + ", each =true or =false"
+	known := "give some of " + strings.Join(gateNames, ", ") + ", each =true or =false"
 	if strings.Trim(text, ", ") == "" {
 		return errors.New("there is none: " + known)
 	}
 	gates := featuregate.NewFeatureGate()
 	specs := map[featuregate.Feature]featuregate.FeatureSpec{}
-	for _, name := range names {
+	for _, name := range gateNames {
 		spec := featuregate.FeatureSpec{Default: g.Enabled(name), PreRelease: featuregate.Beta}
-		if name == DeprecatedV1Beta1Status {
+		if name == GateDeprecatedV1Beta1Status {
 			spec.PreRelease = featuregate.Deprecated
 		}
 		specs[featuregate.Feature(name)] = spec
 	}
-	for name, value := range fixed {
+	for name, value := range fixedGates {
 		specs[featuregate.Feature(name)] = featuregate.FeatureSpec{Default: value != slices.Contains(g.Ignored, name), PreRelease: featuregate.Beta}
 	}
 	if err := gates.Add(specs); err != nil {
@@ -78,12 +75,12 @@ func (g *Gates) Set(text string) error {
 		return fmt.Errorf("%w: %s", err, known)
 	}
 	g.Off, g.Ignored = nil, nil
-	for _, name := range slices.Sorted(maps.Keys(fixed)) {
-		if gates.Enabled(featuregate.Feature(name)) != fixed[name] {
+	for _, name := range slices.Sorted(maps.Keys(fixedGates)) {
+		if gates.Enabled(featuregate.Feature(name)) != fixedGates[name] {
 			g.Ignored = append(g.Ignored, name)
 		}
 	}
-	for _, name := range names {
+	for _, name := range gateNames {
 		if !gates.Enabled(featuregate.Feature(name)) {
 			g.Off = append(g.Off, name)
 		}
@@ -94,11 +91,11 @@ func (g *Gates) Set(text string) error {
 // String implements pflag.Value: it returns all gates as Set reads them.
 func (g *Gates) String() string {
 	var all []string
-	for _, name := range names {
+	for _, name := range gateNames {
 		all = append(all, fmt.Sprintf("%s=%t", name, g.Enabled(name)))
 	}
 	for _, name := range g.Ignored {
-		all = append(all, fmt.Sprintf("%s=%t", name, !fixed[name]))
+		all = append(all, fmt.Sprintf("%s=%t", name, !fixedGates[name]))
 	}
 	return strings.Join(all, ",")
 }
@@ -106,5 +103,5 @@ func (g *Gates) String() string {
 // Type implements pflag.Value.
 func (*Gates) Type() string { return "name=true|false,..." }
 
-// Usage is the help text of the flag.
-const Usage = "features to turn off or on again; what a feature that is off would act on is refused"
+// GatesUsage is the help text of the flag.
+const GatesUsage = "features to turn off or on again; what a feature that is off would act on is refused"

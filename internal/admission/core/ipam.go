@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipam validates the kinds of ipam.cluster.x-k8s.io. The functions
-// are pure; Webhooks lists what calls them and when.
-package ipam
+package core
 
 import (
 	"context"
@@ -19,11 +17,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
-// Webhooks are the webhooks of the kinds here. c reads the claim that an
+// IPAMWebhooks are the webhooks of ipam.cluster.x-k8s.io. c reads the claim that an
 // address is for.
-func Webhooks(c client.Reader) []webhook.Webhook {
+func IPAMWebhooks(c client.Reader) []webhook.Webhook {
 	return []webhook.Webhook{
-		webhook.Validate(target("IPAddress", "ipaddresses"), func(ctx context.Context, r webhook.Review[ipamv1.IPAddress]) (webhook.Result, error) {
+		webhook.Validate(ipamTarget("IPAddress", "ipaddresses"), func(ctx context.Context, r webhook.Review[ipamv1.IPAddress]) (webhook.Result, error) {
 			var claim *ipamv1.IPAddressClaim
 			if r.Old == nil {
 				claim = &ipamv1.IPAddressClaim{}
@@ -36,11 +34,11 @@ func Webhooks(c client.Reader) []webhook.Webhook {
 			}
 			return webhook.Result{Errors: ValidateIPAddress(r.Object, r.Old, claim)}, nil
 		}),
-		webhook.Check(target("IPAddressClaim", "ipaddressclaims", admissionregistrationv1.Update), ValidateIPAddressClaim),
+		webhook.Check(ipamTarget("IPAddressClaim", "ipaddressclaims", admissionregistrationv1.Update), ValidateIPAddressClaim),
 	}
 }
 
-func target(kind, resource string, operations ...admissionregistrationv1.OperationType) webhook.Target {
+func ipamTarget(kind, resource string, operations ...admissionregistrationv1.OperationType) webhook.Target {
 	return webhook.Target{
 		Kind: ipamv1.GroupVersion().WithKind(kind), Resource: resource, Operations: operations,
 		When: map[string]string{"spec-changed": webhook.SpecChanged},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package conversions
+package webhooks
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ import (
 // version that a definition has in addition to the stored one.
 func TestWhatIsServedIsConverted(t *testing.T) {
 	t.Parallel()
-	c, err := New(nil)
+	c, err := NewConverter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func stored(t testing.TB) map[schema.GroupVersionKind]map[string]any {
 
 func converter(t testing.TB) *conversion.Converter {
 	t.Helper()
-	c, err := New(func(kind schema.GroupKind) (string, error) { return kind.Group + "/v7", nil })
+	c, err := NewConverter(func(kind schema.GroupKind) (string, error) { return kind.Group + "/v7", nil })
 	if err != nil {
 		t.Fatal(err)
 	}

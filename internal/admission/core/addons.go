@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addons defaults and validates the kinds of addons.cluster.x-k8s.io.
-// The functions are pure; Webhooks lists what calls them and when.
-package addons
+package core
 
 import (
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,21 +13,18 @@ import (
 
 const resourceSetLacks = `!object.spec.?strategy.hasValue()`
 
-// Webhooks are the webhooks of the kinds here.
-func Webhooks() []webhook.Webhook {
+// AddonWebhooks are the webhooks of addons.cluster.x-k8s.io.
+func AddonWebhooks() []webhook.Webhook {
 	return []webhook.Webhook{
-		webhook.Default(target("ClusterResourceSet", "clusterresourcesets", map[string]string{"defaults-missing": resourceSetLacks}), DefaultClusterResourceSet),
-		webhook.Check(target("ClusterResourceSet", "clusterresourcesets", changed), ValidateClusterResourceSet),
-		webhook.Check(target("ClusterResourceSetBinding", "clusterresourcesetbindings", bindingMoved), ValidateClusterResourceSetBinding),
+		webhook.Default(addonTarget("ClusterResourceSet", "clusterresourcesets", map[string]string{"defaults-missing": resourceSetLacks}), DefaultClusterResourceSet),
+		webhook.Check(addonTarget("ClusterResourceSet", "clusterresourcesets", changed), ValidateClusterResourceSet),
+		webhook.Check(addonTarget("ClusterResourceSetBinding", "clusterresourcesetbindings", bindingMoved), ValidateClusterResourceSetBinding),
 	}
 }
 
-var (
-	changed      = map[string]string{"spec-changed": webhook.SpecChanged}
-	bindingMoved = map[string]string{"cluster-changed": `oldObject != null && object.?spec.?clusterName != oldObject.?spec.?clusterName`}
-)
+var bindingMoved = map[string]string{"cluster-changed": `oldObject != null && object.?spec.?clusterName != oldObject.?spec.?clusterName`}
 
-func target(kind, resource string, when map[string]string) webhook.Target {
+func addonTarget(kind, resource string, when map[string]string) webhook.Target {
 	return webhook.Target{Kind: addonsv1.GroupVersion().WithKind(kind), Resource: resource, When: when}
 }
 

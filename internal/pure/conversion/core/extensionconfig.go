@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extensionconfig converts runtime.cluster.x-k8s.io between v1alpha1 and
-// v1beta2. Fields that v1alpha1 does not have are not stored in an annotation.
-package extensionconfig
+package core
 
 import (
 	runtimev1alpha1 "github.com/capstan-dev/capstan/api/runtime/v1alpha1"
@@ -10,16 +8,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
-// Kinds are the conversions of the group.
-func Kinds() []rules.Kind {
+// RuntimeKinds are the conversions of runtime.cluster.x-k8s.io. Fields that v1alpha1
+// does not have are not stored in an annotation.
+func RuntimeKinds() []rules.Kind {
 	return []rules.Kind{
 		rules.Define(rules.Definition[runtimev1alpha1.ExtensionConfig, runtimev1.ExtensionConfig]{
-			Kind: "ExtensionConfig", Old: runtimev1alpha1.GroupVersion(), Hub: runtimev1.GroupVersion(), Up: up, Down: down,
+			Kind: "ExtensionConfig", Old: runtimev1alpha1.GroupVersion(), Hub: runtimev1.GroupVersion(), Up: extensionConfigUp, Down: extensionConfigDown,
 		}),
 	}
 }
 
-func up(old *runtimev1alpha1.ExtensionConfig, hub, _ *runtimev1.ExtensionConfig) error {
+func extensionConfigUp(old *runtimev1alpha1.ExtensionConfig, hub, _ *runtimev1.ExtensionConfig) error {
 	hub.Spec = runtimev1.ExtensionConfigSpec{
 		ClientConfig: runtimev1.ClientConfig{
 			URL:      rules.Value(old.Spec.ClientConfig.URL),
@@ -50,7 +49,7 @@ func up(old *runtimev1alpha1.ExtensionConfig, hub, _ *runtimev1.ExtensionConfig)
 	return nil
 }
 
-func down(hub *runtimev1.ExtensionConfig, old *runtimev1alpha1.ExtensionConfig, _ rules.Lookup) error {
+func extensionConfigDown(hub *runtimev1.ExtensionConfig, old *runtimev1alpha1.ExtensionConfig, _ rules.Lookup) error {
 	old.Spec = runtimev1alpha1.ExtensionConfigSpec{
 		ClientConfig: runtimev1alpha1.ClientConfig{
 			URL:      rules.Pointer(hub.Spec.ClientConfig.URL),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package extensions
+package core
 
 import (
 	"encoding/base64"
@@ -106,7 +106,7 @@ func TestWarnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, Warnings(c, builder.Parse[runtimev1.ExtensionConfig](t, tc.obj))); diff != "" {
+			if diff := cmp.Diff(tc.want, extensionWarnings(c, builder.Parse[runtimev1.ExtensionConfig](t, tc.obj))); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
