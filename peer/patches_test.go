@@ -19,7 +19,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 )
 
@@ -111,8 +110,8 @@ func patched(t *testing.T) patches.Input {
 		return patches.Item{Role: role, Template: template, Desired: template.DeepCopy(), Contract: "v1beta2", Builtins: b, Holder: hooksv1.HolderReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: holder, Namespace: "ns", Name: "c"}}
 	}
 	const host = `{"apiVersion": "infra/v1", "kind": "HostTemplate", "metadata": {"name": "h", "namespace": "ns"}, "spec": {"template": {"spec": {"size": 1, "list": ["a", "b"], "a/b": 1}}}}`
-	plane := builtins.ControlPlane(builtins.Group{Name: "c-cp", Version: "v1.33.0", Replicas: new(int32(3))})
-	workers := item(patches.DeploymentInfrastructure, host, "MachineDeployment", builtins.MachineDeployment(builtins.Group{Name: "c-md", Version: "v1.32.0", TopologyName: "md", Class: "big"}))
+	plane := patches.ControlPlaneBuiltins(patches.Group{Name: "c-cp", Version: "v1.33.0", Replicas: new(int32(3))})
+	workers := item(patches.DeploymentInfrastructure, host, "MachineDeployment", patches.MachineDeploymentBuiltins(patches.Group{Name: "c-md", Version: "v1.32.0", TopologyName: "md", Class: "big"}))
 	workers.Group, workers.Class = "md", "big"
 	value := func(name, text string) clusterv1.ClusterVariable {
 		return clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: []byte(text)}}

@@ -6,9 +6,13 @@ package cli
 
 import (
 	"context"
+	"flag"
 	"io"
+	"strconv"
 
 	"filippo.io/age"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
@@ -26,4 +30,17 @@ type Env struct {
 	Restore func(file, dir string, dryRun bool, identities ...age.Identity) (Backup, error)
 	// SetLog sends the logs of all libraries to w, up to the given level.
 	SetLog func(w io.Writer, level int)
+}
+
+// SetLog sends the log of everything in the process to w.
+func SetLog(w io.Writer, level int) {
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true", "v": strconv.Itoa(level)} {
+		if err := flags.Set(name, value); err != nil {
+			panic(err) // klog has these flags
+		}
+	}
+	klog.SetOutput(w)
+	ctrl.SetLogger(klog.Background())
 }

@@ -14,11 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/cli/config"
-	"github.com/capstan-dev/capstan/internal/cli/convert"
 	"github.com/capstan-dev/capstan/internal/cli/describe"
-	"github.com/capstan-dev/capstan/internal/cli/doctor"
-	"github.com/capstan-dev/capstan/internal/cli/events"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
 	"github.com/capstan-dev/capstan/internal/cli/generate"
 	"github.com/capstan-dev/capstan/internal/cli/get"
@@ -29,11 +25,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/move"
 	"github.com/capstan-dev/capstan/internal/cli/plan"
 	"github.com/capstan-dev/capstan/internal/cli/plugin"
-	"github.com/capstan-dev/capstan/internal/cli/provider"
 	"github.com/capstan-dev/capstan/internal/cli/rollout"
 	"github.com/capstan-dev/capstan/internal/cli/simulated"
-	"github.com/capstan-dev/capstan/internal/cli/topology"
-	"github.com/capstan-dev/capstan/internal/cli/why"
+	"github.com/capstan-dev/capstan/internal/cli/suites"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/host/pods"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
@@ -52,14 +46,14 @@ func commands(env *Env) []*cobra.Command {
 		newCreate(env),
 		describe.New(&env.Env),
 		install.NewDelete(&env.Env, newDeleteCluster(env)),
-		events.New(&env.Env),
+		describe.NewEvents(&env.Env),
 		get.New(&env.Env),
 		history.New(&env.Env),
 		history.NewReplay(&env.Env),
 		history.NewReport(&env.Env),
 		logs.New(&env.Env),
-		config.New(&env.Env),
-		doctor.New(&env.Env, doctor.Checks{Machines: containers.Check, Pods: pods.Check}),
+		install.NewConfig(&env.Env),
+		newDoctor(&env.Env, doctorChecks{Machines: containers.Check, Pods: pods.Check}),
 		extension.New(&env.Env),
 		generate.New(&env.Env),
 		image.New(&env.Env),
@@ -68,14 +62,14 @@ func commands(env *Env) []*cobra.Command {
 		move.New(&env.Env),
 		plan.New(&env.Env),
 		plan.NewApply(&env.Env),
-		convert.New(&env.Env),
-		provider.New(&env.Env),
+		generate.NewConvert(&env.Env),
+		suites.NewProvider(&env.Env),
 		rollout.New(&env.Env),
 		rollout.Alpha(&env.Env),
 		rollout.NewScale(&env.Env),
 		simulated.New(&env.Env),
-		topology.New(&env.Env),
-		why.New(&env.Env),
+		generate.NewTopology(&env.Env),
+		describe.NewWhy(&env.Env),
 	}
 }
 

@@ -54,13 +54,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourcesetbinding"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/controller/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/controller/issuer"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/controller/localcluster"
 	"github.com/capstan-dev/capstan/internal/controller/localmachine"
 	"github.com/capstan-dev/capstan/internal/controller/localmachinepool"
-	"github.com/capstan-dev/capstan/internal/controller/localmachinetemplate"
 	"github.com/capstan-dev/capstan/internal/controller/machine"
 	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
 	"github.com/capstan-dev/capstan/internal/controller/machinehealthcheck"
@@ -207,7 +205,7 @@ func All() []Controller {
 			return &localmachine.Reconciler{Deps: o.of(name), Backends: o.Backends}
 		}),
 		entry(Local, &infrav1.LocalMachineTemplate{}, func(o Outside, name string) reconciler[*infrav1.LocalMachineTemplate] {
-			return &localmachinetemplate.Reconciler{Deps: o.of(name), Backends: o.Backends}
+			return &localmachine.TemplateReconciler{Deps: o.of(name), Backends: o.Backends}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSet{}, func(o Outside, name string) reconciler[*addonsv1.ClusterResourceSet] {
 			return &clusterresourceset.Reconciler{Deps: o.of(name), Payloads: o.Payloads}
@@ -227,10 +225,10 @@ func All() []Controller {
 func certificates() []Controller {
 	all := []Controller{
 		entry(Certificates, &certmanagerv1.Issuer{}, func(o Outside, name string) reconciler[*certmanagerv1.Issuer] {
-			return &issuer.Reconciler[*certmanagerv1.Issuer]{Name: name, Kind: &certmanagerv1.Issuer{}, Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Secrets: o.Secrets.Follower()}
+			return &certificate.IssuerReconciler[*certmanagerv1.Issuer]{Name: name, Kind: &certmanagerv1.Issuer{}, Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Secrets: o.Secrets.Follower()}
 		}),
 		entry(Certificates, &certmanagerv1.ClusterIssuer{}, func(o Outside, name string) reconciler[*certmanagerv1.ClusterIssuer] {
-			return &issuer.Reconciler[*certmanagerv1.ClusterIssuer]{Name: name, Kind: &certmanagerv1.ClusterIssuer{}, Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Secrets: o.Secrets.Follower()}
+			return &certificate.IssuerReconciler[*certmanagerv1.ClusterIssuer]{Name: name, Kind: &certmanagerv1.ClusterIssuer{}, Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Secrets: o.Secrets.Follower()}
 		}),
 		entry(Certificates, &certmanagerv1.Certificate{}, func(o Outside, name string) reconciler[*certmanagerv1.Certificate] {
 			return &certificate.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Recorder: o.Recorders(name), Secrets: o.Secrets.Follower()}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package describe holds the command that shows a cluster as a tree.
+// Package describe holds the commands that show a cluster as a tree, its events, and the
+// cause of its state.
 package describe
 
 import (

@@ -13,14 +13,14 @@ import (
 	conformance "github.com/capstan-dev/capstan/conformance/extension"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/cli/report"
+	"github.com/capstan-dev/capstan/internal/cli/suites"
 )
 
 type testOptions struct {
 	target   targetFlags
 	hooks    []string
 	requests map[string]string
-	output   report.Output
+	output   suites.Output
 	list     bool
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package generate holds the commands that print objects from templates.
+// Package generate holds the commands that print objects from files: from templates, from
+// the topology of a cluster, and in another version of the API.
 package generate
 
 import (

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package install holds the commands that install providers on a management cluster,
-// upgrade them and delete them: init, upgrade plan and apply, and delete.
+// upgrade them and delete them: init, upgrade plan and apply, and delete; and those that
+// show the configured providers.
 package install
 
 import (

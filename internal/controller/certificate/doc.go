@@ -11,4 +11,11 @@
 //
 // The Secret stays when the Certificate is deleted, because its users may still
 // run.
+//
+// A second controller, IssuerReconciler, reports whether an Issuer or ClusterIssuer can
+// issue certificates: self-signed issuers always can, CA issuers while their Secret has
+// a certificate authority, and others never.
+//
+// Watches: Issuer or ClusterIssuer; the metadata of the Secret of its authority.
+// Writes: condition Ready of the issuer.
 package certificate

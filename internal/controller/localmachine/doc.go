@@ -14,4 +14,10 @@
 // Invariant: provisioned is set once the machine has executed its bootstrap data,
 // and stays, as providerID does. A machine that was provisioned, according to its
 // status or, after a move, to its Machine's provider ID, is never started again.
+//
+// A second controller, TemplateReconciler, reports on a LocalMachineTemplate the capacity
+// of machines created from it, so that an autoscaler can scale from zero.
+//
+// Watches: LocalMachineTemplate.
+// Writes: LocalMachineTemplate status.
 package localmachine

@@ -12,7 +12,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 )
@@ -54,15 +53,15 @@ func (p *controlPlane) describe(c *computation) {
 	if p.err != nil {
 		return
 	}
-	known := builtins.Group{
+	known := patches.Group{
 		Name: p.Desired.GetName(), Version: c.Plan.ControlPlane.Version, Replicas: c.Blueprint.ControlPlane.Replicas,
 		Metadata: clusterv1.ObjectMeta{Labels: p.Desired.GetLabels(), Annotations: p.Desired.GetAnnotations()},
 	}
 	if p.hosts != nil {
 		known.Infrastructure = p.hosts.calledSoFar()
-		p.hosts.Builtins = builtins.ControlPlane(known)
+		p.hosts.Builtins = patches.ControlPlaneBuiltins(known)
 	}
-	p.Builtins = builtins.ControlPlane(known)
+	p.Builtins = patches.ControlPlaneBuiltins(known)
 }
 
 // setControlPlane sets the values of class and topology in the control plane, by its

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 )
 
@@ -61,7 +60,7 @@ func (c *computation) made() (all []*made) {
 // run runs all patches. If an extension cannot be called, or answers for an unknown
 // item, all objects stay unchanged: that is reported in failed, and is not an error.
 func (c *computation) run(all []*made, ext Extensions) (*patches.Run, error) {
-	in := patches.Input{Builtins: builtins.Cluster(c.Cluster), Variables: c.Cluster.Spec.Topology.Variables}
+	in := patches.Input{Builtins: patches.ClusterBuiltins(c.Cluster), Variables: c.Cluster.Spec.Topology.Variables}
 	for _, m := range all {
 		in.Items = append(in.Items, m.Item)
 	}

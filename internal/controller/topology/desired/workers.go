@@ -14,7 +14,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/pure/naming"
@@ -40,12 +39,12 @@ type kinds struct {
 	kind, label string
 	subject     naming.Subject
 	seed, host  patches.Role
-	known       func(builtins.Group) hooksv1.Builtins
+	known       func(patches.Group) hooksv1.Builtins
 }
 
 var (
-	deploymentKind = &kinds{upgrade.MachineDeployment, clusterv1.ClusterTopologyMachineDeploymentNameLabel, naming.MachineDeployment, patches.DeploymentBootstrap, patches.DeploymentInfrastructure, builtins.MachineDeployment}
-	poolKind       = &kinds{upgrade.MachinePool, clusterv1.ClusterTopologyMachinePoolNameLabel, naming.MachinePool, patches.PoolBootstrap, patches.PoolInfrastructure, builtins.MachinePool}
+	deploymentKind = &kinds{upgrade.MachineDeployment, clusterv1.ClusterTopologyMachineDeploymentNameLabel, naming.MachineDeployment, patches.DeploymentBootstrap, patches.DeploymentInfrastructure, patches.MachineDeploymentBuiltins}
+	poolKind       = &kinds{upgrade.MachinePool, clusterv1.ClusterTopologyMachinePoolNameLabel, naming.MachinePool, patches.PoolBootstrap, patches.PoolInfrastructure, patches.MachinePoolBuiltins}
 )
 
 func (c *computation) draftDeployment(b *blueprint.MachineDeployment) *group {
@@ -117,7 +116,7 @@ func (g *group) describe() {
 	if g.err != nil {
 		return
 	}
-	known := g.known(builtins.Group{
+	known := g.known(patches.Group{
 		Name: g.name, Version: g.decision.Version, Replicas: g.of.Replicas, TopologyName: g.of.Name, Class: g.of.Class,
 		Metadata:  clusterv1.ObjectMeta{Labels: joined(g.of.Metadata.Labels, g.labels), Annotations: g.of.Metadata.Annotations},
 		Bootstrap: g.bootstrap.calledSoFar(), Infrastructure: g.hosts.calledSoFar(),

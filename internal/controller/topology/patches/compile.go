@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
@@ -105,7 +104,7 @@ func (c *Class) operation(patch string, from clusterv1.JSONPatch) (o operation, 
 
 // defines reports whether a patch sees a variable.
 func (c *Class) defines(patch, name string) bool {
-	return name == builtins.Name || len(variables.Visible(c.status, patch, []clusterv1.ClusterVariable{{Name: name}})) > 0
+	return name == Name || len(variables.Visible(c.status, patch, []clusterv1.ClusterVariable{{Name: name}})) > 0
 }
 
 // Empty reports whether there is nothing to do.

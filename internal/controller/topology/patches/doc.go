@@ -16,4 +16,9 @@
 //
 // The order of the items of a request, their UIDs and their variables depend only on
 // Cluster and class, so that equal requests are identical byte for byte.
+//
+// ClusterBuiltins and its siblings build the values of the variable builtin, which
+// patches can use without a value in the Cluster: data of the Cluster, and of the
+// group of machines that a template is for. The fields are those of hooksv1.Builtins,
+// since extensions get the same.
 package patches

@@ -14,7 +14,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 )
 
@@ -253,7 +252,7 @@ func largest(b *testing.B) (*clusterv1.ClusterClass, patches.Input) {
 	}
 	another := in.Items[1] // group of workers
 	another.Group = "md-1"
-	another.Builtins = builtins.MachineDeployment(builtins.Group{Name: another.Group})
+	another.Builtins = patches.MachineDeploymentBuiltins(patches.Group{Name: another.Group})
 	in.Items = append(in.Items, another)
 	return c, in
 }

@@ -18,7 +18,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 )
 
@@ -76,12 +75,12 @@ func input(t testing.TB) patches.Input {
 			{
 				Role: patches.ControlPlane, Template: template, Desired: desired, Contract: "v1beta2",
 				Holder:   hooksv1.HolderReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Namespace: "ns", Name: "c"},
-				Builtins: builtins.ControlPlane(builtins.Group{Name: "c-cp", Version: "v1.33.0", Replicas: new(int32(3))}),
+				Builtins: patches.ControlPlaneBuiltins(patches.Group{Name: "c-cp", Version: "v1.33.0", Replicas: new(int32(3))}),
 			},
 			{
 				Role: patches.DeploymentInfrastructure, Group: "md-0", Class: "big", Template: hosts, Desired: copied,
 				Holder:    hooksv1.HolderReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineDeployment", Namespace: "ns", Name: "c-md-0"},
-				Builtins:  builtins.MachineDeployment(builtins.Group{Name: "c-md-0", Version: "v1.32.0", TopologyName: "md-0", Class: "big"}),
+				Builtins:  patches.MachineDeploymentBuiltins(patches.Group{Name: "c-md-0", Version: "v1.32.0", TopologyName: "md-0", Class: "big"}),
 				Overrides: []clusterv1.ClusterVariable{value("a", `"B"`)},
 			},
 		},

@@ -9,7 +9,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
@@ -48,9 +47,9 @@ func (c *Class) Begin(in Input) (*Run, error) {
 	cluster := map[string]any{}
 	own, err := decodeBuiltins(in.Builtins)
 	if err != nil {
-		return nil, fmt.Errorf("variable %q: %w", builtins.Name, err)
+		return nil, fmt.Errorf("variable %q: %w", Name, err)
 	}
-	cluster[builtins.Name] = own
+	cluster[Name] = own
 	// Inline patches define no variables, so all of them see the same.
 	if err := decodeAll(cluster, variables.Visible(c.status, clusterv1.VariableDefinitionFromInline, in.Variables)); err != nil {
 		return nil, err

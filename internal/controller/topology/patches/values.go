@@ -14,7 +14,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/topology/builtins"
 )
 
 // decodeAll adds values to others by their names; they win over those.
@@ -52,11 +51,11 @@ func scope(cluster map[string]any, item *Item, overrides []clusterv1.ClusterVari
 	if err != nil {
 		return nil, err
 	}
-	all, _ := cluster[builtins.Name].(map[string]any)
+	all, _ := cluster[Name].(map[string]any)
 	all = maps.Clone(all)
 	maps.Copy(all, own)
 	out := maps.Clone(cluster)
-	out[builtins.Name] = all
+	out[Name] = all
 	return out, decodeAll(out, overrides)
 }
 
@@ -68,7 +67,7 @@ func request(of []clusterv1.ClusterVariable, b hooksv1.Builtins) ([]hooksv1.Vari
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, hooksv1.Variable{Name: builtins.Name, Value: apiextensionsv1.JSON{Raw: text}})
+		out = append(out, hooksv1.Variable{Name: Name, Value: apiextensionsv1.JSON{Raw: text}})
 	}
 	for _, v := range of {
 		out = append(out, hooksv1.Variable(v))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package why holds the command that explains the state of an object.
-package why
+package describe
 
 import (
 	"context"
@@ -19,16 +18,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
-type options struct {
+type whyOptions struct {
 	mgmt      command.MgmtFlags
 	namespace string
 	replaced  bool
 	output    string
 }
 
-// New returns the command why.
-func New(env *command.Env) *cobra.Command {
-	var o options
+// NewWhy returns the command why.
+func NewWhy(env *command.Env) *cobra.Command {
+	var o whyOptions
 	cmd := &cobra.Command{
 		Use:   "why KIND/NAME",
 		Short: "Explain why an object is not as desired",
@@ -49,7 +48,7 @@ It works with any management cluster of Cluster API, and only reads.`,
 			if err := command.CheckOutput(o.output, "text", "json", "yaml"); err != nil {
 				return err
 			}
-			return run(cmd.Context(), env, o, args[0])
+			return runWhy(cmd.Context(), env, o, args[0])
 		},
 	}
 	o.mgmt.Add(cmd, env)
@@ -61,7 +60,7 @@ It works with any management cluster of Cluster API, and only reads.`,
 	return cmd
 }
 
-func run(ctx context.Context, env *command.Env, o options, object string) error {
+func runWhy(ctx context.Context, env *command.Env, o whyOptions, object string) error {
 	c, err := o.mgmt.Open(env, &o.namespace)
 	if err != nil {
 		return err

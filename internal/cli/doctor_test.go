@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package doctor
+package cli
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func TestDoctorReportsMissingPartsAndFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			cmd := New(&command.Env{Out: &out, Err: &out, LookupEnv: func(string) (string, bool) { return "", false }}, Checks{
+			cmd := newDoctor(&command.Env{Out: &out, Err: &out, LookupEnv: func(string) (string, bool) { return "", false }}, doctorChecks{
 				Machines: func(context.Context) []containers.Problem { return tc.found },
 				Pods:     func(context.Context, string) pods.Report { return tc.pods },
 			})

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config holds the commands that show the configuration.
-package config
+package install
 
 import (
 	"net/url"
@@ -12,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// New returns the command config with all commands below it.
-func New(env *command.Env) *cobra.Command {
+// NewConfig returns the command config with all commands below it.
+func NewConfig(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration",
@@ -50,8 +49,8 @@ file that has their components.`,
 	return cmd
 }
 
-// repository is one line of the list; its keys are upstream's.
-type repository struct {
+// repositoryRow is one line of the list; its keys are upstream's.
+type repositoryRow struct {
 	File         string `json:"File"`
 	Name         string `json:"Name"`
 	ProviderType string `json:"ProviderType"`
@@ -67,14 +66,14 @@ func runRepositories(env *command.Env, output string) error {
 	if err != nil {
 		return err
 	}
-	var all []repository
+	var all []repositoryRow
 	for _, p := range providers {
 		at := p.URL
 		if u, err := url.Parse(at); err == nil {
 			at = u.Redacted()
 		}
 		end := strings.LastIndexByte(at, '/') + 1
-		all = append(all, repository{File: at[end:], Name: p.Name, ProviderType: string(p.Type), URL: at[:end]})
+		all = append(all, repositoryRow{File: at[end:], Name: p.Name, ProviderType: string(p.Type), URL: at[:end]})
 	}
 	if output == "yaml" || output == "json" {
 		return env.PrintObject(all, output)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localmachinetemplate
+package localmachine
 
 import (
 	"errors"
@@ -20,10 +20,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
 
-// backend offers machines of one size.
-type backend struct{ localinfra.Backend }
+// offering offers machines of one size.
+type offering struct{ localinfra.Backend }
 
-func (backend) Offer(infrav1.LocalMachineSpec) localinfra.Offer {
+func (offering) Offer(infrav1.LocalMachineSpec) localinfra.Offer {
 	return localinfra.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}, NodeInfo: infrav1.NodeInfo{OperatingSystem: "linux"}}
 }
 
@@ -39,7 +39,7 @@ func TestTemplateReportsCapacityOnce(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&infrav1.LocalMachineTemplate{}).
 		WithObjects(made).
 		WithInterceptorFuncs(writes.Before(func(string, client.Object) error { written++; return nil })).Build()
-	r := &Reconciler{Deps: deps.Deps{Mgmt: c}, Backends: localinfra.Backends{Simulated: backend{}}}
+	r := &TemplateReconciler{Deps: deps.Deps{Mgmt: c}, Backends: localinfra.Backends{Simulated: offering{}}}
 	tmpl := &infrav1.LocalMachineTemplate{}
 	for range 2 {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "t"}, tmpl); err != nil {
@@ -71,7 +71,7 @@ func TestTemplateOfUnavailableKindReportsNothing(t *testing.T) {
 		t.Errorf("it was written: %s", verb)
 		return nil
 	})).Build()
-	if _, err := (&Reconciler{Deps: deps.Deps{Mgmt: c}}).Reconcile(t.Context(), tmpl); err != nil {
+	if _, err := (&TemplateReconciler{Deps: deps.Deps{Mgmt: c}}).Reconcile(t.Context(), tmpl); err != nil {
 		t.Error(err)
 	}
 }

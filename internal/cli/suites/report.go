@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report writes the results of a conformance suite: lines for people while
-// it runs, and documents for programs.
-package report
+// Package suites holds the command that runs the conformance suite of providers, and
+// writes the results of a suite: lines for people while it runs, and documents for
+// programs.
+package suites
 
 import (
 	"fmt"

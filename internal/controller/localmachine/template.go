@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package localmachinetemplate
+package localmachine
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
-// Reconciler has what the controller needs from outside. Setup checks it.
-type Reconciler struct {
+// TemplateReconciler has what the controller needs from outside. Setup checks it.
+type TemplateReconciler struct {
 	deps.Deps
 	Backends localinfra.Backends
 }
 
 // Setup registers the controller.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *TemplateReconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if err := r.Check("localmachinetemplate"); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, t *infrav1.LocalMachineTemplate) (ctrl.Result, error) {
+func (r *TemplateReconciler) Reconcile(ctx context.Context, t *infrav1.LocalMachineTemplate) (ctrl.Result, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
@@ -49,11 +49,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, t *infrav1.LocalMachineTempl
 		return ctrl.Result{}, nil
 	}
 	commit := patch.Snapshot(r.Mgmt, t)
-	report(t, backend.Offer(t.Spec.Template.Spec))
+	reportOffer(t, backend.Offer(t.Spec.Template.Spec))
 	return ctrl.Result{}, commit(ctx)
 }
 
-// report fills the status. It is pure.
-func report(t *infrav1.LocalMachineTemplate, o localinfra.Offer) {
+// reportOffer fills the status. It is pure.
+func reportOffer(t *infrav1.LocalMachineTemplate, o localinfra.Offer) {
 	t.Status.Capacity, t.Status.NodeInfo = o.Capacity, o.NodeInfo
 }

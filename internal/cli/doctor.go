@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor holds the command that reports what this host lacks.
-package doctor
+package cli
 
 import (
 	"context"
@@ -16,14 +15,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/pods"
 )
 
-// Checks are the checks of this host.
-type Checks struct {
+// doctorChecks are the checks of this host.
+type doctorChecks struct {
 	Machines func(context.Context) []containers.Problem
 	Pods     func(ctx context.Context, dataDir string) pods.Report
 }
 
-// New returns the command doctor.
-func New(env *command.Env, checks Checks) *cobra.Command {
+// newDoctor returns the command doctor.
+func newDoctor(env *command.Env, checks doctorChecks) *cobra.Command {
 	var output, dir string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -36,7 +35,7 @@ run; a warning is about what they do without.`,
 			if err := command.CheckOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			return report(env, output, []subject{ofMachines(checks.Machines(cmd.Context())), ofPods(checks.Pods(cmd.Context(), dir))})
+			return reportDoctor(env, output, []subject{ofMachines(checks.Machines(cmd.Context())), ofPods(checks.Pods(cmd.Context(), dir))})
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", env.DefaultDataDir(), "data directory of the plane, on whose disk Pods would have their files; it need not be there")
@@ -81,7 +80,7 @@ func ofPods(r pods.Report) subject {
 	return s
 }
 
-func report(env *command.Env, output string, subjects []subject) error {
+func reportDoctor(env *command.Env, output string, subjects []subject) error {
 	all, unable := []problem{}, []string(nil)
 	for _, s := range subjects {
 		all = append(all, s.problems...)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provider holds the commands for authors of providers.
-package provider
+package suites
 
 import (
 	"context"
@@ -19,11 +18,10 @@ import (
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/provider"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/cli/report"
 )
 
-// New returns the command provider with all commands below it.
-func New(env *command.Env) *cobra.Command {
+// NewProvider returns the command provider with all commands below it.
+func NewProvider(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provider",
 		Short: "Test providers against their contract",
@@ -40,7 +38,7 @@ type testOptions struct {
 	config string
 	files  []string
 	roles  []string
-	output report.Output
+	output Output
 	list   bool
 }
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package builtins builds the values of the variable builtin, which patches can use
-// without a value in the Cluster: data of the Cluster, and of the group of machines that
-// a template is for. Its fields are those of hooksv1.Builtins, since extensions get the
-// same.
-package builtins
+package patches
 
 import (
 	"maps"
@@ -24,10 +20,10 @@ const Name = "builtin"
 // change with each step of an upgrade, which does not change the desired state.
 var marks = []string{runtimev1.PendingHooksAnnotation, runtimev1.OkToDeleteAnnotation, clusterv1.ClusterTopologyUpgradeStepAnnotation}
 
-// Cluster describes the Cluster, as all patches see it. It includes the labels that the
+// ClusterBuiltins describes the Cluster, as all patches see it. It includes the labels that the
 // topology sets even before they are set, since otherwise the result of patches that use
 // labels would change right after the first machines were created.
-func Cluster(c *clusterv1.Cluster) hooksv1.Builtins {
+func ClusterBuiltins(c *clusterv1.Cluster) hooksv1.Builtins {
 	class := c.GetClassKey()
 	labels := map[string]string{}
 	maps.Copy(labels, c.Labels)
@@ -68,8 +64,8 @@ type Group struct {
 	Bootstrap           string // the name of the template or object of its bootstrap data
 }
 
-// ControlPlane describes the control plane to its own templates.
-func ControlPlane(g Group) hooksv1.Builtins {
+// ControlPlaneBuiltins describes the control plane to its own templates.
+func ControlPlaneBuiltins(g Group) hooksv1.Builtins {
 	out := &hooksv1.ControlPlaneBuiltins{Name: g.Name, Version: g.Version, Replicas: g.Replicas, Metadata: metadata(g.Metadata.Labels, g.Metadata.Annotations)}
 	if g.Infrastructure != "" {
 		out.MachineTemplate = &hooksv1.ControlPlaneMachineTemplateBuiltins{
@@ -79,16 +75,16 @@ func ControlPlane(g Group) hooksv1.Builtins {
 	return hooksv1.Builtins{ControlPlane: out}
 }
 
-// MachineDeployment describes a MachineDeployment to its own templates.
-func MachineDeployment(g Group) hooksv1.Builtins {
+// MachineDeploymentBuiltins describes a MachineDeployment to its own templates.
+func MachineDeploymentBuiltins(g Group) hooksv1.Builtins {
 	return hooksv1.Builtins{MachineDeployment: &hooksv1.MachineDeploymentBuiltins{
 		Name: g.Name, Version: g.Version, Class: g.Class, TopologyName: g.TopologyName, Replicas: replicas(g.Replicas),
 		Metadata: metadata(g.Metadata.Labels, g.Metadata.Annotations), Bootstrap: bootstrap(g.Bootstrap), InfrastructureRef: infrastructure(g.Infrastructure),
 	}}
 }
 
-// MachinePool describes a MachinePool to its own objects.
-func MachinePool(g Group) hooksv1.Builtins {
+// MachinePoolBuiltins describes a MachinePool to its own objects.
+func MachinePoolBuiltins(g Group) hooksv1.Builtins {
 	return hooksv1.Builtins{MachinePool: &hooksv1.MachinePoolBuiltins{
 		Name: g.Name, Version: g.Version, Class: g.Class, TopologyName: g.TopologyName, Replicas: replicas(g.Replicas),
 		Metadata: metadata(g.Metadata.Labels, g.Metadata.Annotations), Bootstrap: bootstrap(g.Bootstrap), InfrastructureRef: infrastructure(g.Infrastructure),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package provider_test
+package generate_test
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("KUBECONFIG", testenv.Start(t).Kubeconfig)
+			env.Setenv("PLANE", testenv.Start(t).Kubeconfig)
 			return builder.Home(env, program)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": builder.Exits},

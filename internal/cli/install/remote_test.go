@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config_test
+package install_test
 
 import (
 	"bytes"
@@ -17,8 +17,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
-
-func TestMain(m *testing.M) { testenv.Main(m) }
 
 // gitHub is a fake of GitHub, its API, and a Go module proxy, on which every
 // repository has a release v1.2.0 and a tag v1.3.0.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events holds the command that shows what happened to a cluster.
-package events
+package describe
 
 import (
 	"context"
@@ -20,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
-type options struct {
+type eventOptions struct {
 	mgmt          command.MgmtFlags
 	namespace     string
 	allNamespaces bool
@@ -32,9 +31,9 @@ type options struct {
 // known are the types of Events.
 var known = []string{corev1.EventTypeNormal, corev1.EventTypeWarning}
 
-// New returns the command events.
-func New(env *command.Env) *cobra.Command {
-	var o options
+// NewEvents returns the command events.
+func NewEvents(env *command.Env) *cobra.Command {
+	var o eventOptions
 	cmd := &cobra.Command{
 		Use:   "events [NAME]",
 		Short: "Show what happened to a cluster and all that belongs to it",
@@ -51,7 +50,7 @@ an hour.`,
 			if o.allNamespaces && (len(args) > 0 || cmd.Flags().Changed("namespace")) {
 				return command.Misuse(errors.New("-A shows the Events of all namespaces: leave it out with a name or a namespace"))
 			}
-			return run(cmd.Context(), env, o, strings.Join(args, ""))
+			return runEvents(cmd.Context(), env, o, strings.Join(args, ""))
 		},
 	}
 	o.mgmt.Add(cmd, env)
@@ -66,7 +65,7 @@ an hour.`,
 	return cmd
 }
 
-func run(ctx context.Context, env *command.Env, o options, name string) error {
+func runEvents(ctx context.Context, env *command.Env, o eventOptions, name string) error {
 	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return err
 	}
@@ -110,11 +109,11 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 	return t.Flush()
 }
 
-func (o *options) wants(e *corev1.Event) bool {
+func (o *eventOptions) wants(e *corev1.Event) bool {
 	return len(o.types) == 0 || slices.Contains(o.types, e.Type)
 }
 
-func (o *options) header() []string {
+func (o *eventOptions) header() []string {
 	header := []string{"LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"}
 	if o.allNamespaces {
 		header = append([]string{"NAMESPACE"}, header...)
@@ -122,7 +121,7 @@ func (o *options) header() []string {
 	return header
 }
 
-func (o *options) cells(env *command.Env, e *corev1.Event) []string {
+func (o *eventOptions) cells(env *command.Env, e *corev1.Event) []string {
 	seen := duration.HumanDuration(env.Now().Sub(causes.EventTime(e)))
 	times := e.Count
 	if e.Series != nil {
@@ -141,7 +140,7 @@ func (o *options) cells(env *command.Env, e *corev1.Event) []string {
 // lines prints Events one at a time.
 type lines struct {
 	env  *command.Env
-	o    options
+	o    eventOptions
 	rows int
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert has the command that converts files between versions of the API.
-package convert
+package generate
 
 import (
 	"fmt"
@@ -23,8 +22,8 @@ import (
 // versions are the supported versions, the newest first.
 var versions = []string{"v1beta2", "v1beta1"}
 
-// New returns the command convert.
-func New(env *command.Env) *cobra.Command {
+// NewConvert returns the command convert.
+func NewConvert(env *command.Env) *cobra.Command {
 	var output, version string
 	cmd := &cobra.Command{
 		Use:   "convert [FILE]",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package convert
+package generate
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ metadata:
 
 func run(in string, args ...string) (string, error) {
 	var out bytes.Buffer
-	cmd := New(&command.Env{Name: "capstan", In: strings.NewReader(in), Out: &out})
+	cmd := NewConvert(&command.Env{Name: "capstan", In: strings.NewReader(in), Out: &out})
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.Execute()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology holds the commands for authors of ClusterClasses.
-package topology
+package generate
 
 import (
 	"cmp"
@@ -19,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// New returns the command topology with all commands below it.
-func New(env *command.Env) *cobra.Command {
+// NewTopology returns the command topology with all commands below it.
+func NewTopology(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topology",
 		Short: "See what a ClusterClass makes of a Cluster",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package why
+package describe
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 )
 
 // complete completes names of Clusters and what has machines, as KIND/NAME.
-func (o *options) complete(env *command.Env) cobra.CompletionFunc {
+func (o *whyOptions) complete(env *command.Env) cobra.CompletionFunc {
 	kinds := []string{"Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "MachinePool"}
 	return func(cmd *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package issuer
+package certificate
 
 import (
 	"context"
@@ -20,15 +20,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
-// Object is an Issuer or a ClusterIssuer.
-type Object interface {
+// Issuer is an Issuer or a ClusterIssuer.
+type Issuer interface {
 	issuers.Issuer
 	conditions.Setter
 }
 
-// Reconciler has what the controller needs from outside. All fields but Secrets are
+// IssuerReconciler has what the controller needs from outside. All fields but Secrets are
 // required; Setup checks them.
-type Reconciler[T Object] struct {
+type IssuerReconciler[T Issuer] struct {
 	Name  string
 	Kind  T             // empty
 	Mgmt  client.Client // the management cluster
@@ -39,7 +39,7 @@ type Reconciler[T Object] struct {
 }
 
 // Setup registers the controller.
-func (r *Reconciler[T]) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *IssuerReconciler[T]) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Name == "" || r.Mgmt == nil || r.Live == nil || r.Clock == nil {
 		return errors.New("issuer: Name, Mgmt, Live and Clock are required")
 	}
@@ -49,7 +49,7 @@ func (r *Reconciler[T]) Setup(_ context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler[T]) Reconcile(ctx context.Context, issuer T) (ctrl.Result, error) {
+func (r *IssuerReconciler[T]) Reconcile(ctx context.Context, issuer T) (ctrl.Result, error) {
 	if honoured, err := issuers.Honoured(ctx, r.Mgmt); err != nil || !honoured || !issuer.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, err
 	}
@@ -67,4 +67,4 @@ func (r *Reconciler[T]) Reconcile(ctx context.Context, issuer T) (ctrl.Result, e
 }
 
 // Forget stops watching the Secret of a deleted issuer.
-func (r *Reconciler[T]) Forget(key client.ObjectKey) { r.Secrets.Follow(key) }
+func (r *IssuerReconciler[T]) Forget(key client.ObjectKey) { r.Secrets.Follow(key) }
