@@ -20,18 +20,18 @@ func AsPlainUser(t *testing.T) bool {
 	if os.Geteuid() != 0 {
 		return false
 	}
-	const nobody = 65534
+	const unprivileged = 65534
 	dir, err := os.MkdirTemp("", "capstan-plain-")
 	if err == nil {
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		err = os.Chown(dir, nobody, nobody)
+		err = os.Chown(dir, unprivileged, unprivileged)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("as a plain user: %v\n%s", err, out)
 	}

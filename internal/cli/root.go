@@ -241,8 +241,8 @@ func exitStatus(env *Env, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
-	if nobody, ok := errors.AsType[*command.UnreachableError](err); ok {
-		err = nobody
+	if unreachable, ok := errors.AsType[*command.UnreachableError](err); ok {
+		err = unreachable
 	}
 	env.Say("%s: %v", env.Name, err)
 	if errors.As(err, new(command.UsageError)) {

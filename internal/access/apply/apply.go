@@ -105,10 +105,10 @@ func (w *Writer) Write(ctx context.Context, wanted, live *unstructured.Unstructu
 	return out, nil
 }
 
-// Keeps reports whether a Write would leave the spec of the live object unchanged,
+// SpecUnchanged reports whether a Write would leave the spec of the live object unchanged,
 // so that an immutable object need not be replaced. m is the cache of results, as
 // for Write.
-func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructured, m *Memory) (bool, error) {
+func (w *Writer) SpecUnchanged(ctx context.Context, wanted, live *unstructured.Unstructured, m *Memory) (bool, error) {
 	of, err := w.Schemas.Type(ctx, wanted.GroupVersionKind())
 	if err != nil {
 		return false, fmt.Errorf("compare %s %s with the desired object: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
@@ -124,7 +124,7 @@ func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructu
 	if err != nil {
 		return false, err
 	}
-	return in.Keeps(live.Object)
+	return in.SpecUnchanged(live.Object)
 }
 
 // Applied returns the current values of the fields that were applied to a live

@@ -250,7 +250,7 @@ func TestWhetherASpecIsKeptIsTheSameWithAMemory(t *testing.T) {
 	keeps := func(wanted *unstructured.Unstructured, want bool) {
 		t.Helper()
 		for what, m := range map[string]*apply.Memory{"with": w.memory, "without": {}} {
-			got, err := w.writer.Keeps(t.Context(), wanted, w.live(wanted), m)
+			got, err := w.writer.SpecUnchanged(t.Context(), wanted, w.live(wanted), m)
 			if err != nil || got != want {
 				t.Errorf("%s a memory: keeps %v, %v, want %v", what, got, err, want)
 			}

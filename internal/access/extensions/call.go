@@ -92,7 +92,7 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 	}
 	timed, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	defer context.AfterFunc(h.of.life, cancel)()
+	defer context.AfterFunc(h.of.lifetime, cancel)()
 	if h.of.gone.Load() {
 		return errChanged
 	}
@@ -107,13 +107,13 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 		}
 		return extensionconfig.Success(response)
 	})
-	if err = gaveUp(h.of.life, gaveUp(ctx, err)); err == nil {
+	if err = gaveUp(h.of.lifetime, gaveUp(ctx, err)); err == nil {
 		if d.Cacheable {
 			c.rememberAnswer(key, h, answered)
 		}
 		return nil
 	}
-	if h.failurePolicy == runtimev1.FailurePolicyIgnore && !d.MustAnswer && ctx.Err() == nil && h.of.life.Err() == nil && hidden(err) {
+	if h.failurePolicy == runtimev1.FailurePolicyIgnore && !d.MustAnswer && ctx.Err() == nil && h.of.lifetime.Err() == nil && hidden(err) {
 		level := 2
 		if first {
 			level = 0

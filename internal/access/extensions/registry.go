@@ -56,7 +56,7 @@ type watcher func(config string, was, is *registration)
 var errRemoved = errors.New("the ExtensionConfig was removed meanwhile")
 
 // registration is one ExtensionConfig at one time. It is immutable, except version,
-// gone and life.
+// gone and lifetime.
 type registration struct {
 	id           uint64 // unique in this process
 	config       string
@@ -71,7 +71,7 @@ type registration struct {
 	version      atomic.Pointer[string] // resourceVersion
 	undiscovered bool                   // no handler and no failure policy is known
 	gone         atomic.Bool            // replaced or removed
-	life         context.Context        // ends when the config is removed, not when it is replaced
+	lifetime     context.Context        // ends when the config is removed, not when it is replaced
 	end          context.CancelCauseFunc
 }
 
@@ -214,7 +214,7 @@ func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, e
 		undiscovered: undiscovered,
 	}
 	out.version.Store(&config.ResourceVersion)
-	out.life, out.end = context.WithCancelCause(context.Background())
+	out.lifetime, out.end = context.WithCancelCause(context.Background())
 	var errs []error
 	for i, known := range config.Status.Handlers {
 		h, err := r.handler(out, known)
@@ -282,7 +282,7 @@ func (r *Registry) replace(config string, was, is *registration) {
 	if is != nil {
 		r.configs[config] = is
 		if was != nil && was.uid == is.uid {
-			is.life, is.end = was.life, was.end
+			is.lifetime, is.end = was.lifetime, was.end
 		} else if was != nil {
 			was.end(errRemoved)
 		}

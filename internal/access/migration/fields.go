@@ -31,7 +31,7 @@ func withoutUnserved(entries []metav1.ManagedFieldsEntry, served []string, store
 		}
 	}
 	for _, e := range gone {
-		if !metadata.Keeps(e) {
+		if !metadata.IsOurs(e) {
 			continue
 		}
 		if kept, err = join(kept, stored, e); err != nil {

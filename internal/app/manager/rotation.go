@@ -79,7 +79,7 @@ func (a authority) rotate(now time.Time) (authority, error) {
 		if err != nil {
 			return a, fmt.Errorf("rotate the webhooks' authority: %w", err)
 		}
-		life := cert.NotAfter.Sub(cert.NotBefore)
+		validity := cert.NotAfter.Sub(cert.NotBefore)
 		switch {
 		case a.next.HasKey():
 			next, err := certs.ParseCertificate(a.next.Cert)
@@ -91,7 +91,7 @@ func (a authority) rotate(now time.Time) (authority, error) {
 			}
 		case now.After(cert.NotAfter):
 			a.signer = certs.Pair{}
-		case now.Sub(cert.NotBefore) >= life*2/3:
+		case now.Sub(cert.NotBefore) >= validity*2/3:
 			if a.next, err = newAuthority(now); err != nil {
 				return a, err
 			}

@@ -12,7 +12,7 @@ import (
 
 // disturb changes the object as other writers do: not at all, or once or twice. It
 // returns what it did.
-func (l *life) disturb(ctx context.Context) string {
+func (l *trial) disturb(ctx context.Context) string {
 	did := []string{"undisturbed"}
 	for n := pick(l.r, 0, 0, 1, 1, 2); n > 0; n-- {
 		version := 0
@@ -36,7 +36,7 @@ func (l *life) disturb(ctx context.Context) string {
 	return strings.Join(did, ", ")
 }
 
-func (l *life) disturbance(version int, live map[string]any) (what string, _ Request) {
+func (l *trial) disturbance(version int, live map[string]any) (what string, _ Request) {
 	what = pick(l.r, "apply", "apply", "force", "merge", "merge", "merge", "put", "put", "status", "metadata", "wipe")
 	if what == "wipe" && l.r.IntN(4) > 0 {
 		what = "merge"
@@ -68,7 +68,7 @@ func (l *life) disturbance(version int, live map[string]any) (what string, _ Req
 }
 
 // part is an object that another manager might want.
-func (l *life) part(live map[string]any) map[string]any {
+func (l *trial) part(live map[string]any) map[string]any {
 	switch l.r.IntN(3) {
 	case 0:
 		return l.sub.source.make(l.r)
@@ -79,7 +79,7 @@ func (l *life) part(live map[string]any) map[string]any {
 }
 
 // thin leaves a few fields of a spec, some of them to be removed.
-func (l *life) thin(object map[string]any) map[string]any {
+func (l *trial) thin(object map[string]any) map[string]any {
 	spec, _ := object["spec"].(map[string]any)
 	for _, k := range sorted(spec) {
 		if l.r.IntN(4) > 0 {

@@ -44,7 +44,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if r.IntN(2) == 0 {
 			sub, webhooks = all[1+r.IntN(len(all)-1)], o.Webhooks
 		}
-		l := &life{server: o.Server, sub: sub, r: r, report: report, namespace: o.Namespace, webhooks: webhooks, name: fmt.Sprintf("d%d-%d", o.Seed%100000, n)}
+		l := &trial{server: o.Server, sub: sub, r: r, report: report, namespace: o.Namespace, webhooks: webhooks, name: fmt.Sprintf("d%d-%d", o.Seed%100000, n)}
 		if err := l.live(ctx, o.Steps); err != nil {
 			return report, fmt.Errorf("%s %s: %w", sub.kind, l.name, err)
 		}
@@ -52,8 +52,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-// life is one object from creation to deletion.
-type life struct {
+// trial is one object from creation to deletion.
+type trial struct {
 	server          Server
 	sub             subject
 	r               *rand.Rand
@@ -67,7 +67,7 @@ type life struct {
 	settled *ssadiff.Settled
 }
 
-func (l *life) live(ctx context.Context, steps int) error {
+func (l *trial) live(ctx context.Context, steps int) error {
 	for n := 0; l.wanted == nil; n++ {
 		wanted := l.sub.source.make(l.r)
 		body := l.stamp(0, wanted)
@@ -96,7 +96,7 @@ func (l *life) live(ctx context.Context, steps int) error {
 }
 
 // stamp completes an object to one that can be sent.
-func (l *life) stamp(version int, object map[string]any) map[string]any {
+func (l *trial) stamp(version int, object map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(object)
 	gvk := l.sub.types[version].GVK()
 	out["apiVersion"], out["kind"] = gvk.GroupVersion().String(), gvk.Kind
@@ -109,14 +109,14 @@ func (l *life) stamp(version int, object map[string]any) map[string]any {
 	return out
 }
 
-func (l *life) send(ctx context.Context, version int, r Request) (map[string]any, int, error) {
+func (l *trial) send(ctx context.Context, version int, r Request) (map[string]any, int, error) {
 	gv := l.sub.types[version].GVK().GroupVersion()
 	r.Path = fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s/%s%s", gv.Group, gv.Version, l.namespace, l.sub.plural, l.name, r.Path)
 	return l.server.Do(ctx, r)
 }
 
 // get is the object as it is now; the last answer will do if it has the version.
-func (l *life) get(ctx context.Context, version int) (map[string]any, error) {
+func (l *trial) get(ctx context.Context, version int) (map[string]any, error) {
 	if l.seen != nil && l.at == version {
 		return l.seen, nil
 	}

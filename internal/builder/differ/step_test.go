@@ -31,7 +31,7 @@ func (t try) example(note any) example {
 
 // step lets others interfere, changes the intent or not, predicts what an apply
 // will do, and applies.
-func (l *life) step(ctx context.Context) error {
+func (l *trial) step(ctx context.Context) error {
 	t := try{did: l.disturb(ctx)}
 	next := l.wanted
 	if l.r.IntN(2) == 0 {
@@ -86,14 +86,14 @@ func (l *life) step(ctx context.Context) error {
 
 // interrupted records that another client wrote since the object was read, such as
 // the controllers of the server when they see that it is paused.
-func (l *life) interrupted() {
+func (l *trial) interrupted() {
 	l.seen = nil
 	l.report.Counts["interrupted"]++
 }
 
 // predict predicts what an apply will do. If managedFields were lost it first records
 // ours again, as a writer does; it is not ok if another client wrote before.
-func (l *life) predict(ctx context.Context, t *try) (ok bool, err error) {
+func (l *trial) predict(ctx context.Context, t *try) (ok bool, err error) {
 	if t.result = t.in.Against(t.live, l.settled); t.result.Reason != ssadiff.FieldsLost {
 		return true, nil
 	}
@@ -115,14 +115,14 @@ func (l *life) predict(ctx context.Context, t *try) (ok bool, err error) {
 	return true, nil
 }
 
-func (l *life) apply(ctx context.Context, version int, body map[string]any) (map[string]any, int, error) {
+func (l *trial) apply(ctx context.Context, version int, body map[string]any) (map[string]any, int, error) {
 	return l.send(ctx, version, Request{Method: http.MethodPatch, Type: asApply, Query: "force=true&fieldManager=" + Manager, Body: body})
 }
 
 // compare compares a prediction with what the apply did. A write that changes no
 // field of ours does not count: it moves times in managedFields, or drops what
 // others had stored and no client can read.
-func (l *life) compare(t try) {
+func (l *trial) compare(t try) {
 	l.report.Steps++
 	wrote := resourceVersion(t.after) != resourceVersion(t.live)
 	switch {
@@ -143,7 +143,7 @@ func (l *life) compare(t try) {
 
 // comparePrediction compares the predicted result of an apply with the result, where
 // webhooks did not change it.
-func (l *life) comparePrediction(t try) {
+func (l *trial) comparePrediction(t try) {
 	predicted, err := t.in.After(t.live, t.result)
 	if err != nil {
 		l.report.fault(l.sub.kind+": the outcome is not predicted", t.example(err))
@@ -167,7 +167,7 @@ func ours(in *ssadiff.Intent, before, after map[string]any) bool {
 }
 
 // remains checks the prediction for fields that are no longer in the intent.
-func (l *life) remains(t try) {
+func (l *trial) remains(t try) {
 	if t.result.Removed == nil || t.result.Removed.Empty() {
 		return
 	}
@@ -186,7 +186,7 @@ func (l *life) remains(t try) {
 
 // settle applies again what does not look applied, as a writer does, and keeps the
 // answer: after that it must look applied.
-func (l *life) settle(ctx context.Context, t try, sent map[string]any) error {
+func (l *trial) settle(ctx context.Context, t try, sent map[string]any) error {
 	l.settled = nil
 	if t.in.Against(t.after, nil).Changed() {
 		l.report.Counts["applied again"]++

@@ -28,9 +28,9 @@ func TestAShellIsOfferedWhatThereIs(t *testing.T) {
 	t.Cleanup(plane.Close)
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	dir, nobody := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "d")
+	dir, stopped := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "d")
 	writeKubeconfig(t, dir, plane.URL, "")
-	writeKubeconfig(t, nobody, gone.URL, "")
+	writeKubeconfig(t, stopped, gone.URL, "")
 	for name, tc := range map[string]struct {
 		args []string
 		want string
@@ -41,7 +41,7 @@ func TestAShellIsOfferedWhatThereIs(t *testing.T) {
 		"and no more than are taken":             {[]string{"x", "--data-dir", dir, "a", "b", ""}, ":4\n"},
 		"namespaces":                             {[]string{"x", "--data-dir", dir, "--namespace", ""}, "other\n:4\n"},
 		"contexts":                               {[]string{"x", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--kubeconfig-context", ""}, "c\nother\n:4\n"},
-		"nothing without an answer":              {[]string{"x", "--data-dir", nobody, ""}, ":4\n"},
+		"nothing without an answer":              {[]string{"x", "--data-dir", stopped, ""}, ":4\n"},
 		"nothing where no plane was":             {[]string{"x", "--data-dir", filepath.Join(dir, "none"), ""}, ":4\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

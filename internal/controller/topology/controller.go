@@ -110,23 +110,23 @@ type state struct {
 	desired   desired.Desired
 	facts     status.Facts
 
-	problems []error             // with parts of the topology
-	notes    []string            // information for users
-	did      map[string][]string // for events, by their reasons
-	used     map[object]bool     // that are referred to
-	seen     []string            // what was read, by UIDs and versions
-	sight    sight               // and a hash of all of it
-	asked    bool                // an extension was called
-	reject   []func()            // drops the answers of extensions
+	problems    []error             // with parts of the topology
+	notes       []string            // information for users
+	did         map[string][]string // for events, by their reasons
+	used        map[object]bool     // that are referred to
+	seen        []string            // what was read, by UIDs and versions
+	fingerprint fingerprint         // and a hash of all of it
+	asked       bool                // an extension was called
+	reject      []func()            // drops the answers of extensions
 }
 
 // memory is what is cached for a Cluster from one reconcile to the next. It is lost
 // at a restart, which costs no request.
 type memory struct {
-	written apply.Memory
-	values  values
-	kinds   map[schema.GroupKind]bool // of templates and of objects of pools
-	rest    *rest                     // the result of the last reconcile; nil if the next has to compute everything again
+	written   apply.Memory
+	values    values
+	kinds     map[schema.GroupKind]bool // of templates and of objects of pools
+	unchanged *unchanged                // the result of the last reconcile; nil if the next has to compute everything again
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
@@ -136,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		reconciler.Do("variables", r.defaultVariables),
 		reconciler.Do("what there is", r.readCurrent),
 		reconciler.Do("versions", r.readVersions),
-		reconciler.Do("what is new", r.rests),
+		reconciler.Do("what is new", r.reuseUnchanged),
 		reconciler.Do("plan", r.planVersions),
 		reconciler.Do("desired objects", r.compute),
 		reconciler.Do("Cluster", r.writeCluster),

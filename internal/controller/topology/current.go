@@ -112,7 +112,7 @@ func (r *Reconciler) read(ctx context.Context, s *state, where string, ref clust
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	s.sees(obj)
+	s.recordRead(obj)
 	if !s.owns(obj) {
 		return nil, reconcile.TerminalError(fmt.Errorf("%s %s/%s referenced from %s is not topology owned: give it label %s, and %s %s, or refer to one that has them", ref.Kind, s.cluster.Namespace, ref.Name, where, clusterv1.ClusterTopologyOwnedLabel, clusterv1.ClusterNameLabel, s.cluster.Name))
 	}
@@ -183,7 +183,7 @@ func (r *Reconciler) addGroup(ctx context.Context, s *state, kind string, obj cl
 	if g.Object, err = untyped(obj, kind); err != nil {
 		return err
 	}
-	s.sees(obj)
+	s.recordRead(obj)
 	s.refers(obj, g.refs[:]...)
 	if !obj.GetDeletionTimestamp().IsZero() {
 		s.leaving(g.Object)

@@ -39,7 +39,7 @@ func (r *Reconciler) compute(ctx context.Context, s *state) (reconciler.Next, er
 			return r.classTemplate(ctx, s, ref)
 		},
 		Same: func(current, wanted *unstructured.Unstructured) (bool, error) {
-			return w.Keeps(ctx, wanted, current, &s.memory.written)
+			return w.SpecUnchanged(ctx, wanted, current, &s.memory.written)
 		},
 		Applied: func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return w.Applied(ctx, current)

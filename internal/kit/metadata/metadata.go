@@ -30,9 +30,9 @@ const (
 	Topologies           = "capi-topology"
 )
 
-// Keeps reports whether an entry of managedFields is where one of our controllers
+// IsOurs reports whether an entry of managedFields is where one of our controllers
 // finds what it has put on an object.
-func Keeps(e metav1.ManagedFieldsEntry) bool {
+func IsOurs(e metav1.ManagedFieldsEntry) bool {
 	switch e.Manager {
 	case MachineDeployments, MachineSets, MachinePools, KubeadmControlPlanes, Topologies:
 		return e.Subresource == ""

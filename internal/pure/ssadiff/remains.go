@@ -26,9 +26,9 @@ func (in *Intent) After(live map[string]any, v Comparison) (map[string]any, erro
 	return out, nil
 }
 
-// Keeps reports whether an apply of the intent leaves the spec of a live object
+// SpecUnchanged reports whether an apply of the intent leaves the spec of a live object
 // unchanged. A default that the object does not have yet is not a difference.
-func (in *Intent) Keeps(live map[string]any) (bool, error) {
+func (in *Intent) SpecUnchanged(live map[string]any) (bool, error) {
 	v := in.Against(live, nil)
 	if !v.Changed() {
 		return true, nil

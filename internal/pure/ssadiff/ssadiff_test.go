@@ -308,7 +308,7 @@ func TestASpecIsKeptByWhatChangesItOnlyInForm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := strings.Replace(whole(tc.intent), `"name":"n"`, `"name":"n","labels":{"a":"b"}`, 1)
-			if got, err := want(t, text).Keeps(object(t, tc.live)); err != nil || got != tc.want {
+			if got, err := want(t, text).SpecUnchanged(object(t, tc.live)); err != nil || got != tc.want {
 				t.Errorf("got %v, error %v, want %v", got, err, tc.want)
 			}
 		})

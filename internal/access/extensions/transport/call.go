@@ -90,7 +90,7 @@ func (s *server) wait(ctx context.Context) *Error {
 		}
 		<-s.slots
 	case <-ctx.Done():
-	case <-s.life.Done():
+	case <-s.lifetime.Done():
 	}
 	return s.ended(ctx, fmt.Sprintf("waiting for one of %d calls in flight to end", MaxInFlight))
 }

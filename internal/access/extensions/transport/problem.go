@@ -52,7 +52,7 @@ func (s *server) refused(err error) *Error {
 // neither its context nor the pool has ended.
 func (s *server) ended(ctx context.Context, doing string) *Error {
 	switch {
-	case s.life.Err() != nil:
+	case s.lifetime.Err() != nil:
 		return &Error{Host: s.host, Reason: Canceled, Err: ErrClosed}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &Error{Host: s.host, Reason: Timeout, Err: fmt.Errorf("time ran out %s: %w", doing, ctx.Err())}

@@ -57,11 +57,11 @@ type server struct {
 	answered  atomic.Bool   // so the certificate it requested is not needed
 	connected atomic.Int64  // completed handshakes
 
-	life   context.Context // ends dials and waits when the server is closed
-	cancel context.CancelFunc
-	down   sync.Once
-	gone   func(*server)
-	done   chan struct{} // closed once nothing is left
+	lifetime context.Context // ends dials and waits when the server is closed
+	cancel   context.CancelFunc
+	down     sync.Once
+	gone     func(*server)
+	done     chan struct{} // closed once nothing is left
 
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -90,7 +90,7 @@ func newServer(e Endpoint, o Options, cert *certs.Files) (*server, error) {
 	if e.Service != nil {
 		s.service = new(*e.Service)
 	}
-	s.life, s.cancel = context.WithCancel(context.Background())
+	s.lifetime, s.cancel = context.WithCancel(context.Background())
 	s.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: base.Hostname(),
 		NextProtos: []string{"h2", "http/1.1"}, GetClientCertificate: s.clientCertificate,
@@ -203,7 +203,7 @@ func (s *server) shutdown() {
 func (s *server) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	defer context.AfterFunc(s.life, cancel)()
+	defer context.AfterFunc(s.lifetime, cancel)()
 	if s.service != nil && s.services != nil {
 		var err error
 		if address, err = s.services.Resolve(ctx, s.service.Namespace, s.service.Name, s.service.port()); err != nil {

@@ -56,7 +56,7 @@ func serve(t testing.TB, w *world) *server {
 	}
 	w.store = s.apply
 	w.same = func(current, wanted *unstructured.Unstructured) (bool, error) {
-		return s.intend(wanted).Keeps(current.Object)
+		return s.intend(wanted).SpecUnchanged(current.Object)
 	}
 	w.of = func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		fields, err := s.types[current.GroupVersionKind()].Applied(differ.Manager, current.Object)

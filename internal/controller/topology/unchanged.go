@@ -22,40 +22,40 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
-// restFor is how long a no-op result can be reused. A cluster is provisioned in
+// unchangedFor is how long a no-op result can be reused. A cluster is provisioned in
 // less, which is when most reconciles find nothing new. A change that no watch
 // reports, such as a webhook with different behavior, is detected afterwards, as it
 // would have been.
-const restFor = time.Minute
+const unchangedFor = time.Minute
 
-// sight is a fingerprint of what a reconcile has read. The zero value means that
+// fingerprint identifies what a reconcile has read. The zero value means that
 // the reconcile has not read everything.
-type sight [sha256.Size]byte
+type fingerprint [sha256.Size]byte
 
-// rest is the result of a reconcile that found everything as desired.
-type rest struct {
-	sight sight
-	until time.Time
-	plan  *upgrade.Plan
-	notes []string
-	held  []string
+// unchanged is the result of a reconcile that found everything as desired.
+type unchanged struct {
+	fingerprint fingerprint
+	until       time.Time
+	plan        *upgrade.Plan
+	notes       []string
+	held        []string
 }
 
-// rests ends a reconcile that has read the same as the last one, if that had
+// reuseUnchanged ends a reconcile that has read the same as the last one, if that had
 // nothing to write: it would compute and compare everything again with the same
 // result. Half of the reconciles of a cluster that is being provisioned are like
 // that, after a status change of one of its objects or a status write that was due.
-func (r *Reconciler) rests(ctx context.Context, s *state) (reconciler.Next, error) {
-	last := s.memory.rest
-	s.memory.rest = nil
+func (r *Reconciler) reuseUnchanged(ctx context.Context, s *state) (reconciler.Next, error) {
+	last := s.memory.unchanged
+	s.memory.unchanged = nil
 	if s.failure() != nil {
 		return reconciler.Continue(), nil
 	}
-	s.sight = r.see(ctx, s)
-	if last == nil || s.sight == (sight{}) || last.sight != s.sight || !r.Clock.Now().Before(last.until) {
+	s.fingerprint = r.fingerprintOf(ctx, s)
+	if last == nil || s.fingerprint == (fingerprint{}) || last.fingerprint != s.fingerprint || !r.Clock.Now().Before(last.until) {
 		return reconciler.Continue(), nil
 	}
-	s.memory.rest = last
+	s.memory.unchanged = last
 	s.facts.Plan, s.facts.Held, s.notes = last.plan, last.held, last.notes
 	s.commit = r.snapshotToReport(s.cluster)
 	return reconciler.Wait(0), nil
@@ -65,27 +65,27 @@ func (r *Reconciler) rests(ctx context.Context, s *state) (reconciler.Next, erro
 // failed or is awaited, and no extension was called, whose answer may change. The
 // reconcile's own writes change the fingerprint, so that the next one differs.
 func (r *Reconciler) settle(s *state, res ctrl.Result, err error) {
-	if err != nil || !res.IsZero() || s.asked || s.sight == (sight{}) || s.memory.rest != nil {
+	if err != nil || !res.IsZero() || s.asked || s.fingerprint == (fingerprint{}) || s.memory.unchanged != nil {
 		return
 	}
-	s.memory.rest = &rest{
-		sight: s.sight, until: r.Clock.Now().Add(restFor), plan: s.facts.Plan, held: s.facts.Held, notes: slices.Concat(s.notes, s.desired.Unmatched),
+	s.memory.unchanged = &unchanged{
+		fingerprint: s.fingerprint, until: r.Clock.Now().Add(unchangedFor), plan: s.facts.Plan, held: s.facts.Held, notes: slices.Concat(s.notes, s.desired.Unmatched),
 	}
 }
 
-// see summarizes what a reconcile reads: the Cluster, its class and the templates
+// fingerprintOf summarizes what a reconcile reads: the Cluster, its class and the templates
 // of the class, its existing objects, and possible leftovers. If something cannot
 // be read, the result is zero, and the phase that needs it reports the error.
-func (r *Reconciler) see(ctx context.Context, s *state) sight {
+func (r *Reconciler) fingerprintOf(ctx context.Context, s *state) fingerprint {
 	for _, of := range s.blueprint.Templates() {
 		template, err := r.classTemplate(ctx, s, of)
 		if err != nil {
-			return sight{}
+			return fingerprint{}
 		}
-		s.sees(template)
+		s.recordRead(template)
 	}
-	if err := r.seeLeftovers(ctx, s); err != nil {
-		return sight{}
+	if err := r.recordLeftovers(ctx, s); err != nil {
+		return fingerprint{}
 	}
 	slices.Sort(s.seen) // lists have no fixed order
 	text, err := json.Marshal(map[string]any{
@@ -93,19 +93,19 @@ func (r *Reconciler) see(ctx context.Context, s *state) sight {
 		"class": version(s.class), "contract": s.contract, "upgrade": s.facts.Upgrade, "objects": s.seen,
 	})
 	if err != nil {
-		return sight{}
+		return fingerprint{}
 	}
 	return sha256.Sum256(text)
 }
 
-// seeLeftovers records the objects that removeLeftovers reads.
-func (r *Reconciler) seeLeftovers(ctx context.Context, s *state) error {
+// recordLeftovers records the objects that removeLeftovers reads.
+func (r *Reconciler) recordLeftovers(ctx context.Context, s *state) error {
 	var checks clusterv1.MachineHealthCheckList
 	if err := r.ofCluster(ctx, s, &checks); err != nil {
 		return err
 	}
 	for i := range checks.Items {
-		s.sees(&checks.Items[i])
+		s.recordRead(&checks.Items[i])
 	}
 	sets, err := r.sets(ctx, s)
 	if err != nil {
@@ -121,14 +121,14 @@ func (r *Reconciler) seeLeftovers(ctx context.Context, s *state) error {
 			return err
 		}
 		for i := range found {
-			s.sees(&found[i])
+			s.recordRead(&found[i])
 		}
 	}
 	return nil
 }
 
-// sees records an object that was read.
-func (s *state) sees(obj client.Object) { s.seen = append(s.seen, version(obj)) }
+// recordRead records an object that was read.
+func (s *state) recordRead(obj client.Object) { s.seen = append(s.seen, version(obj)) }
 
 // version identifies one version of an object.
 func version(obj client.Object) string { return string(obj.GetUID()) + "/" + obj.GetResourceVersion() }

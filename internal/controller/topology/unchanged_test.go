@@ -112,21 +112,21 @@ func TestWhatIsNewIsCompared(t *testing.T) {
 			edit(w, first(w, infra, "LocalMachineTemplate"), &infrav1.LocalMachineTemplate{}, func(t *infrav1.LocalMachineTemplate) { label(t) })
 		},
 		"a copy that nothing refers to": func(w *world) {
-			stray := &infrav1.LocalMachineTemplate{}
-			stray.Namespace, stray.Name = "default", "extra"
-			stray.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
-			label(stray)
-			w.create(stray)
+			extra := &infrav1.LocalMachineTemplate{}
+			extra.Namespace, extra.Name = "default", "extra"
+			extra.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
+			label(extra)
+			w.create(extra)
 		},
 		"a MachineDeployment": func(w *world) {
 			edit(w, first(w, core, "MachineDeployment"), &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(7)) })
 		},
 		"another that is of no group": func(w *world) {
-			stray := &clusterv1.MachineDeployment{}
-			edit(w, first(w, core, "MachineDeployment"), stray, func(*clusterv1.MachineDeployment) {})
-			stray.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "extra"}
-			label(stray)
-			w.create(stray)
+			extra := &clusterv1.MachineDeployment{}
+			edit(w, first(w, core, "MachineDeployment"), extra, func(*clusterv1.MachineDeployment) {})
+			extra.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "extra"}
+			label(extra)
+			w.create(extra)
 		},
 		"a health check that has gone": func(w *world) {
 			check := &clusterv1.MachineHealthCheck{}
