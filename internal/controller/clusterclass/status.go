@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/extensionconfig"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // state has what one reconcile has read.
@@ -53,10 +53,10 @@ func (r *Reconciler) report(s *state, failed error) {
 func (r *Reconciler) reportDeprecated(s *state, _ error) {
 	class, now := s.class, r.Clock.Now()
 	st := ptr.Deref(ptr.Deref(class.Status.Deprecated, clusterv1.ClusterClassDeprecatedStatus{}).V1Beta1, clusterv1.ClusterClassV1Beta1DeprecatedStatus{})
-	st.Conditions = v1beta1status.Set(st.Conditions, now,
-		v1beta1status.From(conditions.Get(class, clusterv1.ClusterClassVariablesReadyCondition),
+	st.Conditions = v1beta1conditions.Set(st.Conditions, now,
+		v1beta1conditions.From(conditions.Get(class, clusterv1.ClusterClassVariablesReadyCondition),
 			clusterv1.ClusterClassVariablesReconciledV1Beta1Condition, clusterv1.ConditionSeverityError, nil),
-		v1beta1status.From(conditions.Get(class, clusterv1.ClusterClassRefVersionsUpToDateCondition),
+		v1beta1conditions.From(conditions.Get(class, clusterv1.ClusterClassRefVersionsUpToDateCondition),
 			clusterv1.ClusterClassRefVersionsUpToDateV1Beta1Condition, clusterv1.ConditionSeverityWarning, map[string]string{
 				clusterv1.ClusterClassRefVersionsNotUpToDateReason: clusterv1.ClusterClassOutdatedRefVersionsV1Beta1Reason,
 			}))

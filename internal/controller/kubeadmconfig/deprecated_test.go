@@ -12,7 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig/bootstrapdata"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 func TestReportDeprecated(t *testing.T) {
@@ -59,7 +59,7 @@ func TestReportDeprecated(t *testing.T) {
 			change: func(s *state) {
 				s.waiting = "Waiting"
 				s.config.Status.Deprecated = &bootstrapv1.KubeadmConfigDeprecatedStatus{V1Beta1: &bootstrapv1.KubeadmConfigV1Beta1DeprecatedStatus{
-					Conditions: clusterv1.Conditions{v1beta1status.True("CertificatesAvailable"), v1beta1status.True("Theirs")},
+					Conditions: clusterv1.Conditions{v1beta1conditions.True("CertificatesAvailable"), v1beta1conditions.True("Theirs")},
 				}}
 			},
 			want: []string{"Ready False Info WaitingForControlPlaneAvailable: Waiting", "CertificatesAvailable True", "DataSecretAvailable False Info WaitingForControlPlaneAvailable: Waiting", "Theirs True"},

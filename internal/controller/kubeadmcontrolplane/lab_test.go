@@ -38,7 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 const namespace = "ns"
@@ -355,7 +355,7 @@ func (l *lab) boot(m *clusterv1.Machine) {
 		for _, t := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineNodeReadyCondition} {
 			conditions.Set(m, l.clock.Now(), metav1.Condition{Type: t, Status: metav1.ConditionTrue, Reason: "Ready"})
 		}
-		v1beta1status.SetMachine(m, l.clock.Now(), v1beta1status.True(clusterv1.ReadyV1Beta1Condition))
+		v1beta1conditions.SetMachine(m, l.clock.Now(), v1beta1conditions.True(clusterv1.ReadyV1Beta1Condition))
 	})
 }
 

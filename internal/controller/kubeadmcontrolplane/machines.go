@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig").GroupKind()
@@ -31,13 +31,13 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a controlplane.Creat
 	random := strings.TrimPrefix(r.Name(""), "-")
 	name, err := controlplane.Name(s.ControlPlane, s.Cluster.Name, random)
 	if err != nil {
-		s.notCreated = v1beta1status.Failure{Reason: controlplanev1.MachineGenerationFailedV1Beta1Reason, Message: err.Error()}
+		s.notCreated = v1beta1conditions.Failure{Reason: controlplanev1.MachineGenerationFailedV1Beta1Reason, Message: err.Error()}
 		return err
 	}
 	m, err := r.factory().Make(ctx, order(s, name, a))
 	if err != nil {
 		if e, is := errors.AsType[*machines.NotMadeError](err); is {
-			s.notCreated = v1beta1status.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
+			s.notCreated = v1beta1conditions.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
 		}
 		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err

@@ -18,14 +18,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/deprecatedstatus"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/v1beta1status"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // fieldOwner is the field manager of the controller's writes to Machines and the
@@ -50,8 +50,8 @@ type state struct {
 	untaken   bool                 // it is not being deleted, and its Cluster does not own it yet
 	due       time.Time            // when the next report is due; zero if only after a change
 
-	deprecated bool                  // machines are reported to clients of v1beta1 too
-	notCreated v1beta1status.Failure // why a machine could not be created
+	deprecated bool                      // machines are reported to clients of v1beta1 too
+	notCreated v1beta1conditions.Failure // why a machine could not be created
 }
 
 // machine is a Machine of the control plane, with the write of its changes.
@@ -177,13 +177,13 @@ func (s *state) reportMachine(m *machine) {
 	}
 	m.SetConditions(all)
 	if s.deprecated {
-		deprecatedstatus.ReportMachine(s.Facts, m.Machine)
+		v1beta1status.ReportMachine(s.Facts, m.Machine)
 	}
 }
 
 // reportDeprecated sets the fields of the control plane for clients of v1beta1.
 func (s *state) reportDeprecated(error) {
-	deprecatedstatus.Report(deprecatedstatus.Status{Facts: s.Facts, NotCreated: s.notCreated})
+	v1beta1status.Report(v1beta1status.Status{Facts: s.Facts, NotCreated: s.notCreated})
 }
 
 // commitMachines writes the changes of machines.

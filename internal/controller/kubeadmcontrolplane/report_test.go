@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // wantWrites reconciles once and checks the writes to Machines.
@@ -145,7 +145,7 @@ func TestReportSetsV1Beta1Status(t *testing.T) {
 		t.Errorf("counters %+v", st)
 	}
 	want = []string{"Ready True", "APIServerPodHealthy True", "ControllerManagerPodHealthy True", "EtcdMemberHealthy True", "EtcdPodHealthy True", "SchedulerPodHealthy True"}
-	if diff := cmp.Diff(want, builder.Deprecated(v1beta1status.OfMachine(l.machines()[0]).Conditions)); diff != "" {
+	if diff := cmp.Diff(want, builder.Deprecated(v1beta1conditions.OfMachine(l.machines()[0]).Conditions)); diff != "" {
 		t.Errorf("its machine (-want +got)\n%s", diff)
 	}
 }
@@ -161,7 +161,7 @@ func TestV1Beta1StatusIsEmptyIfDisabled(t *testing.T) {
 	}
 	l.boot(l.machines()[0])
 	l.settle()
-	if diff := cmp.Diff([]string{"Ready True"}, builder.Deprecated(v1beta1status.OfMachine(l.machines()[0]).Conditions)); diff != "" {
+	if diff := cmp.Diff([]string{"Ready True"}, builder.Deprecated(v1beta1conditions.OfMachine(l.machines()[0]).Conditions)); diff != "" {
 		t.Errorf("its machine (-want +got)\n%s", diff)
 	}
 }

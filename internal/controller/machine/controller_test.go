@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/deps"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 func TestLifeOfAMachine(t *testing.T) {
@@ -238,7 +238,7 @@ func TestFailuresThatProvidersReportAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new("Host m0: no quota")}
-	if diff := cmp.Diff(want, v1beta1status.OfMachine(m), cmpopts.IgnoreFields(want, "Conditions")); diff != "" {
+	if diff := cmp.Diff(want, v1beta1conditions.OfMachine(m), cmpopts.IgnoreFields(want, "Conditions")); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 }

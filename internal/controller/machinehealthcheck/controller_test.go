@@ -33,7 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -203,7 +203,7 @@ func TestACheckIsGivenToItsClusterFirst(t *testing.T) {
 		t.Errorf("status %+v", st)
 	}
 	m := get(w, &clusterv1.Machine{}, "m")
-	if diff := cmp.Diff([]string{"HealthCheckSucceeded True"}, builder.Deprecated(v1beta1status.OfMachine(m).Conditions)); diff != "" {
+	if diff := cmp.Diff([]string{"HealthCheckSucceeded True"}, builder.Deprecated(v1beta1conditions.OfMachine(m).Conditions)); diff != "" {
 		t.Errorf("conditions of the Machine for clients of v1beta1 (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"RemediationAllowed True"}, builder.Deprecated(st.Deprecated.V1Beta1.Conditions)); diff != "" {

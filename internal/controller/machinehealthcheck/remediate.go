@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // maxNote is the maximum length of the text of an event.
@@ -63,7 +63,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 		conditions.Delete(m, t)
 	}
 	if r.Deprecated {
-		v1beta1status.SetMachine(m, s.Now, healthcheck.Deprecated(m)...)
+		v1beta1conditions.SetMachine(m, s.Now, healthcheck.Deprecated(m)...)
 	}
 	err := commit(ctx)
 	if err == nil && a.Marked != "" {

@@ -28,7 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // withMachines reports whether the provider has an infrastructure machine, and so
@@ -213,7 +213,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) error {
 			conditions.Set(m, s.now, *v.Condition)
 		}
 		if r.Deprecated {
-			v1beta1status.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
+			v1beta1conditions.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
 		}
 		err := commit(ctx)
 		if err == nil && v.Delete {

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // fieldOwner signs what the controller writes on Machines and provider objects.
@@ -34,7 +34,7 @@ func (r *Reconciler) create(ctx context.Context, s *state, name string) (*cluste
 		InfrastructureTemplate: s.infraTemplate,
 	})
 	if e, is := errors.AsType[*machines.NotMadeError](err); is {
-		s.notCreated = v1beta1status.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
+		s.notCreated = v1beta1conditions.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
 	}
 	return m, err
 }

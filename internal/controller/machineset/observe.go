@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // state has what one reconcile has read. observe and the phases fill it; report
@@ -37,7 +37,7 @@ type state struct {
 	// blocked is why no Machine can be created now. Phase preflight sets it, if a
 	// Machine might have to be created.
 	blocked    []string
-	notCreated v1beta1status.Failure // why a Machine could not be created
+	notCreated v1beta1conditions.Failure // why a Machine could not be created
 }
 
 // want is the desired number of Machines.

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // remediate handles the Machines that a health check marked for remediation.
@@ -61,7 +61,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Decision)
 		conditions.Set(m, s.now, *v.Condition)
 	}
 	if r.Deprecated {
-		v1beta1status.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
+		v1beta1conditions.SetMachine(m, s.now, healthcheck.Deprecated(m)...)
 	}
 	if err := commit(ctx); err != nil || !v.Delete {
 		return err

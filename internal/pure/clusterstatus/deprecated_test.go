@@ -11,7 +11,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 func TestReportDeprecated(t *testing.T) {
@@ -26,7 +26,7 @@ func TestReportDeprecated(t *testing.T) {
 		f.Cluster.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &clusterv1.ClusterV1Beta1DeprecatedStatus{}}
 	}
 	unread := func(f *Facts) { f.ControlPlane.Obj, f.Infrastructure.Obj = nil, nil }
-	told := func(f *Facts) { SetDeprecated(f.Cluster, now, v1beta1status.True("ControlPlaneReady")) }
+	told := func(f *Facts) { SetDeprecated(f.Cluster, now, v1beta1conditions.True("ControlPlaneReady")) }
 	const plane, infra = "ControlPlaneReady True", "InfrastructureReady True"
 	tests := map[string]struct {
 		facts Facts
@@ -75,7 +75,7 @@ func TestReportDeprecated(t *testing.T) {
 func TestTheTopologysConditionIsKept(t *testing.T) {
 	t.Parallel()
 	f := facts(provisioned, initialized)
-	SetDeprecated(f.Cluster, now, v1beta1status.True(clusterv1.TopologyReconciledV1Beta1Condition))
+	SetDeprecated(f.Cluster, now, v1beta1conditions.True(clusterv1.TopologyReconciledV1Beta1Condition))
 	f.Now = now.Add(time.Hour)
 	ReportDeprecated(f)
 	want := []string{"Ready True", "ControlPlaneInitialized True", "ControlPlaneReady True", "InfrastructureReady True", "TopologyReconciled True"}
@@ -83,7 +83,7 @@ func TestTheTopologysConditionIsKept(t *testing.T) {
 	if diff := cmp.Diff(want, builder.Deprecated(all)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if at := v1beta1status.Get(all, clusterv1.TopologyReconciledV1Beta1Condition).LastTransitionTime; !at.Time.Equal(now) {
+	if at := v1beta1conditions.Get(all, clusterv1.TopologyReconciledV1Beta1Condition).LastTransitionTime; !at.Time.Equal(now) {
 		t.Errorf("its time is %s, want it as it was", at)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 const (
@@ -69,11 +69,11 @@ func Conditions(config *runtimev1.ExtensionConfig, failed error, old []string) [
 func DeprecatedStatus(config *runtimev1.ExtensionConfig, now time.Time) *runtimev1.ExtensionConfigDeprecatedStatus {
 	const t = runtimev1.RuntimeExtensionDiscoveredV1Beta1Condition
 	st := ptr.Deref(ptr.Deref(config.Status.Deprecated, runtimev1.ExtensionConfigDeprecatedStatus{}).V1Beta1, runtimev1.ExtensionConfigV1Beta1DeprecatedStatus{})
-	c := v1beta1status.True(t)
+	c := v1beta1conditions.True(t)
 	if why := conditions.Get(config, runtimev1.ExtensionConfigDiscoveredCondition); why != nil && why.Status != metav1.ConditionTrue {
-		c = v1beta1status.False(t, clusterv1.ConditionSeverityError, runtimev1.DiscoveryFailedV1Beta1Reason, why.Message)
+		c = v1beta1conditions.False(t, clusterv1.ConditionSeverityError, runtimev1.DiscoveryFailedV1Beta1Reason, why.Message)
 	}
-	st.Conditions = v1beta1status.Set(st.Conditions, now, c)
+	st.Conditions = v1beta1conditions.Set(st.Conditions, now, c)
 	return &runtimev1.ExtensionConfigDeprecatedStatus{V1Beta1: &st}
 }
 

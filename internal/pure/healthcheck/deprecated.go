@@ -9,7 +9,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // deprecatedReasons are the reasons of v1beta1 conditions by current reasons, if they
@@ -28,8 +28,8 @@ var deprecatedReasons = map[string]string{
 // conditions, and are deleted with them.
 func Deprecated(m *clusterv1.Machine) []clusterv1.Condition {
 	const warning = clusterv1.ConditionSeverityWarning
-	found := v1beta1status.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, deprecatedReasons)
-	remediated := v1beta1status.From(conditions.Get(m, byOwner), clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, deprecatedReasons)
+	found := v1beta1conditions.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, deprecatedReasons)
+	remediated := v1beta1conditions.From(conditions.Get(m, byOwner), clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, deprecatedReasons)
 	if remediated.Reason == clusterv1.RemediationFailedV1Beta1Reason {
 		remediated.Severity = clusterv1.ConditionSeverityError
 	}
@@ -40,7 +40,7 @@ func Deprecated(m *clusterv1.Machine) []clusterv1.Condition {
 // condition.
 func ReportDeprecated(check *clusterv1.MachineHealthCheck, now time.Time) {
 	st := ptr.Deref(ptr.Deref(check.Status.Deprecated, clusterv1.MachineHealthCheckDeprecatedStatus{}).V1Beta1, clusterv1.MachineHealthCheckV1Beta1DeprecatedStatus{})
-	st.Conditions = v1beta1status.Set(st.Conditions, now, v1beta1status.From(
+	st.Conditions = v1beta1conditions.Set(st.Conditions, now, v1beta1conditions.From(
 		conditions.Get(check, clusterv1.MachineHealthCheckRemediationAllowedCondition),
 		clusterv1.RemediationAllowedV1Beta1Condition, clusterv1.ConditionSeverityWarning, nil))
 	check.Status.Deprecated = &clusterv1.MachineHealthCheckDeprecatedStatus{V1Beta1: &st}

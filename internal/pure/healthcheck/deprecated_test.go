@@ -12,7 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // TestReportSetsV1Beta1Conditions goes through the states of a Machine: the v1beta1
@@ -55,8 +55,8 @@ func TestReportSetsV1Beta1Conditions(t *testing.T) {
 		{func() { conditions.Delete(m, succeeded); conditions.Delete(m, byOwner) }, nil},
 	} {
 		step.change()
-		v1beta1status.SetMachine(m, at, Deprecated(m)...)
-		if diff := cmp.Diff(step.want, builder.Deprecated(v1beta1status.OfMachine(m).Conditions)); diff != "" {
+		v1beta1conditions.SetMachine(m, at, Deprecated(m)...)
+		if diff := cmp.Diff(step.want, builder.Deprecated(v1beta1conditions.OfMachine(m).Conditions)); diff != "" {
 			t.Errorf("conditions (-want +got):\n%s", diff)
 		}
 	}
@@ -65,9 +65,9 @@ func TestReportSetsV1Beta1Conditions(t *testing.T) {
 func TestAnOldRequestAloneStartsNothing(t *testing.T) {
 	t.Parallel()
 	m := &clusterv1.Machine{}
-	v1beta1status.SetMachine(m, time.Unix(0, 0),
-		v1beta1status.False(clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""),
-		v1beta1status.False(clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""))
+	v1beta1conditions.SetMachine(m, time.Unix(0, 0),
+		v1beta1conditions.False(clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""),
+		v1beta1conditions.False(clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.ConditionSeverityWarning, "R", ""))
 	if MarkedForRemediation(m) {
 		t.Error("the owner is asked to replace it")
 	}

@@ -8,7 +8,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // FillDeprecated fills the v1beta1 status of a pool, after FillStatus. Its counters depend only on
@@ -27,7 +27,7 @@ func FillDeprecated(f Facts) {
 		Target: infra, Done: f.provisioned(), Awaited: clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, Deleting: isDeleting,
 	}, st.Conditions)}
 	if hasData := p.Spec.Template.Spec.Bootstrap.DataSecretName != nil; hasData && !isDeleting || !f.BootstrapConfig.Defined() {
-		all = append(all, v1beta1status.Done(boot, hasData, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason))
+		all = append(all, v1beta1conditions.Done(boot, hasData, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason))
 	} else {
 		all = append(all, f.BootstrapConfig.Deprecated(reference.Deprecated{
 			Target: boot, Done: ptr.Deref(p.Status.Initialization.BootstrapDataSecretCreated, false),
@@ -37,10 +37,10 @@ func FillDeprecated(f Facts) {
 	have := ptr.Deref(p.Status.Replicas, 0)
 	if f.Unseen == "" {
 		st.ReadyReplicas, st.AvailableReplicas = machinecounts.Nodes(f.Machines, p.Spec.Template.Spec.MinReadySeconds, f.Now)
-		all = append(all, v1beta1status.Done(ready, int(st.ReadyReplicas) >= f.want(), clusterv1.WaitingForReplicasReadyV1Beta1Reason))
+		all = append(all, v1beta1conditions.Done(ready, int(st.ReadyReplicas) >= f.want(), clusterv1.WaitingForReplicasReadyV1Beta1Reason))
 	}
 	st.UnavailableReplicas = max(0, have-st.AvailableReplicas)
-	st.Conditions = v1beta1status.Set(st.Conditions, f.Now, all...)
-	st.Conditions = v1beta1status.Set(st.Conditions, f.Now, v1beta1status.Ready(st.Conditions, 0, boot, infra, ready))
+	st.Conditions = v1beta1conditions.Set(st.Conditions, f.Now, all...)
+	st.Conditions = v1beta1conditions.Set(st.Conditions, f.Now, v1beta1conditions.Ready(st.Conditions, 0, boot, infra, ready))
 	p.Status.Deprecated = &clusterv1.MachinePoolDeprecatedStatus{V1Beta1: &st}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // ReportDeprecated fills the v1beta1 status of a Machine, after Report: it is ready once it
 // has bootstrap data and infrastructure, regardless of its Node.
 func ReportDeprecated(f Facts) {
 	m := f.Machine
-	st := v1beta1status.OfMachine(m)
+	st := v1beta1conditions.OfMachine(m)
 	noteFailures(f, &st)
 	isDeleting := !m.DeletionTimestamp.IsZero()
 	provisioned := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
@@ -28,16 +28,16 @@ func ReportDeprecated(f Facts) {
 		Target: clusterv1.InfrastructureReadyV1Beta1Condition, Done: provisioned,
 		Awaited: clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, Deleting: isDeleting,
 	}, st.Conditions))
-	st.Conditions = v1beta1status.Set(st.Conditions, f.Now, all...)
+	st.Conditions = v1beta1conditions.Set(st.Conditions, f.Now, all...)
 	steps := 0
 	first := []clusterv1.ConditionType{clusterv1.InfrastructureReadyV1Beta1Condition, clusterv1.BootstrapReadyV1Beta1Condition}
 	then := []clusterv1.ConditionType{
 		clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.DrainingSucceededV1Beta1Condition,
 	}
-	if !isDeleting && m.Spec.ProviderID == "" && !slices.ContainsFunc(then, func(t clusterv1.ConditionType) bool { return v1beta1status.Get(st.Conditions, t) != nil }) {
+	if !isDeleting && m.Spec.ProviderID == "" && !slices.ContainsFunc(then, func(t clusterv1.ConditionType) bool { return v1beta1conditions.Get(st.Conditions, t) != nil }) {
 		steps = len(first)
 	}
-	st.Conditions = v1beta1status.Set(st.Conditions, f.Now, v1beta1status.Ready(st.Conditions, steps, append(first, then...)...))
+	st.Conditions = v1beta1conditions.Set(st.Conditions, f.Now, v1beta1conditions.Ready(st.Conditions, steps, append(first, then...)...))
 	m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &st}
 }
 
@@ -56,10 +56,10 @@ func bootstrapReadyDeprecated(f Facts, was clusterv1.Conditions) clusterv1.Condi
 	m := f.Machine
 	const t = clusterv1.BootstrapReadyV1Beta1Condition
 	if m.Spec.Bootstrap.DataSecretName != nil && m.DeletionTimestamp.IsZero() {
-		return v1beta1status.True(t)
+		return v1beta1conditions.True(t)
 	}
 	if !f.BootstrapConfig.Defined() {
-		return v1beta1status.Done(t, m.Spec.Bootstrap.DataSecretName != nil, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason)
+		return v1beta1conditions.Done(t, m.Spec.Bootstrap.DataSecretName != nil, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason)
 	}
 	return f.BootstrapConfig.Deprecated(reference.Deprecated{
 		Target: t, Done: ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false),
@@ -73,26 +73,26 @@ func nodeHealthyDeprecated(f Facts) clusterv1.Condition {
 	m, is := f.Machine, conditions.Get(f.Machine, clusterv1.MachineNodeHealthyCondition)
 	switch {
 	case !m.DeletionTimestamp.IsZero():
-		return v1beta1status.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
+		return v1beta1conditions.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
 	case is == nil:
-		return v1beta1status.None(t)
+		return v1beta1conditions.None(t)
 	case is.Status == metav1.ConditionTrue:
-		return v1beta1status.True(t)
+		return v1beta1conditions.True(t)
 	}
 	switch is.Reason {
 	case clusterv1.MachineNodeDeletedReason:
-		return v1beta1status.False(t, clusterv1.ConditionSeverityError, clusterv1.NodeNotFoundV1Beta1Reason, "")
+		return v1beta1conditions.False(t, clusterv1.ConditionSeverityError, clusterv1.NodeNotFoundV1Beta1Reason, "")
 	case clusterv1.MachineNodeNotHealthyReason:
-		return v1beta1status.False(t, warning, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
+		return v1beta1conditions.False(t, warning, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
 	case clusterv1.MachineNodeHealthUnknownReason:
-		return v1beta1status.Unknown(t, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
+		return v1beta1conditions.Unknown(t, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
 	case clusterv1.MachineNodeInspectionFailedReason: // only waiting so far
 		if m.Spec.ProviderID == "" {
-			return v1beta1status.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForNodeRefV1Beta1Reason, "")
+			return v1beta1conditions.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForNodeRefV1Beta1Reason, "")
 		}
-		return v1beta1status.False(t, warning, clusterv1.NodeProvisioningV1Beta1Reason, is.Message)
+		return v1beta1conditions.False(t, warning, clusterv1.NodeProvisioningV1Beta1Reason, is.Message)
 	}
-	return v1beta1status.Unknown(t, clusterv1.NodeInspectionFailedV1Beta1Reason, is.Message)
+	return v1beta1conditions.Unknown(t, clusterv1.NodeInspectionFailedV1Beta1Reason, is.Message)
 }
 
 // deletionDeprecated reports the steps of a deletion that have started: those before the
@@ -118,9 +118,9 @@ func deletionDeprecated(f Facts) (all []clusterv1.Condition) {
 	for _, s := range steps {
 		switch {
 		case s.at == f.Deletion.Reason:
-			return append(all, v1beta1status.False(s.t, clusterv1.ConditionSeverityInfo, s.reason, s.while))
+			return append(all, v1beta1conditions.False(s.t, clusterv1.ConditionSeverityInfo, s.reason, s.while))
 		case !s.none:
-			all = append(all, v1beta1status.True(s.t))
+			all = append(all, v1beta1conditions.True(s.t))
 		}
 	}
 	return all

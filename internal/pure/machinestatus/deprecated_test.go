@@ -13,7 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // reports builds an object that reports its own readiness.
@@ -92,7 +92,7 @@ func TestReportDeprecated(t *testing.T) {
 		},
 		"nothing was observed": {
 			facts(up, unread, func(f *Facts) {
-				v1beta1status.SetMachine(f.Machine, now, v1beta1status.False("InfrastructureReady", clusterv1.ConditionSeverityInfo, "R", "as it was"))
+				v1beta1conditions.SetMachine(f.Machine, now, v1beta1conditions.False("InfrastructureReady", clusterv1.ConditionSeverityInfo, "R", "as it was"))
 			}),
 			[]string{"Ready False Info R: 1 of 2 completed", "BootstrapReady True", "InfrastructureReady False Info R: as it was", joined},
 		},
@@ -133,7 +133,7 @@ func TestReportDeprecated(t *testing.T) {
 			t.Parallel()
 			Report(tc.facts)
 			ReportDeprecated(tc.facts)
-			if diff := cmp.Diff(tc.want, builder.Deprecated(v1beta1status.OfMachine(tc.facts.Machine).Conditions)); diff != "" {
+			if diff := cmp.Diff(tc.want, builder.Deprecated(v1beta1conditions.OfMachine(tc.facts.Machine).Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			was := tc.facts.Machine.DeepCopy()
@@ -195,7 +195,7 @@ func TestFailuresForOldClients(t *testing.T) {
 		"a host that never was":             {facts(missing), nil, nil},
 	} {
 		ReportDeprecated(tc.facts)
-		st := v1beta1status.OfMachine(tc.facts.Machine)
+		st := v1beta1conditions.OfMachine(tc.facts.Machine)
 		if diff := cmp.Diff([]*string{tc.reason, tc.message}, []*string{st.FailureReason, st.FailureMessage}); diff != "" {
 			t.Errorf("%s: reason and message (-want +got):\n%s", name, diff)
 		}

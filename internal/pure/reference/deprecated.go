@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // invalidConfiguration is the failureReason of what has lost an object that it
@@ -31,21 +31,21 @@ type Deprecated struct {
 // Deprecated shows Ready of the object; was is what was shown before.
 func (o Object) Deprecated(l Deprecated, was clusterv1.Conditions) clusterv1.Condition {
 	const failed, info = clusterv1.ConditionSeverityError, clusterv1.ConditionSeverityInfo
-	switch old := v1beta1status.Get(was, l.Target); {
+	switch old := v1beta1conditions.Get(was, l.Target); {
 	case o.Err != "":
-		return v1beta1status.False(l.Target, failed, clusterv1.IncorrectExternalRefV1Beta1Reason, o.Err)
+		return v1beta1conditions.False(l.Target, failed, clusterv1.IncorrectExternalRefV1Beta1Reason, o.Err)
 	case o.Missing && l.Deleting:
-		return v1beta1status.False(l.Target, info, clusterv1.DeletedV1Beta1Reason, "")
+		return v1beta1conditions.False(l.Target, info, clusterv1.DeletedV1Beta1Reason, "")
 	case o.Missing && l.Done:
-		return v1beta1status.False(l.Target, failed, clusterv1.DeletedV1Beta1Reason, o.String()+" has been deleted")
+		return v1beta1conditions.False(l.Target, failed, clusterv1.DeletedV1Beta1Reason, o.String()+" has been deleted")
 	case o.Missing:
-		return v1beta1status.False(l.Target, info, l.Awaited, o.Problem())
+		return v1beta1conditions.False(l.Target, info, l.Awaited, o.Problem())
 	case o.Obj != nil && l.Deleting:
-		return v1beta1status.Mirror(l.Target, o.Obj, false, clusterv1.DeletingV1Beta1Reason)
+		return v1beta1conditions.Mirror(l.Target, o.Obj, false, clusterv1.DeletingV1Beta1Reason)
 	case o.Obj != nil:
-		return v1beta1status.Mirror(l.Target, o.Obj, l.Done, l.Awaited)
+		return v1beta1conditions.Mirror(l.Target, o.Obj, l.Done, l.Awaited)
 	case old != nil:
 		return *old
 	}
-	return v1beta1status.Done(l.Target, l.Done, l.Awaited)
+	return v1beta1conditions.Done(l.Target, l.Done, l.Awaited)
 }

@@ -10,7 +10,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // ReportDeprecated fills the v1beta1 status of a ClusterResourceSet: the condition from
@@ -18,7 +18,7 @@ import (
 // is only not applied yet has severity Info.
 func ReportDeprecated(s Status, now time.Time) {
 	st := ptr.Deref(ptr.Deref(s.Set.Status.Deprecated, addonsv1.ClusterResourceSetDeprecatedStatus{}).V1Beta1, addonsv1.ClusterResourceSetV1Beta1DeprecatedStatus{})
-	st.Conditions = v1beta1status.Set(st.Conditions, now, s.deprecated())
+	st.Conditions = v1beta1conditions.Set(st.Conditions, now, s.deprecated())
 	s.Set.Status.Deprecated = &addonsv1.ClusterResourceSetDeprecatedStatus{V1Beta1: &st}
 }
 
@@ -26,12 +26,12 @@ func (s Status) deprecated() clusterv1.Condition {
 	const t = addonsv1.ResourcesAppliedV1Beta1Condition
 	switch c := ResourcesApplied(s); c.Status {
 	case metav1.ConditionTrue:
-		return v1beta1status.True(t)
+		return v1beta1conditions.True(t)
 	case metav1.ConditionFalse:
 		severity, reason := s.worst()
-		return v1beta1status.False(t, severity, reason, c.Message)
+		return v1beta1conditions.False(t, severity, reason, c.Message)
 	default:
-		return v1beta1status.Unknown(t, addonsv1.RetrievingResourceFailedV1Beta1Reason, c.Message)
+		return v1beta1conditions.Unknown(t, addonsv1.RetrievingResourceFailedV1Beta1Reason, c.Message)
 	}
 }
 

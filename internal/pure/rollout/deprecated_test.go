@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 func TestReportDeprecated(t *testing.T) {
@@ -36,7 +36,7 @@ func TestReportDeprecated(t *testing.T) {
 	}
 	blocked := func(s *clusterv1.MachineSet) {
 		s.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: &clusterv1.MachineSetV1Beta1DeprecatedStatus{
-			Conditions: clusterv1.Conditions{v1beta1status.False("MachinesCreated", clusterv1.ConditionSeverityError, "PreflightCheckFailed", "no"), v1beta1status.True("Ready")},
+			Conditions: clusterv1.Conditions{v1beta1conditions.False("MachinesCreated", clusterv1.ConditionSeverityError, "PreflightCheckFailed", "no"), v1beta1conditions.True("Ready")},
 		}}
 	}
 	machine := func(of string, status metav1.ConditionStatus, since time.Duration) *clusterv1.Machine {

@@ -12,7 +12,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // ReportDeprecated fills the v1beta1 status of a MachineSet. Its counters depend only on the
@@ -25,8 +25,8 @@ func ReportDeprecated(s Status) {
 // DeprecatedNow is the next v1beta1 status of a MachineSet with those Machines. Only its own
 // controller can determine whether all could be created.
 func DeprecatedNow(set *clusterv1.MachineSet, machines []*clusterv1.Machine, now time.Time) clusterv1.MachineSetV1Beta1DeprecatedStatus {
-	created := v1beta1status.Get(deprecatedOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
-	return Status{Set: set, Machines: machines, Now: now}.deprecated(ptr.Deref(created, v1beta1status.True(clusterv1.MachinesCreatedV1Beta1Condition)))
+	created := v1beta1conditions.Get(deprecatedOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
+	return Status{Set: set, Machines: machines, Now: now}.deprecated(ptr.Deref(created, v1beta1conditions.True(clusterv1.MachinesCreatedV1Beta1Condition)))
 }
 
 func deprecatedOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedStatus {
@@ -42,9 +42,9 @@ func (s Status) deprecated(created clusterv1.Condition) clusterv1.MachineSetV1Be
 		}
 	}
 	st.ReadyReplicas, st.AvailableReplicas = machinecounts.Nodes(s.Machines, s.Set.Spec.Template.Spec.MinReadySeconds, s.Now)
-	st.Conditions = v1beta1status.Set(st.Conditions, s.Now, created, s.resized(st),
-		v1beta1status.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
-	st.Conditions = v1beta1status.Set(st.Conditions, s.Now, v1beta1status.Ready(st.Conditions, 0,
+	st.Conditions = v1beta1conditions.Set(st.Conditions, s.Now, created, s.resized(st),
+		v1beta1conditions.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
+	st.Conditions = v1beta1conditions.Set(st.Conditions, s.Now, v1beta1conditions.Ready(st.Conditions, 0,
 		clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ResizedV1Beta1Condition, clusterv1.MachinesReadyV1Beta1Condition))
 	return st
 }
@@ -63,11 +63,11 @@ func (s Status) machinesCreated() clusterv1.Condition {
 	const t, severity = clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ConditionSeverityError
 	switch {
 	case s.NotCreated.Reason != "":
-		return v1beta1status.False(t, severity, s.NotCreated.Reason, s.NotCreated.Message)
+		return v1beta1conditions.False(t, severity, s.NotCreated.Reason, s.NotCreated.Message)
 	case len(s.Blocked) > 0 && len(s.Machines) < s.group().Want():
-		return v1beta1status.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
+		return v1beta1conditions.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
 	}
-	return v1beta1status.True(t)
+	return v1beta1conditions.True(t)
 }
 
 // resized reports whether the number of Machines is the desired one. For a set that is
@@ -76,15 +76,15 @@ func (s Status) resized(st clusterv1.MachineSetV1Beta1DeprecatedStatus) clusterv
 	const t, severity = clusterv1.ResizedV1Beta1Condition, clusterv1.ConditionSeverityWarning
 	have, want := len(s.Machines), s.group().Want()
 	joining := slices.ContainsFunc(s.Machines, func(m *clusterv1.Machine) bool { return !m.Status.NodeRef.IsDefined() })
-	switch was := v1beta1status.Get(st.Conditions, t); {
+	switch was := v1beta1conditions.Get(st.Conditions, t); {
 	case !s.Set.DeletionTimestamp.IsZero():
-		return v1beta1status.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
+		return v1beta1conditions.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
 	case have > want:
-		return v1beta1status.False(t, severity, clusterv1.ScalingDownV1Beta1Reason, fmt.Sprintf("Scaling down MachineSet to %d replicas (actual %d)", want, have))
+		return v1beta1conditions.False(t, severity, clusterv1.ScalingDownV1Beta1Reason, fmt.Sprintf("Scaling down MachineSet to %d replicas (actual %d)", want, have))
 	case have == want && int(st.ReadyReplicas) == have:
-		return v1beta1status.True(t)
+		return v1beta1conditions.True(t)
 	case have < want, joining, was == nil:
-		return v1beta1status.False(t, severity, clusterv1.ScalingUpV1Beta1Reason, fmt.Sprintf("Scaling up MachineSet to %d replicas (actual %d)", want, have))
+		return v1beta1conditions.False(t, severity, clusterv1.ScalingUpV1Beta1Reason, fmt.Sprintf("Scaling up MachineSet to %d replicas (actual %d)", want, have))
 	default:
 		return *was
 	}

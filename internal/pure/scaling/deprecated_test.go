@@ -12,7 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 func TestReportDeprecated(t *testing.T) {
@@ -21,14 +21,14 @@ func TestReportDeprecated(t *testing.T) {
 	nodeIs := func(status metav1.ConditionStatus, since time.Time) func(*clusterv1.Machine) {
 		return func(m *clusterv1.Machine) {
 			conditions.Set(m, since, conditions.New(clusterv1.MachineNodeReadyCondition, status, "R", ""))
-			v1beta1status.SetMachine(m, since, v1beta1status.True("Ready"))
+			v1beta1conditions.SetMachine(m, since, v1beta1conditions.True("Ready"))
 		}
 	}
 	ready := func(name string) *clusterv1.Machine { return joined(name, nodeIs("True", noon.Add(-time.Hour))) }
 	unready := func(name string) *clusterv1.Machine { return joined(name, nodeIs("False", noon)) }
 	coming := func(name string) *clusterv1.Machine {
 		m := bare(name)
-		v1beta1status.SetMachine(m, noon, v1beta1status.False("Ready", clusterv1.ConditionSeverityInfo, "WaitingForInfrastructure", "0 of 2 completed"))
+		v1beta1conditions.SetMachine(m, noon, v1beta1conditions.False("Ready", clusterv1.ConditionSeverityInfo, "WaitingForInfrastructure", "0 of 2 completed"))
 		return m
 	}
 	fresh := joined("fresh", nodeIs("True", noon.Add(-time.Minute)))
@@ -44,7 +44,7 @@ func TestReportDeprecated(t *testing.T) {
 	}
 	wasResized := func(s *clusterv1.MachineSet) {
 		s.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: &clusterv1.MachineSetV1Beta1DeprecatedStatus{
-			Conditions: clusterv1.Conditions{v1beta1status.True("Resized"), v1beta1status.True("MachinesReady")}, ReadyReplicas: 7, FailureReason: new("kept"),
+			Conditions: clusterv1.Conditions{v1beta1conditions.True("Resized"), v1beta1conditions.True("MachinesReady")}, ReadyReplicas: 7, FailureReason: new("kept"),
 		}}
 	}
 	converted := func(s *clusterv1.MachineSet) {
@@ -91,7 +91,7 @@ func TestReportDeprecated(t *testing.T) {
 		},
 		"enough, and none may be updated": {Status{Set: set(1), Machines: []*clusterv1.Machine{ready("a")}, Blocked: []string{"one"}}, []string{"Ready True", created, machines, resized}, [3]int32{0, 1, 1}},
 		"one could not be made": {
-			Status{Set: set(1), NotCreated: v1beta1status.Failure{Reason: "MachineCreationFailed", Message: "quota"}, Failed: true},
+			Status{Set: set(1), NotCreated: v1beta1conditions.Failure{Reason: "MachineCreationFailed", Message: "quota"}, Failed: true},
 			[]string{"Ready False Error MachineCreationFailed: quota", "MachinesCreated False Error MachineCreationFailed: quota", machines, "Resized False Warning ScalingUp: Scaling up MachineSet to 1 replicas (actual 0)"},
 			[3]int32{},
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // Status is the input of the status of a MachineSet.
@@ -25,7 +25,7 @@ type Status struct {
 	Blocked  []string             // why no Machine can be created now
 	// NotCreated is why a Machine could not be created; zero if none was tried, or all
 	// were created.
-	NotCreated v1beta1status.Failure
+	NotCreated v1beta1conditions.Failure
 	Now        time.Time
 	Failed     bool // this reconcile failed: the status is what was read before
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package deprecatedstatus
+package v1beta1status
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
@@ -38,13 +38,13 @@ func machine(words string) *controlplane.Machine {
 	for _, c := range all {
 		set(c.of, metav1.ConditionTrue, "X", "")
 	}
-	ready := v1beta1status.True(clusterv1.ReadyV1Beta1Condition)
+	ready := v1beta1conditions.True(clusterv1.ReadyV1Beta1Condition)
 	for _, w := range f[1:] {
 		switch w {
 		case "bare":
 			m.Status.NodeRef.Name = ""
 			m.SetConditions(nil)
-			ready = v1beta1status.False(clusterv1.ReadyV1Beta1Condition, info, clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, "")
+			ready = v1beta1conditions.False(clusterv1.ReadyV1Beta1Condition, info, clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, "")
 		case "unready":
 			set(clusterv1.MachineNodeReadyCondition, metav1.ConditionFalse, "X", "")
 		case "old":
@@ -61,7 +61,7 @@ func machine(words string) *controlplane.Machine {
 			panic("unknown word " + w)
 		}
 	}
-	v1beta1status.SetMachine(m.Machine, now, ready)
+	v1beta1conditions.SetMachine(m.Machine, now, ready)
 	m.Reported, m.Health = m.Machine.GetConditions(), m.Machine.GetConditions()
 	return m
 }
@@ -105,7 +105,7 @@ func unchecked(s *Status) { s.Certificates = controlplane.Certificates{} }
 func told(c clusterv1.Condition) func(*Status) {
 	return func(s *Status) {
 		s.ControlPlane.Status.Deprecated = &controlplanev1.KubeadmControlPlaneDeprecatedStatus{V1Beta1: &controlplanev1.KubeadmControlPlaneV1Beta1DeprecatedStatus{
-			Conditions: v1beta1status.Set(nil, now.Add(-time.Hour), c),
+			Conditions: v1beta1conditions.Set(nil, now.Add(-time.Hour), c),
 		}}
 	}
 }
@@ -123,7 +123,7 @@ func TestConditions(t *testing.T) {
 		conditions.Set(s.Machines[0].Machine, now, conditions.New("APIServerPodHealthy", metav1.ConditionUnknown, clusterv1.ConnectionDownReason, "lost"))
 		s.Machines[0].Health = s.Machines[0].Machine.GetConditions()
 	}
-	wasResized := told(v1beta1status.True(resized))
+	wasResized := told(v1beta1conditions.True(resized))
 	tests := map[string]struct {
 		status Status
 		of     clusterv1.ConditionType
@@ -132,10 +132,10 @@ func TestConditions(t *testing.T) {
 		"all is well":          {status(3, "a,b,c"), "Ready", "True"},
 		"the first is awaited": {status(1, "a bare", uninitialized), "Ready", "False Warning ScalingUp Scaling up control plane to 1 replicas (actual 1)"},
 		"what is worse comes first": {status(3, "a old,b,c", func(s *Status) {
-			s.NotCreated = v1beta1status.Failure{Reason: "MachineGenerationFailed", Message: "quota"}
+			s.NotCreated = v1beta1conditions.Failure{Reason: "MachineGenerationFailed", Message: "quota"}
 		}), "Ready", "False Error MachineGenerationFailed quota"},
 		"a machine could not be made": {status(3, "a", func(s *Status) {
-			s.NotCreated = v1beta1status.Failure{Reason: "MachineGenerationFailed", Message: "quota"}
+			s.NotCreated = v1beta1conditions.Failure{Reason: "MachineGenerationFailed", Message: "quota"}
 		}), created, "False Error MachineGenerationFailed quota"},
 		"its template is missing":            {status(3, "a", func(s *Status) { s.Template = "no such template" }), created, "False Error InfrastructureTemplateCloningFailed no such template"},
 		"missing, and not needed now":        {status(1, "a", func(s *Status) { s.Template = "no such template" }), created, "True"},
@@ -144,10 +144,10 @@ func TestConditions(t *testing.T) {
 		"outdated":                           {status(3, "a old,b old,c"), upToDate, "False Warning RollingUpdateInProgress Rolling 2 replicas with outdated spec (1 replicas up to date)"},
 		"too few":                            {status(3, "a", wasResized), resized, "False Warning ScalingUp Scaling up control plane to 3 replicas (actual 1)"},
 		"as many, one without a Node":        {status(2, "a,b bare", wasResized), resized, "False Warning ScalingUp Scaling up control plane to 2 replicas (actual 2)"},
-		"as many, one coming up":             {status(2, "a,b unready", told(v1beta1status.False(resized, warning, "ScalingUp", "x"))), resized, "False Warning ScalingUp x"},
+		"as many, one coming up":             {status(2, "a,b unready", told(v1beta1conditions.False(resized, warning, "ScalingUp", "x"))), resized, "False Warning ScalingUp x"},
 		"as many, one not ready any more":    {status(2, "a,b unready", wasResized), resized, "True"},
 		"as many, no earlier report":         {status(2, "a,b unready"), resized, "False Warning ScalingUp Scaling up control plane to 2 replicas (actual 2)"},
-		"as many":                            {status(2, "a,b", told(v1beta1status.False(resized, warning, "ScalingUp", "x"))), resized, "True"},
+		"as many":                            {status(2, "a,b", told(v1beta1conditions.False(resized, warning, "ScalingUp", "x"))), resized, "True"},
 		"too many":                           {status(1, "a,b", wasResized), resized, "False Warning ScalingDown Scaling down control plane to 1 replicas (actual 2)"},
 		"no number":                          {status(1, "a", func(s *Status) { s.ControlPlane.Spec.Replicas = nil }), resized, "True"},
 		"deleted":                            {status(1, "a", deleted), resized, "False Info Deleting"},
@@ -158,7 +158,7 @@ func TestConditions(t *testing.T) {
 		"certificates are there":             {status(1, "a"), "CertificatesAvailable", "True"},
 		"certificates are not":               {status(1, "a", func(s *Status) { s.Certificates.Err = errors.New("no CA") }), "CertificatesAvailable", "False Warning CertificatesGenerationFailed no CA"},
 		"not checked":                        {status(1, "", unchecked), "CertificatesAvailable", "none"},
-		"not checked again":                  {status(1, "", unchecked, told(v1beta1status.True("CertificatesAvailable"))), "CertificatesAvailable", "True"},
+		"not checked again":                  {status(1, "", unchecked, told(v1beta1conditions.True("CertificatesAvailable"))), "CertificatesAvailable", "True"},
 		"not checked, unreported in v1beta1": {status(1, "", unchecked, certain), "CertificatesAvailable", "True"},
 		"components are healthy":             {status(1, "a"), components, "True"},
 		"there is nothing to inspect":        {status(1, "a bare", uninitialized), components, "none"},
@@ -169,13 +169,13 @@ func TestConditions(t *testing.T) {
 		"etcd is healthy":                    {status(1, "a failed"), members, "True"},
 		"a member is not":                    {status(2, "a,b leaderless"), members, "False Error EtcdClusterUnhealthy * Machine b: EtcdMemberHealthy: alarm"},
 		"the members are unknown":            {status(1, "a bare"), members, "Unknown EtcdClusterUnknown"},
-		"etcd is external":                   {status(1, "a", external, told(v1beta1status.True(members))), members, "none"},
+		"etcd is external":                   {status(1, "a", external, told(v1beta1conditions.True(members))), members, "none"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			Report(tc.status)
-			if diff := cmp.Diff(tc.want, text(v1beta1status.Get(tc.status.ControlPlane.Status.Deprecated.V1Beta1.Conditions, tc.of))); diff != "" {
+			if diff := cmp.Diff(tc.want, text(v1beta1conditions.Get(tc.status.ControlPlane.Status.Deprecated.V1Beta1.Conditions, tc.of))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -209,13 +209,13 @@ func TestCounters(t *testing.T) {
 
 func TestWhatOthersHaveWrittenStays(t *testing.T) {
 	t.Parallel()
-	s := status(1, "a", told(v1beta1status.True("Theirs")))
+	s := status(1, "a", told(v1beta1conditions.True("Theirs")))
 	before := s.ControlPlane.Status.Deprecated.V1Beta1
 	before.FailureReason = "Theirs"
 	kept := before.DeepCopy()
 	Report(s)
 	after := s.ControlPlane.Status.Deprecated.V1Beta1
-	if after.FailureReason != "Theirs" || v1beta1status.Get(after.Conditions, "Theirs") == nil {
+	if after.FailureReason != "Theirs" || v1beta1conditions.Get(after.Conditions, "Theirs") == nil {
 		t.Errorf("%+v", after)
 	}
 	if diff := cmp.Diff(kept, before); diff != "" {

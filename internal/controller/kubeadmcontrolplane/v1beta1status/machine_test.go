@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package deprecatedstatus
+package v1beta1status
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 func TestComponentsOfAMachine(t *testing.T) {
@@ -40,7 +40,7 @@ func TestComponentsOfAMachine(t *testing.T) {
 			t.Parallel()
 			m := &controlplane.Machine{Machine: &clusterv1.Machine{}, Health: conditions.List{conditions.New(tc.of, tc.status, tc.reason, tc.message)}}
 			ReportMachine(controlplane.Facts{Now: now}, m)
-			got := v1beta1status.OfMachine(m.Machine).Conditions
+			got := v1beta1conditions.OfMachine(m.Machine).Conditions
 			if len(got) != 1 || string(got[0].Type) != tc.of || text(&got[0]) != tc.want {
 				t.Errorf("got %+v, want %s alone: %s", got, tc.of, tc.want)
 			}
@@ -64,7 +64,7 @@ func TestRemediationOfAMachine(t *testing.T) {
 			conditions.Set(m.Machine, now, conditions.New(clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse, step.reason, "why"))
 		}
 		ReportMachine(controlplane.Facts{Now: now}, m)
-		if diff := cmp.Diff(step.want, text(v1beta1status.Get(v1beta1status.OfMachine(m.Machine).Conditions, clusterv1.MachineOwnerRemediatedV1Beta1Condition))); diff != "" {
+		if diff := cmp.Diff(step.want, text(v1beta1conditions.Get(v1beta1conditions.OfMachine(m.Machine).Conditions, clusterv1.MachineOwnerRemediatedV1Beta1Condition))); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package v1beta1status
+package v1beta1conditions
 
 import (
 	"time"

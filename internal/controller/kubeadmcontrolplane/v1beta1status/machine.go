@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package deprecatedstatus
+package v1beta1status
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/v1beta1status"
+	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
 // component is a component that a control plane machine reports on: a static Pod, or the
@@ -33,7 +33,7 @@ var all = []component{
 // after the current conditions.
 func ReportMachine(f controlplane.Facts, m *controlplane.Machine) {
 	found := components(m, func(component) bool { return true })
-	v1beta1status.SetMachine(m.Machine, f.Now, append(found, healthcheck.Deprecated(m.Machine)...)...)
+	v1beta1conditions.SetMachine(m.Machine, f.Now, append(found, healthcheck.Deprecated(m.Machine)...)...)
 }
 
 func components(m *controlplane.Machine, are func(component) bool) (found []clusterv1.Condition) {
@@ -53,17 +53,17 @@ func (c component) told(health metav1.Condition) clusterv1.Condition {
 	}
 	switch health.Status {
 	case metav1.ConditionTrue:
-		return v1beta1status.True(c.as)
+		return v1beta1conditions.True(c.as)
 	case metav1.ConditionUnknown:
-		return v1beta1status.Unknown(c.as, uninspected, health.Message)
+		return v1beta1conditions.Unknown(c.as, uninspected, health.Message)
 	}
 	switch health.Reason {
 	case controlplanev1.KubeadmControlPlaneMachinePodProvisioningReason:
-		return v1beta1status.False(c.as, info, controlplanev1.PodProvisioningV1Beta1Reason, health.Message)
+		return v1beta1conditions.False(c.as, info, controlplanev1.PodProvisioningV1Beta1Reason, health.Message)
 	case controlplanev1.KubeadmControlPlaneMachinePodDeletingReason:
-		return v1beta1status.False(c.as, info, clusterv1.DeletingV1Beta1Reason, health.Message)
+		return v1beta1conditions.False(c.as, info, clusterv1.DeletingV1Beta1Reason, health.Message)
 	case controlplanev1.KubeadmControlPlaneMachinePodDoesNotExistReason:
-		return v1beta1status.False(c.as, severe, controlplanev1.PodMissingV1Beta1Reason, health.Message)
+		return v1beta1conditions.False(c.as, severe, controlplanev1.PodMissingV1Beta1Reason, health.Message)
 	}
-	return v1beta1status.False(c.as, severe, failed, health.Message)
+	return v1beta1conditions.False(c.as, severe, failed, health.Message)
 }

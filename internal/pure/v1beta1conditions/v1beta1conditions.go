@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1status builds conditions in the form of v1beta1, for
+// Package v1beta1conditions builds conditions in the form of v1beta1, for
 // status.deprecated.v1beta1: clients of that version read only these.
 //
 //   - Every condition is positive: True is good. The severity says how bad a False
@@ -13,7 +13,7 @@
 // A condition that a provider reports as False without a severity, as in the newer form,
 // counts as Info: upstream ignores it in a summary, and reports an object as ready that
 // is not.
-package v1beta1status
+package v1beta1conditions
 
 import (
 	"cmp"
