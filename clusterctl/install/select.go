@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package install installs providers on a management cluster and deletes them, with
-// upstream's order, checks and inventory.
+// upstream's order, checks and inventory. Its CertManager installs cert-manager where no
+// controller issues the Certificates of providers, and upgrades what it has installed; a
+// plane of Capstan issues them itself.
 package install
 
 import (

@@ -24,7 +24,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/logs"
 	"github.com/capstan-dev/capstan/internal/cli/move"
 	"github.com/capstan-dev/capstan/internal/cli/plan"
-	"github.com/capstan-dev/capstan/internal/cli/plugin"
 	"github.com/capstan-dev/capstan/internal/cli/rollout"
 	"github.com/capstan-dev/capstan/internal/cli/simulated"
 	"github.com/capstan-dev/capstan/internal/cli/suites"
@@ -225,12 +224,12 @@ func (o *output) failure() error {
 
 // external is the program on PATH that a command line means which names no
 // command of ours.
-func external(env *Env, root *cobra.Command, args []string) (plugin.Plugin, bool) {
+func external(env *Env, root *cobra.Command, args []string) (command.Plugin, bool) {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd != root || len(args) > 0 && strings.HasPrefix(args[0], "__") { // completion has such commands
-		return plugin.Plugin{}, false
+		return command.Plugin{}, false
 	}
-	return plugin.Find(&env.Env, args)
+	return command.FindPlugin(&env.Env, args)
 }
 
 // exitStatus reports an error of cmd and returns the exit status for it.

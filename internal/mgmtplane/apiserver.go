@@ -29,9 +29,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/crdconversion"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/kubecontrollers"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/openapi"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/workloadcontrollers"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -215,7 +215,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 		crdconversion.Convert(cfg.ApiExtensions, c.Conversion)
 	}
 	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
-		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, workloadcontrollers.Asked(c.Workloads), gate{}) // which is the last one
+		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, kubecontrollers.Asked(c.Workloads), gate{}) // which is the last one
 	}
 	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
 		return config, err

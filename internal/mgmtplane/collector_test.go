@@ -25,7 +25,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
-	"github.com/capstan-dev/capstan/internal/mgmtplane/gckinds"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/kubecontrollers"
 )
 
 // The second handler of errors waits a millisecond after the last error, whose time
@@ -135,7 +135,7 @@ func TestCollectorRequestsOnlyServedKinds(t *testing.T) {
 		// process before they report an error. A bubble starts in 2000.
 		<-time.After(100 * 365 * 24 * time.Hour)
 		s := newServedKinds()
-		objects := gckinds.New(s, s)
+		objects := kubecontrollers.NewObjects(s, s)
 		typed, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
 		if err != nil {
 			t.Fatal(err)

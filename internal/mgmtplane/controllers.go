@@ -31,8 +31,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/gckinds"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/workloadcontrollers"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/kubecontrollers"
 )
 
 const (
@@ -59,7 +58,7 @@ type controllers struct {
 	// secrets watches only service account tokens: all others would only use
 	// memory.
 	secrets   informers.SharedInformerFactory
-	collected *gckinds.Objects
+	collected *kubecontrollers.Objects
 	informing chan struct{} // closed when informers run
 	loops     []func(context.Context)
 	fail      func(error) // ends the plane
@@ -158,7 +157,7 @@ func newControllers(cfg *rest.Config) (*controllers, error) {
 		secrets: informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = "type=" + string(corev1.SecretTypeServiceAccountToken)
 		})),
-		collected: gckinds.New(meta, restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(typed.Discovery()))),
+		collected: kubecontrollers.NewObjects(meta, restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(typed.Discovery()))),
 		informing: make(chan struct{}),
 	}, nil
 }
@@ -177,7 +176,7 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 		return err
 	}
 	c.graph = gc.GetDependencyGraphBuilder()
-	changed := gckinds.NewDiscovery(c.typed.Discovery(), time.Now)
+	changed := kubecontrollers.NewDiscovery(c.typed.Discovery(), time.Now)
 	for _, kind := range []schema.GroupVersionResource{
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
@@ -242,7 +241,7 @@ func (c *controllers) addServiceAccounts(ctx context.Context, keys pki.Folder) e
 }
 
 func (c *controllers) addQuotas(context.Context, pki.Folder) error {
-	q, err := workloadcontrollers.NewQuotas(c.typed, c.collected, c.informing)
+	q, err := kubecontrollers.NewQuotas(c.typed, c.collected, c.informing)
 	if err != nil {
 		return err
 	}
@@ -259,7 +258,7 @@ func (c *controllers) addWorkloads(_ context.Context, keys pki.Folder) error {
 	if err != nil {
 		return err
 	}
-	w, err := workloadcontrollers.New(c.typed, authority, c.collected.Shared)
+	w, err := kubecontrollers.NewWorkloads(c.typed, authority, c.collected.Shared)
 	if err != nil {
 		return err
 	}

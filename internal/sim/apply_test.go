@@ -14,7 +14,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/apply"
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 )
 
 const applied = `
@@ -43,7 +42,7 @@ func TestAStoreAppliesAsAServerDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &apply.Writer{Mgmt: s, Live: s, Schemas: schemas.New(s, s), Manager: "capi-topology", Clock: clock.RealClock{}}
+	w := &apply.Writer{Mgmt: s, Live: s, Schemas: apply.NewSchemas(s, s), Manager: "capi-topology", Clock: clock.RealClock{}}
 	wanted := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(applied), wanted); err != nil {
 		t.Fatal(err)

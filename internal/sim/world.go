@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
@@ -40,7 +41,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/deps"
@@ -152,7 +152,7 @@ func NewWorld(o Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	types := schemas.New(s, s)
+	types := apply.NewSchemas(s, s)
 	if o.Reads != nil && len(o.Definitions) == 0 {
 		if types, err = installedSchemas(); err != nil {
 			return nil, err
@@ -190,12 +190,12 @@ func NewWorld(o Options) (*World, error) {
 
 // installedSchemas are the types of the installed kinds for worlds in which no
 // definition changes.
-var installedSchemas = sync.OnceValues(func() (*schemas.Cache, error) {
+var installedSchemas = sync.OnceValues(func() (*apply.Schemas, error) {
 	s, err := newStore(Options{Clock: NewClock(time.Time{})})
 	if err != nil {
 		return nil, err
 	}
-	return schemas.New(s.server, s.server), nil
+	return apply.NewSchemas(s.server, s.server), nil
 })
 
 // handlerOf returns what finds the API server of a simulated cluster by its address.

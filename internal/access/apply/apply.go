@@ -12,6 +12,9 @@
 //
 // Package controller ensures that the cache shows a write before the next reconcile
 // of the same object starts.
+//
+// Schemas are those of the kinds, read from their CRDs, in the form in which an intent
+// is compared with a live object.
 package apply
 
 import (
@@ -30,7 +33,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 )
 
@@ -38,7 +40,7 @@ import (
 type Writer struct {
 	Mgmt    client.Client // records each write
 	Live    client.Reader // bypasses the cache
-	Schemas *schemas.Cache
+	Schemas *Schemas
 	Manager client.FieldOwner
 	Clock   clock.PassiveClock
 }

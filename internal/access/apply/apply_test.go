@@ -18,7 +18,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/apply"
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/pure/ssadiff"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
@@ -47,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	env := testenv.Start(t)
 	w := &world{T: t, Client: env.Client, clock: testclock.NewFakePassiveClock(time.Unix(0, 0)), memory: &apply.Memory{}, env: env}
-	w.writer = &apply.Writer{Mgmt: w, Live: env.Client, Schemas: schemas.New(env.Client, env.Client), Manager: "capi-topology", Clock: w.clock}
+	w.writer = &apply.Writer{Mgmt: w, Live: env.Client, Schemas: apply.NewSchemas(env.Client, env.Client), Manager: "capi-topology", Clock: w.clock}
 	return w
 }
 

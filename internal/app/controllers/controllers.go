@@ -38,13 +38,13 @@ import (
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/controller/cainjection"
 	"github.com/capstan-dev/capstan/internal/controller/certificate"
@@ -108,7 +108,7 @@ type Outside struct {
 	Backends          localinfra.Backends // for Local
 	Payloads          *resourcesets.Store // the content that is applied to workload clusters; for Core
 	Classes           *classes.Classes
-	Schemas           *schemas.Cache
+	Schemas           *apply.Schemas
 	Secrets           *secretwatch.Watches // of Secrets that objects name; nil watches none
 
 	Extensions Extensions // for Core and Kubeadm

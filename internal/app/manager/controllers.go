@@ -22,13 +22,13 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
@@ -71,7 +71,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 	outside := controllers.Outside{
 		Deps:              deps.Deps{Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()), Workload: connections, Clock: c, Name: randomName, Debounce: patch.NewStatusDebounce(statusDebounce, c)},
 		Classes:           classes.New(mgmt),
-		Schemas:           schemas.New(mgmt, mgr.GetAPIReader()),
+		Schemas:           apply.NewSchemas(mgmt, mgr.GetAPIReader()),
 		Etcd:              &etcd.Dialer{Clock: c},
 		CertificateExpiry: podforward.ServingCertExpiry,
 		Backends:          backends,

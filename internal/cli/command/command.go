@@ -2,6 +2,9 @@
 
 // Package command is what all commands of the program share: what they may
 // touch, what misuse is, and which management cluster they work on.
+//
+// A Plugin is a program on PATH that runs as a command, as with kubectl: the program
+// capstan-foo-bar is the command "capstan foo bar". Built-in commands take precedence.
 package command
 
 import (

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capstan-dev/capstan/clusterctl/certmanager"
 	"github.com/capstan-dev/capstan/clusterctl/install"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
@@ -127,7 +126,7 @@ func runListImages(ctx context.Context, env *command.Env, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	more, err := (&certmanager.Manager{Config: cfg, Options: options}).Images(ctx)
+	more, err := (&install.CertManager{Config: cfg, Options: options}).Images(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/apply"
-	"github.com/capstan-dev/capstan/clusterctl/certmanager"
 	"github.com/capstan-dev/capstan/clusterctl/config"
 	"github.com/capstan-dev/capstan/clusterctl/install"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
@@ -141,8 +140,8 @@ func (w work) source() *install.Repositories {
 	return &install.Repositories{Config: w.config, Options: w.options, Warn: w.tell}
 }
 
-func (w work) certManager() *certmanager.Manager {
-	return &certmanager.Manager{Cluster: w.cluster, Config: w.config, Options: w.options, Progress: w.tell}
+func (w work) certManager() *install.CertManager {
+	return &install.CertManager{Cluster: w.cluster, Config: w.config, Options: w.options, Progress: w.tell}
 }
 
 func (w work) installer() *install.Installer {

@@ -21,7 +21,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 	"github.com/capstan-dev/capstan/internal/controller/topology/status"
@@ -58,7 +57,7 @@ type Extensions interface {
 type Reconciler struct {
 	deps.Deps
 	Classes    *classes.Classes
-	Schemas    *schemas.Cache
+	Schemas    *apply.Schemas
 	Extensions Extensions
 
 	watcher  provider.Watcher // set by Setup; without it nothing is watched

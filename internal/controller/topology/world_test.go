@@ -24,10 +24,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/topology"
 	"github.com/capstan-dev/capstan/internal/deps"
@@ -141,7 +141,7 @@ func (w *world) restart() {
 	w.r = &topology.Reconciler{
 		Deps:       deps.Deps{Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: unconnected{}, Clock: w.Clock, Recorder: w, Deprecated: true},
 		Classes:    classes.New(w.mgmt),
-		Schemas:    schemas.New(w.mgmt, w.mgmt),
+		Schemas:    apply.NewSchemas(w.mgmt, w.mgmt),
 		Extensions: w.hooks,
 	}
 }

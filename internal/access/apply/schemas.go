@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schemas caches the schemas of kinds, read from their CRDs, in the form in
-// which an intent is compared with a live object.
-package schemas
+package apply
 
 import (
 	"context"
@@ -23,11 +21,11 @@ import (
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// Cache holds the types of the kinds that were requested. A watch of CRD metadata,
+// Schemas holds the types of the kinds that were requested. A watch of CRD metadata,
 // which is also used for contracts, shows by UID and generation when a type is out
 // of date. Only then is the whole CRD read: the schemas of all CRDs of a cluster
 // would be most of the memory of a manager.
-type Cache struct {
+type Schemas struct {
 	watched client.Reader
 	live    client.Reader
 
@@ -43,15 +41,15 @@ type kind struct {
 	of         *ssadiff.Type
 }
 
-// New returns a Cache. watched reads metadata of CRDs from a watch, live reads
+// NewSchemas returns a Cache. watched reads metadata of CRDs from a watch, live reads
 // whole CRDs.
-func New(watched, live client.Reader) *Cache {
-	return &Cache{watched: watched, live: live, kinds: map[schema.GroupVersionKind]*kind{}}
+func NewSchemas(watched, live client.Reader) *Schemas {
+	return &Schemas{watched: watched, live: live, kinds: map[schema.GroupVersionKind]*kind{}}
 }
 
 // Type returns the type of a kind in one version. It is the same value until the
 // CRD changes.
-func (c *Cache) Type(ctx context.Context, gvk schema.GroupVersionKind) (*ssadiff.Type, error) {
+func (c *Schemas) Type(ctx context.Context, gvk schema.GroupVersionKind) (*ssadiff.Type, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(crdKind)
 	key := client.ObjectKey{Name: contract.CRDName(gvk.Group, gvk.Kind)}
@@ -71,7 +69,7 @@ func (c *Cache) Type(ctx context.Context, gvk schema.GroupVersionKind) (*ssadiff
 	return k.of, err
 }
 
-func (c *Cache) kind(gvk schema.GroupVersionKind) *kind {
+func (c *Schemas) kind(gvk schema.GroupVersionKind) *kind {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.kinds[gvk]

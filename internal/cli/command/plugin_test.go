@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plugin
+package command
 
 import (
 	"os"
@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 func TestThePluginWithTheLongestNameIsFound(t *testing.T) {
@@ -54,11 +52,11 @@ func TestThePluginWithTheLongestNameIsFound(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			env := &command.Env{Name: "capstan", LookupEnv: func(string) (string, bool) { return path, true }}
+			env := &Env{Name: "capstan", LookupEnv: func(string) (string, bool) { return path, true }}
 			if tc.called != "" {
 				env.Name = tc.called
 			}
-			got, found := Find(env, strings.Fields(tc.line))
+			got, found := FindPlugin(env, strings.Fields(tc.line))
 			if want := tc.want != ""; found != want || want && got.path != filepath.Join(dir, tc.want) {
 				t.Fatalf("got %q, found %t; want %q", got.path, found, tc.want)
 			}

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugin runs programs on PATH as commands, as kubectl does: the program
-// capstan-foo-bar is the command "capstan foo bar". Built-in commands take
-// precedence.
-package plugin
+package command
 
 import (
 	"fmt"
@@ -12,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 // Plugin is a program, and what it is called with.
@@ -22,10 +17,10 @@ type Plugin struct {
 	args []string
 }
 
-// Find searches PATH for the program of a command line: the one with most of its
+// FindPlugin searches PATH for the program of a command line: the one with most of its
 // words as a name. Flags before the name belong to built-in commands. Programs that
 // were written for clusterctl are found as well.
-func Find(env *command.Env, args []string) (Plugin, bool) {
+func FindPlugin(env *Env, args []string) (Plugin, bool) {
 	words := args
 	if i := slices.IndexFunc(args, endsName); i >= 0 {
 		words = args[:i]

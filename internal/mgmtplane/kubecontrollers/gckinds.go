@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gckinds is the source from which the garbage collector of a plane reads
-// objects.
-package gckinds
+package kubecontrollers
 
 import (
 	"context"
@@ -56,8 +54,8 @@ type ownerName struct {
 	namespace, name string
 }
 
-// New returns a source that reads by c. mapper resolves the versions of kinds.
-func New(c metadata.Interface, mapper meta.ResettableRESTMapper) *Objects {
+// NewObjects returns a source that reads by c. mapper resolves the versions of kinds.
+func NewObjects(c metadata.Interface, mapper meta.ResettableRESTMapper) *Objects {
 	return &Objects{
 		Interface: c, mapper: mapper,
 		known: map[schema.GroupVersionResource]*informer{}, owners: map[schema.GroupKind]bool{},

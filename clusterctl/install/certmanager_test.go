@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package certmanager
+package install
 
 import (
 	"context"
@@ -78,7 +78,7 @@ var errCut = errors.New("the connection was cut")
 // always, or once their definition exists, and calls the configured webhook, for which
 // the Deployment responds.
 type world struct {
-	*Manager
+	*CertManager
 	written []string
 	told    []string
 	// cut is the write, counted from 1, at which the connection is lost: before it is
@@ -150,7 +150,7 @@ func newWorld(t *testing.T, always bool, configuration string) *world {
 			return w.write("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
 		},
 	}).Build()
-	w.Manager = &Manager{Cluster: apply.NewWithClient(c, kinds{}), Progress: func(text string) { w.told = append(w.told, text) }}
+	w.CertManager = &CertManager{Cluster: apply.NewWithClient(c, kinds{}), Progress: func(text string) { w.told = append(w.told, text) }}
 	system := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}}}
 	if err := c.Create(t.Context(), system); err != nil {
 		t.Fatal(err)

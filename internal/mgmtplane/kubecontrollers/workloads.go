@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workloadcontrollers runs kube-controller-manager's controllers of Deployments,
-// and of Services for their Pods.
-//
-// It also runs the controller of ResourceQuotas.
-package workloadcontrollers
+// Package kubecontrollers runs controllers of kube-controller-manager in this process:
+// those of Deployments, of Services for their Pods, and of ResourceQuotas. It is also
+// the source from which the garbage collector reads objects.
+package kubecontrollers
 
 import (
 	"context"
@@ -51,9 +50,9 @@ type Workloads struct {
 	need   sync.Once
 }
 
-// New returns controllers that wait for the first object that informer reports.
+// NewWorkloads returns controllers that wait for the first object that informer reports.
 // Pods get authority, in PEM, to verify the API server.
-func New(client kubernetes.Interface, authority []byte, informer func(schema.GroupVersionResource) cache.SharedInformer) (*Workloads, error) {
+func NewWorkloads(client kubernetes.Interface, authority []byte, informer func(schema.GroupVersionResource) cache.SharedInformer) (*Workloads, error) {
 	w := &Workloads{client: client, authority: authority, needed: make(chan struct{})}
 	for _, kind := range kinds {
 		if _, err := informer(kind).AddEventHandler(cache.ResourceEventHandlerFuncs{

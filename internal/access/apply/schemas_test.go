@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schemas_test
+package apply_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/capstan-dev/capstan/internal/access/schemas"
+	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -54,7 +54,7 @@ func newServer(t *testing.T) (*server, *apiextensionsv1.CustomResourceDefinition
 func TestACRDIsReadOnceUntilItChanges(t *testing.T) {
 	t.Parallel()
 	s, crd := newServer(t)
-	c := schemas.New(s, s)
+	c := apply.NewSchemas(s, s)
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -105,7 +105,7 @@ func TestACRDNewerThanTheWatchIsNotReadAgain(t *testing.T) {
 	if err := s.Update(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	c := schemas.New(old, s)
+	c := apply.NewSchemas(old, s)
 	for range 3 {
 		if _, err := c.Type(t.Context(), widget); err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func TestACRDNewerThanTheWatchIsNotReadAgain(t *testing.T) {
 func TestUnusableKindIsReportedWithRemedy(t *testing.T) {
 	t.Parallel()
 	s, _ := newServer(t)
-	c := schemas.New(s, s)
+	c := apply.NewSchemas(s, s)
 	for name, tc := range map[string]struct {
 		kind schema.GroupVersionKind
 		want string

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certmanager installs cert-manager on management clusters where no controller
-// issues the Certificates of providers, and upgrades what it has installed. A plane of
-// Capstan issues them itself.
-package certmanager
+package install
 
 import (
 	"context"
@@ -35,8 +32,8 @@ const (
 	probePeriod = 500 * time.Millisecond
 )
 
-// Manager installs cert-manager on one management cluster.
-type Manager struct {
+// CertManager installs cert-manager on one management cluster.
+type CertManager struct {
 	Cluster *apply.Cluster
 	Config  *config.Config
 	Options repository.Options
@@ -46,7 +43,7 @@ type Manager struct {
 
 // Ensure returns when Certificates are issued: either they are already, or cert-manager
 // is installed.
-func (m *Manager) Ensure(ctx context.Context) error {
+func (m *CertManager) Ensure(ctx context.Context) error {
 	how, err := m.Config.CertManager()
 	if err != nil {
 		return err
@@ -76,7 +73,7 @@ func (m *Manager) Ensure(ctx context.Context) error {
 
 // ours refuses to overwrite a cert-manager that Capstan did not install, and that only
 // does not respond.
-func (m *Manager) ours(ctx context.Context, asked error) error {
+func (m *CertManager) ours(ctx context.Context, asked error) error {
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
@@ -93,7 +90,7 @@ func (m *Manager) ours(ctx context.Context, asked error) error {
 	return nil
 }
 
-func (m *Manager) install(ctx context.Context, how config.CertManager, objects []*unstructured.Unstructured) error {
+func (m *CertManager) install(ctx context.Context, how config.CertManager, objects []*unstructured.Unstructured) error {
 	m.Progress("Installing cert-manager " + how.Version)
 	if err := m.Cluster.All(ctx, objects); err != nil {
 		return fmt.Errorf("install cert-manager: %w", err)
@@ -118,7 +115,7 @@ func (m *Manager) install(ctx context.Context, how config.CertManager, objects [
 
 // probe has an Issuer and a Certificate checked by the installed controller, and creates
 // neither.
-func (m *Manager) probe(ctx context.Context) error {
+func (m *CertManager) probe(ctx context.Context) error {
 	for _, obj := range []map[string]any{
 		{"kind": "Issuer", "spec": map[string]any{"selfSigned": map[string]any{}}},
 		{"kind": "Certificate", "spec": map[string]any{"dnsNames": []any{"example.com"}, "secretName": "capstan-probe", "issuerRef": map[string]any{"name": "capstan-probe"}}},
@@ -141,7 +138,7 @@ func absent(err error) bool {
 }
 
 // load reads the manifest of a release.
-func (m *Manager) load(ctx context.Context, how config.CertManager) ([]*unstructured.Unstructured, error) {
+func (m *CertManager) load(ctx context.Context, how config.CertManager) ([]*unstructured.Unstructured, error) {
 	r, err := repository.Open(ctx, how.Provider(), m.Options)
 	if err != nil {
 		return nil, err
@@ -190,7 +187,7 @@ func with(m map[string]string, pairs ...string) map[string]string {
 }
 
 // Images returns the images that an installation would use.
-func (m *Manager) Images(ctx context.Context) ([]string, error) {
+func (m *CertManager) Images(ctx context.Context) ([]string, error) {
 	how, err := m.Config.CertManager()
 	if err != nil || how.ExternallyProvisioned {
 		return nil, err
@@ -202,8 +199,8 @@ func (m *Manager) Images(ctx context.Context) ([]string, error) {
 	return components.ReplaceImages(objects, component, nil)
 }
 
-// State is how the installed version relates to the configured one.
-type State struct {
+// CertManagerState is how the installed version relates to the configured one.
+type CertManagerState struct {
 	// Theirs is true when cert-manager is not managed by Capstan, or is not installed.
 	Theirs bool
 	// From and To are versions; Due means that To must be installed in place of From.
@@ -215,12 +212,12 @@ type State struct {
 }
 
 // Plan compares the installed version with the configuration.
-func (m *Manager) Plan(ctx context.Context) (State, error) {
+func (m *CertManager) Plan(ctx context.Context) (CertManagerState, error) {
 	how, err := m.Config.CertManager()
 	if err != nil {
-		return State{}, err
+		return CertManagerState{}, err
 	}
-	s := State{To: how.Version, how: how}
+	s := CertManagerState{To: how.Version, how: how}
 	s.live, err = m.Cluster.Labelled(ctx, map[string]string{clusterctlv1.ClusterctlCoreLabel: clusterctlv1.ClusterctlCoreLabelCertManagerValue}, "")
 	if s.Theirs = len(s.live) == 0 || how.ExternallyProvisioned; err != nil || s.Theirs {
 		return s, err
@@ -234,7 +231,7 @@ func (m *Manager) Plan(ctx context.Context) (State, error) {
 
 // due compares the installed state with the desired state: versions, and if they are
 // equal, the number of objects and their images.
-func (s *State) due() (from string, due bool, err error) {
+func (s *CertManagerState) due() (from string, due bool, err error) {
 	for _, obj := range s.live {
 		v, ok := obj.GetAnnotations()[clusterctlv1.CertManagerVersionAnnotation]
 		if !ok {
@@ -272,7 +269,7 @@ func build(v string) string {
 
 // Upgrade upgrades what Capstan installed to the configured version. Before that, it
 // migrates stored objects where the new definitions drop one of their versions.
-func (m *Manager) Upgrade(ctx context.Context) error {
+func (m *CertManager) Upgrade(ctx context.Context) error {
 	s, err := m.Plan(ctx)
 	if err != nil || s.Theirs || !s.Due {
 		return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gckinds
+package kubecontrollers
 
 import (
 	"testing"
@@ -79,7 +79,7 @@ func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafak
 	}
 	client := metadatafake.NewSimpleMetadataClient(scheme, objects...)
 	mapper := meta.NewDefaultRESTMapper(nil)
-	c := New(client, staticMapper{mapper})
+	c := NewObjects(client, staticMapper{mapper})
 	for kind, resource := range map[string]string{"Secret": "secrets", "ConfigMap": "configmaps"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 		kind, err := c.ForResource(corev1.SchemeGroupVersion.WithResource(resource))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package workloadcontrollers
+package kubecontrollers
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"k8s.io/kubernetes/pkg/quota/v1/install"
 
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/mgmtplane/gckinds"
 )
 
 // Values of kube-controller-manager, except the workers.
@@ -40,7 +39,7 @@ var measuredKinds = sets.New(
 // measures others in its own.
 type countedInformers struct {
 	informers.SharedInformerFactory
-	collected *gckinds.Objects
+	collected *Objects
 }
 
 // ForResource implements informerfactory.InformerFactory.
@@ -61,7 +60,7 @@ func (q countedInformers) Start(stop <-chan struct{}) {
 // enforces no limit before the quota's status names it.
 type Quotas struct {
 	client    kubernetes.Interface
-	collected *gckinds.Objects
+	collected *Objects
 	informing <-chan struct{}
 
 	needed chan struct{} // closed by the first quota
@@ -70,7 +69,7 @@ type Quotas struct {
 
 // NewQuotas returns a controller that waits for the first ResourceQuota. informing is
 // closed when informers run.
-func NewQuotas(client kubernetes.Interface, objects *gckinds.Objects, informing <-chan struct{}) (*Quotas, error) {
+func NewQuotas(client kubernetes.Interface, objects *Objects, informing <-chan struct{}) (*Quotas, error) {
 	q := &Quotas{client: client, collected: objects, informing: informing, needed: make(chan struct{})}
 	_, err := objects.Shared(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}).AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { q.need.Do(func() { close(q.needed) }) },
