@@ -19,7 +19,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
-	"github.com/capstan-dev/capstan/internal/pure/upgradeplan"
 )
 
 // manager is the field manager of the topology's objects.
@@ -129,14 +128,14 @@ func (c *comparing) way() {
 		}
 	}
 	class := &c.source.class.Spec
-	way := upgradeplan.From(version, workers, c.source.Cluster.Spec.Topology.Version)
+	way := upgrade.NewWay(version, workers, c.source.Cluster.Spec.Topology.Version)
 	if name := class.Upgrade.External.GenerateUpgradePlanExtension; name != "" && way.Needed() {
 		c.note("extension %s says which versions the upgrade from %s to %s goes through", name, version, way.Target)
 		return
 	}
-	steps, err := upgradeplan.FromClass(way, class.KubernetesVersions)
+	steps, err := upgrade.StepsFromClass(way, class.KubernetesVersions)
 	if err == nil {
-		steps, err = upgradeplan.Complete(way, steps)
+		steps, err = upgrade.CompleteSteps(way, steps)
 	}
 	switch {
 	case err != nil:

@@ -9,7 +9,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/internal/pure/upgradeplan"
+	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
@@ -49,7 +49,7 @@ func controlPlanePlanLeadsThere(ctx context.Context, s *session, h *handler) err
 	if err != nil {
 		return err
 	}
-	return upgradeplan.ControlPlane(way, steps.ControlPlane)
+	return upgrade.CheckControlPlane(way, steps.ControlPlane)
 }
 
 func workersPlanFollows(ctx context.Context, s *session, h *handler) error {
@@ -57,16 +57,16 @@ func workersPlanFollows(ctx context.Context, s *session, h *handler) error {
 	if err != nil {
 		return err
 	}
-	return upgradeplan.Workers(way, steps)
+	return upgrade.CheckWorkers(way, steps)
 }
 
 // upgradePlan is the request to an extension, and its answer.
-func upgradePlan(ctx context.Context, s *session, h *handler) (way upgradeplan.Way, steps upgradeplan.Steps, err error) {
+func upgradePlan(ctx context.Context, s *session, h *handler) (way upgrade.Way, steps upgrade.Steps, err error) {
 	r, a, err := content[*hooksv1.GenerateUpgradePlanResponse](ctx, s, h)
 	if err != nil {
 		return way, steps, err
 	}
-	way = upgradeplan.Way{ControlPlane: r.text("fromControlPlaneKubernetesVersion"), Workers: r.text("fromWorkersKubernetesVersion"), Target: r.text("toKubernetesVersion")}
+	way = upgrade.Way{ControlPlane: r.text("fromControlPlaneKubernetesVersion"), Workers: r.text("fromWorkersKubernetesVersion"), Target: r.text("toKubernetesVersion")}
 	for _, step := range a.ControlPlaneUpgrades {
 		steps.ControlPlane = append(steps.ControlPlane, step.Version)
 	}

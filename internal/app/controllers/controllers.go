@@ -46,7 +46,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/resourcesets"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
-	"github.com/capstan-dev/capstan/internal/controller/cainjection"
 	"github.com/capstan-dev/capstan/internal/controller/certificate"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
 	"github.com/capstan-dev/capstan/internal/controller/clusterclass"
@@ -234,9 +233,9 @@ func certificates() []Controller {
 			return &certificate.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Recorder: o.Recorders(name), Secrets: o.Secrets.Follower()}
 		}),
 	}
-	for name, kind := range cainjection.Kinds() {
-		all = append(all, entryAs(name, Certificates, cainjection.Object(kind), func(o Outside, name string) reconciler[*metav1.PartialObjectMetadata] {
-			return &cainjection.Reconciler{Name: name, Kind: kind, Mgmt: o.Mgmt, Live: o.Live, Recorder: o.Recorders(name), Secrets: o.Secrets.Follower(), APIServer: o.APIServerCA}
+	for name, kind := range certificate.InjectedKinds() {
+		all = append(all, entryAs(name, Certificates, certificate.InjectedObject(kind), func(o Outside, name string) reconciler[*metav1.PartialObjectMetadata] {
+			return &certificate.InjectionReconciler{Name: name, Kind: kind, Mgmt: o.Mgmt, Live: o.Live, Recorder: o.Recorders(name), Secrets: o.Secrets.Follower(), APIServer: o.APIServerCA}
 		}))
 	}
 	return all

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/issuers"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -22,7 +21,7 @@ import (
 
 // Issuer is an Issuer or a ClusterIssuer.
 type Issuer interface {
-	issuers.Issuer
+	issuerSpec
 	conditions.Setter
 }
 
@@ -50,12 +49,12 @@ func (r *IssuerReconciler[T]) Setup(_ context.Context, mgr ctrl.Manager) error {
 
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *IssuerReconciler[T]) Reconcile(ctx context.Context, issuer T) (ctrl.Result, error) {
-	if honoured, err := issuers.Honoured(ctx, r.Mgmt); err != nil || !honoured || !issuer.GetDeletionTimestamp().IsZero() {
+	if honoured, err := issuersHonoured(ctx, r.Mgmt); err != nil || !honoured || !issuer.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, err
 	}
-	r.Secrets.Follow(client.ObjectKeyFromObject(issuer), issuers.Secret(issuer)) // before it is read: no change is missed
+	r.Secrets.Follow(client.ObjectKeyFromObject(issuer), issuerSecret(issuer)) // before it is read: no change is missed
 	now := r.Clock.Now()
-	_, problem, err := issuers.Open(ctx, r.Live, issuer, now)
+	_, problem, err := openAuthority(ctx, r.Live, issuer, now)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

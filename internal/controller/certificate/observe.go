@@ -16,7 +16,6 @@ import (
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/issuers"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
@@ -43,21 +42,21 @@ func (s *state) told(r *certificate.Reason) bool {
 // observe reads the state. It returns none for a Certificate that is being deleted,
 // or that cert-manager itself handles.
 func (r *Reconciler) observe(ctx context.Context, c *certmanagerv1.Certificate) (*state, error) {
-	if honoured, err := issuers.Honoured(ctx, r.Mgmt); err != nil || !honoured || !c.DeletionTimestamp.IsZero() {
+	if honoured, err := issuersHonoured(ctx, r.Mgmt); err != nil || !honoured || !c.DeletionTimestamp.IsZero() {
 		return nil, err
 	}
 	s := &state{before: c.Status.Conditions, facts: certificate.Facts{Certificate: c, Now: r.Clock.Now()}}
 	if err := s.read(); err != nil {
 		s.facts.Problem = strings.Join(strings.Split(err.Error(), "\n"), "; ")
 	}
-	issuer, err := issuers.Get(ctx, r.Mgmt, c)
+	issuer, err := getIssuer(ctx, r.Mgmt, c)
 	if err != nil {
 		return nil, err
 	}
 	own := client.ObjectKey{Namespace: c.Namespace, Name: c.Spec.SecretName}
 	follow := []client.ObjectKey{own}
 	if issuer != nil {
-		follow = append(follow, issuers.Secret(issuer))
+		follow = append(follow, issuerSecret(issuer))
 	}
 	r.Secrets.Follow(client.ObjectKeyFromObject(c), follow...) // before they are read: no change is missed
 	if s.facts.Others, err = r.others(ctx, c); err != nil {
@@ -87,11 +86,11 @@ func (s *state) read() error {
 	return errors.Join(certificate.Check(c), wrong, wrongTimes)
 }
 
-func (r *Reconciler) open(ctx context.Context, s *state, issuer issuers.Issuer) error {
+func (r *Reconciler) open(ctx context.Context, s *state, issuer issuerSpec) error {
 	if s.facts.Issuer.Missing = issuer == nil; issuer == nil {
 		return nil
 	}
-	authority, problem, err := issuers.Open(ctx, r.Live, issuer, s.facts.Now)
+	authority, problem, err := openAuthority(ctx, r.Live, issuer, s.facts.Now)
 	if problem != nil {
 		s.facts.Issuer.NotReady = problem.Message
 	}

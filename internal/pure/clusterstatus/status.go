@@ -28,7 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
@@ -142,7 +142,7 @@ func countControlPlane(f Facts) {
 		r := f.Replicas
 		status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
 			UpgradePlan: plan, DesiredReplicas: r.Desired, Replicas: r.Current, ReadyReplicas: r.Ready, AvailableReplicas: r.Available, UpToDateReplicas: r.UpToDate,
-			Versions: machinecounts.Listed(f.Versions, machinecounts.MostOfCluster),
+			Versions: machinestatus.ListedVersions(f.Versions, machinestatus.MostOfCluster),
 		}
 		if equality.Semantic.DeepEqual(*status.ControlPlane, clusterv1.ClusterControlPlaneStatus{}) {
 			status.ControlPlane = nil
@@ -153,31 +153,31 @@ func countControlPlane(f Facts) {
 		status.ControlPlane = nil
 		return
 	}
-	n := machinecounts.Machines(f.ControlPlaneMachines)
+	n := machinestatus.CountMachines(f.ControlPlaneMachines)
 	status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
 		DesiredReplicas: &n.Desired, Replicas: &n.Replicas, ReadyReplicas: &n.Ready, AvailableReplicas: &n.Available, UpToDateReplicas: &n.UpToDate,
-		Versions: n.Versions(machinecounts.MostOfCluster),
+		Versions: n.Versions(machinestatus.MostOfCluster),
 	}
 }
 
 // countWorkers adds up deployments, pools, standalone sets and Machines.
 func countWorkers(f Facts) {
-	n := machinecounts.Machines(f.StandaloneWorkers())
+	n := machinestatus.CountMachines(f.StandaloneWorkers())
 	for _, d := range f.Deployments {
 		st := d.Status
-		n.Group(machinecounts.Group{
+		n.Group(machinestatus.Group{
 			Desired: d.Spec.Replicas, Replicas: st.Replicas, Ready: st.ReadyReplicas, Available: st.AvailableReplicas, UpToDate: st.UpToDateReplicas, Versions: st.Versions,
 		})
 	}
 	for _, set := range f.StandaloneSets() {
 		st := set.Status
-		n.Group(machinecounts.Group{
+		n.Group(machinestatus.Group{
 			Desired: set.Spec.Replicas, Replicas: st.Replicas, Ready: st.ReadyReplicas, Available: st.AvailableReplicas, UpToDate: st.UpToDateReplicas, Versions: st.Versions,
 		})
 	}
 	for _, p := range f.Pools {
 		st := p.Status
-		n.Group(machinecounts.Group{
+		n.Group(machinestatus.Group{
 			Desired: p.Spec.Replicas, Replicas: st.Replicas, Ready: st.ReadyReplicas, Available: st.AvailableReplicas, UpToDate: st.UpToDateReplicas, Versions: st.Versions,
 		})
 	}
@@ -187,7 +187,7 @@ func countWorkers(f Facts) {
 	}
 	f.Cluster.Status.Workers = &clusterv1.WorkersStatus{
 		UpgradePlan: plan, DesiredReplicas: &n.Desired, Replicas: &n.Replicas, ReadyReplicas: &n.Ready, AvailableReplicas: &n.Available, UpToDateReplicas: &n.UpToDate,
-		Versions: n.Versions(machinecounts.MostOfCluster),
+		Versions: n.Versions(machinestatus.MostOfCluster),
 	}
 }
 

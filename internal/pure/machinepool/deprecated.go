@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
@@ -36,7 +36,7 @@ func FillDeprecated(f Facts) {
 	}
 	have := ptr.Deref(p.Status.Replicas, 0)
 	if f.Unseen == "" {
-		st.ReadyReplicas, st.AvailableReplicas = machinecounts.Nodes(f.Machines, p.Spec.Template.Spec.MinReadySeconds, f.Now)
+		st.ReadyReplicas, st.AvailableReplicas = machinestatus.CountNodes(f.Machines, p.Spec.Template.Spec.MinReadySeconds, f.Now)
 		all = append(all, v1beta1conditions.Done(ready, int(st.ReadyReplicas) >= f.want(), clusterv1.WaitingForReplicasReadyV1Beta1Reason))
 	}
 	st.UnavailableReplicas = max(0, have-st.AvailableReplicas)

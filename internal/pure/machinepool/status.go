@@ -15,7 +15,6 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
@@ -50,9 +49,9 @@ func FillStatus(f Facts) {
 	}
 	all := []metav1.Condition{bootstrapConfigReady(f), infrastructureReady(f), deleting(f), pause.Condition(f.Cluster, p)}
 	if f.Unseen == "" {
-		n := machinecounts.Machines(f.Machines)
+		n := machinestatus.CountMachines(f.Machines)
 		p.Status.ReadyReplicas, p.Status.AvailableReplicas, p.Status.UpToDateReplicas = &n.Ready, &n.Available, &n.UpToDate
-		p.Status.Versions = n.Versions(machinecounts.MostOfGroup)
+		p.Status.Versions = n.Versions(machinestatus.MostOfGroup)
 		all = append(all, f.group().Conditions()...)
 		all = append(all, rollingOut(f), available(f))
 	} else if !f.Now.Before(f.Until) {

@@ -9,6 +9,16 @@
 //     to its cluster is lost; then it is unknown.
 //   - A Machine is ready if all its conditions are good, and available once it has been
 //     ready for spec.minReadySeconds.
+//
+// Counters count machines, individually or by groups that were counted before, for the
+// statuses of all objects that have machines.
+//
+//   - A Machine that is being updated in place is neither ready, nor available, nor up
+//     to date, regardless of its conditions.
+//   - The version of a Machine is the one that its Node reports or, without a Node, the
+//     one in its spec.
+//   - Versions are listed oldest first, and invalid versions last. Versions that a
+//     status cannot hold are omitted: otherwise the API would reject the whole status.
 package machinestatus
 
 import (

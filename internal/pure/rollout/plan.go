@@ -16,7 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
 // Set is a MachineSet with the counts of its Machines.
@@ -39,7 +39,7 @@ func Counted(set *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 		switch {
 		case !m.DeletionTimestamp.IsZero():
 			s.Going++
-		case machinecounts.Available(m):
+		case machinestatus.IsAvailable(m):
 			s.Available++
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -35,9 +35,9 @@ type Status struct {
 func Report(s Status) {
 	s.Machines = s.evaluated()
 	st := &s.Deployment.Status
-	n := machinecounts.Machines(s.Machines)
+	n := machinestatus.CountMachines(s.Machines)
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &n.Replicas, &n.Ready, &n.Available, &n.UpToDate
-	st.Versions = n.Versions(machinecounts.MostOfGroup)
+	st.Versions = n.Versions(machinestatus.MostOfGroup)
 	st.Selector = s.Selector
 	st.SetTypedPhase(phaseOf(s, n))
 	if !s.Failed {
@@ -65,7 +65,7 @@ func (s Status) evaluated() []*clusterv1.Machine {
 	})
 }
 
-func phaseOf(s Status, n *machinecounts.Counters) clusterv1.MachineDeploymentPhase {
+func phaseOf(s Status, n *machinestatus.Counters) clusterv1.MachineDeploymentPhase {
 	want := int32(s.want())
 	if !s.Deployment.DeletionTimestamp.IsZero() {
 		want = 0
@@ -79,7 +79,7 @@ func phaseOf(s Status, n *machinecounts.Counters) clusterv1.MachineDeploymentPha
 	return clusterv1.MachineDeploymentPhaseRunning
 }
 
-func available(s Status, n *machinecounts.Counters) metav1.Condition {
+func available(s Status, n *machinestatus.Counters) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.MachineDeploymentAvailableCondition}
 	if s.Deployment.Spec.Replicas == nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, clusterv1.MachineDeploymentAvailableWaitingForReplicasSetReason, "Waiting for spec.replicas to be set"

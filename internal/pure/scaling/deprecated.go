@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
@@ -41,7 +41,7 @@ func (s Status) deprecated(created clusterv1.Condition) clusterv1.MachineSetV1Be
 			st.FullyLabeledReplicas++
 		}
 	}
-	st.ReadyReplicas, st.AvailableReplicas = machinecounts.Nodes(s.Machines, s.Set.Spec.Template.Spec.MinReadySeconds, s.Now)
+	st.ReadyReplicas, st.AvailableReplicas = machinestatus.CountNodes(s.Machines, s.Set.Spec.Template.Spec.MinReadySeconds, s.Now)
 	st.Conditions = v1beta1conditions.Set(st.Conditions, s.Now, created, s.resized(st),
 		v1beta1conditions.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
 	st.Conditions = v1beta1conditions.Set(st.Conditions, s.Now, v1beta1conditions.Ready(st.Conditions, 0,

@@ -12,7 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
@@ -33,9 +33,9 @@ type Status struct {
 // Report fills the status of the MachineSet.
 func Report(s Status) {
 	st := &s.Set.Status
-	n := machinecounts.Machines(s.Machines)
+	n := machinestatus.CountMachines(s.Machines)
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &n.Replicas, &n.Ready, &n.Available, &n.UpToDate
-	st.Versions = n.Versions(machinecounts.MostOfGroup)
+	st.Versions = n.Versions(machinestatus.MostOfGroup)
 	st.Selector = s.Selector
 	if !s.Failed {
 		st.ObservedGeneration = s.Set.Generation

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
-	"github.com/capstan-dev/capstan/internal/pure/machinecounts"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -168,7 +168,7 @@ func (o Outcome) remediationOf(m *Machine) *metav1.Condition {
 
 // count fills the counters, which the scale subresource and the Cluster read.
 func (r *reporter) count(st *controlplanev1.KubeadmControlPlaneStatus) {
-	c, upToDate := &machinecounts.Counters{}, int32(0)
+	c, upToDate := &machinestatus.Counters{}, int32(0)
 	for _, m := range r.Machines {
 		c.Machine(m.Machine)
 		if m.UpToDate && !inplace.InProgress(m) {
@@ -177,7 +177,7 @@ func (r *reporter) count(st *controlplanev1.KubeadmControlPlaneStatus) {
 	}
 	st.Selector = clusterv1.ClusterNameLabel + "=" + r.Cluster.Name + "," + clusterv1.MachineControlPlaneLabel
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &c.Replicas, &c.Ready, &c.Available, &upToDate
-	st.Versions = c.Versions(machinecounts.MostOfGroup)
+	st.Versions = c.Versions(machinestatus.MostOfGroup)
 	st.Version = ""
 	if len(st.Versions) > 0 {
 		st.Version = st.Versions[0].Version

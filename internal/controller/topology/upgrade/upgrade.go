@@ -3,7 +3,7 @@
 // Package upgrade decides which version each part of a Cluster with a topology gets
 // next, which hooks are called for it, and what waits.
 //
-// The control plane is upgraded first, in the steps of package upgradeplan. A step starts when
+// The control plane is upgraded first, in the Steps of a Way. A step starts when
 // the control plane runs the previous version, no group is upgrading, and the workers
 // have reached all versions at which the plan stops for them. Then groups follow, as
 // many of a kind at a time as the Cluster permits, unless annotations delay them. A new
@@ -32,6 +32,17 @@
 // the target: its machines are replaced once for each step, at the step's version. A
 // part that is upgrading to the target can be corrected, so that a stuck upgrade can be
 // fixed; so can a step, whose version has to be made the target for that.
+//
+// Steps are the versions that an upgrade goes through, computed again each time from
+// the current versions.
+//
+//   - The control plane is upgraded one minor version at a time. If a ClusterClass lists
+//     versions, these are used: the last of each further minor. An extension can provide
+//     the list instead; without either, an upgrade goes at most to the next minor.
+//   - Workers are upgraded where the control plane stops for them: by default as rarely
+//     as possible, because they can be three minor versions behind.
+//   - Versions that differ only in their build metadata are different versions; only the
+//     list of the class defines their order.
 package upgrade
 
 import (
@@ -39,8 +50,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/capstan-dev/capstan/internal/pure/upgradeplan"
 )
 
 // planner builds one plan.
@@ -48,7 +57,7 @@ type planner struct {
 	Facts
 	*Asker
 	pending []string
-	steps   upgradeplan.Steps
+	steps   Steps
 	lowest  string // version of the workers; "" without any
 	stop    bool   // a hook blocks, or has not answered yet: nothing more starts
 	goes    bool   // groups may be upgraded to the version of the control plane
@@ -120,7 +129,7 @@ func (p *planner) plan() error {
 		p.steps, err = p.ahead(way)
 	}
 	if err != nil {
-		p.stop, p.steps = true, upgradeplan.Steps{}
+		p.stop, p.steps = true, Steps{}
 	}
 	p.lowest = way.Workers
 	p.out.ControlPlaneUpgrades, p.out.WorkersUpgrades = p.steps.ControlPlane, p.steps.Workers
@@ -128,41 +137,41 @@ func (p *planner) plan() error {
 }
 
 // way is the start and the target of the upgrade.
-func (p *planner) way() (upgradeplan.Way, error) {
-	if err := upgradeplan.Check(p.Target); err != nil {
-		return upgradeplan.Way{}, fmt.Errorf("spec.topology.version: %w", err)
+func (p *planner) way() (Way, error) {
+	if err := CheckVersion(p.Target); err != nil {
+		return Way{}, fmt.Errorf("spec.topology.version: %w", err)
 	}
-	if err := upgradeplan.Check(p.ControlPlane.Version); err != nil {
-		return upgradeplan.Way{}, fmt.Errorf("%s: spec.version: %w", p.ControlPlane.Kind, err)
+	if err := CheckVersion(p.ControlPlane.Version); err != nil {
+		return Way{}, fmt.Errorf("%s: spec.version: %w", p.ControlPlane.Kind, err)
 	}
 	var versions []string
 	for _, g := range p.Workers {
 		if !g.Exists {
 			continue
 		}
-		if err := upgradeplan.Check(g.Version); err != nil {
-			return upgradeplan.Way{}, fmt.Errorf("%s %s: spec.template.spec.version: %w", g.Kind, g.Object, err)
+		if err := CheckVersion(g.Version); err != nil {
+			return Way{}, fmt.Errorf("%s %s: spec.template.spec.version: %w", g.Kind, g.Object, err)
 		}
 		versions = append(versions, g.Version)
 	}
-	return upgradeplan.From(p.ControlPlane.Version, versions, p.Target), nil
+	return NewWay(p.ControlPlane.Version, versions, p.Target), nil
 }
 
 // ahead are the steps of the way, nothing until an extension has answered.
-func (p *planner) ahead(way upgradeplan.Way) (upgradeplan.Steps, error) {
+func (p *planner) ahead(way Way) (Steps, error) {
 	if p.PlanExtension == "" {
-		steps, err := upgradeplan.FromClass(way, p.Versions)
+		steps, err := StepsFromClass(way, p.Versions)
 		if err != nil {
 			return steps, err
 		}
-		return upgradeplan.Complete(way, steps)
+		return CompleteSteps(way, steps)
 	}
 	a, known := p.Ask(Question{Hook: GenerateUpgradePlan, From: way.ControlPlane, FromWorkers: way.Workers, To: way.Target})
 	if !known {
 		p.stop = true
-		return upgradeplan.Steps{}, nil
+		return Steps{}, nil
 	}
-	steps, err := upgradeplan.Complete(way, upgradeplan.Steps{ControlPlane: a.ControlPlane, Workers: a.Workers})
+	steps, err := CompleteSteps(way, Steps{ControlPlane: a.ControlPlane, Workers: a.Workers})
 	if err != nil {
 		err = fmt.Errorf("%s of %s: %w", GenerateUpgradePlan, p.PlanExtension, err)
 	}
@@ -177,7 +186,7 @@ func (p *planner) forget() {
 		return
 	}
 	// A step behind the control plane was taken: Cluster API stores it afterwards.
-	if !upgradeplan.Older(p.Step, cp) {
+	if !Older(p.Step, cp) {
 		p.unmark(AfterControlPlaneUpgrade, BeforeWorkersUpgrade, AfterWorkersUpgrade)
 	}
 	p.out.Step = cp
@@ -280,11 +289,11 @@ func (p *planner) workers() {
 			d = Decision{p.Target, Current}
 		case !g.Exists:
 			d = Decision{p.Target, PendingCreation}
-		case g.Version == p.Target, upgradeplan.Older(p.Target, g.Version):
+		case g.Version == p.Target, Older(p.Target, g.Version):
 			d.State = Current
 		case g.Deferred || held[g.Kind]:
 			d.State = Deferred
-		case p.goes && g.Version != cp.Version && !upgradeplan.Older(cp.Version, g.Version) && busy[g.Kind] < p.Concurrency:
+		case p.goes && g.Version != cp.Version && !Older(cp.Version, g.Version) && busy[g.Kind] < p.Concurrency:
 			d = Decision{cp.Version, Upgrade}
 			busy[g.Kind]++
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package upgradeplan
+package upgrade
 
 import (
 	"strings"
@@ -35,9 +35,9 @@ func TestSteps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			way := Way{tc.from, tc.workers, tc.to}
-			s, err := FromClass(way, strings.Fields(tc.list))
+			s, err := StepsFromClass(way, strings.Fields(tc.list))
 			if err == nil {
-				s, err = Complete(way, s)
+				s, err = CompleteSteps(way, s)
 			}
 			got := strings.Join(s.ControlPlane, ", ") + "; " + strings.Join(s.Workers, ", ")
 			if err != nil {
@@ -69,7 +69,7 @@ func TestStepsOfAClassAreUpstreams(t *testing.T) {
 		{"v1.31.0 v1.32.0 v1.33.0", "v1.31.2", "v1.33.0", "v1.32.0 v1.33.0"},
 		{"v1.32.0 v1.33.0", "v1.30.2", "v1.33.0", "v1.32.0 v1.33.0"}, // Complete refuses it
 	} {
-		s, err := FromClass(Way{ControlPlane: tc.from, Target: tc.to}, strings.Fields(tc.list))
+		s, err := StepsFromClass(Way{ControlPlane: tc.from, Target: tc.to}, strings.Fields(tc.list))
 		if got := strings.Join(s.ControlPlane, " "); err != nil || got != tc.want {
 			t.Errorf("from %s to %s with %s: got %q, %v, want %q", tc.from, tc.to, tc.list, got, err, tc.want)
 		}
@@ -118,7 +118,7 @@ func TestComplete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := Complete(Way{tc.from, tc.workers, tc.to}, Steps{strings.Fields(tc.steps), strings.Fields(tc.their)})
+			s, err := CompleteSteps(Way{tc.from, tc.workers, tc.to}, Steps{strings.Fields(tc.steps), strings.Fields(tc.their)})
 			got := strings.Join(s.Workers, ", ")
 			if err != nil {
 				got = err.Error()
@@ -144,7 +144,7 @@ func TestFrom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := From("v1.34.0", strings.Fields(tc.workers), "v1.34.0"); got.Workers != tc.want {
+			if got := NewWay("v1.34.0", strings.Fields(tc.workers), "v1.34.0"); got.Workers != tc.want {
 				t.Errorf("got %q, want %q", got.Workers, tc.want)
 			}
 		})

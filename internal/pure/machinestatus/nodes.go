@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package machinecounts
+package machinestatus
 
 import (
 	"time"
@@ -12,10 +12,10 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Nodes counts the Machines whose Nodes are ready, and those whose Nodes have been ready
+// CountNodes counts the Machines whose Nodes are ready, and those whose Nodes have been ready
 // for minReadySeconds, as v1beta1 defines it. Other conditions of a Machine do not
 // count.
-func Nodes(machines []*clusterv1.Machine, minReadySeconds *int32, now time.Time) (ready, available int32) {
+func CountNodes(machines []*clusterv1.Machine, minReadySeconds *int32, now time.Time) (ready, available int32) {
 	wait := time.Duration(ptr.Deref(minReadySeconds, 0)) * time.Second
 	for _, m := range machines {
 		node := conditions.Get(m, clusterv1.MachineNodeReadyCondition)

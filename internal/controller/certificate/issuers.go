@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package issuers finds the issuers of the Certificates of the group
-// cert-manager.io, and opens the authorities with which they sign.
-package issuers
+package certificate
 
 import (
 	"context"
@@ -21,16 +19,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
-// Issuer is an Issuer or a ClusterIssuer.
-type Issuer interface {
+// issuerSpec is an Issuer or a ClusterIssuer.
+type issuerSpec interface {
 	client.Object
 	GetSpec() *certmanagerv1.IssuerSpec
 	SecretNamespace() string
 }
 
-// Honoured reports whether Capstan is responsible for the kinds of the group: their
+// issuersHonoured reports whether Capstan is responsible for the kinds of the group: their
 // definitions are its own, not those of an installed cert-manager.
-func Honoured(ctx context.Context, mgmt client.Reader) (bool, error) {
+func issuersHonoured(ctx context.Context, mgmt client.Reader) (bool, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	key := client.ObjectKey{Name: "certificates." + certmanagerv1.GroupVersion().Group}
@@ -40,10 +38,10 @@ func Honoured(ctx context.Context, mgmt client.Reader) (bool, error) {
 	return certmanagerv1.Ours(crd.Labels), nil
 }
 
-// Get reads the issuer of a Certificate; nil if not found.
-func Get(ctx context.Context, mgmt client.Reader, c *certmanagerv1.Certificate) (Issuer, error) {
+// getIssuer reads the issuer of a Certificate; nil if not found.
+func getIssuer(ctx context.Context, mgmt client.Reader, c *certmanagerv1.Certificate) (issuerSpec, error) {
 	ref := certificate.IssuerOf(c)
-	var issuer Issuer = &certmanagerv1.Issuer{}
+	var issuer issuerSpec = &certmanagerv1.Issuer{}
 	key := client.ObjectKey{Namespace: c.Namespace, Name: ref.Name}
 	if ref.Kind == certmanagerv1.ClusterIssuerKind {
 		issuer, key.Namespace = &certmanagerv1.ClusterIssuer{}, ""
@@ -58,18 +56,18 @@ func Get(ctx context.Context, mgmt client.Reader, c *certmanagerv1.Certificate) 
 	return issuer, nil
 }
 
-// Secret returns the key of the Secret of an issuer's authority; the name is empty
+// issuerSecret returns the key of the Secret of an issuer's authority; the name is empty
 // if there is none.
-func Secret(issuer Issuer) client.ObjectKey {
+func issuerSecret(issuer issuerSpec) client.ObjectKey {
 	if ca := issuer.GetSpec().CA; ca != nil {
 		return client.ObjectKey{Namespace: issuer.SecretNamespace(), Name: ca.SecretName}
 	}
 	return client.ObjectKey{}
 }
 
-// Open returns the authority of an issuer, or the reason why it cannot issue.
+// openAuthority returns the authority of an issuer, or the reason why it cannot issue.
 // Secrets are read without the cache, which does not hold them.
-func Open(ctx context.Context, live client.Reader, issuer Issuer, now time.Time) (certs.Authority, *certificate.Reason, error) {
+func openAuthority(ctx context.Context, live client.Reader, issuer issuerSpec, now time.Time) (certs.Authority, *certificate.Reason, error) {
 	spec := issuer.GetSpec()
 	if problem := certificate.CheckIssuer(spec); problem != nil {
 		return certs.Authority{}, problem, nil
@@ -77,7 +75,7 @@ func Open(ctx context.Context, live client.Reader, issuer Issuer, now time.Time)
 	if spec.CA == nil {
 		return certs.Authority{CRLDistributionPoints: spec.SelfSigned.CRLDistributionPoints}, nil, nil
 	}
-	key, secret := Secret(issuer), &corev1.Secret{}
+	key, secret := issuerSecret(issuer), &corev1.Secret{}
 	if err := live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
 		return certs.Authority{}, &certificate.Reason{Reason: certmanagerv1.GetKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s does not exist", key)}, nil
 	} else if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cainjection
+package certificate
 
 import (
 	"encoding/base64"
@@ -29,7 +29,7 @@ import (
 // world has an object, a Certificate web with its Secret tls, and a Secret free.
 type world struct {
 	*testing.T
-	*Reconciler
+	*InjectionReconciler
 	client.Client
 	events *events.FakeRecorder
 	ca     string // in base64
@@ -52,7 +52,7 @@ func newWorld(t *testing.T, obj string) (*world, *metav1.PartialObjectMetadata) 
 	if err := errors.Join(corev1.AddToScheme(scheme), certmanagerv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range append(slices.Collect(maps.Values(Kinds())), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
+	for _, kind := range append(slices.Collect(maps.Values(InjectedKinds())), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
 		if !scheme.Recognizes(kind) {
 			scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 			scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
@@ -71,8 +71,8 @@ func newWorld(t *testing.T, obj string) (*world, *metav1.PartialObjectMetadata) 
 		secret("tls", map[string]string{certmanagerv1.CertificateNameAnnotation: "web"}),
 		secret("free", map[string]string{certmanagerv1.AllowInjectionAnnotation: "true"}),
 	).WithInterceptorFuncs(writes.Before(func(string, client.Object) error { w.writes++; return w.refuse })).Build()
-	w.Reconciler = &Reconciler{Name: "x", Kind: u.GroupVersionKind(), Mgmt: w.Client, Live: w.Client, Recorder: w.events, APIServer: ca.Cert}
-	seen := Object(u.GroupVersionKind())
+	w.InjectionReconciler = &InjectionReconciler{Name: "x", Kind: u.GroupVersionKind(), Mgmt: w.Client, Live: w.Client, Recorder: w.events, APIServer: ca.Cert}
+	seen := InjectedObject(u.GroupVersionKind())
 	seen.SetName("it")
 	seen.SetAnnotations(u.GetAnnotations())
 	return w, seen

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgradeplan computes the versions that an upgrade of a Cluster goes through.
-//
-//   - The control plane is upgraded one minor version at a time. If a ClusterClass lists
-//     versions, these are used: the last of each further minor. An extension can provide
-//     the list instead; without either, an upgrade goes at most to the next minor.
-//   - Workers are upgraded where the control plane stops for them: by default as rarely
-//     as possible, because they can be three minor versions behind.
-//   - Versions that differ only in their build metadata are different versions; only the
-//     list of the class defines their order.
-//
-// A plan is computed again each time, from the current versions.
-package upgradeplan
+package upgrade
 
 import (
 	"errors"
@@ -37,9 +26,9 @@ type Steps struct {
 	ControlPlane, Workers []string
 }
 
-// From returns the start of an upgrade. Workers beyond the target, which only a user can
+// NewWay returns the start of an upgrade. Workers beyond the target, which only a user can
 // set, count as upgraded.
-func From(controlPlane string, workers []string, target string) Way {
+func NewWay(controlPlane string, workers []string, target string) Way {
 	w := Way{ControlPlane: controlPlane, Target: target}
 	for _, v := range workers {
 		if Older(target, v) {
@@ -58,10 +47,10 @@ func (w Way) Needed() bool { return w.ControlPlane != w.Target || w.workers() }
 // workers reports whether there are workers to upgrade.
 func (w Way) workers() bool { return w.Workers != "" && w.Workers != w.Target }
 
-// FromClass uses the versions listed by a ClusterClass, in order: the last of each minor
+// StepsFromClass uses the versions listed by a ClusterClass, in order: the last of each minor
 // after that of the control plane. Without a list it goes directly to the target, if
 // that is at most the next minor version.
-func FromClass(w Way, list []string) (Steps, error) {
+func StepsFromClass(w Way, list []string) (Steps, error) {
 	if w.ControlPlane == w.Target {
 		return Steps{}, nil
 	}
@@ -114,9 +103,9 @@ func lastOfMinors(from semver.Version, list []string) (steps []string, err error
 	return steps, nil
 }
 
-// Complete validates steps, and computes those of the workers if they are not set.
-func Complete(w Way, s Steps) (Steps, error) {
-	if err := ControlPlane(w, s.ControlPlane); err != nil {
+// CompleteSteps validates steps, and computes those of the workers if they are not set.
+func CompleteSteps(w Way, s Steps) (Steps, error) {
+	if err := CheckControlPlane(w, s.ControlPlane); err != nil {
 		return Steps{}, err
 	}
 	if len(s.Workers) == 0 && w.workers() {
@@ -125,7 +114,7 @@ func Complete(w Way, s Steps) (Steps, error) {
 			return Steps{}, err
 		}
 	}
-	return s, Workers(w, s)
+	return s, CheckWorkers(w, s)
 }
 
 // seldom adds a stop for the workers only when they cannot stay behind any longer.
@@ -154,10 +143,10 @@ func seldom(w Way, controlPlane []string) (steps []string, err error) {
 	return append(steps, w.Target), nil
 }
 
-// ControlPlane returns why steps do not upgrade the control plane to the target: each
+// CheckControlPlane returns why steps do not upgrade the control plane to the target: each
 // must be ahead of the one before, none may skip a minor version, and the last must be
 // the target.
-func ControlPlane(w Way, steps []string) error {
+func CheckControlPlane(w Way, steps []string) error {
 	const invalid = "invalid ControlPlane upgrade plan: item %d; "
 	if w.ControlPlane == w.Target {
 		if len(steps) > 0 {
@@ -188,11 +177,11 @@ func ControlPlane(w Way, steps []string) error {
 	return nil
 }
 
-// Workers returns why steps do not upgrade the workers to the target: each must be ahead
+// CheckWorkers returns why steps do not upgrade the workers to the target: each must be ahead
 // of the one before and a version of the control plane, now or on its way, none may
 // leave them too far behind it, and the last must be the target. Empty steps are valid:
 // Complete computes them.
-func Workers(w Way, s Steps) error {
+func CheckWorkers(w Way, s Steps) error {
 	if len(s.Workers) == 0 {
 		return nil
 	}
@@ -261,8 +250,8 @@ func last(steps []string) string {
 	return steps[len(steps)-1]
 }
 
-// Check requires a valid version.
-func Check(version string) error {
+// CheckVersion requires a valid version.
+func CheckVersion(version string) error {
 	_, err := parse(version)
 	return err
 }

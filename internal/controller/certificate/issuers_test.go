@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package issuers
+package certificate
 
 import (
 	"strings"
@@ -50,7 +50,7 @@ func TestWhatAnIssuerSignsWith(t *testing.T) {
 	broken := authority(t, "ns", corev1.SecretTypeTLS)
 	broken.Data["tls.key"] = []byte("-----BEGIN EC PRIVATE KEY-----\nc2VjcmV0\n-----END EC PRIVATE KEY-----")
 	tests := map[string]struct {
-		issuer Issuer
+		issuer issuerSpec
 		secret *corev1.Secret
 		want   string // of the problem
 	}{
@@ -63,7 +63,7 @@ func TestWhatAnIssuerSignsWith(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, problem, err := Open(t.Context(), server(t, tc.secret), tc.issuer, now)
+			a, problem, err := openAuthority(t.Context(), server(t, tc.secret), tc.issuer, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestWhatAnIssuerSignsWith(t *testing.T) {
 func TestTheAuthorityOfAClusterSignsNothingElse(t *testing.T) {
 	t.Parallel()
 	issuer := &certmanagerv1.Issuer{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "i"}, Spec: certmanagerv1.IssuerSpec{CA: &certmanagerv1.CAIssuer{SecretName: "ca"}}}
-	a, problem, err := Open(t.Context(), server(t, authority(t, "ns", clusterv1.ClusterSecretType)), issuer, now)
+	a, problem, err := openAuthority(t.Context(), server(t, authority(t, "ns", clusterv1.ClusterSecretType)), issuer, now)
 	if err != nil || problem == nil || !a.SelfSigned() || !strings.Contains(problem.Message, "is that of a Cluster, whose authority signs nothing else") {
 		t.Errorf("problem %v, error %v", problem, err)
 	}
@@ -99,11 +99,11 @@ func TestOnlyDefinitionsOfOursAreHonoured(t *testing.T) {
 		"unowned":                         {nil, false},
 	} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "certificates.cert-manager.io", Labels: tc.labels}}
-		if got, err := Honoured(t.Context(), server(t, crd)); err != nil || got != tc.want {
+		if got, err := issuersHonoured(t.Context(), server(t, crd)); err != nil || got != tc.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	if got, err := Honoured(t.Context(), server(t)); err != nil || got {
+	if got, err := issuersHonoured(t.Context(), server(t)); err != nil || got {
 		t.Errorf("without a definition: %v, %v", got, err)
 	}
 }

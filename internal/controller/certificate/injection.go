@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cainjection
+package certificate
 
 import (
 	"context"
@@ -20,22 +20,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
-	"github.com/capstan-dev/capstan/internal/access/issuers"
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/pure/certificate"
 )
 
-// manager is the field manager of injected authorities.
-const manager = "capstan-cainjection"
+// injectionManager is the field manager of injected authorities.
+const injectionManager = "capstan-cainjection"
 
 // errAwaited means that the user has nothing to correct: the object may still be
 // created.
 var errAwaited = errors.New("there is none yet")
 
-// Kinds are the kinds in which authorities are injected, each with a name for its
+// InjectedKinds are the kinds in which authorities are injected, each with a name for its
 // controller.
-func Kinds() map[string]schema.GroupVersionKind {
+func InjectedKinds() map[string]schema.GroupVersionKind {
 	return map[string]schema.GroupVersionKind{
 		"cainjection-validating": {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
 		"cainjection-mutating":   {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
@@ -44,16 +43,16 @@ func Kinds() map[string]schema.GroupVersionKind {
 	}
 }
 
-// Object returns an empty object of a kind, of which only the metadata is read.
-func Object(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+// InjectedObject returns an empty object of a kind, of which only the metadata is read.
+func InjectedObject(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
 	return obj
 }
 
-// Reconciler has what the controller needs from outside. All fields but Secrets and
+// InjectionReconciler has what the controller needs from outside. All fields but Secrets and
 // APIServer are required; Setup checks them.
-type Reconciler struct {
+type InjectionReconciler struct {
 	Name     string
 	Kind     schema.GroupVersionKind
 	Mgmt     client.Client // the management cluster
@@ -66,12 +65,12 @@ type Reconciler struct {
 }
 
 // Setup registers the controller.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *InjectionReconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Name == "" || r.Kind.Kind == "" || r.Mgmt == nil || r.Live == nil || r.Recorder == nil {
 		return errors.New("cainjection: Name, Kind, Mgmt, Live and Recorder are required")
 	}
 	wanted := predicate.NewPredicateFuncs(func(obj client.Object) bool { return certificate.Wanted(obj.GetAnnotations()) })
-	return controller.For(mgr, r.Name, Object(r.Kind), wanted).Unfiltered().
+	return controller.For(mgr, r.Name, InjectedObject(r.Kind), wanted).Unfiltered().
 		Watches(&certmanagerv1.Certificate{}, r.named, predicate.GenerationChangedPredicate{}).
 		WatchesSource(source.Func(r.Secrets.Start)).
 		Concurrency(1). // they all wait for one API server, which does the work
@@ -80,7 +79,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 
 // named returns requests for the objects that request the authority of a
 // Certificate.
-func (r *Reconciler) named(ctx context.Context, of client.Object) (all []reconcile.Request) {
+func (r *InjectionReconciler) named(ctx context.Context, of client.Object) (all []reconcile.Request) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(r.Kind.GroupVersion().WithKind(r.Kind.Kind + "List"))
 	if err := r.Mgmt.List(ctx, list); err != nil {
@@ -97,8 +96,8 @@ func (r *Reconciler) named(ctx context.Context, of client.Object) (all []reconci
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMetadata) (ctrl.Result, error) {
-	honoured, err := issuers.Honoured(ctx, r.Mgmt)
+func (r *InjectionReconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMetadata) (ctrl.Result, error) {
+	honoured, err := issuersHonoured(ctx, r.Mgmt)
 	if err != nil || !honoured || !seen.DeletionTimestamp.IsZero() || !certificate.Wanted(seen.Annotations) {
 		r.Secrets.Follow(client.ObjectKeyFromObject(seen))
 		return ctrl.Result{}, err
@@ -119,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 }
 
 // authority returns the authority that the object requests, or why there is none.
-func (r *Reconciler) authority(ctx context.Context, seen *metav1.PartialObjectMetadata) (bundle []byte, problem, err error) {
+func (r *InjectionReconciler) authority(ctx context.Context, seen *metav1.PartialObjectMetadata) (bundle []byte, problem, err error) {
 	from, problem := certificate.SourceOf(seen.Annotations)
 	if problem != nil {
 		r.Secrets.Follow(client.ObjectKeyFromObject(seen))
@@ -155,7 +154,7 @@ func (r *Reconciler) authority(ctx context.Context, seen *metav1.PartialObjectMe
 
 // inject writes the authority to the object if it differs. A concurrent write of
 // another client causes a conflict.
-func (r *Reconciler) inject(ctx context.Context, seen *metav1.PartialObjectMetadata, bundle []byte) error {
+func (r *InjectionReconciler) inject(ctx context.Context, seen *metav1.PartialObjectMetadata, bundle []byte) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(r.Kind)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen), obj); err != nil {
@@ -165,11 +164,11 @@ func (r *Reconciler) inject(ctx context.Context, seen *metav1.PartialObjectMetad
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Injecting a certificate authority")
-	if err := r.Mgmt.Update(ctx, obj, client.FieldOwner(manager)); err != nil {
+	if err := r.Mgmt.Update(ctx, obj, client.FieldOwner(injectionManager)); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("inject a certificate authority into %s %s: %w", r.Kind.Kind, seen.Name, err))
 	}
 	return nil
 }
 
 // Forget stops watching the Secrets of a deleted object.
-func (r *Reconciler) Forget(key client.ObjectKey) { r.Secrets.Follow(key) }
+func (r *InjectionReconciler) Forget(key client.ObjectKey) { r.Secrets.Follow(key) }

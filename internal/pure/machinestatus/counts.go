@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinecounts counts machines, individually or by groups that were counted before,
-// for the statuses of all objects that have machines.
-//
-//   - A Machine that is being updated in place is neither ready, nor available, nor up
-//     to date, regardless of its conditions.
-//   - The version of a Machine is the one that its Node reports or, without a Node, the
-//     one in its spec.
-//   - Versions are listed oldest first, and invalid versions last. Versions that a
-//     status cannot hold are omitted: otherwise the API would reject the whole status.
-package machinecounts
+package machinestatus
 
 import (
 	"cmp"
@@ -37,8 +28,8 @@ type Counters struct {
 	versions map[string]int32
 }
 
-// Machines counts Machines.
-func Machines(machines []*clusterv1.Machine) *Counters {
+// CountMachines counts Machines.
+func CountMachines(machines []*clusterv1.Machine) *Counters {
 	c := &Counters{}
 	for _, m := range machines {
 		c.Machine(m)
@@ -50,14 +41,14 @@ func Machines(machines []*clusterv1.Machine) *Counters {
 func (c *Counters) Machine(m *clusterv1.Machine) {
 	c.Desired++
 	c.Replicas++
-	c.version(running(m), 1)
+	c.version(countsAsRunning(m), 1)
 	c.Ready += one(is(m, clusterv1.MachineReadyCondition))
-	c.Available += one(Available(m))
+	c.Available += one(IsAvailable(m))
 	c.UpToDate += one(is(m, clusterv1.MachineUpToDateCondition))
 }
 
-// Available reports whether a Machine counts as available.
-func Available(m *clusterv1.Machine) bool { return is(m, clusterv1.MachineAvailableCondition) }
+// IsAvailable reports whether a Machine counts as available.
+func IsAvailable(m *clusterv1.Machine) bool { return is(m, clusterv1.MachineAvailableCondition) }
 
 func is(m *clusterv1.Machine, condition string) bool {
 	_, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]
@@ -88,11 +79,11 @@ func (c *Counters) Versions(most int) (out []clusterv1.StatusVersion) {
 	for v, n := range c.versions {
 		out = append(out, clusterv1.StatusVersion{Version: v, Replicas: n})
 	}
-	return Listed(out, most)
+	return ListedVersions(out, most)
 }
 
-// Listed converts versions to the form of a status.
-func Listed(versions []clusterv1.StatusVersion, most int) []clusterv1.StatusVersion {
+// ListedVersions converts versions to the form of a status.
+func ListedVersions(versions []clusterv1.StatusVersion, most int) []clusterv1.StatusVersion {
 	out := slices.DeleteFunc(slices.Clone(versions), func(v clusterv1.StatusVersion) bool { return !fits(v.Version) || v.Replicas < 0 })
 	slices.SortFunc(out, func(a, b clusterv1.StatusVersion) int { return compareVersions(a.Version, b.Version) })
 	return out[:min(len(out), most)]
@@ -110,7 +101,7 @@ func (c *Counters) version(v string, machines int32) {
 
 func fits(v string) bool { return v != "" && len(v) <= maxVersion }
 
-func running(m *clusterv1.Machine) string {
+func countsAsRunning(m *clusterv1.Machine) string {
 	if info := m.Status.NodeInfo; info != nil && fits(info.KubeletVersion) {
 		return info.KubeletVersion
 	}

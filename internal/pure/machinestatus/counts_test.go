@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package machinecounts
+package machinestatus
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func TestMachines(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Machines(tc.machines)
+			got := CountMachines(tc.machines)
 			if diff := cmp.Diff(&tc.want, got, cmpopts.IgnoreUnexported(Counters{})); diff != "" {
 				t.Errorf("counters (-want +got):\n%s", diff)
 			}
@@ -72,7 +72,7 @@ func TestMachines(t *testing.T) {
 
 func TestGroupsAreSummedUp(t *testing.T) {
 	t.Parallel()
-	c := Machines([]*clusterv1.Machine{bare("v1.35.0", "", clusterv1.MachineReadyCondition)})
+	c := CountMachines([]*clusterv1.Machine{bare("v1.35.0", "", clusterv1.MachineReadyCondition)})
 	c.Group(Group{Desired: new(int32(3)), Replicas: new(int32(2)), Ready: new(int32(2)), Available: new(int32(1)), UpToDate: new(int32(1)), Versions: []clusterv1.StatusVersion{
 		{Version: "v1.35.0", Replicas: 1}, {Version: "v1.34.0", Replicas: 1}, {Version: "v1.33.0"},
 	}})
@@ -92,7 +92,7 @@ func TestAStatusHoldsSoManyVersions(t *testing.T) {
 		c.Machine(bare(fmt.Sprintf("v1.%d.0", i), ""))
 		reported = append(reported, clusterv1.StatusVersion{Version: fmt.Sprintf("v1.%d.0", 199-i), Replicas: 1})
 	}
-	for name, got := range map[string][]clusterv1.StatusVersion{"counted": c.Versions(MostOfCluster), "reported": Listed(reported, MostOfCluster)} {
+	for name, got := range map[string][]clusterv1.StatusVersion{"counted": c.Versions(MostOfCluster), "reported": ListedVersions(reported, MostOfCluster)} {
 		if len(got) != 32 || got[0].Version != "v1.0.0" || got[0].Replicas != 1 {
 			t.Errorf("%s: %d versions, the first %v; want 32 from v1.0.0 on", name, len(got), got[0])
 		}
