@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -128,3 +129,21 @@ func IsConflict(q Request) bool { return IsWrite(q) && q.Code == "409" }
 
 // IsApply reports whether it is a server-side apply.
 func IsApply(q Request) bool { return Counted(q) && q.Verb == "APPLY" }
+
+// Decisions are the recorded decisions of the controllers of a plane.
+type Decisions struct {
+	Count int `json:"count"`
+	KiB   int `json:"kib"`
+}
+
+// Recorded counts the decisions that a plane has recorded. It costs the plane CPU time,
+// so it must not be called within a measured window.
+func Recorded(ctx context.Context, c rest.Interface) (d Decisions, err error) {
+	text, err := c.Get().AbsPath("/capstan/v1/decisions/").DoRaw(ctx)
+	if err != nil {
+		return d, fmt.Errorf("read the recorded decisions: %w", err)
+	}
+	var all struct{ Decisions []json.RawMessage }
+	err = json.Unmarshal(text, &all)
+	return Decisions{Count: len(all.Decisions), KiB: len(text) >> 10}, err
+}

@@ -167,3 +167,16 @@ func CPU(pid int) (float64, error) {
 }
 
 func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
+
+// Pause returns after a time, immediately if that is 0 or less, or earlier with the
+// error of a context that ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

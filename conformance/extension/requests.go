@@ -138,3 +138,52 @@ func (r request) list(field string) []map[string]any {
 	}
 	return out
 }
+
+// Request returns the built-in request of a hook as a JSON object without
+// apiVersion and kind. Everything in it is named ClusterName.
+func Request(hook catalog.GroupVersionHook) (json.RawMessage, error) {
+	all, err := builtins()
+	if err != nil {
+		return nil, err
+	}
+	text, ok := all[hook.Hook]
+	if !ok {
+		return nil, fmt.Errorf("there is no request for %s", hook)
+	}
+	return text, nil
+}
+
+// decode reads JSON.
+func decode[T any](text []byte) (T, error) {
+	var v T
+	_, err := decodeInto(text, &v)
+	return v, err
+}
+
+func decodeInto[T any](text []byte, into T) (T, error) {
+	if err := json.Unmarshal(text, into); err != nil {
+		return into, fmt.Errorf("decode: %w", err)
+	}
+	return into, nil
+}
+
+// jsonOf is a value as JSON; the value was decoded from JSON.
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
+
+// within follows field names; nil if the object does not exist.
+func within(m map[string]any, path ...string) map[string]any {
+	for _, field := range path {
+		next, ok := m[field].(map[string]any)
+		if !ok {
+			return nil
+		}
+		m = next
+	}
+	return m
+}

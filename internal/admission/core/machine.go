@@ -63,3 +63,23 @@ func with(labels map[string]string, key, value string) map[string]string {
 	labels[key] = value
 	return labels
 }
+
+// ValidateMachineDrainRule returns the errors in a MachineDrainRule.
+func ValidateMachineDrainRule(r, _ *clusterv1.MachineDrainRule) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	if r.Spec.Drain.Order != nil && r.Spec.Drain.Behavior != clusterv1.MachineDrainRuleDrainBehaviorDrain {
+		errs = append(errs, field.Invalid(spec.Child("drain", "order"), *r.Spec.Drain.Order, "is only for behavior Drain; leave it out"))
+	}
+	for i, m := range r.Spec.Machines {
+		at := spec.Child("machines").Index(i)
+		errs = append(errs, fieldvalidation.Selector(at.Child("selector"), m.Selector)...)
+		errs = append(errs, fieldvalidation.Selector(at.Child("clusterSelector"), m.ClusterSelector)...)
+	}
+	for i, p := range r.Spec.Pods {
+		at := spec.Child("pods").Index(i)
+		errs = append(errs, fieldvalidation.Selector(at.Child("selector"), p.Selector)...)
+		errs = append(errs, fieldvalidation.Selector(at.Child("namespaceSelector"), p.NamespaceSelector)...)
+	}
+	return errs
+}

@@ -5,9 +5,12 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -209,4 +212,42 @@ func (f *MgmtFlags) load(rules clientcmd.ClientConfigLoadingRules, from, remedy 
 	cfg.UserAgent = "capstan"
 	cfg.Wrap(m.explainUnreachable)
 	return m, nil
+}
+
+// UnreachableError means that the management cluster does not answer, or that
+// another server does at its address. It is all that a user needs: the failed
+// request makes no difference.
+type UnreachableError struct {
+	mgmt  Mgmt
+	cause error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("management cluster %s does not answer: %v: %s", e.mgmt, e.cause, e.mgmt.remedy)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.cause }
+
+// roundTripper is a function that is a transport.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// explainUnreachable converts the error of a failed connection to an
+// UnreachableError.
+func (m Mgmt) explainUnreachable(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(req)
+		dial, dialled := errors.AsType[*net.OpError](err)
+		impostor, verified := errors.AsType[*tls.CertificateVerificationError](err)
+		switch {
+		case dialled && dial.Op == "dial" && req.Context().Err() == nil:
+			return nil, &UnreachableError{m, err}
+		case verified:
+			return nil, &UnreachableError{m, impostor}
+		}
+		return resp, err
+	})
 }

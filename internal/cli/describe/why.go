@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/capstan-dev/capstan/clusterctl/causes"
+	"github.com/capstan-dev/capstan/clusterctl/rollout"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
@@ -159,4 +160,58 @@ func writeLink(b *strings.Builder, indent string, l causes.Link, now time.Time) 
 		since = ", for " + duration.HumanDuration(now.Sub(l.Since.Time))
 	}
 	fmt.Fprintf(b, "%s%s: %s %s %s%s\n", indent, l.Object, l.Condition, l.Status, sanitize.Escape(l.Reason), since)
+}
+
+// complete completes names of Clusters and what has machines, as KIND/NAME.
+func (o *whyOptions) complete(env *command.Env) cobra.CompletionFunc {
+	kinds := []string{"Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "MachinePool"}
+	return func(cmd *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		as, _, chosen := strings.Cut(typed, "/")
+		if !chosen {
+			for _, kind := range append(kinds, "Machine") {
+				all = append(all, strings.ToLower(kind)+"/")
+			}
+			return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		resource := rollout.Resource("Cluster").GroupVersion().WithResource("machines")
+		if object, err := rollout.Parse(as+"/any", "", kinds...); err == nil {
+			resource = rollout.Resource(object.Kind)
+		} else if !strings.HasPrefix("machines", strings.ToLower(as)) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, name := range o.mgmt.Names(cmd.Context(), env, resource, o.namespace) {
+			all = append(all, as+"/"+name)
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// writeReplacement prints why a Machine is replaced: the fields first, then the sources.
+func writeReplacement(w io.Writer, r causes.Replacement, now time.Time) error {
+	var b strings.Builder
+	if len(r.Statements) == 0 {
+		fmt.Fprintf(&b, "Nothing requires the replacement of %s.\n", r.Machine)
+	} else {
+		verb := map[bool]string{true: "is", false: "was"}[r.Exists]
+		fmt.Fprintf(&b, "%s %s replaced:\n", r.Machine, verb)
+	}
+	for _, d := range r.Differences {
+		if d.From == "" && d.To == "" {
+			fmt.Fprintf(&b, "  %s differs\n", sanitize.Escape(d.Field))
+			continue
+		}
+		fmt.Fprintf(&b, "  %s: %s, required %s\n", sanitize.Escape(d.Field), sanitize.Escape(d.From), sanitize.Escape(d.To))
+	}
+	for _, s := range r.Statements {
+		ago := ""
+		if s.At != nil {
+			ago = ", " + duration.HumanDuration(now.Sub(s.At.Time)) + " ago"
+		}
+		fmt.Fprintf(&b, "%s%s:\n  %s\n", s.Source, ago, strings.ReplaceAll(sanitize.Escape(s.Text), "\n", "\n  "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

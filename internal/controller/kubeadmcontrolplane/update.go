@@ -15,10 +15,12 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/machines"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
@@ -120,4 +122,26 @@ func (r *Reconciler) update(ctx context.Context, s *state, a controlplane.Update
 	ctrl.LoggerFrom(ctx).Info("Updating Machine in place", "Machine", m.Name, "reason", a.Why)
 	r.event(s, m.Machine, corev1.EventTypeNormal, "UpdateStarted", "UpdateInPlace", a.String())
 	return nil
+}
+
+// synchronise copies what may change in place to the machines, and labels and
+// annotations also to the objects to which they refer. The machines are written
+// with the other changes, at the end.
+func (r *Reconciler) synchronise(ctx context.Context, s *state) (reconciler.Next, error) {
+	next := reconciler.Continue()
+	var errs []error
+	for _, m := range s.Machines {
+		t := controlplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine)
+		err := r.factory().Prepare(ctx, m.Machine, t)
+		if _, unusable := errors.AsType[*provider.KindError](err); unusable {
+			// The machine is skipped, and retried: CRDs are not watched. It must
+			// not prevent the update of the others.
+			next = reconciler.RequeueAfter(repairInterval)
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
+		}
+	}
+	return next, errors.Join(errs...)
 }

@@ -118,3 +118,15 @@ func (r *Reconciler) handOver(ctx context.Context, s *state, a scaling.Move) err
 	s.machines = slices.DeleteFunc(s.machines, func(have *clusterv1.Machine) bool { return have == m })
 	return nil
 }
+
+// synchronise copies what may change in place from the set to its Machines, and
+// labels and annotations also to their bootstrap and infrastructure objects.
+func (r *Reconciler) synchronise(ctx context.Context, s *state) (reconciler.Next, error) {
+	t := scaling.MachineTemplate(s.set)
+	return reconciler.Continue(), inBatches(s.machines, func(m *clusterv1.Machine) error {
+		if err := r.factory().Sync(ctx, m, t); err != nil {
+			return fmt.Errorf("Machine %s: %w", m.Name, err)
+		}
+		return nil
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -59,5 +60,26 @@ func left(t *testing.T, dir, want string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != want {
 		t.Errorf("in the folder are %v, %v", entries, err)
+	}
+}
+
+func TestAProgramStartsWhileOthersAreWritten(t *testing.T) {
+	t.Parallel()
+	const programs = 8
+	dir, errs := t.TempDir(), make(chan error)
+	for n := range programs {
+		go func() {
+			name := filepath.Join(dir, string(rune('a'+n)))
+			var all error
+			for range 30 {
+				all = errors.Join(all, WriteProgram(name, []byte("#!/bin/sh\n")), exec.CommandContext(t.Context(), name).Run(), os.Remove(name))
+			}
+			errs <- all
+		}()
+	}
+	for range programs {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -181,3 +181,12 @@ func (c *Converter) way(kind schema.GroupKind, from, to string) (up, down *Pair,
 	}
 	return up, down, nil
 }
+
+// InProcessURL is what CustomResourceDefinitions name for their conversion where
+// the API server has a Converter in its own process. Nothing listens there:
+// .invalid never resolves (RFC 2606), so a definition that is copied to another API
+// server fails there instead of calling an unrelated server.
+const (
+	InProcessURL  = "https://" + InProcessHost + Path
+	InProcessHost = "conversion.capstan.invalid"
+)

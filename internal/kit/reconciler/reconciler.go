@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -162,4 +163,28 @@ func (f Flow[T, S]) requeueBy(s *S, res reconcile.Result) reconcile.Result {
 		res.RequeueAfter = Sooner(res.RequeueAfter, max(at.Sub(f.Clock.Now()), time.Millisecond))
 	}
 	return res
+}
+
+// EnsureFinalizer adds the finalizer and reports whether it was missing. It replaces those
+// that earlier versions stored under former names. An object that is being deleted
+// gets none: the API server would refuse it.
+//
+// A reconcile that gets true must commit and return before it causes any effect
+// outside the object, so that a crash leaves nothing behind.
+func EnsureFinalizer(obj client.Object, name string, former ...string) bool {
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return false
+	}
+	added := controllerutil.AddFinalizer(obj, name)
+	for _, f := range former {
+		controllerutil.RemoveFinalizer(obj, f)
+	}
+	return added
+}
+
+// RemoveFinalizers takes the finalizer away, under whichever of the names it is there.
+func RemoveFinalizers(obj client.Object, names ...string) {
+	for _, name := range names {
+		controllerutil.RemoveFinalizer(obj, name)
+	}
 }

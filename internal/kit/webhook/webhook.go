@@ -21,6 +21,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -354,4 +356,25 @@ func difference(before, after any) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(patch)
+}
+
+// Finalizer creates a defaulting webhook that adds the finalizer of its controller
+// to an object at creation. The controller would do so first of all; this saves it
+// the write, and the object the time without one.
+func Finalizer[T any, P interface {
+	*T
+	client.Object
+}](target Target, name string) Webhook {
+	target.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	target.When = map[string]string{"finalizer-missing": LacksFinalizer(name)}
+	return Default(target, func(obj, old *T) {
+		if old == nil {
+			controllerutil.AddFinalizer(P(obj), name)
+		}
+	})
+}
+
+// LacksFinalizer is the condition that a new object has no such finalizer.
+func LacksFinalizer(name string) string {
+	return fmt.Sprintf("oldObject == null && !(%q in object.metadata.?finalizers.orValue([]))", name)
 }

@@ -5,11 +5,13 @@ package kubecontrollers
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 )
@@ -160,4 +162,47 @@ func (o collectedObjects) Get(ctx context.Context, name string, opts metav1.GetO
 		o.c.noteOwners(obj)
 	}
 	return obj, err
+}
+
+// settles is for how long after the last change of a definition discovery is read
+// again.
+const settles = 5 * time.Second
+
+// Discovery answers from memory unless a definition has just changed.
+type Discovery struct {
+	discovery.ServerResourcesInterface
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	changed time.Time
+	answer  []*metav1.APIResourceList
+}
+
+// NewDiscovery returns what reads from discovery, by a clock.
+func NewDiscovery(of discovery.ServerResourcesInterface, now func() time.Time) *Discovery {
+	return &Discovery{ServerResourcesInterface: of, now: now}
+}
+
+// Mark notes a change of a definition.
+func (d *Discovery) Mark() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = d.now()
+}
+
+// ServerPreferredResources implements discovery.ServerResourcesInterface.
+func (d *Discovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	d.mu.Lock()
+	fresh, answer := d.now().Sub(d.changed) > settles, d.answer
+	d.mu.Unlock()
+	if fresh && answer != nil {
+		return answer, nil
+	}
+	answer, err := d.ServerResourcesInterface.ServerPreferredResources()
+	if err == nil { // a partial answer is requested again
+		d.mu.Lock()
+		d.answer = answer
+		d.mu.Unlock()
+	}
+	return answer, err
 }

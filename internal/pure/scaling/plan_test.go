@@ -227,3 +227,42 @@ func creations(acts []Action) (n int) {
 	}
 	return n
 }
+
+func TestPending(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ topology, step, controlPlane, want string }{
+		"no topology":                         {"", "", "v1.34.0", ""},
+		"at the version of the topology":      {"v1.34.0", "", "v1.34.0", ""},
+		"an upgrade that has not started":     {"v1.34.0", "", "v1.31.0", "v1.34.0"},
+		"at the step of an upgrade":           {"v1.34.0", "v1.32.0", "v1.32.0", ""},
+		"a step that is about to be taken":    {"v1.34.0", "v1.32.0", "v1.31.0", "v1.32.0"},
+		"back to the version that it had":     {"v1.31.0", "v1.32.0", "v1.31.0", ""},
+		"builds of one version are different": {"v1.34.0+b2", "", "v1.34.0+b1", "v1.34.0+b2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &clusterv1.Cluster{}
+			c.Spec.Topology.Version = tc.topology
+			c.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeStepAnnotation: tc.step}
+			if got := Pending(c, tc.controlPlane); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// BenchmarkPlan chooses ten of 500 Machines to delete.
+func BenchmarkPlan(b *testing.B) {
+	f := Facts{Want: 490, Order: clusterv1.NewestMachineSetDeletionOrder}
+	for i := range 500 {
+		f.Machines = append(f.Machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("m-%d", i), CreationTimestamp: metav1.NewTime(time.Unix(int64(i*7919%500), 0)),
+		}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if n := len(Plan(f)); n != 10 {
+			b.Fatalf("%d actions, want 10", n)
+		}
+	}
+}

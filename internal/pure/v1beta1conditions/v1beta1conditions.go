@@ -22,6 +22,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
@@ -133,4 +134,28 @@ func From(c *metav1.Condition, t clusterv1.ConditionType, severity clusterv1.Con
 		return False(t, severity, reason, c.Message)
 	}
 	return Unknown(t, reason, c.Message)
+}
+
+// OfMachine is the v1beta1 status of a Machine. Several controllers set conditions in
+// it.
+func OfMachine(m *clusterv1.Machine) clusterv1.MachineV1Beta1DeprecatedStatus {
+	return ptr.Deref(ptr.Deref(m.Status.Deprecated, clusterv1.MachineDeprecatedStatus{}).V1Beta1, clusterv1.MachineV1Beta1DeprecatedStatus{})
+}
+
+// SetMachine sets conditions of a Machine.
+func SetMachine(m *clusterv1.Machine, now time.Time, all ...clusterv1.Condition) {
+	st := OfMachine(m)
+	if st.Conditions = Set(st.Conditions, now, all...); len(st.Conditions) == 0 && m.Status.Deprecated == nil {
+		return // nothing to set
+	}
+	m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &st}
+}
+
+// AggregateMachines is the Aggregate of Machines.
+func AggregateMachines(t clusterv1.ConditionType, machines []*clusterv1.Machine) clusterv1.Condition {
+	children := make([]Child, 0, len(machines))
+	for _, m := range machines {
+		children = append(children, Child{m.Name, OfMachine(m).Conditions})
+	}
+	return Aggregate(t, "Machine", children)
 }

@@ -4,7 +4,9 @@ package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	ipamv1alpha1 "github.com/capstan-dev/capstan/api/ipam/v1alpha1"
 	ipamv1beta1 "github.com/capstan-dev/capstan/api/ipam/v1beta1"
 	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
@@ -73,4 +75,70 @@ func poolUp(old corev1.TypedLocalObjectReference) ipamv1.IPPoolReference {
 
 func poolDown(hub ipamv1.IPPoolReference) corev1.TypedLocalObjectReference {
 	return corev1.TypedLocalObjectReference{Name: hub.Name, Kind: hub.Kind, APIGroup: rules.Pointer(hub.APIGroup)}
+}
+
+// labelSetAnnotation with the value "false" on a claim of v1alpha1 says that the
+// label with its Cluster was not there before the conversion.
+const labelSetAnnotation = "conversion.cluster.x-k8s.io/cluster-name-label-set"
+
+func claimUp(old *ipamv1beta1.IPAddressClaim, hub, _ *ipamv1.IPAddressClaim) error {
+	hub.Spec = ipamv1.IPAddressClaimSpec{ClusterName: old.Spec.ClusterName, PoolRef: poolUp(old.Spec.PoolRef)}
+	statusUp(old.Status.AddressRef, old.Status.Conditions, &hub.Status)
+	if old.Status.V1Beta2 != nil {
+		hub.Status.Conditions = old.Status.V1Beta2.Conditions
+	}
+	return nil
+}
+
+func claimDown(hub *ipamv1.IPAddressClaim, old *ipamv1beta1.IPAddressClaim, _ rules.Lookup) error {
+	old.Spec = ipamv1beta1.IPAddressClaimSpec{ClusterName: hub.Spec.ClusterName, PoolRef: poolDown(hub.Spec.PoolRef)}
+	old.Status.AddressRef, old.Status.Conditions = statusDown(&hub.Status)
+	if hub.Status.Conditions != nil {
+		old.Status.V1Beta2 = &ipamv1beta1.IPAddressClaimV1Beta2Status{Conditions: hub.Status.Conditions}
+	}
+	return nil
+}
+
+func statusUp(address corev1.LocalObjectReference, conditions clusterv1.Conditions, hub *ipamv1.IPAddressClaimStatus) {
+	hub.AddressRef.Name = address.Name
+	if conditions != nil {
+		hub.Deprecated = &ipamv1.IPAddressClaimDeprecatedStatus{V1Beta1: &ipamv1.IPAddressClaimV1Beta1DeprecatedStatus{Conditions: conditions}}
+	}
+}
+
+func statusDown(hub *ipamv1.IPAddressClaimStatus) (corev1.LocalObjectReference, clusterv1.Conditions) {
+	var conditions clusterv1.Conditions
+	if hub.Deprecated != nil && hub.Deprecated.V1Beta1 != nil {
+		conditions = hub.Deprecated.V1Beta1.Conditions
+	}
+	return corev1.LocalObjectReference{Name: hub.AddressRef.Name}, conditions
+}
+
+// oldestClaimUp finds the Cluster in a label, which v1alpha1 has instead of a field.
+func oldestClaimUp(old *ipamv1alpha1.IPAddressClaim, hub, kept *ipamv1.IPAddressClaim) error {
+	hub.Spec.PoolRef = poolUp(old.Spec.PoolRef)
+	statusUp(old.Status.AddressRef, old.Status.Conditions, &hub.Status)
+	hub.Status.Conditions = rules.Value(kept).Status.Conditions
+	if hub.Labels == nil {
+		return nil
+	}
+	hub.Spec.ClusterName = hub.Labels[clusterv1.ClusterNameLabel]
+	if hub.Annotations[labelSetAnnotation] == "false" {
+		delete(hub.Labels, clusterv1.ClusterNameLabel)
+	}
+	delete(hub.Annotations, labelSetAnnotation)
+	return nil
+}
+
+func oldestClaimDown(hub *ipamv1.IPAddressClaim, old *ipamv1alpha1.IPAddressClaim, _ rules.Lookup) error {
+	old.Spec.PoolRef = poolDown(hub.Spec.PoolRef)
+	old.Status.AddressRef, old.Status.Conditions = statusDown(&hub.Status)
+	if hub.Spec.ClusterName == "" {
+		return nil
+	}
+	if _, set := old.Labels[clusterv1.ClusterNameLabel]; !set {
+		metav1.SetMetaDataAnnotation(&old.ObjectMeta, labelSetAnnotation, "false")
+	}
+	metav1.SetMetaDataLabel(&old.ObjectMeta, clusterv1.ClusterNameLabel, hub.Spec.ClusterName)
+	return nil
 }
