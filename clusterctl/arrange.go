@@ -15,7 +15,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // rank is the position of an object of a template in the order of creation.
@@ -37,7 +37,7 @@ type part struct {
 	// cluster is the owner of the object, with the reference that claim builds; nil for
 	// none.
 	cluster *part
-	claim   func(*clusterv1.Cluster) ownership.Claim
+	claim   func(*clusterv1.Cluster) reference.Claim
 }
 
 // arrange sorts the objects of a template into the order of their creation. A Cluster
@@ -116,11 +116,11 @@ func (a arrangement) named(from *part, ref clusterv1.ContractVersionedObjectRefe
 // Only our own control plane is known to leave their ownership to the Cluster.
 func (a arrangement) cluster(p *part) {
 	spec := read(p.Unstructured).Spec
-	a.named(p, spec.InfrastructureRef).give(members, p, ownership.ByCluster)
+	a.named(p, spec.InfrastructureRef).give(members, p, reference.ByCluster)
 	controlPlane := a.named(p, spec.ControlPlaneRef)
-	controlPlane.give(members, p, ownership.ByCluster)
+	controlPlane.give(members, p, reference.ByCluster)
 	if controlPlane != nil && controlPlane.GroupVersionKind() == controlplanev1.GroupVersion().WithKind("KubeadmControlPlane") {
-		a.named(p, read(controlPlane.Unstructured).Spec.MachineTemplate.Spec.InfrastructureRef).give(templates, p, ownership.ToShare)
+		a.named(p, read(controlPlane.Unstructured).Spec.MachineTemplate.Spec.InfrastructureRef).give(templates, p, reference.ToShare)
 	}
 }
 
@@ -133,8 +133,8 @@ func (a arrangement) worker(p *part) {
 	}
 	switch p.GetKind() {
 	case "MachineDeployment", "MachineSet":
-		a.named(p, spec.Template.Spec.Bootstrap.ConfigRef).give(templates, cluster, ownership.ToShare)
-		a.named(p, spec.Template.Spec.InfrastructureRef).give(templates, cluster, ownership.ToShare)
+		a.named(p, spec.Template.Spec.Bootstrap.ConfigRef).give(templates, cluster, reference.ToShare)
+		a.named(p, spec.Template.Spec.InfrastructureRef).give(templates, cluster, reference.ToShare)
 	case "MachinePool":
 		a.named(p, spec.Template.Spec.Bootstrap.ConfigRef).give(parts, nil, nil)
 		a.named(p, spec.Template.Spec.InfrastructureRef).give(parts, nil, nil)
@@ -145,12 +145,12 @@ func (a arrangement) worker(p *part) {
 	default:
 		return
 	}
-	p.give(members, cluster, ownership.ToShare)
+	p.give(members, cluster, reference.ToShare)
 }
 
 // give records the Cluster of an object; nil is a Cluster that the template does not
 // have.
-func (p *part) give(r rank, cluster *part, as func(*clusterv1.Cluster) ownership.Claim) {
+func (p *part) give(r rank, cluster *part, as func(*clusterv1.Cluster) reference.Claim) {
 	switch {
 	case p == nil || p.rank == clusters || p.rank == namespaces:
 	case p.rank == others:
@@ -169,7 +169,7 @@ func (p *part) owned(there map[*part]*clusterv1.Cluster) *unstructured.Unstructu
 		return p.Unstructured
 	}
 	by := p.claim(cluster)
-	if by.Evaluate(p) != (ownership.Result{}) {
+	if by.Evaluate(p) != (reference.Result{}) {
 		return p.Unstructured
 	}
 	obj := p.DeepCopy()

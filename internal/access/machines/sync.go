@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Sync writes the fields that may change in place to a Machine, and labels and
@@ -73,7 +73,7 @@ func (f Factory) pass(ctx context.Context, t machinetemplate.Template, ref clust
 	if err != nil {
 		return client.IgnoreNotFound(err) // the Machine reports it
 	}
-	if !obj.GetDeletionTimestamp().IsZero() || ownership.ByMachine(from).Evaluate(obj).Holder != "" {
+	if !obj.GetDeletionTimestamp().IsZero() || reference.ByMachine(from).Evaluate(obj).Holder != "" {
 		return nil
 	}
 	changed := obj.DeepCopy()

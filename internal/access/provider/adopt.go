@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // HeldError means that an object belongs to another owner. It is reported in a
@@ -32,7 +32,7 @@ func (e *HeldError) Error() string {
 
 // Adoption is the metadata that an owner sets on a provider object.
 type Adoption struct {
-	ownership.Claim
+	reference.Claim
 	// Drop returns true for references to earlier owners to be removed; nil drops
 	// none.
 	Drop func(metav1.OwnerReference) bool
@@ -79,7 +79,7 @@ func (o *Objects) Take(ctx context.Context, r *Reference, a Adoption) error {
 // Remove deletes the object of a reference, unless it is being deleted. If it
 // belongs to another owner, that is recorded in the reference, without the object,
 // and is no error.
-func (o *Objects) Remove(ctx context.Context, r *Reference, c ownership.Claim) error {
+func (o *Objects) Remove(ctx context.Context, r *Reference, c reference.Claim) error {
 	if _, err := checkClaim(r.Obj, c); err != nil {
 		return r.keepHeld(err)
 	}
@@ -104,18 +104,18 @@ func (r *Reference) keepHeld(err error) error {
 // Template reads a template for a role, which all objects of the Cluster share. If
 // it belongs to another Cluster, the error is a HeldError; otherwise errors are
 // those of Get.
-func (o *Objects) Template(ctx context.Context, c *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, role ownership.Role) (*Object, error) {
+func (o *Objects) Template(ctx context.Context, c *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, role reference.Role) (*Object, error) {
 	return template(c, ref.GroupKind(), role, func() (*Object, error) { return o.Get(ctx, c.Namespace, ref) })
 }
 
 // TemplateAs is Template for a reference that also names the API version.
-func (o *Objects) TemplateAs(ctx context.Context, c *clusterv1.Cluster, kind schema.GroupVersionKind, name string, role ownership.Role) (*Object, error) {
+func (o *Objects) TemplateAs(ctx context.Context, c *clusterv1.Cluster, kind schema.GroupVersionKind, name string, role reference.Role) (*Object, error) {
 	return template(c, kind.GroupKind(), role, func() (*Object, error) {
 		return o.GetAs(ctx, kind, client.ObjectKey{Namespace: c.Namespace, Name: name})
 	})
 }
 
-func template(c *clusterv1.Cluster, kind schema.GroupKind, role ownership.Role, get func() (*Object, error)) (*Object, error) {
+func template(c *clusterv1.Cluster, kind schema.GroupKind, role reference.Role, get func() (*Object, error)) (*Object, error) {
 	if err := role.Template(kind); err != nil {
 		return nil, &KindError{Kind: kind, Problem: err.Error(), Foreign: true}
 	}
@@ -123,11 +123,11 @@ func template(c *clusterv1.Cluster, kind schema.GroupKind, role ownership.Role, 
 	if err != nil {
 		return nil, err
 	}
-	_, err = checkClaim(obj, ownership.ToShare(c))
+	_, err = checkClaim(obj, reference.ToShare(c))
 	return obj, err
 }
 
-func checkClaim(obj *Object, c ownership.Claim) (ownership.Result, error) {
+func checkClaim(obj *Object, c reference.Claim) (reference.Result, error) {
 	v := c.Evaluate(obj)
 	if v.Holder != "" {
 		return v, &HeldError{fmt.Sprintf("%s %s", obj.GetKind(), client.ObjectKeyFromObject(obj)), v.Holder}

@@ -20,7 +20,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Definitions is the kind of a CRD, of which only the metadata is read.
@@ -101,7 +101,7 @@ func (o *Objects) KindAs(ctx context.Context, gvk schema.GroupVersionKind) (Kind
 
 // labelled calls read with the labels of a CRD.
 func (o *Objects) labelled(ctx context.Context, gk schema.GroupKind, read func(map[string]string) error) error {
-	if err := ownership.Provided(gk); err != nil {
+	if err := reference.Provided(gk); err != nil {
 		return &KindError{Kind: gk, Problem: err.Error(), Foreign: true}
 	}
 	crd := &metav1.PartialObjectMetadata{}
@@ -134,7 +134,7 @@ func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.Contr
 // GetAs is Get for a reference that also names the API version: it does not check
 // whether the CRD follows a contract.
 func (o *Objects) GetAs(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*Object, error) {
-	if err := ownership.Provided(kind.GroupKind()); err != nil {
+	if err := reference.Provided(kind.GroupKind()); err != nil {
 		return nil, &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
 	}
 	return o.read(ctx, Kind{GroupVersionKind: kind}, key, "version %s is not served: install the provider that brings it, or correct apiVersion and kind")

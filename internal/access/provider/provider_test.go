@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 var ref = clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "Host", Name: "h0"}
@@ -147,7 +147,7 @@ func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 	o := New(c, nil)
 	maker := h.GetOwnerReferences()[0]
 	a := Adoption{
-		Claim: ownership.Claim{
+		Claim: reference.Claim{
 			Owner: metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: "Machine", Name: "m", UID: "m", Controller: new(true), BlockOwnerDeletion: new(true)},
 			Maker: &maker, Cluster: "demo",
 		},
@@ -186,7 +186,7 @@ func TestToAdoptAgainCopiesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	adopt := func() {
-		if err := o.Adopt(t.Context(), obj, Adoption{Claim: ownership.ByCluster(demo())}); err != nil {
+		if err := o.Adopt(t.Context(), obj, Adoption{Claim: reference.ByCluster(demo())}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,10 +227,10 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 	o := New(c, nil)
 	const want = "spec.ref: Host ns/h0 is held by Cluster prod: refer to another object, or remove that owner or label"
 	for name, try := range map[string]func(*Reference) error{
-		"take":   func(r *Reference) error { return o.Take(t.Context(), r, Adoption{Claim: ownership.ByCluster(demo())}) },
-		"remove": func(r *Reference) error { return o.Remove(t.Context(), r, ownership.ByCluster(demo())) },
+		"take":   func(r *Reference) error { return o.Take(t.Context(), r, Adoption{Claim: reference.ByCluster(demo())}) },
+		"remove": func(r *Reference) error { return o.Remove(t.Context(), r, reference.ByCluster(demo())) },
 	} {
-		r := &Reference{Ref: ref, Role: ownership.ClusterInfrastructure, Field: "spec.ref"}
+		r := &Reference{Ref: ref, Role: reference.ClusterInfrastructure, Field: "spec.ref"}
 		if err := errors.Join(o.Look(t.Context(), "ns", r, Trigger{}), try(r)); err != nil {
 			t.Errorf("%s: error %v, want it kept in the reference", name, err)
 		}
@@ -265,7 +265,7 @@ func TestATemplateIsSharedWithinItsCluster(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := o.Template(t.Context(), demo(), tc.ref, ownership.MachineInfrastructure)
+			_, err := o.Template(t.Context(), demo(), tc.ref, reference.MachineInfrastructure)
 			if tc.want == "" && err == nil {
 				return
 			}
@@ -298,7 +298,7 @@ func TestLookTemplateKeepsWhatHinders(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := Reference{Ref: clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: tc.kind, Name: tc.name}, Role: ownership.MachineInfrastructure, Field: "spec.ref"}
+			r := Reference{Ref: clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: tc.kind, Name: tc.name}, Role: reference.MachineInfrastructure, Field: "spec.ref"}
 			err := New(c, nil).LookTemplate(t.Context(), demo(), &r, Trigger{})
 			if (err != nil) != tc.wantErr {
 				t.Errorf("error %v, want one: %v", err, tc.wantErr)
@@ -320,7 +320,7 @@ func TestAdoptNextToTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Adopt(t.Context(), obj, Adoption{Claim: ownership.ByCluster(demo())}); err != nil {
+	if err := o.Adopt(t.Context(), obj, Adoption{Claim: reference.ByCluster(demo())}); err != nil {
 		t.Fatal(err)
 	}
 	if got := obj.GetOwnerReferences(); len(got) != 2 || got[1].Name != "demo" || got[1].Controller != nil {

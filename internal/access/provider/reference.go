@@ -11,14 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Reference is an object to which another refers, and the result of reading it.
 type Reference struct {
 	Ref     clusterv1.ContractVersionedObjectReference
-	Role    ownership.Role
+	Role    reference.Role
 	Field   string  // that contains the reference, as users write it
 	Obj     *Object // nil: not found, or not read
 	Missing bool    // read, but not found

@@ -25,7 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -63,7 +63,7 @@ func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Resu
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	if err := f.objects.Adopt(ctx, obj, provider.Adoption{Claim: ownership.ByCluster(c)}); err != nil {
+	if err := f.objects.Adopt(ctx, obj, provider.Adoption{Claim: reference.ByCluster(c)}); err != nil {
 		return ctrl.Result{}, err
 	}
 	f.note(c, fmt.Sprintf("there by %s, note %s", obj.Contract, obj.GetAnnotations()["note"]))

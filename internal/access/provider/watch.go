@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // RefIndex is the index for finding the objects that refer to a provider object.
@@ -107,7 +107,7 @@ func (o *Objects) canTrigger(w Trigger) bool { return o.informers != nil && w.Wa
 
 // WatchAs is Watch for a known API version.
 func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w Trigger) (err error) {
-	if err := ownership.Provided(kind.GroupKind()); err != nil {
+	if err := reference.Provided(kind.GroupKind()); err != nil {
 		return &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
 	}
 	this := watch{w.Controller, kind}

@@ -18,7 +18,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Interval is how often a Secret that a user must provide is read. While it lacks
@@ -81,7 +81,7 @@ func (s Store) read(ctx context.Context, from client.Reader, cluster *clusterv1.
 // free refuses a Secret that another object holds: all objects of a Cluster may use
 // Secrets of the Cluster or its control plane.
 func free(secret *corev1.Secret, cluster *clusterv1.Cluster) error {
-	c := ownership.ByCluster(cluster)
+	c := reference.ByCluster(cluster)
 	if ref := cluster.Spec.ControlPlaneRef; ref.IsDefined() {
 		c.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name} // of any version
 	}

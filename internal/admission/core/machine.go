@@ -8,7 +8,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // defaultNodeDeletionSeconds is how long deleting a Machine tries to delete
@@ -46,8 +46,8 @@ func ValidateMachine(m, old *clusterv1.Machine) field.ErrorList {
 
 // references checks what a machine, or a template of machines, refers to.
 func references(at *field.Path, spec, old clusterv1.MachineSpec, template bool) field.ErrorList {
-	return append(ownership.Bootstrap.Reference(at.Child("bootstrap", "configRef"), spec.Bootstrap.ConfigRef, old.Bootstrap.ConfigRef, template),
-		ownership.MachineInfrastructure.Reference(at.Child("infrastructureRef"), spec.InfrastructureRef, old.InfrastructureRef, template)...)
+	return append(reference.Bootstrap.Reference(at.Child("bootstrap", "configRef"), spec.Bootstrap.ConfigRef, old.Bootstrap.ConfigRef, template),
+		reference.MachineInfrastructure.Reference(at.Child("infrastructureRef"), spec.InfrastructureRef, old.InfrastructureRef, template)...)
 }
 
 // labelCluster sets the label with the Cluster's name.

@@ -7,7 +7,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // defaultNodeStartupSeconds is how long a Machine may take to have a Node.
@@ -47,7 +47,7 @@ func remediationTemplate(at *field.Path, c, old *clusterv1.MachineHealthCheck) f
 	if !ref.IsDefined() || old != nil && old.Spec.Remediation.TemplateRef == ref {
 		return nil
 	}
-	if err := ownership.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
+	if err := reference.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
 		return field.ErrorList{field.Invalid(at, ref.Kind+"."+ref.APIVersion, err.Error())}
 	}
 	return nil

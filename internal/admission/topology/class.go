@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
-	"github.com/capstan-dev/capstan/internal/pure/naming"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
@@ -24,7 +24,7 @@ func ValidateClass(class, old *clusterv1.ClusterClass) field.ErrorList {
 		old = &clusterv1.ClusterClass{}
 	}
 	errs := templates(class, old)
-	errs = append(errs, naming.Check(spec.Child("infrastructure", "naming", "template"), class.Spec.Infrastructure.Naming.Template, naming.Cluster)...)
+	errs = append(errs, desired.CheckNameTemplate(spec.Child("infrastructure", "naming", "template"), class.Spec.Infrastructure.Naming.Template, desired.NameOfCluster)...)
 	errs = append(errs, controlPlaneClass(spec.Child("controlPlane"), &class.Spec.ControlPlane)...)
 	errs = append(errs, workerClasses(spec.Child("workers"), &class.Spec.Workers)...)
 	errs = append(errs, variables.Check(spec.Child("variables"), class.Spec.Variables, old.Spec.Variables)...)
@@ -58,7 +58,7 @@ func templates(class, old *clusterv1.ClusterClass) (errs field.ErrorList) {
 
 func controlPlaneClass(at *field.Path, c *clusterv1.ControlPlaneClass) field.ErrorList {
 	errs := fieldvalidation.Metadata(at.Child("metadata"), c.Metadata)
-	errs = append(errs, naming.Check(at.Child("naming", "template"), c.Naming.Template, naming.Cluster)...)
+	errs = append(errs, desired.CheckNameTemplate(at.Child("naming", "template"), c.Naming.Template, desired.NameOfCluster)...)
 	errs = append(errs, fieldvalidation.Taints(at.Child("taints"), c.Taints, true)...)
 	check := at.Child("healthCheck")
 	if defined(c.HealthCheck.Checks, c.HealthCheck.Remediation.TriggerIf, c.HealthCheck.Remediation.TemplateRef) && !c.MachineInfrastructure.TemplateRef.IsDefined() {
@@ -79,7 +79,7 @@ func remediation(check *field.Path, ref clusterv1.MachineHealthCheckRemediationT
 	if !ref.IsDefined() {
 		return nil
 	}
-	if err := ownership.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
+	if err := reference.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
 		return field.ErrorList{field.Invalid(check.Child("remediation", "templateRef"), ref.Kind+"."+ref.GroupVersionKind().Group, err.Error())}
 	}
 	return nil
@@ -95,7 +95,7 @@ func workerClasses(at *field.Path, w *clusterv1.WorkersClass) (errs field.ErrorL
 		}
 		seen[md.Class] = true
 		errs = append(errs, fieldvalidation.Metadata(here.Child("metadata"), md.Metadata)...)
-		errs = append(errs, naming.Check(here.Child("naming", "template"), md.Naming.Template, naming.MachineDeployment)...)
+		errs = append(errs, desired.CheckNameTemplate(here.Child("naming", "template"), md.Naming.Template, desired.NameOfMachineDeployment)...)
 		errs = append(errs, fieldvalidation.Taints(here.Child("taints"), md.Taints, false)...)
 		errs = append(errs, fieldvalidation.RolloutStrategy(here.Child("rollout", "strategy"), md.Rollout.Strategy)...)
 		errs = append(errs, deploymentCheck(here.Child("healthCheck"), md.HealthCheck.Checks, md.HealthCheck.Remediation)...)
@@ -109,7 +109,7 @@ func workerClasses(at *field.Path, w *clusterv1.WorkersClass) (errs field.ErrorL
 		}
 		seen[mp.Class] = true
 		errs = append(errs, fieldvalidation.Metadata(here.Child("metadata"), mp.Metadata)...)
-		errs = append(errs, naming.Check(here.Child("naming", "template"), mp.Naming.Template, naming.MachinePool)...)
+		errs = append(errs, desired.CheckNameTemplate(here.Child("naming", "template"), mp.Naming.Template, desired.NameOfMachinePool)...)
 		errs = append(errs, poolTaints(here, mp.Taints)...)
 	}
 	return errs

@@ -9,7 +9,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // ValidateCluster returns the errors in a Cluster itself, regardless of its class.
@@ -25,8 +25,8 @@ func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	if old != nil {
 		before = old.Spec
 	}
-	errs = append(errs, ownership.ClusterInfrastructure.Reference(spec.Child("infrastructureRef"), c.Spec.InfrastructureRef, before.InfrastructureRef, false)...)
-	errs = append(errs, ownership.ControlPlane.Reference(spec.Child("controlPlaneRef"), c.Spec.ControlPlaneRef, before.ControlPlaneRef, false)...)
+	errs = append(errs, reference.ClusterInfrastructure.Reference(spec.Child("infrastructureRef"), c.Spec.InfrastructureRef, before.InfrastructureRef, false)...)
+	errs = append(errs, reference.ControlPlane.Reference(spec.Child("controlPlaneRef"), c.Spec.ControlPlaneRef, before.ControlPlaneRef, false)...)
 	if old != nil {
 		errs = append(errs, kept(spec.Child("infrastructureRef"), &c.Spec.InfrastructureRef, &old.Spec.InfrastructureRef)...)
 		errs = append(errs, kept(spec.Child("controlPlaneRef"), &c.Spec.ControlPlaneRef, &old.Spec.ControlPlaneRef)...)

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // delete deletes the Cluster in order, as far as possible now: it plans the
@@ -74,7 +74,7 @@ func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider
 	if err != nil {
 		return clusterdeletion.Answer{Unknown: questions.Failed(err)}, nil
 	}
-	if err := r.Providers.Remove(ctx, ref, ownership.ByCluster(s.cluster)); err != nil {
+	if err := r.Providers.Remove(ctx, ref, reference.ByCluster(s.cluster)); err != nil {
 		return a, err
 	}
 	if ref.Held() {

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // state has what one reconcile has read. observe and the phases fill it; report
@@ -44,8 +44,8 @@ type state struct {
 func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*state, error) {
 	key := client.ObjectKeyFromObject(cluster)
 	s := &state{cluster: cluster, now: r.Clock.Now(), specBefore: cluster.Spec.DeepCopy(), health: r.Workload.Health(key)}
-	s.infra = provider.Reference{Ref: cluster.Spec.InfrastructureRef, Role: ownership.ClusterInfrastructure, Field: "spec.infrastructureRef"}
-	s.controlPlane = provider.Reference{Ref: cluster.Spec.ControlPlaneRef, Role: ownership.ControlPlane, Field: "spec.controlPlaneRef"}
+	s.infra = provider.Reference{Ref: cluster.Spec.InfrastructureRef, Role: reference.ClusterInfrastructure, Field: "spec.infrastructureRef"}
+	s.controlPlane = provider.Reference{Ref: cluster.Spec.ControlPlaneRef, Role: reference.ControlPlane, Field: "spec.controlPlaneRef"}
 	var (
 		deployments clusterv1.MachineDeploymentList
 		sets        clusterv1.MachineSetList

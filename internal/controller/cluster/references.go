@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // infrastructure adopts the infrastructure object and copies its reported fields.
@@ -68,6 +68,6 @@ func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Refer
 		}
 		return true, nil // its creation triggers a reconcile
 	}
-	err = r.Providers.Take(ctx, ref, provider.Adoption{Claim: ownership.ByCluster(s.cluster)})
+	err = r.Providers.Take(ctx, ref, provider.Adoption{Claim: reference.ByCluster(s.cluster)})
 	return ref.Held() || err != nil, err
 }

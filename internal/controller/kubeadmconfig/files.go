@@ -12,7 +12,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // resolve is the spec with everything in place that it only refers to: files
@@ -59,7 +59,7 @@ func (r *Reconciler) fromSecret(ctx context.Context, s *state, name, key string)
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: name}, secret); err != nil {
 		return "", fmt.Errorf("get Secret %s/%s: %w", s.config.Namespace, name, err)
 	}
-	if v := ownership.ToShare(s.cluster).Evaluate(secret); v.Holder != "" {
+	if v := reference.ToShare(s.cluster).Evaluate(secret); v.Holder != "" {
 		return "", s.refuse("secret %s/%s is held by %s: name another Secret, or remove that owner or label", secret.Namespace, secret.Name, v.Holder)
 	}
 	value, ok := secret.Data[key]

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig/bootstrapdata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // state has what one reconcile has read.
@@ -83,7 +83,7 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 			if err := r.Mgmt.Get(ctx, key, obj); err != nil {
 				return nil, "", ignoreNotFound(err, ref)
 			}
-			if !ownership.Names(obj.Spec.Bootstrap.ConfigRef, configKind, config.Name) {
+			if !reference.Names(obj.Spec.Bootstrap.ConfigRef, configKind, config.Name) {
 				continue
 			}
 			_, controlPlane := obj.Labels[clusterv1.MachineControlPlaneLabel]
@@ -96,7 +96,7 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 			if err := r.Mgmt.Get(ctx, key, obj); err != nil {
 				return nil, "", ignoreNotFound(err, ref)
 			}
-			if !ownership.Names(obj.Spec.Template.Spec.Bootstrap.ConfigRef, configKind, config.Name) {
+			if !reference.Names(obj.Spec.Template.Spec.Bootstrap.ConfigRef, configKind, config.Name) {
 				continue
 			}
 			spec := obj.Spec.Template.Spec

@@ -18,7 +18,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Keys of the data Secret. Part of the bootstrap contract.
@@ -66,7 +66,7 @@ func (r *Reconciler) ownSecret(ctx context.Context, s *state, name string) error
 // would be overwritten, and deleted with the config.
 func (s *state) mayOwn(secret *corev1.Secret, mine metav1.OwnerReference) error {
 	const remedy = "delete the Secret, or rename the KubeadmConfig"
-	if v := (ownership.Claim{Owner: mine, Cluster: s.cluster.Name}).Evaluate(secret); v.Holder != "" {
+	if v := (reference.Claim{Owner: mine, Cluster: s.cluster.Name}).Evaluate(secret); v.Holder != "" {
 		return s.refuse("Secret %s/%s, which is to hold the bootstrap data, is held by %s: %s", secret.Namespace, secret.Name, v.Holder, remedy)
 	}
 	if certs.IsOf(s.cluster.Name, secret.Name) {

@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // cacheLag is how long to wait for a Secret that exists and is not yet in the
@@ -42,7 +42,7 @@ var errNotInCache = errors.New("not in the cache yet")
 func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (reconciler.Next, error) {
 	switch {
 	case s.template != nil:
-		return reconciler.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: ownership.ToShare(s.Cluster)})
+		return reconciler.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: reference.ToShare(s.Cluster)})
 	case s.unwatched:
 		return reconciler.RequeueAfter(repairInterval), nil
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 const name = "kubeadmcontrolplane"
@@ -127,7 +127,7 @@ func (r *Reconciler) upkeep() []reconciler.Phase[*state] {
 // belong to another Cluster. The change of the Cluster triggers a reconcile.
 func waitToBeTaken(_ context.Context, s *state) (reconciler.Next, error) {
 	kcp := s.ControlPlane
-	s.untaken = !owner.Has(kcp, clusterKind, s.Cluster.Name) || !ownership.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
+	s.untaken = !owner.Has(kcp, clusterKind, s.Cluster.Name) || !reference.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
 	if s.untaken {
 		return reconciler.Wait(0), nil
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
 
@@ -108,7 +108,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	t := provider.Reference{
 		Ref:   s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef,
-		Role:  ownership.MachineInfrastructure,
+		Role:  reference.MachineInfrastructure,
 		Field: "spec.machineTemplate.spec.infrastructureRef",
 	}
 	err := r.Providers.LookTemplate(ctx, s.Cluster, &t, provider.Trigger{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})

@@ -14,14 +14,14 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // endpoint creates the endpoint, and keeps the infrastructure behind it as desired.
 func (r *Reconciler) endpoint(ctx context.Context, s *state) (reconciler.Next, error) {
 	lc := s.local
 	// A second LocalCluster with the same owner would replace the first.
-	if ref := s.cluster.Spec.InfrastructureRef; !ownership.Names(ref, localKind, lc.Name) {
+	if ref := s.cluster.Spec.InfrastructureRef; !reference.Names(ref, localKind, lc.Name) {
 		s.waiting = fmt.Sprintf("Waiting for spec.infrastructureRef of Cluster %s to name this LocalCluster: it names %s %q", s.cluster.Name, ref.Kind, ref.Name)
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster to refer to the LocalCluster")
 		return reconciler.Wait(0), nil

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Kinds that own a LocalMachine, and kinds to which it refers.
@@ -108,14 +108,14 @@ func (r *Reconciler) orderOf(ctx context.Context, lm *infrav1.LocalMachine) (*lo
 	switch {
 	case err != nil:
 		return nil, err
-	case there && ownership.Names(machinePool.Spec.Template.Spec.InfrastructureRef, localPoolKind, pool.Name):
+	case there && reference.Names(machinePool.Spec.Template.Spec.InfrastructureRef, localPoolKind, pool.Name):
 		order := new(localstatus.ByPool(machinePool, lm))
 		_, err := r.owner(ctx, lm, machineKind, machine)
 		order.Spec.ProviderID = machine.Spec.ProviderID
 		return order, err
 	}
 	there, err = r.owner(ctx, lm, machineKind, machine)
-	if err != nil || !there || !ownership.Names(machine.Spec.InfrastructureRef, localKind, lm.Name) {
+	if err != nil || !there || !reference.Names(machine.Spec.InfrastructureRef, localKind, lm.Name) {
 		return nil, err
 	}
 	return new(localstatus.ByMachine(machine)), nil

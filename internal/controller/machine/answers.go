@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/controller/machine/machinedeletion"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 const (
@@ -213,7 +213,7 @@ func causes(err error) (out []string) {
 // reports whether the object has another owner, and stays.
 func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider.Reference) (held bool, err error) {
 	asked := !ref.Obj.GetDeletionTimestamp().IsZero()
-	if err := r.Providers.Remove(ctx, ref, ownership.ByMachine(s.machine)); err != nil {
+	if err := r.Providers.Remove(ctx, ref, reference.ByMachine(s.machine)); err != nil {
 		return false, err
 	}
 	switch log := ctrl.LoggerFrom(ctx); {

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // state has what one reconcile has read. observe and the phases fill it; report
@@ -50,8 +50,8 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 		return nil, err
 	}
-	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: ownership.Bootstrap, Field: "spec.bootstrap.configRef"}
-	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: ownership.MachineInfrastructure, Field: "spec.infrastructureRef"}
+	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: reference.Bootstrap, Field: "spec.bootstrap.configRef"}
+	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: reference.MachineInfrastructure, Field: "spec.infrastructureRef"}
 	if healthcheck.Checked(m) {
 		if s.checks, err = machines.HealthChecks(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference
 // take makes the Machine the controller of an object, instead of the controller
 // that created the object for the Machine, unless the object has another owner.
 func (r *Reconciler) take(ctx context.Context, s *state, ref *provider.Reference) error {
-	mine := ownership.ByMachine(s.machine)
+	mine := reference.ByMachine(s.machine)
 	return r.Providers.Take(ctx, ref, provider.Adoption{
 		Claim: mine,
 		Drop: func(o metav1.OwnerReference) bool {

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -58,16 +58,16 @@ func (r *Reconciler) reportReplacement(s *state, answers questions.Answers[rollo
 func (r *Reconciler) withTemplates(ctx context.Context, s *state, set *clusterv1.MachineSet) (out inplace.Set, err error) {
 	out.Set = set
 	spec := set.Spec.Template.Spec
-	if out.Infrastructure, err = r.template(ctx, s, spec.InfrastructureRef, ownership.MachineInfrastructure); err != nil {
+	if out.Infrastructure, err = r.template(ctx, s, spec.InfrastructureRef, reference.MachineInfrastructure); err != nil {
 		return out, fmt.Errorf("infrastructure template of MachineSet %s: %w", set.Name, err)
 	}
-	if out.Bootstrap, err = r.template(ctx, s, spec.Bootstrap.ConfigRef, ownership.Bootstrap); err != nil {
+	if out.Bootstrap, err = r.template(ctx, s, spec.Bootstrap.ConfigRef, reference.Bootstrap); err != nil {
 		return out, fmt.Errorf("bootstrap template of MachineSet %s: %w", set.Name, err)
 	}
 	return out, nil
 }
 
-func (r *Reconciler) template(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role ownership.Role) (*unstructured.Unstructured, error) {
+func (r *Reconciler) template(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role reference.Role) (*unstructured.Unstructured, error) {
 	if !ref.IsDefined() {
 		return nil, nil
 	}

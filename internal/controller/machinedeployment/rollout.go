@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -45,8 +45,8 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (reconciler.Nex
 	}
 	spec := s.deployment.Spec.Template.Spec
 	err := errors.Join(
-		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, ownership.Bootstrap, "spec.template.spec.bootstrap.configRef"),
-		r.adoptTemplate(ctx, s, spec.InfrastructureRef, ownership.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
+		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, reference.Bootstrap, "spec.template.spec.bootstrap.configRef"),
+		r.adoptTemplate(ctx, s, spec.InfrastructureRef, reference.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
 	if len(s.blocked) > 0 && len(s.sets) == 0 && s.deployment.DeletionTimestamp.IsZero() && s.keepQuiet() {
 		return reconciler.Wait(0), err
 	}
@@ -73,7 +73,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (reconciler.Next, erro
 
 // adoptTemplate makes the Cluster the owner of one template. A template that is not
 // found, cannot be used, or belongs to another Cluster, blocks the rollout.
-func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role ownership.Role, field string) error {
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role reference.Role, field string) error {
 	if !ref.IsDefined() {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 		s.blocked = append(s.blocked, problem)
 		return nil
 	}
-	return r.Providers.Adopt(ctx, t.Obj, provider.Adoption{Claim: ownership.ToShare(s.cluster)})
+	return r.Providers.Adopt(ctx, t.Obj, provider.Adoption{Claim: reference.ToShare(s.cluster)})
 }
 
 // rollOut executes the plan of package rollout.

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 var machineKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "Machine"}
@@ -41,7 +41,7 @@ func (r *Reconciler) template(ctx context.Context, s *state) (reconciler.Next, e
 	var obj *provider.Object
 	err := r.Providers.WatchAs(ctx, kind, provider.Trigger{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineHealthCheckList{}})
 	if err == nil {
-		obj, err = r.Providers.TemplateAs(ctx, s.Cluster, kind, ref.Name, ownership.Remediation)
+		obj, err = r.Providers.TemplateAs(ctx, s.Cluster, kind, ref.Name, reference.Remediation)
 	}
 	switch {
 	case err == nil:

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // deleteReferences deletes the Machines, so that their Nodes are drained, and at the same
@@ -61,7 +61,7 @@ func (r *Reconciler) remove(ctx context.Context, s *state, ref *provider.Referen
 	if ref.Gone() {
 		return false, nil
 	}
-	err = r.Providers.Remove(ctx, ref, ownership.ByMachinePool(s.pool))
+	err = r.Providers.Remove(ctx, ref, reference.ByMachinePool(s.pool))
 	return !ref.Held(), err
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 	"github.com/capstan-dev/capstan/internal/pure/v1beta1conditions"
 )
@@ -136,7 +136,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state, hosts []unstructured.U
 // holder returns the owner of an infrastructure machine, or of the Machine of its
 // name.
 func (r *Reconciler) holder(ctx context.Context, m *clusterv1.Machine, obj *unstructured.Unstructured) (string, error) {
-	if v := ownership.ByMachine(m).Evaluate(obj); v.Holder != "" {
+	if v := reference.ByMachine(m).Evaluate(obj); v.Holder != "" {
 		return v.Holder, nil
 	}
 	there := &clusterv1.Machine{}

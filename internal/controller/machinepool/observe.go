@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // state has what one reconcile has read. observe and the phases fill it; report
@@ -55,8 +55,8 @@ func (r *Reconciler) observe(ctx context.Context, p *clusterv1.MachinePool) (*st
 		return nil, err
 	}
 	spec := p.Spec.Template.Spec
-	s.bootstrapConfig = provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: ownership.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
-	s.infra = provider.Reference{Ref: spec.InfrastructureRef, Role: ownership.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
+	s.bootstrapConfig = provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: reference.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
+	s.infra = provider.Reference{Ref: spec.InfrastructureRef, Role: reference.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
 	var list clusterv1.MachineList
 	if err := r.Mgmt.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{index.ClusterName: p.Spec.ClusterName},
 		client.MatchingLabels{clusterv1.MachinePoolNameLabel: machinepool.NameLabel(p)}, client.UnsafeDisableDeepCopy); err != nil {

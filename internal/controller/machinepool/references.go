@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // bootstrap adopts the bootstrap config and, when that has created its data,
@@ -58,6 +58,6 @@ func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Refer
 	if err := r.look(ctx, s, ref); err != nil || ref.Missing {
 		return false, err
 	}
-	err := r.Providers.Take(ctx, ref, provider.Adoption{Claim: ownership.ByMachinePool(s.pool)})
+	err := r.Providers.Take(ctx, ref, provider.Adoption{Claim: reference.ByMachinePool(s.pool)})
 	return err == nil && !ref.Held(), err
 }

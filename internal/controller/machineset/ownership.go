@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // prepare sets what every set has in addition to its finalizer, before the phases,
@@ -64,12 +64,12 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (reconciler.Next, erro
 	}
 	spec := s.set.Spec.Template.Spec
 	errs = append(errs,
-		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, ownership.Bootstrap),
-		r.adoptTemplate(ctx, s, spec.InfrastructureRef, ownership.MachineInfrastructure))
+		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, reference.Bootstrap),
+		r.adoptTemplate(ctx, s, spec.InfrastructureRef, reference.MachineInfrastructure))
 	return reconciler.Continue(), errors.Join(errs...)
 }
 
-func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role ownership.Role) error {
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role reference.Role) error {
 	if !ref.IsDefined() {
 		return nil
 	}
@@ -80,5 +80,5 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	case err != nil:
 		return err
 	}
-	return r.Providers.Adopt(ctx, t, provider.Adoption{Claim: ownership.ToShare(s.cluster)})
+	return r.Providers.Adopt(ctx, t, provider.Adoption{Claim: reference.ToShare(s.cluster)})
 }

@@ -11,7 +11,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -34,9 +34,9 @@ func (r *Reconciler) preflight(ctx context.Context, s *state) (reconciler.Next, 
 // look reads the objects that a creation depends on, and watches them.
 func (r *Reconciler) look(ctx context.Context, s *state, facts *scaling.Creation) error {
 	spec := s.set.Spec.Template.Spec
-	bootstrap := provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: ownership.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
-	infra := provider.Reference{Ref: spec.InfrastructureRef, Role: ownership.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
-	plane := provider.Reference{Ref: s.cluster.Spec.ControlPlaneRef, Role: ownership.ControlPlane, Field: "spec.controlPlaneRef of the Cluster"}
+	bootstrap := provider.Reference{Ref: spec.Bootstrap.ConfigRef, Role: reference.Bootstrap, Field: "spec.template.spec.bootstrap.configRef"}
+	infra := provider.Reference{Ref: spec.InfrastructureRef, Role: reference.MachineInfrastructure, Field: "spec.template.spec.infrastructureRef"}
+	plane := provider.Reference{Ref: s.cluster.Spec.ControlPlaneRef, Role: reference.ControlPlane, Field: "spec.controlPlaneRef of the Cluster"}
 	var errs []error
 	for _, t := range []*provider.Reference{&bootstrap, &infra} {
 		if t.Ref.IsDefined() {

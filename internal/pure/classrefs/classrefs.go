@@ -8,14 +8,14 @@ import (
 	"fmt"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Template is one that a class names.
 type Template struct {
 	Field string // that names it, as users write it
 	Ref   clusterv1.ClusterClassTemplateReference
-	Role  ownership.Role // of the objects created from it
+	Role  reference.Role // of the objects created from it
 }
 
 // All lists the templates of a class, in the order of its fields; one may be there
@@ -23,16 +23,16 @@ type Template struct {
 func All(class *clusterv1.ClusterClass) []Template {
 	spec := &class.Spec
 	all := []Template{
-		{"spec.infrastructure.templateRef", spec.Infrastructure.TemplateRef, ownership.ClusterInfrastructure},
-		{"spec.controlPlane.templateRef", spec.ControlPlane.TemplateRef, ownership.ControlPlane},
+		{"spec.infrastructure.templateRef", spec.Infrastructure.TemplateRef, reference.ClusterInfrastructure},
+		{"spec.controlPlane.templateRef", spec.ControlPlane.TemplateRef, reference.ControlPlane},
 	}
 	if ref := spec.ControlPlane.MachineInfrastructure.TemplateRef; ref.IsDefined() {
-		all = append(all, Template{"spec.controlPlane.machineInfrastructure.templateRef", ref, ownership.MachineInfrastructure})
+		all = append(all, Template{"spec.controlPlane.machineInfrastructure.templateRef", ref, reference.MachineInfrastructure})
 	}
 	workers := func(list, class string, bootstrap, infrastructure clusterv1.ClusterClassTemplate) {
 		at := fmt.Sprintf("spec.workers.%s[%s]", list, class)
-		all = append(all, Template{at + ".bootstrap.templateRef", bootstrap.TemplateRef, ownership.Bootstrap},
-			Template{at + ".infrastructure.templateRef", infrastructure.TemplateRef, ownership.MachineInfrastructure})
+		all = append(all, Template{at + ".bootstrap.templateRef", bootstrap.TemplateRef, reference.Bootstrap},
+			Template{at + ".infrastructure.templateRef", infrastructure.TemplateRef, reference.MachineInfrastructure})
 	}
 	for _, md := range spec.Workers.MachineDeployments {
 		workers("machineDeployments", md.Class, md.Bootstrap, md.Infrastructure)

@@ -24,7 +24,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Values of status.failureReason, from contract v1beta1.
@@ -92,7 +92,7 @@ func BeforeStart(cluster *clusterv1.Cluster, order Order) Wait {
 // BeforeData is what a machine waits for if the Secret with its bootstrap data belongs
 // to another owner.
 func BeforeData(cluster *clusterv1.Cluster, order Order, secret *corev1.Secret) Wait {
-	mine, ref := ownership.ToShare(cluster), order.Spec.Bootstrap.ConfigRef
+	mine, ref := reference.ToShare(cluster), order.Spec.Bootstrap.ConfigRef
 	mine.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name}
 	holder := mine.Evaluate(secret).Holder
 	if holder == "" {

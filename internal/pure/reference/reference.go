@@ -1,7 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reference holds the observed state of an object that another refers to, and
-// converts it to conditions.
+// Package reference decides for which roles an object can be referred to, and to which
+// owner a referenced object belongs. It also holds the observed state of an object that
+// another refers to, and converts it to conditions. A reference is only a name, which any
+// client can write: it grants no right to the object.
+//
+// Whether a kind can have a role, as far as its group indicates:
+//
+//   - Kinds of Cluster API's own groups are never infrastructure, bootstrap
+//     configuration or control plane.
+//   - A group whose name contains another role serves that role, and not this one: for
+//     example bootstrap.cluster.x-k8s.io. A control plane can be the infrastructure of
+//     its Cluster, and infrastructure its control plane: providers of managed Kubernetes
+//     have one object for both.
+//   - A reference to a template has a kind that ends in Template, and no other reference
+//     does.
+//
+// The holder of an object:
+//
+//   - The holder is the owner that its controller reference names, regardless of the
+//     UID: an owner that was restored or moved has a different UID. If that owner
+//     created the object for the claimant, such as the MachineSet of a Machine, the
+//     object has no holder yet.
+//   - A Cluster can have an object next to a controller that is not part of Cluster API,
+//     if the object permits it by its label or an owner reference. So can the Machine of
+//     a pool, whose provider created the object.
+//   - Without a controller, any other owner of Cluster API is the holder. Two Clusters
+//     among the owners exclude each other.
+//   - Without such an owner, it is the Cluster in the cluster-name label.
+//   - Otherwise the object has no holder, and any referrer can take it.
+//
+// Templates, and Secrets that are only read, are shared by all objects of one Cluster:
+// they are held by the Clusters among their owners or, without one, by the Cluster in
+// their label. Objects that a bootstrap configuration controls are for its machine only.
 package reference
 
 import (

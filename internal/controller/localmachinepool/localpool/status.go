@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // maxReplicas is how many provider IDs spec.providerIDList can hold.
@@ -27,7 +27,7 @@ const maxReplicas = 10_000
 func (p Pool) Waits(cluster *clusterv1.Cluster, mp *clusterv1.MachinePool) string {
 	want, ref := mp.Spec.Replicas, mp.Spec.Template.Spec.InfrastructureRef
 	switch {
-	case !ownership.Names(ref, Kind, p.Local.Name):
+	case !reference.Names(ref, Kind, p.Local.Name):
 		return fmt.Sprintf("Waiting for spec.template.spec.infrastructureRef of MachinePool %s to name this LocalMachinePool: it names %s %q", mp.Name, ref.Kind, ref.Name)
 	case mp.Spec.ClusterName != cluster.Name:
 		return fmt.Sprintf("Waiting for spec.clusterName of MachinePool %s to be %s, as this LocalMachinePool has it: it is %s", mp.Name, cluster.Name, mp.Spec.ClusterName)

@@ -13,7 +13,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // computation is the state between input and result.
@@ -91,8 +91,8 @@ func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectRefer
 // its own request; an object with another controller is left to the Cluster controller,
 // which decides whether the Cluster can share it.
 func (c *computation) hold(m *made) {
-	as := ownership.ByCluster(c.Cluster)
-	if c.Cluster.UID == "" || m.current != nil && as.Evaluate(m.current) != (ownership.Result{}) {
+	as := reference.ByCluster(c.Cluster)
+	if c.Cluster.UID == "" || m.current != nil && as.Evaluate(m.current) != (reference.Result{}) {
 		return
 	}
 	m.Desired.SetOwnerReferences([]metav1.OwnerReference{as.Owner})

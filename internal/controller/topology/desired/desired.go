@@ -149,8 +149,8 @@ func Compute(in Input, ext Extensions) (Desired, error) {
 	d.Err = c.failed
 	d.Infrastructure = c.infrastructurePart()
 	d.ControlPlane = c.controlPlane.part(c)
-	d.InfrastructureRef = reference(in.Cluster.Spec.InfrastructureRef, d.Infrastructure.Object)
-	d.ControlPlaneRef = reference(in.Cluster.Spec.ControlPlaneRef, d.ControlPlane.Object)
+	d.InfrastructureRef = referenceTo(in.Cluster.Spec.InfrastructureRef, d.Infrastructure.Object)
+	d.ControlPlaneRef = referenceTo(in.Cluster.Spec.ControlPlaneRef, d.ControlPlane.Object)
 	for _, g := range c.deployments {
 		d.Deployments = append(d.Deployments, g.part(c))
 	}
@@ -160,9 +160,9 @@ func Compute(in Input, ext Extensions) (Desired, error) {
 	return d, nil
 }
 
-// reference returns the reference of the Cluster: an existing one stays, regardless of
+// referenceTo returns the reference of the Cluster: an existing one stays, regardless of
 // its object.
-func reference(current clusterv1.ContractVersionedObjectReference, wanted *unstructured.Unstructured) clusterv1.ContractVersionedObjectReference {
+func referenceTo(current clusterv1.ContractVersionedObjectReference, wanted *unstructured.Unstructured) clusterv1.ContractVersionedObjectReference {
 	if current.IsDefined() || wanted == nil {
 		return current
 	}

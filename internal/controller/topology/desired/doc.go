@@ -24,4 +24,7 @@
 // finds the whole invalid, must nothing be written.
 //
 // No input is changed.
+//
+// Names of new objects are generated from the naming templates of the class;
+// CheckNameTemplate validates such a template.
 package desired

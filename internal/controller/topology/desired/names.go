@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/naming"
 )
 
 // names assigns names to new objects.
@@ -26,7 +25,7 @@ type names struct {
 type name struct {
 	kind     string // of the object
 	text     string // the template; empty for the default
-	subject  naming.Subject
+	subject  NameSubject
 	topology string   // the name in the topology
 	parts    []string // input of the random part, in addition to the Cluster
 }
@@ -36,8 +35,8 @@ type name struct {
 func (n *names) pick(of name) (string, error) {
 	last := ""
 	for i := 0; ; i++ {
-		random := naming.Random(n.cluster.UID, append(slices.Clone(of.parts), strconv.Itoa(i))...)
-		made, err := naming.Render(of.text, of.subject, naming.Data{Cluster: n.cluster.Name, Topology: of.topology, Random: random})
+		random := RandomName(n.cluster.UID, append(slices.Clone(of.parts), strconv.Itoa(i))...)
+		made, err := RenderName(of.text, of.subject, NameData{Cluster: n.cluster.Name, Topology: of.topology, Random: random})
 		if err != nil {
 			return "", fmt.Errorf("its name: %w", err)
 		}

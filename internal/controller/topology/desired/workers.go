@@ -16,7 +16,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
-	"github.com/capstan-dev/capstan/internal/pure/naming"
 )
 
 // group is a group of workers during the computation.
@@ -37,14 +36,14 @@ type group struct {
 // templates.
 type kinds struct {
 	kind, label string
-	subject     naming.Subject
+	subject     NameSubject
 	seed, host  patches.Role
 	known       func(patches.Group) hooksv1.Builtins
 }
 
 var (
-	deploymentKind = &kinds{upgrade.MachineDeployment, clusterv1.ClusterTopologyMachineDeploymentNameLabel, naming.MachineDeployment, patches.DeploymentBootstrap, patches.DeploymentInfrastructure, patches.MachineDeploymentBuiltins}
-	poolKind       = &kinds{upgrade.MachinePool, clusterv1.ClusterTopologyMachinePoolNameLabel, naming.MachinePool, patches.PoolBootstrap, patches.PoolInfrastructure, patches.MachinePoolBuiltins}
+	deploymentKind = &kinds{upgrade.MachineDeployment, clusterv1.ClusterTopologyMachineDeploymentNameLabel, NameOfMachineDeployment, patches.DeploymentBootstrap, patches.DeploymentInfrastructure, patches.MachineDeploymentBuiltins}
+	poolKind       = &kinds{upgrade.MachinePool, clusterv1.ClusterTopologyMachinePoolNameLabel, NameOfMachinePool, patches.PoolBootstrap, patches.PoolInfrastructure, patches.MachinePoolBuiltins}
 )
 
 func (c *computation) draftDeployment(b *blueprint.MachineDeployment) *group {

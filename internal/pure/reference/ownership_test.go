@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ownership_test
+package reference_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/ownership"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 const core = "cluster.x-k8s.io/v1beta2"
@@ -29,11 +29,11 @@ func controls(o metav1.OwnerReference) metav1.OwnerReference {
 func TestAClusterControlsWhatItsTopologyMakes(t *testing.T) {
 	t.Parallel()
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
-	if o := ownership.ByCluster(c).Owner; o.Controller != nil || o.BlockOwnerDeletion != nil {
+	if o := reference.ByCluster(c).Owner; o.Controller != nil || o.BlockOwnerDeletion != nil {
 		t.Errorf("without a topology: %+v, want a plain owner", o)
 	}
 	c.Spec.Topology.ClassRef.Name = "class"
-	if o := ownership.ByCluster(c).Owner; o.Controller == nil || !*o.Controller {
+	if o := reference.ByCluster(c).Owner; o.Controller == nil || !*o.Controller {
 		t.Errorf("with a topology: %+v, want the controller", o)
 	}
 }
@@ -48,71 +48,71 @@ func TestEvaluate(t *testing.T) {
 		tool         = plain("tools.example.com/v1", "Stack", "t")
 		uid          = func(o metav1.OwnerReference) metav1.OwnerReference { o.UID = "another"; return o }
 	)
-	cluster := ownership.ByCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "uid of demo"}})
-	machine := ownership.ByMachine(&clusterv1.Machine{
+	cluster := reference.ByCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: "uid of demo"}})
+	machine := reference.ByMachine(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: "m", OwnerReferences: []metav1.OwnerReference{controls(set)}},
 		Spec:       clusterv1.MachineSpec{ClusterName: "demo"},
 	})
 	pool, hosts := plain(core, "MachinePool", "p"), plain("infrastructure.example.com/v1", "HostPool", "p")
-	pooled := ownership.ByMachine(&clusterv1.Machine{
+	pooled := reference.ByMachine(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: "m", OwnerReferences: []metav1.OwnerReference{controls(pool)}},
 		Spec:       clusterv1.MachineSpec{ClusterName: "demo"},
 	})
-	template := ownership.ToShare(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
+	template := reference.ToShare(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
 	config := plain("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfig", "m")
 	booting := template
 	booting.Maker = &config
 	const labelled = "Cluster prod, by its label cluster.x-k8s.io/cluster-name"
 
 	tests := map[string]struct {
-		claim  ownership.Claim
+		claim  reference.Claim
 		owners []metav1.OwnerReference
 		label  string
-		want   ownership.Result
+		want   reference.Result
 	}{
 		"what a provider's pool has made is its Machine's":          {claim: pooled, owners: []metav1.OwnerReference{hosts}, label: "demo"},
-		"so it is, in addition, if the provider controls it":        {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: ownership.Result{Shared: true}},
-		"not with the label of another Cluster":                     {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "prod", want: ownership.Result{Holder: "HostPool p"}},
-		"not if another Machine has it":                             {claim: pooled, owners: []metav1.OwnerReference{controls(other), hosts}, label: "demo", want: ownership.Result{Holder: "Machine other"}},
-		"a provider's controller keeps it from other Machines":      {claim: machine, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: ownership.Result{Holder: "HostPool p"}},
+		"so it is, in addition, if the provider controls it":        {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: reference.Result{Shared: true}},
+		"not with the label of another Cluster":                     {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "prod", want: reference.Result{Holder: "HostPool p"}},
+		"not if another Machine has it":                             {claim: pooled, owners: []metav1.OwnerReference{controls(other), hosts}, label: "demo", want: reference.Result{Holder: "Machine other"}},
+		"a provider's controller keeps it from other Machines":      {claim: machine, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: reference.Result{Holder: "HostPool p"}},
 		"an object without owner is free":                           {claim: cluster},
 		"what only has the Cluster's label is free":                 {claim: cluster, label: "demo"},
-		"what another Cluster's label is on is the other's":         {claim: cluster, label: "prod", want: ownership.Result{Holder: labelled}},
+		"what another Cluster's label is on is the other's":         {claim: cluster, label: "prod", want: reference.Result{Holder: labelled}},
 		"what the Cluster controls is its own":                      {claim: cluster, owners: []metav1.OwnerReference{controls(demo)}, label: "demo"},
 		"so it is with another's label":                             {claim: cluster, owners: []metav1.OwnerReference{controls(demo)}, label: "prod"},
 		"so it is after a restore, with another UID":                {claim: cluster, owners: []metav1.OwnerReference{uid(controls(demo))}},
 		"so it is in an older version of the API":                   {claim: cluster, owners: []metav1.OwnerReference{controls(plain("cluster.x-k8s.io/v1beta1", "Cluster", "demo"))}},
 		"so it is with another owner next to it":                    {claim: cluster, owners: []metav1.OwnerReference{prod, controls(demo)}},
 		"what upstream gave the Cluster is its own":                 {claim: cluster, owners: []metav1.OwnerReference{demo}, label: "demo"},
-		"what another Cluster controls is the other's":              {claim: cluster, owners: []metav1.OwnerReference{demo, controls(prod)}, label: "demo", want: ownership.Result{Holder: "Cluster prod"}},
-		"what upstream gave another Cluster is the other's":         {claim: cluster, owners: []metav1.OwnerReference{prod}, label: "demo", want: ownership.Result{Holder: "Cluster prod"}},
-		"what two Clusters own, neither may delete":                 {claim: cluster, owners: []metav1.OwnerReference{demo, prod}, label: "demo", want: ownership.Result{Holder: "Cluster prod"}},
-		"a Cluster of the same name in another group is another":    {claim: cluster, owners: []metav1.OwnerReference{controls(plain("example.com/v1", "Cluster", "demo"))}, want: ownership.Result{Holder: "Cluster demo"}},
-		"what a Machine has is no Cluster's":                        {claim: cluster, owners: []metav1.OwnerReference{m}, label: "demo", want: ownership.Result{Holder: "Machine m"}},
-		"what a tool controls is the tool's":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, want: ownership.Result{Holder: "Stack t"}},
-		"unless it has the Cluster's label":                         {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: ownership.Result{Shared: true}},
-		"or the Cluster is among its owners":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool), demo}, want: ownership.Result{Shared: true}},
-		"and no other Cluster is":                                   {claim: cluster, owners: []metav1.OwnerReference{controls(tool), prod}, label: "demo", want: ownership.Result{Holder: "Cluster prod"}},
+		"what another Cluster controls is the other's":              {claim: cluster, owners: []metav1.OwnerReference{demo, controls(prod)}, label: "demo", want: reference.Result{Holder: "Cluster prod"}},
+		"what upstream gave another Cluster is the other's":         {claim: cluster, owners: []metav1.OwnerReference{prod}, label: "demo", want: reference.Result{Holder: "Cluster prod"}},
+		"what two Clusters own, neither may delete":                 {claim: cluster, owners: []metav1.OwnerReference{demo, prod}, label: "demo", want: reference.Result{Holder: "Cluster prod"}},
+		"a Cluster of the same name in another group is another":    {claim: cluster, owners: []metav1.OwnerReference{controls(plain("example.com/v1", "Cluster", "demo"))}, want: reference.Result{Holder: "Cluster demo"}},
+		"what a Machine has is no Cluster's":                        {claim: cluster, owners: []metav1.OwnerReference{m}, label: "demo", want: reference.Result{Holder: "Machine m"}},
+		"what a tool controls is the tool's":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, want: reference.Result{Holder: "Stack t"}},
+		"unless it has the Cluster's label":                         {claim: cluster, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: reference.Result{Shared: true}},
+		"or the Cluster is among its owners":                        {claim: cluster, owners: []metav1.OwnerReference{controls(tool), demo}, want: reference.Result{Shared: true}},
+		"and no other Cluster is":                                   {claim: cluster, owners: []metav1.OwnerReference{controls(tool), prod}, label: "demo", want: reference.Result{Holder: "Cluster prod"}},
 		"what a tool merely owns is free":                           {claim: cluster, owners: []metav1.OwnerReference{tool}},
 		"what the Machine controls is its own":                      {claim: machine, owners: []metav1.OwnerReference{controls(m)}, label: "demo"},
 		"what its MachineSet made for it is free":                   {claim: machine, owners: []metav1.OwnerReference{set}, label: "demo"},
 		"also if the MachineSet says that it controls it":           {claim: machine, owners: []metav1.OwnerReference{controls(set)}, label: "demo"},
 		"also after a restore, with another UID":                    {claim: machine, owners: []metav1.OwnerReference{uid(set)}, label: "demo"},
-		"what another MachineSet made is for another":               {claim: machine, owners: []metav1.OwnerReference{foreign}, label: "demo", want: ownership.Result{Holder: "MachineSet foreign"}},
-		"what a control plane made is for another":                  {claim: machine, owners: []metav1.OwnerReference{kcp}, label: "demo", want: ownership.Result{Holder: "KubeadmControlPlane prod"}},
-		"what another Machine controls is the other's":              {claim: machine, owners: []metav1.OwnerReference{controls(other)}, label: "demo", want: ownership.Result{Holder: "Machine other"}},
-		"what another Machine owns is the other's":                  {claim: machine, owners: []metav1.OwnerReference{other}, label: "demo", want: ownership.Result{Holder: "Machine other"}},
+		"what another MachineSet made is for another":               {claim: machine, owners: []metav1.OwnerReference{foreign}, label: "demo", want: reference.Result{Holder: "MachineSet foreign"}},
+		"what a control plane made is for another":                  {claim: machine, owners: []metav1.OwnerReference{kcp}, label: "demo", want: reference.Result{Holder: "KubeadmControlPlane prod"}},
+		"what another Machine controls is the other's":              {claim: machine, owners: []metav1.OwnerReference{controls(other)}, label: "demo", want: reference.Result{Holder: "Machine other"}},
+		"what another Machine owns is the other's":                  {claim: machine, owners: []metav1.OwnerReference{other}, label: "demo", want: reference.Result{Holder: "Machine other"}},
 		"what the Machine's Cluster owns is free":                   {claim: machine, owners: []metav1.OwnerReference{demo}, label: "demo"},
-		"what another Cluster owns is not":                          {claim: machine, owners: []metav1.OwnerReference{prod}, want: ownership.Result{Holder: "Cluster prod"}},
-		"nor what another Cluster's label is on":                    {claim: machine, label: "prod", want: ownership.Result{Holder: labelled}},
-		"a Machine has nothing next to a tool":                      {claim: machine, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: ownership.Result{Holder: "Stack t"}},
+		"what another Cluster owns is not":                          {claim: machine, owners: []metav1.OwnerReference{prod}, want: reference.Result{Holder: "Cluster prod"}},
+		"nor what another Cluster's label is on":                    {claim: machine, label: "prod", want: reference.Result{Holder: labelled}},
+		"a Machine has nothing next to a tool":                      {claim: machine, owners: []metav1.OwnerReference{controls(tool)}, label: "demo", want: reference.Result{Holder: "Stack t"}},
 		"a template without owner is free":                          {claim: template},
 		"a template of the Cluster is shared":                       {claim: template, owners: []metav1.OwnerReference{demo}, label: "demo"},
 		"a template that upstream gave to two Clusters is shared":   {claim: template, owners: []metav1.OwnerReference{prod, demo}, label: "prod"},
-		"a template of another Cluster is the other's":              {claim: template, owners: []metav1.OwnerReference{prod}, label: "demo", want: ownership.Result{Holder: "Cluster prod"}},
-		"a template that another Cluster's label is on, too":        {claim: template, label: "prod", want: ownership.Result{Holder: labelled}},
+		"a template of another Cluster is the other's":              {claim: template, owners: []metav1.OwnerReference{prod}, label: "demo", want: reference.Result{Holder: "Cluster prod"}},
+		"a template that another Cluster's label is on, too":        {claim: template, label: "prod", want: reference.Result{Holder: labelled}},
 		"a template of a class is free":                             {claim: template, owners: []metav1.OwnerReference{plain(core, "ClusterClass", "c")}},
-		"what a bootstrap configuration controls is not":            {claim: template, owners: []metav1.OwnerReference{controls(config)}, label: "demo", want: ownership.Result{Holder: "KubeadmConfig m"}},
+		"what a bootstrap configuration controls is not":            {claim: template, owners: []metav1.OwnerReference{controls(config)}, label: "demo", want: reference.Result{Holder: "KubeadmConfig m"}},
 		"except for the machine that refers to the configuration":   {claim: booting, owners: []metav1.OwnerReference{controls(config)}, label: "demo"},
 		"a Secret that something of the Cluster controls is shared": {claim: template, owners: []metav1.OwnerReference{controls(kcp)}, label: "demo"},
 	}
@@ -133,11 +133,11 @@ func TestEvaluate(t *testing.T) {
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	const (
-		infra, boot, cp = ownership.ClusterInfrastructure, ownership.Bootstrap, ownership.ControlPlane
-		host            = ownership.MachineInfrastructure
+		infra, boot, cp = reference.ClusterInfrastructure, reference.Bootstrap, reference.ControlPlane
+		host            = reference.MachineInfrastructure
 	)
 	tests := map[string]struct {
-		role     ownership.Role
+		role     reference.Role
 		group    string
 		kind     string
 		template bool

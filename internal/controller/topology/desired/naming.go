@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package naming generates the names of objects of a topology from the templates of a
-// class.
-package naming
+package desired
 
 import (
 	"crypto/sha256"
@@ -16,16 +14,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
-// Subject is what a template of names can refer to in addition to .cluster.name and
+// NameSubject is what a template of names can refer to in addition to .cluster.name and
 // .random.
-type Subject string
+type NameSubject string
 
 // Subjects: nothing more for infrastructure and control plane, and the name in the
 // topology for workers.
 const (
-	Cluster           Subject = ""
-	MachineDeployment Subject = "machineDeployment"
-	MachinePool       Subject = "machinePool"
+	NameOfCluster           NameSubject = ""
+	NameOfMachineDeployment NameSubject = "machineDeployment"
+	NameOfMachinePool       NameSubject = "machinePool"
 )
 
 const (
@@ -34,27 +32,27 @@ const (
 	maxTemplate = 1024
 )
 
-// Data is the input of a name.
-type Data struct {
+// NameData is the input of a name.
+type NameData struct {
 	Cluster  string
 	Topology string // the name of workers in the topology
 	Random   string // five characters that are unique to the object
 }
 
 // defaults are the templates for classes without one.
-var defaults = map[Subject]string{
-	Cluster:           "{{ .cluster.name }}-{{ .random }}",
-	MachineDeployment: "{{ .cluster.name }}-{{ .machineDeployment.topologyName }}-{{ .random }}",
-	MachinePool:       "{{ .cluster.name }}-{{ .machinePool.topologyName }}-{{ .random }}",
+var defaults = map[NameSubject]string{
+	NameOfCluster:           "{{ .cluster.name }}-{{ .random }}",
+	NameOfMachineDeployment: "{{ .cluster.name }}-{{ .machineDeployment.topologyName }}-{{ .random }}",
+	NameOfMachinePool:       "{{ .cluster.name }}-{{ .machinePool.topologyName }}-{{ .random }}",
 }
 
 // safe are characters that form no words and are not mistaken for each other.
 const safe = "bcdfghjklmnpqrstvwxz2456789"
 
-// Random returns five characters that look random but are stable: they are derived from
+// RandomName returns five characters that look random but are stable: they are derived from
 // the UID of a Cluster and from parts. A controller that creates an object again,
 // because it does not know whether the creation succeeded, finds the existing one.
-func Random(uid types.UID, parts ...string) string {
+func RandomName(uid types.UID, parts ...string) string {
 	var text []byte
 	for _, part := range append([]string{string(uid)}, parts...) {
 		text = fmt.Appendf(text, "%d %s\n", len(part), part)
@@ -69,9 +67,9 @@ func Random(uid types.UID, parts ...string) string {
 	return string(out)
 }
 
-// Render generates a name; an empty text is the default of the subject. A name that is
+// RenderName generates a name; an empty text is the default of the subject. A name that is
 // too long is cut, and ends in the random characters.
-func Render(text string, s Subject, d Data) (string, error) {
+func RenderName(text string, s NameSubject, d NameData) (string, error) {
 	if text == "" {
 		text = defaults[s]
 	}
@@ -80,7 +78,7 @@ func Render(text string, s Subject, d Data) (string, error) {
 		return "", err
 	}
 	values := map[string]any{"cluster": map[string]any{"name": d.Cluster}, "random": d.Random}
-	if s != Cluster {
+	if s != NameOfCluster {
 		values[string(s)] = map[string]any{"topologyName": d.Topology}
 	}
 	budget := gotemplate.PerName
@@ -94,22 +92,22 @@ func Render(text string, s Subject, d Data) (string, error) {
 	return name, nil
 }
 
-func usable(s Subject) string {
-	if s == Cluster {
+func usable(s NameSubject) string {
+	if s == NameOfCluster {
 		return ".cluster.name and .random"
 	}
 	return fmt.Sprintf(".cluster.name, .%s.topologyName and .random", s)
 }
 
-// Check requires that a template of names, if it is set, generates valid object names.
-func Check(at *field.Path, text string, s Subject) (errs field.ErrorList) {
+// CheckNameTemplate requires that a template of names, if it is set, generates valid object names.
+func CheckNameTemplate(at *field.Path, text string, s NameSubject) (errs field.ErrorList) {
 	if text == "" {
 		return nil
 	}
 	if len(text) > maxTemplate {
 		return field.ErrorList{field.TooLong(at, text, maxTemplate)}
 	}
-	name, err := Render(text, s, Data{Cluster: "cluster", Topology: "topology", Random: "abcde"})
+	name, err := RenderName(text, s, NameData{Cluster: "cluster", Topology: "topology", Random: "abcde"})
 	if err != nil {
 		return field.ErrorList{field.Invalid(at, text, err.Error())}
 	}
