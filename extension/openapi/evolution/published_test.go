@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package evolution_test
+package evolution
 
 import (
 	"bytes"
@@ -19,8 +19,85 @@ import (
 
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/extension/openapi"
-	"github.com/capstan-dev/capstan/extension/openapi/evolution"
 )
+
+// Record is the part of a document that is stored when a version is published:
+// its hooks and the types that they reach, without descriptions.
+func Record(doc *spec3.OpenAPI, gv schema.GroupVersion) (*spec3.OpenAPI, error) {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("record the hooks of %s: %w", gv, err)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, fmt.Errorf("record the hooks of %s: %w", gv, err)
+	}
+	paths, _ := tree["paths"].(map[string]any)
+	for path := range paths {
+		if !strings.HasPrefix(path, "/"+gv.Group+"/"+gv.Version+"/") {
+			delete(paths, path)
+		}
+	}
+	components, _ := tree["components"].(map[string]any)
+	schemas, _ := components["schemas"].(map[string]any)
+	reached := map[string]bool{}
+	reach(paths, schemas, reached)
+	for name := range schemas {
+		if !reached[name] {
+			delete(schemas, name)
+		}
+	}
+	silence(tree)
+	if data, err = json.Marshal(tree); err != nil {
+		return nil, fmt.Errorf("record the hooks of %s: %w", gv, err)
+	}
+	out := &spec3.OpenAPI{}
+	if err := json.Unmarshal(data, out); err != nil {
+		return nil, fmt.Errorf("record the hooks of %s: %w", gv, err)
+	}
+	return out, nil
+}
+
+// reach marks the schemas that a part of a document refers to.
+func reach(part any, schemas map[string]any, reached map[string]bool) {
+	switch part := part.(type) {
+	case map[string]any:
+		if ref, ok := part["$ref"].(string); ok {
+			name := strings.TrimPrefix(ref, "#/components/schemas/")
+			if !reached[name] {
+				reached[name] = true
+				reach(schemas[name], schemas, reached)
+			}
+		}
+		for _, v := range part {
+			reach(v, schemas, reached)
+		}
+	case []any:
+		for _, v := range part {
+			reach(v, schemas, reached)
+		}
+	}
+}
+
+// silence removes texts for people, and extensions that only Kubernetes reads. A
+// field of a message may have such a name too; its schema is not a string.
+func silence(part any) {
+	switch part := part.(type) {
+	case map[string]any:
+		for key, v := range part {
+			_, text := v.(string)
+			if text && (key == "description" || key == "summary") || strings.HasPrefix(key, "x-kubernetes-") {
+				delete(part, key)
+				continue
+			}
+			silence(v)
+		}
+	case []any:
+		for _, v := range part {
+			silence(v)
+		}
+	}
+}
 
 const (
 	publishedDir = "testdata/published"
@@ -36,11 +113,11 @@ func TestPublishedHooksKeepTheirPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := readHistory(t)
-	expired := func(b evolution.Break) bool { return b.Field == "" && h.MayGo(b.Hook, time.Now()) == nil }
+	expired := func(b Break) bool { return b.Field == "" && h.MayGo(b.Hook, time.Now()) == nil }
 	for gv := range groupVersions(t) {
 		t.Run(strings.ReplaceAll(gv.String(), "/", "_"), func(t *testing.T) {
 			t.Parallel()
-			now, err := evolution.Record(doc, gv)
+			now, err := Record(doc, gv)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +148,7 @@ func groupVersions(t *testing.T) map[schema.GroupVersion]bool {
 
 // keep compares a record with the one in a file, and on request writes it if it breaks
 // nothing except what has expired.
-func keep(file string, now *spec3.OpenAPI, update bool, expired func(evolution.Break) bool) error {
+func keep(file string, now *spec3.OpenAPI, update bool, expired func(Break) bool) error {
 	text, err := json.MarshalIndent(now, "", " ")
 	if err != nil {
 		return err
@@ -87,7 +164,7 @@ func keep(file string, now *spec3.OpenAPI, update bool, expired func(evolution.B
 			return fmt.Errorf("read %s: %w", file, err)
 		}
 		var breaks []error
-		for _, b := range evolution.Breaks(was, now) {
+		for _, b := range Breaks(was, now) {
 			if !expired(b) {
 				breaks = append(breaks, errors.New(b.String()))
 			}
@@ -108,7 +185,7 @@ func keep(file string, now *spec3.OpenAPI, update bool, expired func(evolution.B
 func TestABreakingChangeIsNeverRecorded(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "g.example_v1.json")
-	never := func(evolution.Break) bool { return false }
+	never := func(Break) bool { return false }
 	if err := keep(file, document(t), false, never); err == nil || !strings.Contains(err.Error(), "UPDATE_GOLDEN=1") {
 		t.Errorf("what is not recorded passes: %v", err)
 	}
@@ -142,7 +219,7 @@ func TestABreakingChangeIsNeverRecorded(t *testing.T) {
 	if err := keep(file, gone, true, never); err == nil {
 		t.Error("a hook goes that must stay")
 	}
-	if err := keep(file, gone, true, func(b evolution.Break) bool { return b.Hook == "g.example/v1/Nap" && b.Field == "" }); err != nil {
+	if err := keep(file, gone, true, func(b Break) bool { return b.Hook == "g.example/v1/Nap" && b.Field == "" }); err != nil {
 		t.Errorf("a hook that may go does not: %v", err)
 	}
 }
@@ -159,11 +236,11 @@ func TestARealFieldCannotGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(broken.Components.Schemas["core.v1beta2.ClusterSpec"].Properties, "paused")
-	breaks := evolution.Breaks(doc, broken)
+	breaks := Breaks(doc, broken)
 	if len(breaks) != 10 { // the hooks that send a Cluster
 		t.Fatalf("%d breaks: %v", len(breaks), breaks)
 	}
-	want := evolution.Break{Hook: "hooks.runtime.cluster.x-k8s.io/v1alpha1/AfterClusterUpgrade", Field: "request.cluster.spec.paused", What: "was removed", Rule: 1}
+	want := Break{Hook: "hooks.runtime.cluster.x-k8s.io/v1alpha1/AfterClusterUpgrade", Field: "request.cluster.spec.paused", What: "was removed", Rule: 1}
 	if breaks[0] != want {
 		t.Errorf("got %+v, want %+v", breaks[0], want)
 	}
@@ -177,7 +254,7 @@ func TestHooksAreSupportedAsLongAsRule4Demands(t *testing.T) {
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		for _, d := range catalog.Default().Hooks() {
 			if _, ok := h.Hooks[d.String()]; !ok {
-				h.Hooks[d.String()] = evolution.Lifetime{Published: time.Now().UTC().Format(time.DateOnly)}
+				h.Hooks[d.String()] = Lifetime{Published: time.Now().UTC().Format(time.DateOnly)}
 			}
 		}
 		data, err := json.MarshalIndent(h, "", "  ")
@@ -193,13 +270,13 @@ func TestHooksAreSupportedAsLongAsRule4Demands(t *testing.T) {
 	}
 }
 
-func readHistory(t *testing.T) evolution.History {
+func readHistory(t *testing.T) History {
 	t.Helper()
 	data, err := os.ReadFile(historyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := evolution.History{}
+	h := History{}
 	if err := json.Unmarshal(data, &h); err != nil {
 		t.Fatal(err)
 	}

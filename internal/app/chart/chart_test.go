@@ -238,7 +238,7 @@ func TestAFolderThatIsNotEmptyIsLeftAlone(t *testing.T) {
 func TestReadmeListsAllValues(t *testing.T) {
 	t.Parallel()
 	const path = "../../../charts/capstan/README.md"
-	want, err := Readme(files(t)["values.yaml"])
+	want, err := readme(files(t)["values.yaml"])
 	if err != nil {
 		t.Fatal(err)
 	}

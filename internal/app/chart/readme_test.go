@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Readme is README.md of the chart: what it is, and its values with the comments that
+// readme is README.md of the chart: what it is, and its values with the comments that
 // they have.
-func Readme(values []byte) ([]byte, error) {
+func readme(values []byte) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(values, &doc); err != nil {
 		return nil, fmt.Errorf("read the values of the chart: %w", err)
