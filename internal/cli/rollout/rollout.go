@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/plan"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // target is the management cluster and the namespace that a command works on.
@@ -199,4 +202,33 @@ available. With --wait=false, only report their progress.`,
 	cmd.ValidArgsFunction = t.complete(env, math.MaxInt, scalable)
 	w.add(cmd, true)
 	return cmd
+}
+
+// complete completes objects of the allowed kinds, as KIND/NAME, while there are
+// fewer arguments than most. After a kind, in any accepted form, it completes the
+// names of that kind, with the form that the user typed.
+func (t *target) complete(env *command.Env, most int, allowed []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		offered := make([][]string, len(allowed))
+		var all sync.WaitGroup
+		for i, kind := range allowed {
+			as, _, chosen := strings.Cut(typed, "/")
+			if !chosen {
+				as = strings.ToLower(kind)
+			} else if _, err := rollout.Parse(as+"/any", "", kind); err != nil {
+				continue
+			}
+			all.Go(recovery.Func(context.Background(), func() { // one after the other they could take longer than a shell is kept waiting
+				for _, name := range t.mgmt.Names(cmd.Context(), env, rollout.Resource(kind), t.namespace) {
+					offered[i] = append(offered[i], as+"/"+name)
+				}
+			}))
+		}
+		all.Wait()
+		names := slices.DeleteFunc(slices.Concat(offered...), func(name string) bool { return slices.Contains(args, name) })
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 }

@@ -3,6 +3,9 @@
 package rollout
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -589,5 +593,46 @@ func TestPlanWaitsForRolloutAfter(t *testing.T) {
 	r := Plan(Facts{Deployment: md, Sets: []Set{set(md, "new", "v2", 1, 1, 1)}, Now: epoch.Add(2 * time.Hour), Name: "md-n1", FieldOwner: "test"})
 	if want := epoch.Add(3 * time.Hour); !r.RequeueAt.Equal(want) || len(r.Actions) > 0 {
 		t.Errorf("requeue at %s, actions %v; want %s and none", r.RequeueAt, r.Actions, want)
+	}
+}
+
+// recorded is a plan with its input, in a form that can be stored.
+type recorded[R any] struct {
+	Facts Facts
+	Plan  R
+}
+
+func TestARecordedPlanIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	md := deployment(3)
+	for name, f := range map[string]Facts{
+		"recorded-creation": {Deployment: md, Sets: []Set{set(md, "old", "v1", 3, 3, 3)}, Now: epoch, Name: "md-x7k2p", FieldOwner: "test"},
+		"recorded-rollout":  {Deployment: md, Sets: []Set{set(md, "old", "v1", 3, 3, 3), set(md, "new", "v2", 1, 1, 1)}, Now: epoch, FieldOwner: "test"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := json.MarshalIndent(recorded[Result]{f, Plan(f)}, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			builder.Golden(t, name+".json", string(text)+"\n")
+			var r recorded[any]
+			if text, err = os.ReadFile(filepath.Join("testdata", name+".json")); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &r); err != nil {
+				t.Fatal(err)
+			}
+			var again any
+			if text, err = json.Marshal(Plan(r.Facts)); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &again); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(r.Plan, again); diff != "" {
+				t.Errorf("plan (-recorded +made again):\n%s", diff)
+			}
+		})
 	}
 }

@@ -3,8 +3,11 @@
 package scaling
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -264,5 +267,40 @@ func BenchmarkPlan(b *testing.B) {
 		if n := len(Plan(f)); n != 10 {
 			b.Fatalf("%d actions, want 10", n)
 		}
+	}
+}
+
+// recorded is a plan with its input, in a form that can be stored.
+type recorded struct {
+	Facts Facts
+	Plan  []string
+}
+
+func TestARecordedPlanIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]Facts{
+		"recorded-creations": {Want: 4, Machines: machines(healthyOne("a"), deletingOne("b")), Names: names(3)},
+		"recorded-deletions": {
+			Want: 1, Machines: machines(healthyOne("a"), healthyOne("b"), markedOne("c")), Order: clusterv1.NewestMachineSetDeletionOrder,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := json.MarshalIndent(recorded{f, texts(Plan(f))}, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			builder.Golden(t, name+".json", string(text)+"\n")
+			var r recorded
+			if text, err = os.ReadFile(filepath.Join("testdata", name+".json")); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &r); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(r.Plan, texts(Plan(r.Facts))); diff != "" || len(r.Plan) == 0 {
+				t.Errorf("plan (-recorded +made again):\n%s", diff)
+			}
+		})
 	}
 }
