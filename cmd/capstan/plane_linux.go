@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/capstan-dev/capstan/internal/app/plane"
+	"github.com/capstan-dev/capstan/internal/app/planeoptions"
 	"github.com/capstan-dev/capstan/internal/cli"
 )
 
@@ -28,18 +29,14 @@ func keep(env *cli.Env) {
 // planes returns what prepares the process to be a management plane and starts it.
 // Other commands collect their garbage as Go does by default: a plane's floor would
 // let each of them grow to 300 MiB.
-func planes() func(context.Context, cli.PlaneOptions) (cli.Plane, error) {
-	return func(ctx context.Context, o cli.PlaneOptions) (cli.Plane, error) {
+func planes() func(context.Context, planeoptions.Options) (cli.Plane, error) {
+	return func(ctx context.Context, o planeoptions.Options) (cli.Plane, error) {
 		if os.Getenv("GOGC") == "" {
 			plane.TuneHeap()
 		}
 		fatal := plane.CatchExits()
-		p, err := plane.Start(ctx, plane.Options{
-			Dir: o.Dir, SimulatedDir: o.SimulatedDir, ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, PodsReachHost: o.PodsReachHost, UpdateInPlace: o.UpdateInPlace, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
-			EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, AwaitEtcd: o.AwaitEtcd, Providers: o.Providers, FeatureGates: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress,
-			ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
-			PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics, Version: o.Version, Flags: o.Flags, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
-		})
+		o.Fatal, o.Log = fatal, klog.Background()
+		p, err := plane.Start(ctx, o)
 		if err != nil {
 			return nil, err // not p: a nil *Plane is not a nil cli.Plane
 		}

@@ -83,7 +83,7 @@ func detach(ctx context.Context, env *Env, o upOptions) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, append(o.args(), "--report-fd=3")...)
+	cmd := exec.Command(self, append(o.arguments, "--report-fd=3")...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's Ctrl-C is not meant for it
 	if err := cmd.Start(); err != nil {

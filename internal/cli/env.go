@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capstan-dev/capstan/internal/app/planeoptions"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -23,7 +24,7 @@ type Env struct {
 	// StartPlane starts a management plane in this process. It is a field so
 	// that tests of the commands do not link an API server; nil where none can be
 	// started.
-	StartPlane func(context.Context, PlaneOptions) (Plane, error)
+	StartPlane func(context.Context, planeoptions.Options) (Plane, error)
 	// Backup and Restore save the data of a plane, and create a data directory from
 	// it; nil where no plane can be started.
 	Backup  func(ctx context.Context, dir, file string, recipients ...age.Recipient) (Backup, error)

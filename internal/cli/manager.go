@@ -23,9 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 type managerOptions struct {
@@ -74,37 +72,20 @@ kept up to date at start.`,
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: $KUBECONFIG, then the pod's service account)")
 	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them and the inventory up to date, at start")
 	f.BoolVar(&o.inventory, "inventory", false, "note in the inventory of clusterctl what runs, as --install does too")
-	f.StringSliceVar(&o.manager.Providers, "providers", controllers.Providers(), "providers whose controllers run")
-	f.Var(&o.manager.FeatureGates, "feature-gates", controllers.GatesUsage)
-	syncFlags(f, &o.manager.Sync)
-	f.Var(&o.manager.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
+	o.manager.Providers, o.manager.ContainerNamespaces = controllers.Providers(), []string{metav1.NamespaceDefault}
+	o.manager.AddFlags(f)
 	f.StringVar(&o.manager.Namespace, "namespace", "", "namespace to watch (default: all)")
 	f.StringVar(&o.manager.WatchFilter, "watch-filter", "", "only objects whose label cluster.x-k8s.io/watch-filter has this value")
 	f.BoolVar(&o.manager.LeaderElection, "leader-elect", false, "let several replicas take turns")
 	f.StringVar(&o.manager.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease (default: that of the pod)")
-	f.StringVar(&o.manager.MetricsAddress, "metrics-address", "", "host:port for Prometheus metrics; by TLS, with authentication by a token (default: none)")
 	f.StringVar(&o.manager.HealthAddress, "health-address", "", "host:port for /healthz and /readyz (default: none)")
-	f.StringVar(&o.manager.PprofAddress, "pprof-address", "", "host:port for profiles; by TLS, with authentication by a token (default: none)")
-	f.BoolVar(&o.manager.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication")
 	f.StringVar(&o.manager.Webhooks.Listen, "webhook-address", "", "host:port to serve webhooks on (default: none)")
 	f.StringVar(&o.manager.Webhooks.Host, "webhook-host", "", "name or address by which the API server reaches the webhooks (default: the host of --webhook-address)")
 	f.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME of the Service by which the API server reaches the webhooks of all replicas at port 443, instead of --webhook-host; with --install=false")
 	f.StringVar(&o.manager.Webhooks.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for the webhooks, read again when they change; their owner also sets the authority that the API server trusts (default: the manager does both)")
-	f.StringVar(&o.manager.SimulatedDir, "simulated-dir", "", "where simulated machines keep their state (default: a temporary directory)")
-	f.StringVar(&o.manager.ContainersDir, "containers-dir", "", "where container machines and node images are kept, which needs root on a Linux host (default: none run)")
-	f.StringSliceVar(&o.manager.ContainerNamespaces, "container-namespaces", []string{metav1.NamespaceDefault}, containerNamespacesHelp)
-	f.StringVar(&o.manager.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
-	f.StringVar(&o.manager.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
-	f.StringVar(&o.manager.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")
 	ignored = upstreamFlags(f, &o.manager.MetricsAddress)
 	f.IntVarP(&verbosity, "v", "v", 0, "log level: 0 changes, 2 decisions to wait, 4 details")
 	return cmd
-}
-
-// syncFlags are upstream's flags for more labels and annotations of Nodes.
-func syncFlags(f *pflag.FlagSet, o *nodesync.Additional) {
-	f.Var(&o.Labels, "additional-sync-machine-labels", "regular expressions for more labels that go from a Machine to its Node")
-	f.Var(&o.Annotations, "additional-sync-machine-annotations", "regular expressions for more annotations that go from a Machine to its Node")
 }
 
 // concurrent are what upstream's flags NAME-concurrency limit.

@@ -48,7 +48,7 @@ func TestManagerAcceptsFlagsOfUpstreamsManifests(t *testing.T) {
 			var metrics string
 			f := pflag.NewFlagSet("", pflag.ContinueOnError)
 			f.ParseErrorsAllowlist.UnknownFlags = true
-			syncFlags(f, &nodesync.Additional{})
+			f.Var(&(&nodesync.Additional{}).Labels, "additional-sync-machine-labels", "")
 			ignored := upstreamFlags(f, &metrics)
 			if err := f.Parse(tc.args); (err != nil) && tc.wantErr == "" {
 				t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,36 +17,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/planeoptions"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
-	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
-
-// PlaneOptions define the management plane to start.
-type PlaneOptions struct {
-	Dir, SimulatedDir, ContainersDir, Listen          string
-	EtcdServers                                       []string
-	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
-	// AwaitEtcd has the start wait for EtcdServers that do not answer.
-	AwaitEtcd                                       bool
-	Providers                                       []string
-	FeatureGates                                    controllers.Gates
-	Sync                                            nodesync.Additional
-	SkipMigration                                   crdmigrator.Phases
-	MetricsAddress, PprofAddress                    string
-	InsecureDiagnostics, UpdateInPlace              bool
-	PodsReachHost                                   bool
-	ContainerNamespaces                             []string
-	ExtensionClientCertFile, ExtensionClientKeyFile string
-	TracingEndpoint                                 string
-	Version                                         string
-	Flags                                           map[string]string
-	Progress                                        func(string)
-}
 
 // Plane is a management plane that runs in this process.
 type Plane interface {
@@ -58,9 +34,10 @@ type Plane interface {
 }
 
 type upOptions struct {
-	PlaneOptions
+	planeoptions.Options
 	join      string   // a file with the address and keys of the store
 	given     []string // which of Flags the command line has
+	arguments []string // that start the same plane in the foreground
 	detach    bool
 	logFile   string
 	verbosity int
@@ -84,50 +61,30 @@ fails otherwise.`,
 			if err := checkGiven(cmd); err != nil {
 				return err
 			}
-			if o.join != "" && len(o.EtcdServers) > 0 {
+			if o.join != "" && len(o.Etcd.Servers) > 0 {
 				return command.Misuse(errors.New("--join says where the store is: leave out --etcd-servers"))
 			}
 			if err := o.absolute(); err != nil {
 				return err
 			}
 			o.Version = buildinfo.Read().Version
-			o.Flags, o.given = flagsOf(cmd)
+			o.Flags, o.given, o.arguments = flagsOf(cmd)
 			return run(cmd.Context(), env, o)
 		},
 	}
+	o.Providers, o.ContainerNamespaces, o.Listen = controllers.PlaneProviders(), []string{metav1.NamespaceDefault}, "127.0.0.1:6443"
+	o.SimulatedDir, o.ContainersDir = env.DefaultSimulatedDir(), env.DefaultContainersDir()
 	dataDirFlag(cmd, env, &o.Dir)
 	f := cmd.Flags()
-	f.StringVar(&o.SimulatedDir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines, for all planes of this host: a cluster can move between those that share it")
-	f.StringVar(&o.ContainersDir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images; root alone can run such machines, and one plane at a time those of a folder")
-	f.StringSliceVar(&o.ContainerNamespaces, "container-namespaces", []string{metav1.NamespaceDefault}, containerNamespacesHelp)
-	f.BoolVar(&o.PodsReachHost, "pods-reach-host", false, "let Pods connect to the addresses of this host's interfaces, except loopback and link-local addresses")
-	f.BoolVar(&o.UpdateInPlace, "update-in-place", false, "upgrade the Kubernetes of container machines where they are, as far as kubeadm can, and replace none for it")
-	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
+	o.AddFlags(f)
 	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
-	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd to use instead of the embedded one; several planes may, see --join")
 	f.StringVar(&o.join, "join", "", "share the store of other planes: the file \"join\" of the data directory of one of them, which has their keys")
-	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
-	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
-	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
-	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
-	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local,certificates)")
-	f.Var(&o.FeatureGates, "feature-gates", controllers.GatesUsage)
-	syncFlags(f, &o.Sync)
-	f.Var(&o.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
-	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS, with authentication by a token")
-	f.StringVar(&o.PprofAddress, "pprof-address", "", "address to serve profiles on; by TLS, with authentication by a token")
-	f.BoolVar(&o.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication")
-	f.StringVar(&o.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
-	f.StringVar(&o.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
-	f.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")
 	f.StringVar(&o.logFile, "log-file", "", "file for the log, \"-\" for stderr (default DATA-DIR/capstan.log)")
 	f.IntVarP(&o.verbosity, "verbosity", "v", 0, "level of the log: 0 changes, 2 decisions, 4 details")
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor that the background process reports its start to")
 	_ = f.MarkHidden("report-fd")
 	return cmd
 }
-
-const containerNamespacesHelp = "namespaces in which container machines can be created, \"*\" for all, or \"none\": users who can create them there can take over this host"
 
 // absolute converts paths for a process that runs in another directory.
 func (o *upOptions) absolute() (err error) {
@@ -142,13 +99,23 @@ func (o *upOptions) absolute() (err error) {
 	return nil
 }
 
-// flagsOf returns the flags of a plane, with the defaults, and which of them were
-// given.
-func flagsOf(cmd *cobra.Command) (all map[string]string, given []string) {
-	all = map[string]string{}
+// flagsOf returns the flags of a plane, with the defaults, which of them were given, and
+// the command line that starts the same plane in the foreground.
+func flagsOf(cmd *cobra.Command) (all map[string]string, given, arguments []string) {
+	all, arguments = map[string]string{}, []string{cmd.Name()}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if list, is := f.Value.(pflag.SliceValue); is {
+			value = strings.Join(list.GetSlice(), ",")
+		}
 		switch f.Name {
-		case "data-dir", "detach", "report-fd", "help": // these do not configure the running plane
+		case "detach", "report-fd", "help":
+			return
+		}
+		if value != "" {
+			arguments = append(arguments, "--"+f.Name+"="+value)
+		}
+		if f.Name == "data-dir" { // it does not configure the running plane
 			return
 		}
 		all[f.Name] = f.Value.String()
@@ -156,7 +123,7 @@ func flagsOf(cmd *cobra.Command) (all map[string]string, given []string) {
 			given = append(given, f.Name)
 		}
 	})
-	return all, given
+	return all, given, arguments
 }
 
 func runUp(ctx context.Context, env *Env, o upOptions) error {
@@ -216,14 +183,13 @@ func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Pl
 		return nil, err
 	}
 	if o.join != "" {
-		s, err := pki.UseJoinFile(o.join, datadir.Dir(o.Dir))
-		if err != nil {
+		var err error
+		if o.Etcd, err = pki.UseJoinFile(o.join, datadir.Dir(o.Dir)); err != nil {
 			return nil, err
 		}
-		o.EtcdServers, o.EtcdPrefix, o.EtcdCAFile, o.EtcdCertFile, o.EtcdKeyFile = s.Servers, s.Prefix, s.CAFile, s.CertFile, s.KeyFile
 	}
 	o.Progress = report.progress
-	return env.StartPlane(ctx, o.PlaneOptions)
+	return env.StartPlane(ctx, o.Options)
 }
 
 // openLog opens the destination of the log.
@@ -246,33 +212,4 @@ func (o upOptions) log() string {
 		return o.logFile
 	}
 	return datadir.Dir(o.Dir).Log()
-}
-
-// args is the command line that starts the same plane in the foreground.
-func (o upOptions) args() []string {
-	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
-	for _, f := range []struct{ name, value string }{
-		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir}, {"container-namespaces", strings.Join(o.ContainerNamespaces, ",")},
-		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
-		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"join", o.join}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
-		{"skip-crd-migration-phases", o.SkipMigration.String()},
-		{"additional-sync-machine-labels", o.Sync.Labels.String()}, {"additional-sync-machine-annotations", o.Sync.Annotations.String()},
-		{"metrics-address", o.MetricsAddress}, {"pprof-address", o.PprofAddress}, {"log-file", o.logFile},
-		{"runtime-extension-client-cert-file", o.ExtensionClientCertFile}, {"runtime-extension-client-key-file", o.ExtensionClientKeyFile},
-		{"tracing-endpoint", o.TracingEndpoint},
-	} {
-		if f.value != "" {
-			args = append(args, "--"+f.name+"="+f.value)
-		}
-	}
-	if o.InsecureDiagnostics {
-		args = append(args, "--insecure-diagnostics")
-	}
-	if o.PodsReachHost {
-		args = append(args, "--pods-reach-host")
-	}
-	if o.UpdateInPlace {
-		args = append(args, "--update-in-place")
-	}
-	return args
 }

@@ -11,8 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/capstan-dev/capstan/internal/app/planeoptions"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
@@ -42,9 +44,9 @@ func TestTheBackgroundProcessGetsTheSameOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := parseUp(t, args)
-			got := parseUp(t, want.args()[1:])
+			got := parseUp(t, want.arguments[1:])
 			want.given, got.given = nil, nil // a background process compares nothing
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(upOptions{}), cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() })); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(upOptions{}, logr.Logger{}), cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() })); diff != "" {
 				t.Errorf("options (-want +got):\n%s", diff)
 			}
 		})
@@ -79,9 +81,9 @@ func TestAPlaneThatWasDeposedWaitsForItsTurn(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				var starts []PlaneOptions
+				var starts []planeoptions.Options
 				env := &Env{Env: command.Env{Name: "capstan", Out: io.Discard, Err: io.Discard}, SetLog: func(io.Writer, int) {}}
-				env.StartPlane = func(_ context.Context, o PlaneOptions) (Plane, error) {
+				env.StartPlane = func(_ context.Context, o planeoptions.Options) (Plane, error) {
 					starts = append(starts, o)
 					p := ending{make(chan error, 1), tc.stop}
 					p.err <- tc.why

@@ -19,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -78,14 +79,10 @@ type Options struct {
 
 // ExternalEtcd is an etcd that this plane does not run. The zero value means none.
 type ExternalEtcd struct {
-	// Servers are URLs.
-	Servers []string
-	// CAFile, CertFile and KeyFile are needed for https servers that request a
-	// client certificate.
-	CAFile, CertFile, KeyFile string
-	// Prefix of all keys, /registry if empty. Planes with the same prefix share a
-	// store, and one of them leads at a time; unrelated planes need another prefix.
-	Prefix string
+	// Store names its servers, by URLs, and the files for https servers that request a
+	// client certificate. Its prefix of all keys is /registry if empty: planes with the same
+	// prefix share a store, and one of them leads at a time; unrelated planes need another.
+	pki.Store
 	// Await makes a start wait for servers that do not answer, as long as its
 	// context lasts. Otherwise the start fails, because the user may have named the
 	// wrong servers.

@@ -94,7 +94,7 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	if err := c.fit(ctx, p); err != nil {
 		return err
 	}
-	store := pki.Store{Servers: c.Etcd.Servers, Prefix: c.Etcd.Prefix, CAFile: c.Etcd.CAFile, CertFile: c.Etcd.CertFile, KeyFile: c.Etcd.KeyFile}
+	store := c.Etcd.Store
 	if err := pki.WriteJoinFile(c.dir.Join(), store, keys, c.now()); err != nil {
 		return fmt.Errorf("write what other planes join by: %w", err)
 	}

@@ -49,7 +49,7 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			served, err := Options{InsecureDiagnostics: tc.insecure}.diagnostics(Metrics, tc.address)
+			served, err := Options{Config: Config{InsecureDiagnostics: tc.insecure}}.diagnostics(Metrics, tc.address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,8 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 			if served.SecureServing != tc.want || profiles != tc.want {
 				t.Errorf("secure %v, profiles %v: want %v", served.SecureServing, profiles, tc.want)
 			}
-			for _, o := range []Options{{MetricsAddress: tc.address}, {PprofAddress: tc.address}} {
+			for _, c := range []Config{{MetricsAddress: tc.address}, {PprofAddress: tc.address}} {
+				o := Options{Config: c}
 				o.InsecureDiagnostics, o.SimulatedDir = tc.insecure, t.TempDir()
 				if o, err = o.complete(); err != nil {
 					t.Fatal(err)
@@ -105,7 +106,7 @@ func TestProfilesOnLoopbackAskForToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	mgr := &unauthorized{cfg: &rest.Config{Host: api.URL}}
-	if err := (Options{PprofAddress: address}).addProfiles(mgr); err != nil || len(mgr.added) != 1 {
+	if err := (Options{Config: Config{PprofAddress: address}}).addProfiles(mgr); err != nil || len(mgr.added) != 1 {
 		t.Fatalf("%v, serves %v", err, mgr.added)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,7 +156,7 @@ func TestDiagnosticsReportAddressOfPortZero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reported, logged := make(chan netip.AddrPort, 1), make(chan string, 1)
-			o := Options{InsecureDiagnostics: tc.insecure, Log: funcr.New(func(_, args string) { logged <- args }, funcr.Options{}), Serving: func(name string, address netip.AddrPort) {
+			o := Options{Config: Config{InsecureDiagnostics: tc.insecure}, Log: funcr.New(func(_, args string) { logged <- args }, funcr.Options{}), Serving: func(name string, address netip.AddrPort) {
 				if name != Metrics {
 					t.Errorf("got the address of %s", name)
 				}

@@ -35,32 +35,22 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/host/containerhost"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
-	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 // Options define what runs and where it listens. The zero value runs every provider
 // on all namespaces, without leader election and without listeners.
 type Options struct {
-	// Providers are the providers to run; nil means all.
-	Providers []string
+	Config
 	// Plane also permits the providers that only a management plane has;
 	// APIServerCA is then the authority of its API server, in PEM.
 	Plane       bool
 	APIServerCA []byte
-	// FeatureGates are the enabled features.
-	FeatureGates controllers.Gates
-	// Sync selects more labels and annotations to copy from Machines to their
-	// Nodes.
-	Sync nodesync.Additional
-	// SkipMigration are phases of the migration of CRDs to skip.
-	SkipMigration crdmigrator.Phases
 	// Namespace limits the controllers to one namespace; "" means all.
 	Namespace string
 	// WatchFilter limits the controllers to objects whose label
@@ -75,45 +65,26 @@ type Options struct {
 	// manager leads, and ends this one when it no longer does. Nil leaves that to
 	// LeaderElection.
 	Leads <-chan struct{}
-	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
-	// on; "" means not at all.
-	MetricsAddress, HealthAddress, PprofAddress string
+	// HealthAddress is host:port to listen on; "" means not at all.
+	HealthAddress string
 	// Serving is called with the address at which Metrics or Profiles are served, once
 	// they are: its port is not 0. Nil only logs it. Without authentication, the address
 	// of profiles is in the log alone.
 	Serving func(name string, address netip.AddrPort)
-	// InsecureDiagnostics serves metrics and profiles in the clear and without
-	// authentication.
-	InsecureDiagnostics bool
 	// Webhooks defines how the API server reaches the webhooks.
 	Webhooks Webhooks
 	// Conversion answers ConversionReviews in addition to the webhooks, for an API
 	// server that does not convert in its own process.
 	Conversion bool
-	// SimulatedDir stores the state of simulated machines, for all managers of this
-	// host. Required with Local.
-	SimulatedDir string
-	// ContainersDir stores container machines, which one manager of this host runs
-	// at a time; "" means that this one runs none.
-	ContainersDir string
-	// ContainerNamespaces are the namespaces in which container machines can be
-	// created; "*" means all.
-	ContainerNamespaces []string
 	// Guard receives the addresses of the endpoints of simulated clusters and of
 	// container machines; nil if this process runs no Pods.
 	Guard *dialguard.Guard
-	// UpdateInPlace changes the Kubernetes version of container machines in place,
-	// not by replacement.
-	UpdateInPlace bool
 	// SimulatedLinks is a directory of this manager only, with a link to each
 	// simulated cluster that it runs; "" means none.
 	SimulatedLinks string
 	// Name identifies this manager to others that wait for such a cluster; by
 	// default it names the API server.
 	Name string
-	// ExtensionClientCertFile and ExtensionClientKeyFile are presented to runtime
-	// extensions that request a certificate, and read again when they change.
-	ExtensionClientCertFile, ExtensionClientKeyFile string
 	// ServicesByEndpoints finds Services of runtime extensions by their
 	// EndpointSlices, where cluster DNS is not available.
 	ServicesByEndpoints bool
@@ -124,9 +95,6 @@ type Options struct {
 	ExtensionPages *ExtensionPages
 	// Decisions records the decisions of the controllers; nil records them in memory.
 	Decisions *decisions.Recorder
-	// TracingEndpoint receives spans of calls to runtime extensions by OTLP
-	// over gRPC: host:port, or a URL; "" means not at all.
-	TracingEndpoint string
 	// Pods sets up the runner of Pods; nil runs none.
 	Pods func(context.Context, ctrl.Manager) error
 	// Log receives the logs of the controllers; the zero value drops them.

@@ -97,7 +97,7 @@ func TestTheWebhooksAnswerOnceTheManagerIsMade(t *testing.T) {
 	api := httptest.NewServer(bare(authority))
 	t.Cleanup(api.Close)
 	m, err := New(t.Context(), &rest.Config{Host: api.URL}, Options{
-		Providers: []string{controllers.Core, controllers.Local}, SimulatedDir: t.TempDir(), Webhooks: Webhooks{Listen: "127.0.0.1:0"},
+		Config: Config{Providers: []string{controllers.Core, controllers.Local}, SimulatedDir: t.TempDir()}, Webhooks: Webhooks{Listen: "127.0.0.1:0"},
 	})
 	if err != nil {
 		t.Fatal(err)

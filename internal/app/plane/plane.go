@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,8 +29,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
+	"github.com/capstan-dev/capstan/internal/app/planeoptions"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
-	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/host/podrunner"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
@@ -41,7 +40,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
-	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 // collectorTimeout bounds how long a start waits for the garbage collector to watch
@@ -68,62 +66,8 @@ const (
 	webhooksPort = 443
 )
 
-// Options define where the plane stores its data and what it runs. Only Dir is
-// required.
-type Options struct {
-	// Dir is the data directory.
-	Dir string
-	// Listen is the API server's address; port 0 takes a free one.
-	Listen string
-	// EtcdServers are URLs of an external etcd; none means the embedded one.
-	EtcdServers []string
-	// EtcdCAFile, EtcdCertFile, EtcdKeyFile and EtcdPrefix belong to it.
-	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
-	// AwaitEtcd makes the start wait for an external etcd that does not answer.
-	AwaitEtcd bool
-	// SimulatedDir stores the state of simulated machines, for all planes of this
-	// host; "" means a directory in Dir.
-	SimulatedDir string
-	// ContainersDir stores container machines, for one plane of this host at a
-	// time; "" means that this one runs none.
-	ContainersDir string
-	// ContainerNamespaces are the namespaces in which container machines can be
-	// created; "*" means all.
-	ContainerNamespaces []string
-	// PodsReachHost lets Pods connect to the addresses of this host's interfaces.
-	PodsReachHost bool
-	// UpdateInPlace changes the Kubernetes version of container machines in place,
-	// not by replacement.
-	UpdateInPlace bool
-	// Providers are the controllers to run; nil means all.
-	Providers []string
-	// FeatureGates are the enabled features.
-	FeatureGates controllers.Gates
-	// Sync selects more labels and annotations to copy from Machines to their
-	// Nodes.
-	Sync nodesync.Additional
-	// SkipMigration are phases of the migration of CRDs to skip.
-	SkipMigration crdmigrator.Phases
-	// MetricsAddress and PprofAddress are host:port; "" means not at all.
-	MetricsAddress, PprofAddress string
-	// InsecureDiagnostics serves them without authentication on any address.
-	InsecureDiagnostics bool
-	// ExtensionClientCertFile and ExtensionClientKeyFile are presented to runtime
-	// extensions that request a certificate.
-	ExtensionClientCertFile, ExtensionClientKeyFile string
-	// TracingEndpoint receives spans by OTLP over gRPC; "" means not at all.
-	TracingEndpoint string
-	// Version is the version of the program that status reports.
-	Version string
-	// Flags are the command-line flags that the data directory stores, by name.
-	Flags map[string]string
-	// Fatal is the result of CatchExits.
-	Fatal <-chan error
-	// Progress receives the current step. Nil reports nothing.
-	Progress func(string)
-	// Log receives the logs of the controllers.
-	Log logr.Logger
-}
+// Options are those of package planeoptions. Fatal is the result of CatchExits.
+type Options = planeoptions.Options
 
 // Plane is a running management plane with its controllers.
 type Plane struct {
@@ -212,7 +156,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	p.stack.Push("sandboxes of Pods", func(context.Context) error { return p.pods.Close() })
 	var dial mgmtplane.Dial
-	if len(o.EtcdServers) > 0 {
+	if len(o.Etcd.Servers) > 0 {
 		p.leads, dial = make(chan struct{}), p.dialWebhooks
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
@@ -221,7 +165,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect,
 		Workloads: true, Dial: p.pods.Dial, Kubelets: []string{p.pods.Name()},
 		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
-		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix, Await: o.AwaitEtcd},
+		Etcd:    mgmtplane.ExternalEtcd{Store: o.Etcd, Await: o.AwaitEtcd},
 	})
 	if err != nil {
 		return err
@@ -343,10 +287,9 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 		return fmt.Errorf("read the authority of the API server: %w", err)
 	}
 	p.decisions.Keep(datadir.Dir(o.Dir).Decisions(), o.Log) // the data directory is locked now
+	o.SimulatedDir = cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated())
 	m, err := manager.New(ctx, cfg, manager.Options{
-		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
-		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, Guard: p.guard, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
-		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
+		Config: o.Config, Plane: true, APIServerCA: authority, SimulatedLinks: datadir.Dir(o.Dir).Simulated(), Guard: p.guard, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		Decisions: p.decisions, ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
 		Serving: func(name string, address netip.AddrPort) {
 			if err := p.mgmt.Describe(func(h *datadir.Holder) {

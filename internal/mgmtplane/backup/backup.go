@@ -105,7 +105,7 @@ func save(ctx context.Context, dir datadir.Dir, w io.Writer) error {
 
 // fromServer takes it from the first server of an external etcd that provides it.
 func fromServer(ctx context.Context, h datadir.Holder, dir datadir.Dir, w io.Writer) error {
-	e := mgmtplane.ExternalEtcd{CAFile: h.Flags["etcd-cafile"], CertFile: h.Flags["etcd-certfile"], KeyFile: h.Flags["etcd-keyfile"]}
+	e := mgmtplane.ExternalEtcd{Store: pki.Store{CAFile: h.Flags["etcd-cafile"], CertFile: h.Flags["etcd-certfile"], KeyFile: h.Flags["etcd-keyfile"]}}
 	if h.Flags["join"] != "" {
 		s := pki.FoundStore(dir)
 		e.CAFile, e.CertFile, e.KeyFile = s.CAFile, s.CertFile, s.KeyFile
