@@ -5,6 +5,7 @@ package changeplan
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
@@ -21,13 +22,15 @@ var takenOver = sync.OnceValue(func() *regexp.Regexp {
 
 // decides reports whether a difference is more than what Capstan's controllers write once
 // when they take over an object from other controllers: another form of metadata and
-// conditions, and conditions that others do not have.
+// conditions, and conditions that others do not have. The status of a MachineHealthCheck
+// repeats that of its Machines; upstream's controller does not write it when one is gone.
 func decides(d planv1.Object) bool {
 	if d.Action != planv1.Changed || len(d.Fields) >= outcome.MaxFields {
 		return true // or its fields are not all listed
 	}
 	return slices.ContainsFunc(d.Fields, func(f planv1.Field) bool {
-		return !takenOver().MatchString(f.Path) && !(added().MatchString(f.Path) && f.From == "")
+		repeats := d.Kind == "MachineHealthCheck" && strings.HasPrefix(f.Path, "status.")
+		return !repeats && !takenOver().MatchString(f.Path) && !(added().MatchString(f.Path) && f.From == "")
 	})
 }
 

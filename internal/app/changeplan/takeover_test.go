@@ -63,6 +63,21 @@ func TestPlanForOtherControllers(t *testing.T) {
 			}
 		}
 	}
+	checked := func(m mgmt) mgmt {
+		m = ofOthers(m)
+		check := &clusterv1.MachineHealthCheck{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "check", UID: "check", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}},
+			Spec: clusterv1.MachineHealthCheckSpec{
+				ClusterName: "demo", Selector: metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: "demo"}},
+				Checks: clusterv1.MachineHealthCheckChecks{NodeStartupTimeoutSeconds: new(int32(600))},
+			},
+			Status: clusterv1.MachineHealthCheckStatus{ExpectedMachines: new(int32(9)), Targets: []string{"deleted"}},
+		}
+		if err := m.world.Put(check); err != nil {
+			t.Error(err)
+		}
+		return m
+	}
 	change := []changeplan.Write{upgrade(), shrink()}
 	want := plan(t, serve(t), changeplan.Options{}, change...)
 	for name, tc := range map[string]struct {
@@ -70,11 +85,12 @@ func TestPlanForOtherControllers(t *testing.T) {
 		mgmt    func(mgmt) mgmt
 		at      bool // rest
 	}{
-		"nothing else":                      {func(client.Object) {}, ofOthers, true},
-		"another form":                      {form, ofOthers, true},
-		"another form among its own":        {form, func(m mgmt) mgmt { return m }, false},
-		"another message":                   {condition(func(c *metav1.Condition) { c.Message = "other" }), ofOthers, true},
-		"a condition that is not as others": {condition(func(c *metav1.Condition) { c.Status = metav1.ConditionFalse }), ofOthers, false},
+		"nothing else":               {func(client.Object) {}, ofOthers, true},
+		"another form":               {form, ofOthers, true},
+		"another form among its own": {form, func(m mgmt) mgmt { return m }, false},
+		"another message":            {condition(func(c *metav1.Condition) { c.Message = "other" }), ofOthers, true},
+		"a health check that lists a deleted Machine": {func(client.Object) {}, checked, true},
+		"a condition that is not as others":           {condition(func(c *metav1.Condition) { c.Status = metav1.ConditionFalse }), ofOthers, false},
 		"a scale up in progress": {func(obj client.Object) {
 			if d, is := obj.(*clusterv1.MachineDeployment); is {
 				*d.Spec.Replicas++
