@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
 // Console returns the end of a container's current console output.
@@ -68,7 +69,7 @@ func (l *Launcher) readFile(name, path string, limit int64) ([]byte, error) {
 	}
 	defer func() { _ = unix.Close(root) }() // opened with O_PATH
 	// Opening a pipe could block, and opening a device could have effects.
-	named, err := supervisor.Inside(root, path, unix.O_PATH)
+	named, err := rootfs.Inside(root, path, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}

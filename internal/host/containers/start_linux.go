@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -127,7 +128,7 @@ func sources(s Spec) error {
 
 func (l *Launcher) plan(spec Spec) (supervisor.Run, error) {
 	h := host{folder: l.folder(spec.Name), groups: l.groups}
-	for _, d := range supervisor.Devices() {
+	for _, d := range rootfs.MachineDevices() {
 		if _, err := os.Stat(filepath.Join("/dev", d)); err == nil {
 			h.devices = append(h.devices, d)
 		} else if !errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -92,7 +92,7 @@ func (l *Launcher) arm(name string, w *watch) (there bool) {
 			break
 		}
 	}
-	fd, err := supervisor.Inside(root, w.file, unix.O_PATH)
+	fd, err := rootfs.Inside(root, w.file, unix.O_PATH)
 	if err == nil {
 		_ = unix.Close(fd) // opened with O_PATH
 	}
@@ -103,7 +103,7 @@ func (l *Launcher) arm(name string, w *watch) (there bool) {
 // name that is awaited in it.
 func deepest(root int, file string) (folder int, awaited string, err error) {
 	for dir, name := path.Split(file); ; dir, name = path.Split(strings.TrimSuffix(dir, "/")) {
-		fd, err := supervisor.Inside(root, dir, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := rootfs.Inside(root, dir, unix.O_PATH|unix.O_DIRECTORY)
 		if err == nil {
 			return fd, name, nil
 		}

@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/pods/holder"
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -47,17 +49,17 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	}
 	plan := holder.Plan{
 		Args: c.Args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: c.TTY,
-		PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup, ReadOnly: c.ReadOnlyRoot, Scratch: cmp.Or(c.Scratch, defaultScratch), Trial: trial,
-		Files: map[string][]byte{"etc/hosts": s.spec.Hosts, "etc/resolv.conf": s.spec.Resolv, "etc/hostname": []byte(s.spec.Hostname + "\n")},
+		PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup, Trial: trial,
 	}
 	for _, g := range c.Groups {
 		plan.Groups = append(plan.Groups, int(g))
 	}
-	trees, err := s.mounts(p, &plan)
+	root, trees, err := s.root(p)
 	defer func() { closeAll(trees) }()
 	if err != nil {
 		return nil, err
 	}
+	plan.Root = root.Root()
 	st, err := openStreams(c.TTY, c.Stdin, s.owner(c))
 	if err != nil {
 		return nil, err
@@ -123,23 +125,30 @@ func (s *Sandbox) limit(c Container) error {
 	return s.host.groups.Limit(group, cgroups.Limits{Memory: c.Memory, MilliCPU: c.MilliCPU})
 }
 
-// mounts sets the mounts of a plan. As root it creates detached mounts: their
+// root plans the root of a container. As root it creates detached mounts: their
 // sources need not be accessible for the ids of a Pod, and owners are mapped to
 // those ids. A plain user cannot create mounts, but has the id of the Pod, so it
 // passes the paths.
-func (s *Sandbox) mounts(p *Process, plan *holder.Plan) (trees []int, err error) {
-	take := func(m holder.Mount) (holder.Mount, error) {
-		m.Descriptor = -1
+func (s *Sandbox) root(p *Process) (r rootfs.Pod, trees []int, err error) {
+	c := p.container
+	r = rootfs.Pod{
+		Scratch: cmp.Or(c.Scratch, defaultScratch), ReadOnly: c.ReadOnlyRoot, ReadOnlyProc: s.autogroup > 0,
+		Files: map[string][]byte{"/etc/hosts": s.spec.Hosts, "/etc/resolv.conf": s.spec.Resolv, "/etc/hostname": []byte(s.spec.Hostname + "\n")},
+	}
+	give := func(fd int) int {
+		trees = append(trees, fd)
+		return holder.TreesAt + len(trees) - 1
+	}
+	take := func(m rootfs.Step) (rootfs.Step, error) {
 		if s.host.rootless {
 			return m, nil
 		}
 		source := m.Source
-		fd, err := holder.OpenTree(m.Source, m.SubPath)
+		fd, err := rootfs.OpenTree(m.Source, m.SubPath, false)
 		if err != nil {
 			return m, err
 		}
-		trees = append(trees, fd)
-		m.Descriptor, m.Source = len(trees)-1, ""
+		m.Descriptor, m.Source, m.SubPath = give(fd), "", ""
 		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(s.users.Fd())})
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
 			// Without it all files would have an unmapped owner: a Pod could write nothing,
@@ -149,26 +158,32 @@ func (s *Sandbox) mounts(p *Process, plan *holder.Plan) (trees []int, err error)
 		}
 		return m, os.NewSyscallError("mount_setattr", err)
 	}
-	if plan.Root, err = take(holder.Mount{Source: p.container.Root}); err != nil {
-		return trees, fmt.Errorf("take the image: %w", err)
+	if r.Image, err = take(rootfs.Step{Source: c.Root}); err != nil {
+		return r, trees, fmt.Errorf("take the image: %w", err)
 	}
-	for _, m := range inOrder(p.container.mounts()) {
-		h := holder.Mount{Descriptor: -1, Source: m.Source, SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly}
-		if m.message {
-			fd, err := p.awaitMessage()
-			if err != nil {
-				return trees, err
-			}
-			trees = append(trees, fd)
-			h.Descriptor, h.Message = len(trees)-1, true
-		} else if m.Tmpfs {
-			h.Source, h.SubPath, h.Tmpfs = "", "", cmp.Or(m.Limit, defaultTmpfs)
-		} else if h, err = take(h); err != nil {
-			return trees, fmt.Errorf("mount %s: %w", m.Target, err)
+	for _, m := range inOrder(c.mounts()) {
+		step := rootfs.Step{Op: rootfs.Bind, Target: path.Clean(m.Target), Flags: rootfs.NoSUID | rootfs.NoDev}
+		if m.ReadOnly {
+			step.Flags |= rootfs.RO
 		}
-		plan.Mounts = append(plan.Mounts, h)
+		switch {
+		case m.message:
+			var fd int
+			if fd, err = p.awaitMessage(); err == nil {
+				step.Op, step.Descriptor = rootfs.Message, give(fd)
+			}
+		case m.Tmpfs:
+			step.Op, step.Source, step.Type, step.Data = rootfs.Mount, "tmpfs", "tmpfs", rootfs.Limits(cmp.Or(m.Limit, defaultTmpfs))+",mode=1777"
+		default:
+			step.Source, step.SubPath = m.Source, m.SubPath
+			step, err = take(step)
+		}
+		if err != nil {
+			return r, trees, fmt.Errorf("mount %s: %w", m.Target, err)
+		}
+		r.Mounts = append(r.Mounts, step)
 	}
-	return trees, nil
+	return r, trees, nil
 }
 
 // ownersError means that a file system cannot map the owners of its files to the

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
 // self is this program, even if its file has been replaced since.
@@ -72,7 +73,7 @@ func (s *supervisor) begin() (_ *os.Process, err error) {
 		return nil, err
 	}
 	f := s.run.First
-	f.Terminal = s.terminal
+	f.Root.Steps = append(f.Root.Steps, rootfs.Step{Op: rootfs.Bind, Target: "/dev/console", Source: s.terminal})
 	err = errors.Join(json.NewEncoder(plan.w).Encode(f), plan.w.Close())
 	// Its end of the pipe is closed when it executes another program. Its message is
 	// better than the error that it did not read.

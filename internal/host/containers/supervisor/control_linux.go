@@ -115,7 +115,7 @@ func Dial(dir string) (net.Conn, error) {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	defer func() { _ = unix.Close(fd) }() // opened with O_PATH
-	return net.Dial("unix", magic(fd)+"/"+SocketFile)
+	return net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", fd, SocketFile))
 }
 
 // ReadState reads the state of a container; the zero value if it never started.

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
+	"time"
 )
 
 func TestEnding(t *testing.T) {
@@ -32,39 +31,6 @@ func TestEnding(t *testing.T) {
 		if got := ending(tc.how, tc.asked, tc.err); got != tc.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, tc.want)
 		}
-	}
-}
-
-func TestNoLinkLeadsOut(t *testing.T) {
-	outside, root := t.TempDir(), t.TempDir()
-	err := errors.Join(os.Mkdir(filepath.Join(root, "in"), 0o755), os.Symlink(outside, filepath.Join(root, "absolute")),
-		os.Symlink("../../../../../../../../../.."+outside, filepath.Join(root, "dots")), os.Symlink("/in", filepath.Join(root, "inside")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	for p, want := range map[string]string{"/inside/a/b": "in/a/b", "/x/y": "x/y"} {
-		made, err := makeFile(fd, p)
-		if err != nil {
-			t.Errorf("%s: %v", p, err)
-			continue
-		}
-		_ = unix.Close(made)
-		if _, err := os.Stat(filepath.Join(root, want)); err != nil {
-			t.Errorf("%s: %v", p, err)
-		}
-	}
-	for _, p := range []string{"/absolute/new", "/dots/new"} {
-		if _, err := makeFile(fd, p); err == nil {
-			t.Errorf("%s was made", p)
-		}
-	}
-	if all, err := os.ReadDir(outside); err != nil || len(all) > 0 {
-		t.Errorf("outside: %v, %v", all, err)
 	}
 }
 
@@ -120,5 +86,19 @@ func TestAStateThatIsWrittenOverALongerOneIsRead(t *testing.T) {
 	}
 	if err := overwrite(filepath.Join(dir, "none"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestRebootsInALoopComeSeldom(t *testing.T) {
+	for name, tc := range map[string]struct{ ran, last, want time.Duration }{
+		"an ordinary reboot":       {time.Hour, 0, 0},
+		"too soon":                 {time.Second, 0, time.Second},
+		"too soon again":           {time.Second, 4 * time.Second, 8 * time.Second},
+		"too soon for a long time": {time.Second, 29 * time.Second, 30 * time.Second},
+		"repaired":                 {time.Minute, 30 * time.Second, 0},
+	} {
+		if got := pauseBefore(tc.ran, tc.last); got != tc.want {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
 // The descriptors of a process that becomes a container or a command, in addition
@@ -21,9 +23,23 @@ import (
 const (
 	planAt   = 3 // its end means that the control groups are entered
 	toldAt   = 4 // an error; closed without one when all is done
-	treesAt  = 5 // of a container: its mounts
+	TreesAt  = 5 // of a container: its mounts
 	targetAt = 5 // of a command: the container
 )
+
+// Plan is what a container or a command executes. It starts when its pipe ends.
+type Plan struct {
+	Args, Env []string
+	Dir       string
+	UID, GID  int
+	Groups    []int
+	Nested    bool
+	Terminal  bool
+	PIDs      uint64
+	Autogroup int         // of its Pod
+	Root      rootfs.Root // of a container
+	Trial     bool        // exits without error when everything has been created
+}
 
 // longestPlan is far above all arguments and variables that a kernel accepts.
 const longestPlan = 8 << 20
@@ -40,7 +56,7 @@ func container() int {
 		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 			return fmt.Errorf("hide the host's control groups: %w", err)
 		}
-		return makeRoot(p)
+		return p.Root.Enter()
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
 // A process initializes all packages of the program at its start, in the order of
@@ -134,8 +136,8 @@ func (h *holder) prepare(p Pod) error {
 	if err := h.stay(); err != nil {
 		return err
 	}
-	if err := empty(); err != nil {
-		return err
+	if err := rootfs.Empty().Enter(); err != nil {
+		return fmt.Errorf("enter an empty root: %w", err)
 	}
 	// Other processes of this uid must not access it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -220,7 +222,7 @@ func (h *holder) answer(r Request, fds []int) error {
 		}
 		return errors.Join(h.say(Event{ID: r.ID, Kind: Done}, fd), unix.Close(fd))
 	case Run, Exec:
-		if len(files) < treesAt || r.Kind == Exec && len(files) <= targetAt {
+		if len(files) < TreesAt || r.Kind == Exec && len(files) <= targetAt {
 			return refuse(fmt.Errorf("only %d descriptors came: is the limit of open files reached (ulimit -n)?", len(files)))
 		}
 		p, pidfd, err := h.start(r, files)

@@ -78,35 +78,3 @@ type Event struct {
 	Error        string `json:",omitempty"`
 	Code, Signal int    `json:",omitempty"`
 }
-
-// Plan is what a container or a command executes. It starts when its pipe ends.
-type Plan struct {
-	Args, Env []string
-	Dir       string
-	UID, GID  int
-	Groups    []int
-	Nested    bool
-	Terminal  bool
-	PIDs      uint64
-	Autogroup int // of its Pod
-	ReadOnly  bool
-	Scratch   int64
-	Files     map[string][]byte // of /etc
-	Root      Mount
-	Mounts    []Mount
-	Trial     bool // exits without error when everything has been created
-}
-
-// Mount is a folder or file of a container.
-type Mount struct {
-	// Descriptor is the index of a detached mount among the descriptors, from 0; -1
-	// mounts Source, or else a Tmpfs of that many bytes.
-	Descriptor      int
-	Source, SubPath string
-	Tmpfs           int64
-	// Message makes it the file of the container's last message, whose descriptor is
-	// sent through the socket with index Descriptor.
-	Message  bool
-	Target   string
-	ReadOnly bool
-}

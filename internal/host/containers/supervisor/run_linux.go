@@ -7,6 +7,8 @@ import (
 	"errors"
 	"syscall"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
 // The names under which this program is started again. Tools such as ps show them.
@@ -49,14 +51,8 @@ type Run struct {
 // First is what the first process does before it executes the container's own
 // program.
 type First struct {
-	Hostname string
-	// Top is a folder of the host where the root is assembled; the other processes of
-	// the host see nothing there.
-	Top   string
-	Steps []Step
-	// Terminal is the path of the console's terminal on the host. The supervisor
-	// sets it.
-	Terminal  string
+	Hostname  string
+	Root      rootfs.Root // the supervisor adds the console
 	Args, Env []string
 }
 

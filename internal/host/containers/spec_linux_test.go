@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
 func TestASpecIsValidated(t *testing.T) {
@@ -110,20 +111,20 @@ func TestARunSaysAllThatASupervisorNeeds(t *testing.T) {
 	groups := cgroups.Host{Hierarchies: []cgroups.Hierarchy{{Dir: "/sys/fs/cgroup/cpu", Type: "cgroup", Controllers: []string{"cpu"}}, {Dir: "/sys/fs/cgroup/unified", Type: "cgroup2"}}}
 	s := Spec{Name: "one", Root: []string{"/r"}, Args: []string{"/init"}, Env: []string{"A=b"}, Shadows: map[string][]byte{"/proc/b": nil, "/proc/a": nil}}
 	got := runOf(s, host{folder: "/f", groups: groups}, "/g", Options{ConsoleBytes: 7})
-	steps := got.First.Steps
-	got.First.Steps = nil
+	steps, top := got.First.Root.Steps, got.First.Root.Top
+	got.First.Root = rootfs.Root{}
 	want := supervisor.Run{
 		Groups: []string{"/sys/fs/cgroup/cpu/g/container", "/sys/fs/cgroup/unified/g/container"}, Born: "/sys/fs/cgroup/unified/g/container",
 		StopSignal: 15, ConsoleBytes: 7,
-		First: supervisor.First{Hostname: "one", Top: "/f/root", Args: []string{"/init"}, Env: []string{"A=b", "PATH=" + supervisor.SearchPath}},
+		First: supervisor.First{Hostname: "one", Args: []string{"/init"}, Env: []string{"A=b", "PATH=" + supervisor.SearchPath}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if first := steps[0]; first.Upper != filepath.Join("/f", "upper") || first.Work != "/f/work" || first.Layers[0] != "/r" {
+	if first := steps[0]; top != "/f/root" || first.Upper != filepath.Join("/f", "upper") || first.Work != "/f/work" || first.Layers[0] != "/r" {
 		t.Errorf("got %+v", first)
 	}
-	if last := steps[len(steps)-2]; last.Target != "/proc/b" || last.Source != "/f/shadows/1" {
+	if last := steps[len(steps)-1]; last.Target != "/proc/b" || last.Source != "/f/shadows/1" {
 		t.Errorf("got %+v", last)
 	}
 }

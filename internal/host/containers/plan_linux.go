@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
 // The parts of the folder.
@@ -62,27 +63,25 @@ type host struct {
 }
 
 // rootOf returns the root for a spec.
-func rootOf(s Spec, h host) supervisor.Root {
-	r := supervisor.Root{
-		Layers: s.Root, Upper: filepath.Join(h.folder, upperDir), Work: filepath.Join(h.folder, workDir),
+func rootOf(s Spec, h host) rootfs.Root {
+	r := rootfs.Machine{
+		Top: filepath.Join(h.folder, rootDir), Layers: s.Root, Upper: filepath.Join(h.folder, upperDir), Work: filepath.Join(h.folder, workDir),
 		Devices: h.devices, Unified: h.groups.Unified, Shadows: map[string]string{},
 	}
 	for _, m := range s.Mounts {
-		b := supervisor.Step{Op: supervisor.Bind, Source: m.Source, Target: m.Target}
+		b := rootfs.Step{Op: rootfs.Bind, Source: m.Source, Target: m.Target, Below: true}
 		if m.ReadOnly {
-			b.Flags = []string{"ro"}
+			b.Flags = rootfs.RO
 		}
 		r.Binds = append(r.Binds, b)
 	}
 	for i, p := range shadowPaths(s) {
 		r.Shadows[p] = filepath.Join(h.folder, shadowsDir, strconv.Itoa(i))
 	}
-	if !h.groups.Unified {
-		for _, t := range h.groups.Hierarchies {
-			r.Groups = append(r.Groups, supervisor.Group{Name: t.Name(), Type: t.Type, Data: t.Data})
-		}
+	for _, t := range h.groups.Hierarchies {
+		r.Groups = append(r.Groups, rootfs.Group{Name: t.Name(), Type: t.Type, Data: t.Data})
 	}
-	return r
+	return r.Root()
 }
 
 // runOf returns what the supervisor of a container runs.
@@ -92,10 +91,7 @@ func runOf(s Spec, h host, group string, o Options) supervisor.Run {
 	return supervisor.Run{
 		Groups: h.groups.Dirs(inside), Born: h.groups.Unified2(inside),
 		StopSignal: cmp.Or(s.StopSignal, sigterm), ConsoleBytes: o.ConsoleBytes,
-		First: supervisor.First{
-			Hostname: cmp.Or(s.Hostname, s.Name), Top: filepath.Join(h.folder, rootDir),
-			Steps: supervisor.Plan(rootOf(s, h)), Args: s.Args, Env: environment(s.Env),
-		},
+		First: supervisor.First{Hostname: cmp.Or(s.Hostname, s.Name), Root: rootOf(s, h), Args: s.Args, Env: environment(s.Env)},
 	}
 }
 

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rootfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestNoLinkLeadsOut(t *testing.T) {
+	for name, tc := range map[string]struct {
+		how     uint64
+		created map[string]string // the file in the root by the requested path
+		refused []string
+	}{
+		"links are followed inside": {unix.RESOLVE_IN_ROOT, map[string]string{"/inside/a/b": "in/a/b", "/x/y": "x/y", "/near/c": "in/c", "/up/d": "d"}, []string{"/absolute/new", "/dots/new", "/proc/self/cwd/new"}},
+		"links out are refused":     {unix.RESOLVE_BENEATH, map[string]string{"/x/y": "x/y", "/near/c": "in/c"}, []string{"/absolute/new", "/dots/new", "/inside/a", "/up/d", "/proc/self/cwd/new"}},
+		"links are refused":         {unix.RESOLVE_NO_SYMLINKS, map[string]string{"/x/y": "x/y"}, []string{"/absolute/new", "/dots/new", "/inside/a", "/near/c", "/up/d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outside, root := t.TempDir(), t.TempDir()
+			err := errors.Join(os.Mkdir(filepath.Join(root, "in"), 0o755), os.Symlink(outside, filepath.Join(root, "absolute")),
+				os.Symlink("../../../../../../../../../.."+outside, filepath.Join(root, "dots")), os.Symlink("/in", filepath.Join(root, "inside")),
+				os.Symlink("in", filepath.Join(root, "near")), os.Symlink("..", filepath.Join(root, "up")), os.Symlink("/proc", filepath.Join(root, "proc")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = unix.Close(fd) }()
+			f := folder{fd, tc.how}
+			for p, want := range tc.created {
+				made, err := f.makeFile(p)
+				if err != nil {
+					t.Errorf("%s: %v", p, err)
+					continue
+				}
+				_ = unix.Close(made)
+				if _, err := os.Stat(filepath.Join(root, want)); err != nil {
+					t.Errorf("%s: %v", p, err)
+				}
+			}
+			for _, p := range tc.refused {
+				if _, err := f.makeFile(p); err == nil {
+					t.Errorf("%s was created", p)
+				}
+			}
+			if all, err := os.ReadDir(outside); err != nil || len(all) > 0 {
+				t.Errorf("outside: %v, %v", all, err)
+			}
+		})
+	}
+}
+
+// TestReplaceFollowsNoLink: the image decides what is at the names of files that the
+// sandbox writes.
+func TestReplaceFollowsNoLink(t *testing.T) {
+	outside, dir := filepath.Join(t.TempDir(), "outside"), t.TempDir()
+	parent, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err := errors.Join(err, os.WriteFile(outside, []byte("kept"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(parent) }()
+	for name, prepare := range map[string]func(name string) error{
+		"nothing": func(string) error { return nil },
+		"link":    func(name string) error { return os.Symlink(outside, name) },
+		"file":    func(name string) error { return os.WriteFile(name, []byte("a long text"), 0o600) },
+		"pipe":    func(name string) error { return unix.Mkfifo(name, 0o600) },
+		"folder":  func(name string) error { return os.Mkdir(name, 0o700) },
+		"shared":  func(name string) error { return os.Link(outside, name) },
+	} {
+		file := filepath.Join(dir, name)
+		err := errors.Join(prepare(file), replace(parent, name, []byte("new")))
+		got, rerr := os.ReadFile(file)
+		if errors.Join(err, rerr) != nil || string(got) != "new" {
+			t.Errorf("%s: got %q, %v, %v", name, got, err, rerr)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "full", "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(parent, "full", nil); err == nil {
+		t.Error("a folder with content was replaced")
+	}
+	if got, err := os.ReadFile(outside); err != nil || string(got) != "kept" {
+		t.Errorf("the file outside has %q, %v", got, err)
+	}
+}
