@@ -14,7 +14,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines"
-	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/host/loadbalancer"
@@ -140,5 +139,5 @@ func networks() (all []netip.Prefix, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(all, addresses.Routes(string(table))...), nil
+	return append(all, containermachines.Routes(string(table))...), nil
 }

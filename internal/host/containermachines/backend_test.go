@@ -20,7 +20,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 )
@@ -472,7 +471,7 @@ func TestHostWithoutFreeSubnetIsReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.taken = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
-	if _, err := l.EnsureCluster(t.Context(), wantCluster); !errors.Is(err, addresses.ErrNoSubnet) {
+	if _, err := l.EnsureCluster(t.Context(), wantCluster); !errors.Is(err, ErrNoSubnet) {
 		t.Errorf("got %v", err)
 	}
 }

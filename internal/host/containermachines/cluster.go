@@ -12,7 +12,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 )
 
@@ -22,7 +21,7 @@ var _ localinfra.Backend = (*Backend)(nil)
 // among its machines, which is not known before.
 func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 	a, err := netip.ParseAddr(at.Host)
-	if err != nil || !addresses.InPool(a) || at.Port < 1 || at.Port > 65535 {
+	if err != nil || !inPool(a) || at.Port < 1 || at.Port > 65535 {
 		return fmt.Errorf("%s is no address that a host has among its container machines: leave the endpoint out, and it is chosen", at.Host)
 	}
 	return nil
@@ -67,7 +66,7 @@ func (b *Backend) openCluster(ctx context.Context, want localinfra.Cluster, mayM
 	if made {
 		c = &cluster{clusterRecord: clusterRecord{Namespace: want.Namespace, Name: want.Name, ID: want.ID, Object: want.Object}}
 		if asked := want.Spec.ControlPlaneEndpoint; !asked.IsZero() {
-			if gateway := addresses.Gateway(b.subnet).String(); asked.Host != gateway {
+			if gateway := gatewayOf(b.subnet).String(); asked.Host != gateway {
 				return clusterv1.APIEndpoint{}, fmt.Errorf("spec.controlPlaneEndpoint.host is %s, and machines of this host reach it at %s: leave spec.controlPlaneEndpoint out", asked.Host, gateway)
 			}
 			c.Port = uint16(asked.Port)
@@ -119,7 +118,7 @@ func (b *Backend) ensureNetwork(ctx context.Context) error {
 }
 
 func networkOf(subnet netip.Prefix) containers.Network {
-	return containers.Network{Name: networkName, Address: netip.PrefixFrom(addresses.Gateway(subnet), subnet.Bits())}
+	return containers.Network{Name: networkName, Address: netip.PrefixFrom(gatewayOf(subnet), subnet.Bits())}
 }
 
 // chooseSubnet chooses the first that nothing of the host has, in place of one that
@@ -135,7 +134,7 @@ func (b *Backend) chooseSubnet(ctx context.Context) error {
 			return err
 		}
 	}
-	subnet, err := addresses.Subnet(taken)
+	subnet, err := freeSubnet(taken)
 	if err != nil {
 		return err
 	}
@@ -158,7 +157,7 @@ func (b *Backend) forgetSubnet(ctx context.Context) error {
 // listen opens the endpoint of a cluster. One that has no port gets the first that is
 // free. Called with the lock.
 func (b *Backend) listen(c *cluster) (err error) {
-	gateway := addresses.Gateway(b.subnet)
+	gateway := gatewayOf(b.subnet)
 	if c.Port != 0 {
 		c.endpoint, err = b.o.Listen(netip.AddrPortFrom(gateway, c.Port))
 		return err
@@ -185,7 +184,7 @@ func (b *Backend) listen(c *cluster) (err error) {
 
 // at is where a cluster is reached. Called with the lock.
 func (b *Backend) at(c *cluster) clusterv1.APIEndpoint {
-	return clusterv1.APIEndpoint{Host: addresses.Gateway(b.subnet).String(), Port: int32(c.Port)}
+	return clusterv1.APIEndpoint{Host: gatewayOf(b.subnet).String(), Port: int32(c.Port)}
 }
 
 // setMembers sets the control plane machines of a cluster's endpoint. Called with

@@ -23,7 +23,6 @@ import (
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
-	"github.com/capstan-dev/capstan/internal/host/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/seed"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
@@ -209,7 +208,7 @@ func (b *Backend) machine(want localinfra.Machine) (*machine, error) {
 	for _, other := range b.byName {
 		taken[other.Address] = true
 	}
-	address, err := addresses.Next(b.subnet, taken)
+	address, err := freeAddress(b.subnet, taken)
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +357,7 @@ func (b *Backend) spec(m *machine, want localinfra.Machine, image Image) contain
 		Env:        []string{"container=capstan"},
 		StopSignal: powerOff,
 		Memory:     memoryOf(want.Spec),
-		Network:    &containers.Attachment{Network: networkName, Address: netip.PrefixFrom(m.Address, subnet.Bits()), Gateway: addresses.Gateway(subnet)},
+		Network:    &containers.Attachment{Network: networkName, Address: netip.PrefixFrom(m.Address, subnet.Bits()), Gateway: gatewayOf(subnet)},
 	}
 	if c := want.Spec.Container; c != nil {
 		s.MilliCPU = int64(ptr.Deref(c.MilliCPU, 0))

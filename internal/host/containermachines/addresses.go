@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addresses chooses addresses for the machines of a host: a subnet that
-// nothing else of the host has, and addresses in it.
-package addresses
+package containermachines
 
 import (
 	"encoding/binary"
@@ -13,38 +11,38 @@ import (
 	"strings"
 )
 
-// pools are what subnets are taken from, best first: private addresses that neither
+// subnetPools are what subnets are taken from, best first: private addresses that neither
 // the usual networks of Pods and Services nor those of container engines have.
-var pools = []netip.Prefix{
+var subnetPools = []netip.Prefix{
 	netip.MustParsePrefix("10.208.0.0/12"),
 	netip.MustParsePrefix("172.28.0.0/14"),
 	netip.MustParsePrefix("192.168.192.0/18"),
 }
 
-// bits is the length of a subnet: 4093 machines.
-const bits = 20
+// subnetBits is the length of a subnet: 4093 machines.
+const subnetBits = 20
 
 // ErrNoSubnet means that the networks of the host leave no room.
 var ErrNoSubnet = errors.New("the networks of this host leave no free subnet in 10.208.0.0/12, 172.28.0.0/14 and 192.168.192.0/18: free a range of 4096 addresses in one of them")
 
-// Subnet is the first that overlaps with nothing that is taken.
-func Subnet(taken []netip.Prefix) (netip.Prefix, error) {
-	for _, pool := range pools {
+// freeSubnet is the first that overlaps with nothing that is taken.
+func freeSubnet(taken []netip.Prefix) (netip.Prefix, error) {
+	for _, pool := range subnetPools {
 		at := pool.Addr()
 		for pool.Contains(at) {
-			subnet := netip.PrefixFrom(at, bits)
+			subnet := netip.PrefixFrom(at, subnetBits)
 			if !overlaps(subnet, taken) {
 				return subnet, nil
 			}
-			at = plus(at, 1<<(32-bits))
+			at = plus(at, 1<<(32-subnetBits))
 		}
 	}
 	return netip.Prefix{}, ErrNoSubnet
 }
 
-// InPool reports whether a host might have given an address.
-func InPool(a netip.Addr) bool {
-	for _, pool := range pools {
+// inPool reports whether a host might have given an address.
+func inPool(a netip.Addr) bool {
+	for _, pool := range subnetPools {
 		if pool.Contains(a) {
 			return true
 		}
@@ -61,12 +59,12 @@ func overlaps(p netip.Prefix, taken []netip.Prefix) bool {
 	return false
 }
 
-// Gateway is the address of the host in a subnet: the first.
-func Gateway(subnet netip.Prefix) netip.Addr { return plus(subnet.Masked().Addr(), 1) }
+// gatewayOf is the address of the host in a subnet: the first.
+func gatewayOf(subnet netip.Prefix) netip.Addr { return plus(subnet.Masked().Addr(), 1) }
 
-// Next is the first address of a subnet for a machine that is not taken.
-func Next(subnet netip.Prefix, taken map[netip.Addr]bool) (netip.Addr, error) {
-	gateway := Gateway(subnet)
+// freeAddress is the first address of a subnet for a machine that is not taken.
+func freeAddress(subnet netip.Prefix, taken map[netip.Addr]bool) (netip.Addr, error) {
+	gateway := gatewayOf(subnet)
 	// The last is for broadcasts.
 	for a := gateway.Next(); subnet.Contains(a.Next()); a = a.Next() {
 		if !taken[a] {

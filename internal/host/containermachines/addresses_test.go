@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package addresses
+package containermachines
 
 import (
 	"errors"
@@ -33,14 +33,14 @@ func TestASubnetOverlapsWithNothingOfTheHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Subnet(prefixes(tc.taken...))
+			got, err := freeSubnet(prefixes(tc.taken...))
 			if tc.want == "" {
 				if !errors.Is(err, ErrNoSubnet) {
 					t.Errorf("got %s, %v, want ErrNoSubnet", got, err)
 				}
 				return
 			}
-			if err != nil || got.String() != tc.want || !InPool(got.Addr()) {
+			if err != nil || got.String() != tc.want || !inPool(got.Addr()) {
 				t.Errorf("got %s, %v, want %s", got, err, tc.want)
 			}
 		})
@@ -53,7 +53,7 @@ func TestNoTwoMachinesHaveOneAddress(t *testing.T) {
 	taken := map[netip.Addr]bool{}
 	var got []string
 	for {
-		a, err := Next(subnet, taken)
+		a, err := freeAddress(subnet, taken)
 		if err != nil {
 			break
 		}
@@ -61,11 +61,11 @@ func TestNoTwoMachinesHaveOneAddress(t *testing.T) {
 		got = append(got, a.String())
 	}
 	want := []string{"10.208.0.2", "10.208.0.3", "10.208.0.4", "10.208.0.5", "10.208.0.6"}
-	if diff := cmp.Diff(want, got); diff != "" || Gateway(subnet).String() != "10.208.0.1" {
-		t.Errorf("gateway %s, addresses (-want +got):\n%s", Gateway(subnet), diff)
+	if diff := cmp.Diff(want, got); diff != "" || gatewayOf(subnet).String() != "10.208.0.1" {
+		t.Errorf("gateway %s, addresses (-want +got):\n%s", gatewayOf(subnet), diff)
 	}
 	delete(taken, netip.MustParseAddr("10.208.0.4"))
-	if a, err := Next(subnet, taken); err != nil || a.String() != "10.208.0.4" {
+	if a, err := freeAddress(subnet, taken); err != nil || a.String() != "10.208.0.4" {
 		t.Errorf("after one was freed: %s, %v", a, err)
 	}
 }
