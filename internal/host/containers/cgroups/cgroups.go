@@ -11,6 +11,9 @@
 // They are separate because a group of version 2 that has processes delegates no
 // controller to the groups below it: if it contained the supervisor, systemd in a
 // container could not limit anything.
+//
+// Package containerproc imports this one, so it imports nothing that is initialized
+// late, such as path/filepath.
 package cgroups
 
 import (

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +38,7 @@ func (h Host) Make(above, group string) error {
 		return fmt.Errorf("make control group %s: it is not below %s", group, above)
 	}
 	for _, t := range h.Hierarchies {
-		at := filepath.Join(t.Dir, above)
+		at := path.Join(t.Dir, above)
 		for part := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
 			if t.Type == "cgroup2" {
 				if err := delegate(at); err != nil {
@@ -46,7 +46,7 @@ func (h Host) Make(above, group string) error {
 				}
 			}
 			above := at
-			at = filepath.Join(at, part)
+			at = path.Join(at, part)
 			if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("make control group: %w", err)
 			}
@@ -63,12 +63,12 @@ func (h Host) Make(above, group string) error {
 // delegate delegates all controllers of a group to the groups below it. It ignores
 // a controller that cannot be delegated: setting its limit will fail.
 func delegate(dir string) error {
-	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	have, err := os.ReadFile(path.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return fmt.Errorf("read the controllers of a control group: %w", err)
 	}
 	for _, c := range strings.Fields(string(have)) {
-		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
+		_ = os.WriteFile(path.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
 	}
 	return nil
 }
@@ -77,16 +77,16 @@ func delegate(dir string) error {
 // version 1 has none, and cannot contain processes until it has some.
 func inherit(above, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-		value, err := os.ReadFile(filepath.Join(above, file))
+		value, err := os.ReadFile(path.Join(above, file))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file), value, 0)
+			err = os.WriteFile(path.Join(dir, file), value, 0)
 		}
 		if err != nil {
 			return fmt.Errorf("give a control group its processors: %w", err)
 		}
 	}
 	// Groups that the container creates below inherit automatically.
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.clone_children"), []byte("1"), 0); err != nil {
+	if err := os.WriteFile(path.Join(dir, "cgroup.clone_children"), []byte("1"), 0); err != nil {
 		return fmt.Errorf("let control groups inherit: %w", err)
 	}
 	return nil
@@ -111,7 +111,7 @@ func (h Host) Limit(group string, l Limits) error {
 func set(s Setting) error {
 	f, err := os.OpenFile(s.File, os.O_WRONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		controller, _, _ := strings.Cut(filepath.Base(s.File), ".")
+		controller, _, _ := strings.Cut(path.Base(s.File), ".")
 		return fmt.Errorf("it has no controller %s: take that off the kernel's option cgroup_disable, start capstan where it is delegated, or ask for no limit", controller)
 	}
 	if err != nil {
@@ -126,11 +126,11 @@ func set(s Setting) error {
 // controller.
 func (h Host) Weigh(group string, weight int64) (bool, error) {
 	for _, t := range h.Hierarchies {
-		s := Setting{File: filepath.Join(t.Dir, group, "cpu.weight"), Value: format(weight)}
+		s := Setting{File: path.Join(t.Dir, group, "cpu.weight"), Value: format(weight)}
 		switch {
 		case h.Unified:
 		case slices.Contains(t.Controllers, "cpu"):
-			s = Setting{File: filepath.Join(t.Dir, group, "cpu.shares"), Value: format(weight * usualShares / usualWeight)}
+			s = Setting{File: path.Join(t.Dir, group, "cpu.shares"), Value: format(weight * usualShares / usualWeight)}
 		default:
 			continue
 		}
@@ -157,7 +157,7 @@ func (h Host) Weighed(text string) bool {
 			return group != "/"
 		case h.Unified:
 			return slices.ContainsFunc(t.up(group), func(dir string) bool {
-				_, err := os.Stat(filepath.Join(dir, "cpu.weight"))
+				_, err := os.Stat(path.Join(dir, "cpu.weight"))
 				return err == nil
 			})
 		}
@@ -174,7 +174,7 @@ func (h Host) MaxPIDs(text string) int64 {
 			continue
 		}
 		for _, dir := range t.up(group) {
-			text, err := os.ReadFile(filepath.Join(dir, "pids.max"))
+			text, err := os.ReadFile(path.Join(dir, "pids.max"))
 			if err != nil {
 				continue // the root has none
 			}
@@ -198,7 +198,7 @@ func (h Host) Enter(group string, pid int) error {
 
 // EnterDir moves a process into one group, given its folder.
 func EnterDir(dir string, pid int) error {
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+	if err := os.WriteFile(path.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
 		return fmt.Errorf("enter a control group: %w", err)
 	}
 	return nil
@@ -207,11 +207,11 @@ func EnterDir(dir string, pid int) error {
 // Processes returns the processes in a group and below it.
 func Processes(dir string) ([]int, error) {
 	var pids []int
-	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(dir), ".", func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "cgroup.procs" {
 			return missing(err)
 		}
-		text, err := os.ReadFile(p)
+		text, err := os.ReadFile(path.Join(dir, p))
 		for _, f := range strings.Fields(string(text)) {
 			if pid, err := strconv.Atoi(f); err == nil {
 				pids = append(pids, pid)
@@ -301,7 +301,7 @@ func removeBelow(dir string) error {
 		if !e.IsDir() {
 			continue
 		}
-		below := filepath.Join(dir, e.Name())
+		below := path.Join(dir, e.Name())
 		if err := errors.Join(removeBelow(below), missing(os.Remove(below))); err != nil {
 			return err
 		}
