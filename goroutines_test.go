@@ -12,6 +12,7 @@ import (
 // bare are the folders, and the functions of a folder, that may start a goroutine
 // without recovery, with the reason.
 var bare = map[string]string{
+	"internal/host/containerproc":                  "is a process of its own in a container, and imports the standard library alone",
 	"internal/host/containers/supervisor":          "is a process of its own in a machine, and imports the standard library alone",
 	"internal/host/pods/holder":                    "is a process of its own in a Pod, which ends with it",
 	"internal/mgmtplane/election":                  "handles no object, and must not survive: a plane that cannot prove that it leads has to end",

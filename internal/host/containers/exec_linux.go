@@ -4,7 +4,6 @@ package containers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,18 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // lateOutput is how long the output of a command is awaited after its exit:
 // processes that it started may keep it open forever.
 const lateOutput = 2 * time.Second
-
-// fewFiles prevents the runtime of the process that enters a container from opening
-// files of the host's control groups: its forks there would have them until they
-// execute the command.
-const fewFiles = "GODEBUG=containermaxprocs=0"
 
 // Exec runs a command in a running container and returns its exit code, or 128 and
 // the number of the signal that ended it. The command is killed when ctx ends. A
@@ -116,42 +110,37 @@ func (in *inside) close() {
 
 // run runs a command in a process that enters the container.
 func (in *inside) run(ctx context.Context, args []string, s Streams) (int, error) {
-	given, plan, err := os.Pipe()
+	pipes, err := containerproc.NewPipes()
 	if err != nil {
 		return 0, err
 	}
-	told, result, err := os.Pipe()
-	if err != nil {
-		return 0, errors.Join(err, given.Close(), plan.Close())
-	}
-	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // the command has exited
+	defer pipes.Close()
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{supervisor.CommandName}, Env: []string{fewFiles}, Dir: "/",
-		Stdin: s.In, Stdout: s.Out, Stderr: s.Err, ExtraFiles: []*os.File{given, result, in.process},
+		Path: containerproc.Self, Args: []string{containerproc.EnterName}, Env: containerproc.Environment, Dir: "/",
+		Stdin: s.In, Stdout: s.Out, Stderr: s.Err, ExtraFiles: []*os.File{pipes.Given, pipes.Answer, in.process},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, WaitDelay: lateOutput,
 	}
 	if in.born != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(in.born.Fd())
 	}
-	err = cmd.Start()
-	if err = errors.Join(err, given.Close(), result.Close()); err != nil {
+	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start a process that enters it: %w", gone(err))
 	}
-	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = plan.Close() })) // ends the command
+	pipes.Passed()
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = pipes.Plan.Close() })) // ends the command
 	defer stop()
-	werr := json.NewEncoder(plan).Encode(supervisor.Command{Groups: in.groups, Args: args, Env: environment(nil)})
-	var r supervisor.Result
-	rerr := json.NewDecoder(told).Decode(&r)
+	failed := pipes.Run(containerproc.Plan{Groups: in.groups, Args: args, Env: environment(nil), Rights: containerproc.Rights{Machine: true}})
 	err = cmd.Wait()
+	state := cmd.ProcessState
 	switch {
 	case ctx.Err() != nil:
 		return 0, context.Cause(ctx)
-	case rerr == nil && r.Error != "":
-		return 0, errors.New(r.Error)
-	case rerr == nil && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
-		return r.Code, nil
-	case rerr != nil && werr == nil:
+	case state != nil && !state.Exited():
 		return 0, ErrNotRunning // it ended with the container
+	case failed != nil:
+		return 0, failed
+	case state == nil:
+		return 0, err
 	}
-	return 0, errors.Join(err, werr)
+	return state.ExitCode(), nil // err is that of the code, or that output follows
 }

@@ -174,10 +174,10 @@ func TestMountsAreSeenAndGuarded(t *testing.T) {
 func TestAStartSaysWhatIsMissing(t *testing.T) {
 	b := newLab(t)
 	for want, change := range map[string]func(*Spec){
-		"Root[0]: stat /nothing":                                    func(s *Spec) { s.Root = []string{"/nothing"} },
-		"Mounts[0].Source: stat /nothing":                           func(s *Spec) { s.Mounts = []Mount{{Source: "/nothing", Target: "/x"}} },
-		"run /none: it, or the interpreter or loader that it names": func(s *Spec) { s.Args = []string{"/none"} },
-		"which EnsureNetwork makes":                                 func(s *Spec) { s.Network = attachment() },
+		"Root[0]: stat /nothing":                 func(s *Spec) { s.Root = []string{"/nothing"} },
+		"Mounts[0].Source: stat /nothing":        func(s *Spec) { s.Mounts = []Mount{{Source: "/nothing", Target: "/x"}} },
+		"exec /none: the image has no such file": func(s *Spec) { s.Args = []string{"/none"} },
+		"which EnsureNetwork makes":              func(s *Spec) { s.Network = attachment() },
 	} {
 		s := b.spec("one", "wait")
 		change(&s)

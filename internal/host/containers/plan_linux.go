@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
@@ -91,7 +92,9 @@ func runOf(s Spec, h host, group string, o Options) supervisor.Run {
 	return supervisor.Run{
 		Groups: h.groups.Dirs(inside), Born: h.groups.Unified2(inside),
 		StopSignal: cmp.Or(s.StopSignal, sigterm), ConsoleBytes: o.ConsoleBytes,
-		First: supervisor.First{Hostname: cmp.Or(s.Hostname, s.Name), Root: rootOf(s, h), Args: s.Args, Env: environment(s.Env)},
+		First: containerproc.Plan{
+			Hostname: cmp.Or(s.Hostname, s.Name), Root: rootOf(s, h), Args: s.Args, Env: environment(s.Env), Rights: containerproc.Rights{Machine: true},
+		},
 	}
 }
 
@@ -99,7 +102,7 @@ func environment(env []string) []string {
 	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
 		return env
 	}
-	return append(slices.Clone(env), "PATH="+supervisor.SearchPath)
+	return append(slices.Clone(env), "PATH="+containerproc.SearchPath)
 }
 
 // pairOf returns the network connection of a container; nil if it has none.

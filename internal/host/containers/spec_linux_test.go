@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
 	"github.com/capstan-dev/capstan/internal/host/rootfs"
@@ -116,7 +117,7 @@ func TestARunSaysAllThatASupervisorNeeds(t *testing.T) {
 	want := supervisor.Run{
 		Groups: []string{"/sys/fs/cgroup/cpu/g/container", "/sys/fs/cgroup/unified/g/container"}, Born: "/sys/fs/cgroup/unified/g/container",
 		StopSignal: 15, ConsoleBytes: 7,
-		First: supervisor.First{Hostname: "one", Args: []string{"/init"}, Env: []string{"A=b", "PATH=" + supervisor.SearchPath}},
+		First: containerproc.Plan{Hostname: "one", Args: []string{"/init"}, Env: []string{"A=b", "PATH=" + containerproc.SearchPath}, Rights: containerproc.Rights{Machine: true}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

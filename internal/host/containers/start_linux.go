@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
@@ -150,25 +151,21 @@ func (l *Launcher) group(name string) string { return groupOf(l.identity, name, 
 // launch starts a supervisor, puts it into its groups, and has it run the
 // container.
 func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (err error) {
-	given, plan, err := os.Pipe()
+	pipes, err := containerproc.NewPipes()
 	if err != nil {
 		return err
 	}
-	told, answer, err := os.Pipe()
-	if err != nil {
-		return errors.Join(err, given.Close(), plan.Close())
-	}
+	defer pipes.Close()
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{supervisor.Name, l.identity, spec.Name}, Env: []string{lean},
-		Dir: l.folder(spec.Name), Stdin: given, ExtraFiles: []*os.File{answer},
+		Path: containerproc.Self, Args: []string{supervisor.Name, l.identity, spec.Name}, Env: containerproc.Environment,
+		Dir: l.folder(spec.Name), Stdin: pipes.Given, ExtraFiles: []*os.File{pipes.Answer},
 		// Signals to this process from its terminal must not end containers.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	err = cmd.Start()
-	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // the supervisor has its own ends
-	if err = errors.Join(err, given.Close(), answer.Close()); err != nil {
+	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start its supervisor: %w", err)
 	}
+	pipes.Passed()
 	ended := make(chan struct{})
 	go recovery.Func(ctx, func() {
 		defer close(ended)
@@ -182,16 +179,16 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (e
 	}()
 	l.reached("supervisor started")
 	if err := l.makeGroups(ctx, spec, cmd.Process.Pid); errors.Is(err, syscall.ESRCH) {
-		return cmp.Or(heed(ctx, told), err) // it exited, and its answer has the better reason
+		return cmp.Or(heed(ctx, pipes), err) // it exited, and its answer has the better reason
 	} else if err != nil {
 		return err
 	}
 	l.reached("groups made")
-	if err := errors.Join(json.NewEncoder(plan).Encode(run), plan.Close()); err != nil {
-		return fmt.Errorf("send its supervisor the program to run: %w", err)
+	if err := pipes.Send(run); err != nil {
+		return err
 	}
 	l.reached("plan given")
-	return heed(ctx, told)
+	return heed(ctx, pipes)
 }
 
 // makeGroups creates the groups of a container. The supervisor enters its own group
@@ -223,20 +220,17 @@ func (l *Launcher) makeGroups(ctx context.Context, spec Spec, pid int) error {
 }
 
 // heed waits for the answer of a supervisor.
-func heed(ctx context.Context, told *os.File) error {
-	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = told.Close() })) // ends the read
+func heed(ctx context.Context, pipes *containerproc.Pipes) error {
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = pipes.Told.Close() })) // ends the read
 	defer stop()
-	var a supervisor.Answer
-	err := json.NewDecoder(told).Decode(&a)
+	err := pipes.Await()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, io.EOF):
 		return errors.New("its supervisor ended before its first process began: look for it in the kernel's log, such as that memory was short")
-	case err != nil:
-		return fmt.Errorf("hear its supervisor: %w", err)
 	}
-	return a.Err()
+	return err
 }
 
 // tidy removes everything outside the folder of a container that does not run. It
@@ -253,7 +247,3 @@ func (l *Launcher) tidy(name string) error {
 	}
 	return errors.Join(err, network.Disconnect(l.names.Link(name)))
 }
-
-// lean makes a supervisor, whose heap is almost empty, collect garbage at one
-// megabyte instead of four: a supervisor exists for as long as its container runs.
-const lean = "GOGC=25"

@@ -48,22 +48,19 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	}
 	defer func() { _ = unix.Close(target) }() // nothing was written
 	c := p.container
-	plan := holder.Plan{Args: args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: streams.TTY, PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup}
-	for _, g := range c.Groups {
-		plan.Groups = append(plan.Groups, int(g))
-	}
 	st, err := openStreams(streams.TTY, streams.Stdin != nil, s.owner(c))
 	if err != nil {
 		return 0, err
 	}
 	defer st.close()
 	ended := make(chan holder.Event, 1)
-	pidfd, err := s.start(ctx, st, beginning{holder.Request{Kind: holder.Exec, Terminal: streams.TTY}, containerGroup(s, c.Name), plan, ended}, target)
+	pidfd, err := s.start(ctx, st, beginning{holder.Request{Kind: holder.Exec, Terminal: streams.TTY}, containerGroup(s, c.Name), s.plan(c, args, streams.TTY), ended}, target)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = pidfd.Close() }()      // nothing was written
-	defer endWith(ctx, pidfd, unix.SIGTERM)() // which ends the command and waits for it
+	defer func() { _ = pidfd.Close() }() // nothing was written
+	// Its end ends the command.
+	defer context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = st.pipes.Plan.Close() }))()
 	copied := carry(ctx, st, streams)
 	var e holder.Event
 	select {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/pods/holder"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
@@ -79,16 +80,16 @@ func send(pidfd *os.File, s unix.Signal) error {
 	return os.NewSyscallError("pidfd_send_signal", err)
 }
 
-// endWith sends a signal when ctx ends. After stop it does not, and the pidfd may
+// endWith kills a process when ctx ends. After stop it does not, and the pidfd may
 // be closed.
-func endWith(ctx context.Context, pidfd *os.File, s unix.Signal) (stop func()) {
+func endWith(ctx context.Context, pidfd *os.File) (stop func()) {
 	var mu sync.Mutex
 	stopped := false // guarded by mu
 	cancel := context.AfterFunc(ctx, recovery.Func(ctx, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !stopped {
-			_ = send(pidfd, s) // it may have exited
+			_ = send(pidfd, unix.SIGKILL) // it may have exited
 		}
 	}))
 	return func() {
@@ -154,13 +155,13 @@ func (p *Process) receiveMessage() error {
 	}
 	socket := p.message
 	p.message = nil
-	b, rights := make([]byte, holder.MaxMessage), make([]byte, unix.CmsgSpace(4))
+	b, rights := make([]byte, containerproc.MaxMessage), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(int(socket.Fd()), b, rights, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 	_ = socket.Close() // it was read
 	if err != nil {
 		return os.NewSyscallError("recvmsg", err)
 	}
-	fds, err := holder.Descriptors(rights[:n])
+	fds, err := containerproc.Descriptors(rights[:n])
 	if err == nil && len(fds) != 1 {
 		closeAll(fds)
 		err = fmt.Errorf("%d descriptors came, want 1", len(fds))
@@ -191,16 +192,19 @@ func pidOf(pidfd int) (int, error) {
 
 // streams are the files of a new process: ours are the plane's ends.
 type streams struct {
-	theirs                   [3]*os.File
-	stdin, stdout, stderr    *os.File
-	plan, planR, told, toldW *os.File
-	terminal                 *os.File
+	theirs                [3]*os.File
+	stdin, stdout, stderr *os.File
+	pipes                 *containerproc.Pipes
+	terminal              *os.File
 }
 
 // openStreams opens them. With a terminal, stdin and stdout are the terminal, and
 // stderr is nil; owner is the terminal's owner.
 func openStreams(tty, stdin bool, owner int) (s *streams, err error) {
 	s = &streams{}
+	if s.pipes, err = containerproc.NewPipes(); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -212,8 +216,6 @@ func openStreams(tty, stdin bool, owner int) (s *streams, err error) {
 			*r, *w, err = os.Pipe()
 		}
 	}
-	pipe(&s.planR, &s.plan)
-	pipe(&s.told, &s.toldW)
 	if tty {
 		if err == nil {
 			s.terminal, s.theirs[0], err = openTerminal(owner)
@@ -237,14 +239,16 @@ func openStreams(tty, stdin bool, owner int) (s *streams, err error) {
 
 // given closes the ends of the other process.
 func (s *streams) given() {
-	for _, f := range []*os.File{s.theirs[0], s.theirs[1], s.theirs[2], s.planR, s.toldW} {
+	s.pipes.Passed()
+	for _, f := range s.theirs {
 		_ = f.Close() // nil, twice, or its own: nothing was written
 	}
 }
 
 func (s *streams) close() {
 	s.given()
-	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr, s.plan, s.told} {
+	s.pipes.Close()
+	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
 		_ = f.Close() // as above
 	}
 }

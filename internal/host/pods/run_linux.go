@@ -5,15 +5,14 @@ package pods
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/pods/holder"
 	"github.com/capstan-dev/capstan/internal/host/rootfs"
@@ -47,13 +46,8 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	if err := s.limit(c); err != nil {
 		return nil, err
 	}
-	plan := holder.Plan{
-		Args: c.Args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: c.TTY,
-		PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup, Trial: trial,
-	}
-	for _, g := range c.Groups {
-		plan.Groups = append(plan.Groups, int(g))
-	}
+	plan := s.plan(c, c.Args, c.TTY)
+	plan.Trial = trial
 	root, trees, err := s.root(p)
 	defer func() { closeAll(trees) }()
 	if err != nil {
@@ -65,16 +59,26 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 		return nil, err
 	}
 	ended := make(chan holder.Event, 1)
-	request := holder.Request{Kind: holder.Run, UID: plan.UID, GID: plan.GID, Nested: s.host.rootless, Terminal: c.TTY}
+	request := holder.Request{Kind: holder.Run, UID: plan.Rights.UID, GID: plan.Rights.GID, Nested: s.host.rootless, Terminal: c.TTY}
 	if p.pidfd, err = s.start(ctx, st, beginning{request, containerGroup(s, c.Name), plan, ended}, trees...); err != nil {
 		st.close()
 		return nil, err
 	}
+	st.pipes.Close() // everything was read
 	if err := p.receiveMessage(); err != nil {
 		s.host.options.Log.Warn("The last message of a container will not be known", "sandbox", s.spec.Name, "container", c.Name, "err", err)
 	}
 	s.follow(p, st, ended)
 	return p, nil
+}
+
+// plan plans a process of a container, without its root.
+func (s *Sandbox) plan(c Container, args []string, tty bool) containerproc.Plan {
+	r := containerproc.Rights{UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup}
+	for _, g := range c.Groups {
+		r.Groups = append(r.Groups, int(g))
+	}
+	return containerproc.Plan{Args: args, Env: c.Env, Dir: c.Dir, Terminal: tty, Rights: r}
 }
 
 // owner returns the owner of the terminal of a container; -1 leaves it unchanged.
@@ -137,7 +141,7 @@ func (s *Sandbox) root(p *Process) (r rootfs.Pod, trees []int, err error) {
 	}
 	give := func(fd int) int {
 		trees = append(trees, fd)
-		return holder.TreesAt + len(trees) - 1
+		return containerproc.TreesAt + len(trees) - 1
 	}
 	take := func(m rootfs.Step) (rootfs.Step, error) {
 		if s.host.rootless {
@@ -201,42 +205,28 @@ func (e *ownersError) Error() string {
 type beginning struct {
 	request holder.Request
 	group   string // that it enters
-	plan    holder.Plan
+	plan    containerproc.Plan
 	ended   chan<- holder.Event
 }
 
 // start has the holder start a process, moves it into its group, and sends it its
 // plan. It returns when the process executes its program.
 func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...int) (*os.File, error) {
-	text, err := json.Marshal(b.plan)
-	if err != nil {
-		return nil, err
-	}
-	fds := []int{int(st.theirs[0].Fd()), int(st.theirs[1].Fd()), int(st.theirs[2].Fd()), int(st.planR.Fd()), int(st.toldW.Fd())}
+	fds := []int{int(st.theirs[0].Fd()), int(st.theirs[1].Fd()), int(st.theirs[2].Fd()), int(st.pipes.Given.Fd()), int(st.pipes.Answer.Fd())}
 	a, err := s.call(ctx, b.request, func(e holder.Event) { b.ended <- e }, append(fds, more...)...)
 	if err != nil {
 		return nil, err
 	}
 	pidfd := os.NewFile(uintptr(a.fds[0]), "process")
 	st.given()
-	stop := endWith(ctx, pidfd, unix.SIGKILL)
+	stop := endWith(ctx, pidfd)
 	err = s.enter(b.group, a.fds[0])
 	if err == nil {
-		_, werr := st.plan.Write(text)
-		err = errors.Join(werr, st.plan.Close())
+		err = st.pipes.Run(b.plan)
 	}
-	// Its end of the pipe is closed when it executes another program. Its message is
-	// better than the error that it did not read.
-	told, rerr := io.ReadAll(io.LimitReader(st.told, holder.MaxMessage))
-	_ = st.told.Close() // it was read
 	stop()
-	switch {
-	case len(told) > 0:
-		err = errors.New(string(told))
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	default:
-		err = errors.Join(err, rerr)
 	}
 	if err == nil {
 		return pidfd, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/pods/holder"
 	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
@@ -150,8 +151,8 @@ func (s *Sandbox) launch(control *os.File) error {
 	if err != nil {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
-	s.holder, err = os.StartProcess("/proc/self/exe", []string{holder.Name}, &os.ProcAttr{
-		Dir: "/", Env: holder.Environment, Sys: attr, Files: []*os.File{nil, nil, w, control},
+	s.holder, err = os.StartProcess(containerproc.Self, []string{holder.Name}, &os.ProcAttr{
+		Dir: "/", Env: containerproc.Environment, Sys: attr, Files: []*os.File{nil, nil, w, control},
 	})
 	_ = w.Close() // the holder has its own
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *Sandbox) send(v any, fds ...int) error {
 	if err != nil {
 		return err
 	}
-	if len(b) > holder.MaxMessage {
+	if len(b) > containerproc.MaxMessage {
 		return fmt.Errorf("a message of %d bytes is too long for the holder", len(b))
 	}
 	var oob []byte
@@ -220,14 +221,14 @@ func (s *Sandbox) send(v any, fds ...int) error {
 
 // listen dispatches the messages of the holder.
 func (s *Sandbox) listen() {
-	b, oob := make([]byte, holder.MaxMessage), make([]byte, unix.CmsgSpace(rights*4))
+	b, oob := make([]byte, containerproc.MaxMessage), make([]byte, unix.CmsgSpace(rights*4))
 	for {
 		n, on, flags, _, err := s.ctl.ReadMsgUnix(b, oob)
 		if err != nil {
 			return // waitExit reports it
 		}
 		a := answer{}
-		a.fds, err = holder.Descriptors(oob[:on])
+		a.fds, err = containerproc.Descriptors(oob[:on])
 		if err = errors.Join(err, json.Unmarshal(b[:n], &a.Event)); err != nil || flags&unix.MSG_CTRUNC != 0 {
 			// Out of descriptors: the caller sees that none arrived.
 			s.host.options.Log.Warn("A message of a holder is damaged", "sandbox", s.spec.Name, "err", err)

@@ -3,9 +3,7 @@
 package supervisor
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,30 +44,6 @@ func TestTheConsoleIsBoundedAndKeepsTheEnd(t *testing.T) {
 	newer, nerr := os.ReadFile(ConsoleFile)
 	if err := errors.Join(err, nerr); err != nil || len(older) != 50 || len(newer) > 50 || !strings.HasSuffix(string(older)+string(newer), "9\n0123456789\n") {
 		t.Errorf("got %q and %q, %v", older, newer, err)
-	}
-}
-
-func TestAnErrorArrivesWithWhatTheKernelSaid(t *testing.T) {
-	for name, tc := range map[string]struct {
-		err  error
-		want syscall.Errno
-	}{
-		"none":                  {nil, 0},
-		"of the kernel":         {fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), syscall.ENOSPC},
-		"without a known cause": {errors.New("no reason"), 0},
-	} {
-		text, err := json.Marshal(answerOf(tc.err))
-		var a Answer
-		if err := errors.Join(err, json.Unmarshal(text, &a)); err != nil {
-			t.Fatal(err)
-		}
-		got := a.Err()
-		if (got == nil) != (tc.err == nil) || got != nil && got.Error() != tc.err.Error() {
-			t.Errorf("%s: got %v, want %v", name, got, tc.err)
-		}
-		if errno, _ := errors.AsType[syscall.Errno](got); errno != tc.want {
-			t.Errorf("%s: got %d, want %d", name, errno, tc.want)
-		}
 	}
 }
 

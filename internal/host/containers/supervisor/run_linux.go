@@ -4,23 +4,16 @@ package supervisor
 
 import (
 	"encoding/json"
-	"errors"
-	"syscall"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/host/rootfs"
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 )
 
 // The names under which this program is started again. Tools such as ps show them.
 const (
 	Name        = "capstan-container"
-	FirstName   = "capstan-container-first"
 	NetworkName = "capstan-container-network"
-	CommandName = "capstan-container-command"
 )
-
-// SearchPath is where programs are searched.
-const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // The files that a supervisor writes to a container's folder.
 const (
@@ -37,7 +30,8 @@ type Run struct {
 	// moved.
 	Groups []string
 	Born   string // the one of version 2 in which the process is started; "" if there is none
-	First  First
+	// First is the first process, without its console.
+	First containerproc.Plan
 	// Network is passed to this program under NetworkName, on its standard input, with
 	// the network namespace of the first process as descriptor 3; if nil, no network
 	// is set up.
@@ -46,14 +40,6 @@ type Run struct {
 	StopSignal int
 	// ConsoleBytes is how much of its output is stored.
 	ConsoleBytes int64
-}
-
-// First is what the first process does before it executes the container's own
-// program.
-type First struct {
-	Hostname  string
-	Root      rootfs.Root // the supervisor adds the console
-	Args, Env []string
 }
 
 // State is the state of a container as its supervisor reports it.
@@ -75,44 +61,6 @@ type Request struct {
 	// Stop asks the first process to exit, and kills it after Grace.
 	Stop  bool
 	Grace time.Duration
-}
-
-// Answer is what a supervisor writes to its pipe, once.
-type Answer struct {
-	// Error is why the first process did not start; "" if it did.
-	Error string
-	// Errno is the kernel's error, for example that a disk is full; 0 is none.
-	Errno syscall.Errno `json:",omitempty"`
-}
-
-// answerOf returns the answer for an error, which may be nil.
-func answerOf(err error) (a Answer) {
-	if err != nil {
-		a.Error = err.Error()
-		a.Errno, _ = errors.AsType[syscall.Errno](err)
-	}
-	return a
-}
-
-// Err returns the error in an answer, which errors.Is matches by Errno; nil if
-// there is none.
-func (a Answer) Err() error {
-	if a.Error == "" {
-		return nil
-	}
-	return &answered{a}
-}
-
-// answered is an error of another process.
-type answered struct{ Answer }
-
-func (a *answered) Error() string { return a.Answer.Error }
-
-func (a *answered) Unwrap() error {
-	if a.Errno == 0 {
-		return nil
-	}
-	return a.Errno
 }
 
 const (

@@ -3,14 +3,12 @@
 package supervisor
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 )
 
@@ -29,16 +28,8 @@ const answerPipe = 3
 const shutdownGrace = 30 * time.Second
 
 func init() {
-	if len(os.Args) == 0 {
-		return
-	}
-	switch os.Args[0] {
-	case Name:
+	if len(os.Args) > 0 && os.Args[0] == Name {
 		os.Exit(supervise())
-	case FirstName:
-		os.Exit(first())
-	case CommandName:
-		os.Exit(command())
 	}
 }
 
@@ -61,12 +52,11 @@ type supervisor struct {
 func supervise() int {
 	// One supervisor runs for each container, so it must be small.
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(20)
 	answer := os.NewFile(answerPipe, "answer")
 	unix.CloseOnExec(answerPipe)
 	s := &supervisor{stop: make(chan time.Duration, 1), changed: make(chan struct{})}
 	if err := s.prepare(); err != nil {
-		_ = json.NewEncoder(answer).Encode(answerOf(err)) // the launcher may have exited
+		_ = containerproc.WriteAnswer(answer, err) // the launcher may have exited
 		return 1
 	}
 	return s.boots(answer)
@@ -76,10 +66,10 @@ func supervise() int {
 func (s *supervisor) prepare() error {
 	// Before the lock: a supervisor whose launcher was killed exits here, and must not
 	// hold the lock even for a moment when the next launcher starts another one.
-	if err := json.NewDecoder(os.Stdin).Decode(&s.run); err != nil {
-		return fmt.Errorf("read what to run: %w", err) // the launcher exited before it sent the plan
+	err := containerproc.ReadPlan(os.Stdin, &s.run)
+	if err != nil {
+		return err // the launcher exited before it sent the plan
 	}
-	var err error
 	if s.lock, err = lock(LockFile); err != nil {
 		return err
 	}
@@ -159,17 +149,14 @@ func (s *supervisor) boots(answer *os.File) int {
 	var pause time.Duration
 	for boot := 1; ; boot++ {
 		p, err := s.begin()
-		var a Answer
 		if err == nil {
 			s.note(func(st *State) {
 				st.Running, st.PID, st.Started = true, p.Pid, time.Now()
 				st.Boots++
 			})
-		} else {
-			a = answerOf(err)
 		}
 		if boot == 1 {
-			_ = errors.Join(json.NewEncoder(answer).Encode(a), answer.Close()) // the launcher may have exited
+			_ = errors.Join(containerproc.WriteAnswer(answer, err), answer.Close()) // the launcher may have exited
 		}
 		if err != nil {
 			return s.end(State{Message: err.Error(), ExitCode: 1})

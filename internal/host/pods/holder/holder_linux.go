@@ -13,49 +13,31 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 
-// A process initializes all packages of the program at its start, in the order of
-// their names among those whose imports are initialized, and keeps that memory as
-// long as it exists. So this package imports no package that is initialized late,
-// such as net/netip and runtime/debug: with those it would run after tables of
-// megabytes were initialized.
+// init must run as early as that of package containerproc.
 func init() {
-	if len(os.Args) == 0 {
-		return
-	}
-	switch os.Args[0] {
-	case Name:
+	if len(os.Args) > 0 && os.Args[0] == Name {
 		os.Exit(hold())
-	case ContainerName:
-		os.Exit(container())
-	case EnterName:
-		os.Exit(enter())
 	}
 }
 
 // control is the descriptor with which the plane and a holder communicate.
 const control = 3
 
-// notBegun is the exit code of a process that did not execute its program: the
-// plane has read the reason.
-const notBegun = 125
-
 // hold is process 1 of a Pod.
 func hold() int {
 	runtime.GOMAXPROCS(1)
 	unix.CloseOnExec(control)
-	h := &holder{self: self}
+	h := &holder{self: containerproc.Self}
 	if err := h.serve(); err != nil {
-		_ = send(control, Event{Kind: Refused, Error: bounded(err)}) // the plane may have exited
-		return notBegun
+		_ = containerproc.Send(control, Event{Kind: Refused, Error: containerproc.Bounded(err)}) // the plane may have exited
+		return containerproc.NotBegun
 	}
 	return 0
 }
-
-// self is this program, even if its file has been replaced since.
-const self = "/proc/self/exe"
 
 type holder struct {
 	self string // what is started
@@ -73,13 +55,13 @@ type holder struct {
 func (h *holder) say(e Event, fds ...int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return send(control, e, fds...)
+	return containerproc.Send(control, e, fds...)
 }
 
 func (h *holder) serve() error {
 	var p Pod
 	// It arrives when the plane has put this process into its control group.
-	if _, err := receive(control, &p); err != nil {
+	if _, err := containerproc.Receive(control, &p); err != nil {
 		return err
 	}
 	if err := h.prepare(p); err != nil {
@@ -96,7 +78,7 @@ func (h *holder) serve() error {
 	}
 	for {
 		var r Request
-		fds, err := receive(control, &r)
+		fds, err := containerproc.Receive(control, &r)
 		if errors.Is(err, io.EOF) { // the plane has exited, and the Pod exits with process 1
 			return nil
 		}
@@ -113,7 +95,7 @@ func (h *holder) serve() error {
 // network.
 func (h *holder) prepare(p Pod) error {
 	h.autogroup, h.processes, h.users = p.Autogroup, p.PIDs, map[int]bool{}
-	if err := lowerSession("self", p.Autogroup); err != nil {
+	if err := containerproc.LowerSession("self", p.Autogroup); err != nil {
 		return fmt.Errorf("lower the priority of the Pod: %w", err)
 	}
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
@@ -182,13 +164,13 @@ func (h *holder) readOnly(program string) error {
 	}
 	// A new process has its own descriptors in place before it executes the program of
 	// this descriptor.
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, maxDescriptors)
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, containerproc.MaxDescriptors)
 	if err = errors.Join(err, unix.Close(low)); err != nil {
-		return fmt.Errorf("keep %s at hand (is the limit of open files below %d?): %w", program, maxDescriptors+1, err)
+		return fmt.Errorf("keep %s at hand (is the limit of open files below %d?): %w", program, containerproc.MaxDescriptors+1, err)
 	}
 	h.file = os.NewFile(uintptr(fd), program)
 	var there, running unix.Stat_t
-	if err := errors.Join(unix.Fstat(fd, &there), unix.Stat(self, &running)); err != nil {
+	if err := errors.Join(unix.Fstat(fd, &there), unix.Stat(containerproc.Self, &running)); err != nil {
 		return fmt.Errorf("compare %s with the running program: %w", program, err)
 	}
 	if there.Dev != running.Dev || there.Ino != running.Ino {
@@ -213,7 +195,7 @@ func (h *holder) answer(r Request, fds []int) error {
 			_ = f.Close() // the child has its own
 		}
 	}()
-	refuse := func(err error) error { return h.say(Event{ID: r.ID, Kind: Refused, Error: bounded(err)}) }
+	refuse := func(err error) error { return h.say(Event{ID: r.ID, Kind: Refused, Error: containerproc.Bounded(err)}) }
 	switch r.Kind {
 	case MakeSocket:
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -222,7 +204,7 @@ func (h *holder) answer(r Request, fds []int) error {
 		}
 		return errors.Join(h.say(Event{ID: r.ID, Kind: Done}, fd), unix.Close(fd))
 	case Run, Exec:
-		if len(files) < TreesAt || r.Kind == Exec && len(files) <= targetAt {
+		if len(files) < containerproc.TreesAt || r.Kind == Exec && len(files) <= containerproc.TargetAt {
 			return refuse(fmt.Errorf("only %d descriptors came: is the limit of open files reached (ulimit -n)?", len(files)))
 		}
 		p, pidfd, err := h.start(r, files)
@@ -244,9 +226,9 @@ var mounting = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVER
 
 func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
 	pidfd := -1
-	name, attr := ContainerName, &syscall.SysProcAttr{PidFD: &pidfd}
+	name, attr := containerproc.StartName, &syscall.SysProcAttr{PidFD: &pidfd}
 	// A command gets its session later, from the process that enters the container.
-	attr.Setsid = ownSession(h.autogroup, r.Terminal && r.Kind == Run)
+	attr.Setsid = containerproc.OwnSession(h.autogroup, r.Terminal && r.Kind == Run)
 	attr.Setpgid = !attr.Setsid
 	if r.Kind == Run {
 		attr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
@@ -262,12 +244,12 @@ func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
 			}
 		}
 	} else {
-		name, files = EnterName, files[:targetAt+1]
+		name, files = containerproc.EnterName, files[:containerproc.TargetAt+1]
 	}
 	var p *os.Process
 	var err error
 	begin := func() {
-		p, err = os.StartProcess(h.self, []string{name}, &os.ProcAttr{Dir: "/", Env: Environment, Files: files, Sys: attr})
+		p, err = os.StartProcess(h.self, []string{name}, &os.ProcAttr{Dir: "/", Env: containerproc.Environment, Files: files, Sys: attr})
 	}
 	if r.Kind == Run {
 		done := make(chan struct{})
@@ -288,23 +270,7 @@ func (h *holder) wait(id uint64, p *os.Process) {
 	if err != nil {
 		e.Error = err.Error()
 	} else {
-		e.Code, e.Signal = howItEnded(state)
+		e.Code, e.Signal = containerproc.ExitCode(state)
 	}
 	_ = h.say(e) // or the plane has exited
-}
-
-// howItEnded returns the exit code of a process, or 128 and its signal.
-func howItEnded(state *os.ProcessState) (code, signal int) {
-	if how := state.Sys().(syscall.WaitStatus); how.Signaled() {
-		return 128 + int(how.Signal()), int(how.Signal())
-	}
-	return state.ExitCode(), 0
-}
-
-// longestError is how much of an error is forwarded.
-const longestError = 4 << 10
-
-func bounded(err error) string {
-	s := err.Error()
-	return s[:min(len(s), longestError)]
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 )
 
 // TestWhatAProcessIsGivenHidesNoProgram: the descriptor of the program has a
@@ -29,7 +31,7 @@ func TestWhatAProcessIsGivenHidesNoProgram(t *testing.T) {
 	}
 	defer func() { _ = h.file.Close() }()
 	p, err := os.StartProcess(h.self, []string{"holder.test", "-test.run=^$"}, &os.ProcAttr{
-		Env: []string{"PATH=/"}, Files: slices.Repeat([]*os.File{silent}, maxDescriptors),
+		Env: []string{"PATH=/"}, Files: slices.Repeat([]*os.File{silent}, containerproc.MaxDescriptors),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,22 +2,9 @@
 
 package holder
 
-// The names under which this program is started again. Tools such as ps show
-// them.
-const (
-	Name          = "capstan-pod"
-	ContainerName = "capstan-pod-container"
-	EnterName     = "capstan-pod-enter"
-)
-
-// Environment is the environment of this program when it is started under these
-// names, not that of the program that it executes. It has almost no heap, which
-// must not grow to twice the size at its start.
-var Environment = []string{"GOGC=20"}
-
-// MaxMessage is the size of the longest message: the longest one is an error, and
-// everything without a limit is sent through a pipe.
-const MaxMessage = 16 << 10
+// Name is the name under which this program is started again. Tools such as ps show
+// it.
+const Name = "capstan-pod"
 
 // Pod is the first message to a holder, with the configuration of its new
 // namespaces.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package holder
+package containerproc
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -21,31 +20,17 @@ const (
 	autogroupRetry = 20 * time.Millisecond
 )
 
-// lowest is the nice value and the policy of every process of an image.
+// lowest is the nice value and the policy of every process of an image. With
+// SCHED_BATCH its processes do not preempt others when they become runnable.
 var lowest = unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: niceness}
 
 // raising are the limits that would let a program raise its weight.
 var raising = [...]int{unix.RLIMIT_NICE, unix.RLIMIT_RTPRIO}
 
-// lowerWeight gives this thread, and the program that it executes, the lowest
-// weight. With SCHED_BATCH its processes do not preempt others when they become
-// runnable. The limits prevent the program from raising either.
-func lowerWeight() error {
-	if err := unix.SchedSetAttr(0, &lowest, 0); err != nil {
-		return fmt.Errorf("lower the priority: %w", err)
-	}
-	for _, l := range raising {
-		if err := unix.Setrlimit(l, &unix.Rlimit{}); err != nil {
-			return fmt.Errorf("limit the priority: %w", err)
-		}
-	}
-	return nil
-}
-
-// lowerSession sets the nice value of the session of a process (an id, or self) among
+// LowerSession sets the nice value of the session of a process (an id, or self) among
 // all sessions of the host, which the kernel uses where processes have no control group
 // with the controller cpu.
-func lowerSession(process string, nice int) error {
+func LowerSession(process string, nice int) error {
 	if nice == 0 {
 		return nil
 	}
@@ -58,6 +43,6 @@ func lowerSession(process string, nice int) error {
 	}
 }
 
-// ownSession reports whether a process gets its own session. A session that the kernel
+// OwnSession reports whether a process gets its own session. A session that the kernel
 // weighs is shared by all processes of a Pod, except for one with a terminal.
-func ownSession(autogroup int, terminal bool) bool { return autogroup == 0 || terminal }
+func OwnSession(autogroup int, terminal bool) bool { return autogroup == 0 || terminal }

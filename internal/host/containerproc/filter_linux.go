@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package holder
+package containerproc
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -97,32 +95,4 @@ func rules(arch string, keepSession bool) ([]unix.SockFilter, error) {
 		p = append(p, jump(unix.BPF_JEQ, call, 0, 1), answer(unix.SECCOMP_RET_ALLOW))
 	}
 	return append(p, fail(unix.ENOSYS)), nil
-}
-
-// filter blocks all calls that are not allowed, for this thread and the program
-// that it executes.
-func filter(keepSession bool) error {
-	p, err := rules(runtime.GOARCH, keepSession)
-	if err != nil {
-		return err
-	}
-	program := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
-	_, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
-	runtime.KeepAlive(p)
-	if e != 0 {
-		return fmt.Errorf("filter system calls (the kernel needs CONFIG_SECCOMP_FILTER): %w", e)
-	}
-	return nil
-}
-
-// setGroups sets the groups of this thread.
-func setGroups(groups []uint32) error {
-	var first unsafe.Pointer
-	if len(groups) > 0 {
-		first = unsafe.Pointer(&groups[0])
-	}
-	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(first), 0); e != 0 {
-		return e
-	}
-	return nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package holder
+package containerproc
 
 import (
 	"encoding/json"
@@ -12,11 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDescriptors is the kernel's limit for one message.
-const maxDescriptors = 253
+// MaxMessage is the size of the longest message: the longest one is an error, and
+// everything without a limit is sent through a pipe.
+const MaxMessage = 16 << 10
 
-// send sends a message with descriptors.
-func send(fd int, v any, fds ...int) error {
+// MaxDescriptors is the kernel's limit for one message.
+const MaxDescriptors = 253
+
+// Send sends a message with descriptors.
+func Send(fd int, v any, fds ...int) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -31,9 +35,9 @@ func send(fd int, v any, fds ...int) error {
 	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, b, rights, nil, unix.MSG_NOSIGNAL))
 }
 
-// receive receives such a message; io.EOF means that the peer has exited.
-func receive(fd int, v any) ([]int, error) {
-	b, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(maxDescriptors*4))
+// Receive receives such a message; io.EOF means that the peer has exited.
+func Receive(fd int, v any) ([]int, error) {
+	b, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(MaxDescriptors*4))
 	for {
 		n, on, _, _, err := unix.Recvmsg(fd, b, oob, unix.MSG_CMSG_CLOEXEC)
 		switch {

@@ -1,54 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package holder
+package containerproc
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path"
 	"runtime"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 )
 
 // enter enters the namespaces of a container and starts a command there. It does
 // not exit before the command, whose process ids are in the container: only this
-// process receives its exit.
+// process receives its exit. It runs in a separate process: what starts it could send
+// only one of its threads.
 func enter() int {
-	for fd := planAt; fd <= targetAt; fd++ {
-		unix.CloseOnExec(fd)
-	}
-	told := os.NewFile(toldAt, "told")
-	// SIGTERM to this process ends the command and waits for it. Otherwise the
-	// container's first process would have to, and few of those wait for others.
-	ending := make(chan os.Signal, 1)
-	signal.Notify(ending, unix.SIGTERM)
-	c, err := entered()
+	closeOnExec()
+	plan, told := os.NewFile(planAt, "plan"), os.NewFile(toldAt, "told")
+	c, err := entered(plan)
 	if err != nil {
-		_, _ = told.WriteString(bounded(err)) // or the plane has exited
-		return notBegun
+		_ = WriteAnswer(told, err) // or what started it has exited
+		return NotBegun
 	}
 	// With these open, readers would not see the end of the command's output.
 	_ = errors.Join(os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close(), told.Close()) // nothing was written
+	// Its end ends the command, and this process waits for that. Otherwise the
+	// container's first process would have to, and few of those wait for others.
 	go func() {
-		<-ending
-		_ = c.Kill() // it may have exited
+		_, _ = io.Copy(io.Discard, plan) // nothing more is written
+		_ = c.Kill()                     // it may have exited
 	}()
 	state, err := c.Wait()
 	if err != nil {
-		return notBegun
+		return NotBegun
 	}
-	code, _ := howItEnded(state)
+	code, _ := ExitCode(state)
 	return code
 }
 
 // entered starts the command, and returns when it executes its program.
-func entered() (*os.Process, error) {
+func entered(plan *os.File) (*os.Process, error) {
 	// The fork has a process id of the container, so from its first moment on no
 	// process there may read its files and memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -57,15 +54,24 @@ func entered() (*os.Process, error) {
 	// The kernel ends the command with the thread that started it, and the runtime
 	// must not create threads from this one, which has other namespaces.
 	runtime.LockOSThread()
-	p, err := readPlan()
-	if err != nil {
+	var p Plan
+	if err := ReadPlan(plan, &p); err != nil {
 		return nil, err
+	}
+	for _, dir := range p.Groups {
+		if err := cgroups.EnterDir(dir, os.Getpid()); err != nil {
+			return nil, err
+		}
 	}
 	// A thread that shares its root with others cannot change it.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return nil, fmt.Errorf("part from the other threads: %w", err)
 	}
-	if err := unix.Setns(targetAt, unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWCGROUP); err != nil {
+	which := unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWCGROUP
+	if p.Rights.Machine { // the others are those of a Pod
+		which |= unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	}
+	if err := unix.Setns(TargetAt, which); err != nil {
 		return nil, fmt.Errorf("enter the container (it may have ended): %w", err)
 	}
 	if err := unix.Chdir(path.Join("/", p.Dir)); err != nil {
@@ -98,7 +104,7 @@ func fork(p Plan, program string) (*os.Process, error) {
 	defer func() { _ = child.Close() }() // everything was read
 	b.parent = uintptr(pair[1])
 	flags := uintptr(unix.SIGCHLD)
-	if p.Nested {
+	if p.Rights.Nested {
 		flags |= unix.CLONE_NEWUSER
 	}
 	pid, errno := b.begin(flags)
@@ -111,7 +117,7 @@ func fork(p Plan, program string) (*os.Process, error) {
 	if ferr != nil {
 		return nil, errors.Join(ferr, unix.Kill(pid, unix.SIGKILL))
 	}
-	if err = errors.Join(err, b.lead(pid, p, child, program)); err != nil {
+	if err = errors.Join(err, b.lead(pid, p.Rights, child, program)); err != nil {
 		_ = c.Kill() // it may have exited
 		_, _ = c.Wait()
 		return nil, err
@@ -119,22 +125,22 @@ func fork(p Plan, program string) (*os.Process, error) {
 	return c, nil
 }
 
-// lead performs the steps for the child that need the holder's /proc, and waits
+// lead performs the steps for the child that need the /proc of the shim, and waits
 // until it executes its program.
-func (b *birth) lead(pid int, p Plan, child *os.File, program string) error {
+func (b *birth) lead(pid int, r Rights, child *os.File, program string) error {
 	waits, err := hear(child, program)
 	if err == nil && !waits {
 		err = errors.New("start a process: it was killed")
 	}
 	if err == nil {
 		err = outside(func() error {
-			if p.Nested {
-				if err := identifyNested(pid, p); err != nil {
+			if r.Nested {
+				if err := identifyNested(pid, r); err != nil {
 					return err
 				}
 			}
 			if b.session {
-				return lowerSession(strconv.Itoa(pid), p.Autogroup)
+				return LowerSession(strconv.Itoa(pid), r.Autogroup)
 			}
 			return nil
 		})
@@ -157,16 +163,16 @@ func hear(child *os.File, program string) (waits bool, err error) {
 		return false, nil
 	case err != nil:
 		return false, err
-	case said[0] == toGate:
+	case said == [2]byte{toGate, 0}:
 		return true, nil
 	case said[0] == toBecome:
 		return false, explain(program, unix.Errno(said[1]))
 	}
-	return false, fmt.Errorf("give up rights, step %d: %w", said[0], unix.Errno(said[1]))
+	return false, fmt.Errorf("%s: %w", stepName(said[0]), unix.Errno(said[1]))
 }
 
 // outside runs f in a thread that has not entered the container: no descriptor of
-// the holder's /proc is open when the child is created.
+// the shim's /proc is open when the child is created.
 func outside(f func() error) error {
 	done := make(chan error)
 	go func() { done <- f() }()
@@ -174,11 +180,11 @@ func outside(f func() error) error {
 }
 
 // identifyNested sets the ids of the process to those of the container.
-func identifyNested(pid int, p Plan) error {
+func identifyNested(pid int, r Rights) error {
 	for _, f := range []struct{ name, text string }{
 		{"setgroups", "deny"}, // otherwise the map of groups is refused
-		{"uid_map", fmt.Sprintf("%d 0 1", p.UID)},
-		{"gid_map", fmt.Sprintf("%d 0 1", p.GID)},
+		{"uid_map", fmt.Sprintf("%d 0 1", r.UID)},
+		{"gid_map", fmt.Sprintf("%d 0 1", r.GID)},
 	} {
 		// In one write, and not as a new file.
 		file, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, f.name), os.O_WRONLY, 0)
@@ -191,57 +197,4 @@ func identifyNested(pid int, p Plan) error {
 		}
 	}
 	return nil
-}
-
-// birth has everything that a process without a runtime needs to become a command.
-type birth struct {
-	path         *byte
-	args, env    []*byte
-	groups       []uint32
-	uid, gid     uintptr
-	nested       bool
-	terminal     bool
-	limit        unix.Rlimit
-	head         unix.CapUserHeader
-	none         [2]unix.CapUserData
-	filter       []unix.SockFilter
-	program      unix.SockFprog
-	parent       uintptr // a socket; the only open descriptor except its streams
-	byteRead     [1]byte
-	step         [2]byte
-	capabilities uintptr // how many the kernel supports
-
-	session bool // whether it has its own
-	weight  unix.SchedAttr
-	raising [len(raising)]int
-	no      unix.Rlimit
-}
-
-func newBirth(p Plan, program string) (*birth, error) {
-	b := &birth{uid: uintptr(p.UID), gid: uintptr(p.GID), nested: p.Nested, terminal: p.Terminal, limit: unix.Rlimit{Cur: p.PIDs, Max: p.PIDs},
-		head: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, groups: []uint32{},
-		session: ownSession(p.Autogroup, p.Terminal), weight: lowest, raising: raising}
-	for _, g := range p.Groups {
-		b.groups = append(b.groups, uint32(g))
-	}
-	var err error
-	if b.path, err = syscall.BytePtrFromString(program); err != nil {
-		return nil, err
-	}
-	if b.args, err = syscall.SlicePtrFromStrings(p.Args); err != nil {
-		return nil, err
-	}
-	if b.env, err = syscall.SlicePtrFromStrings(p.Env); err != nil {
-		return nil, err
-	}
-	if b.filter, err = rules(runtime.GOARCH, p.Autogroup > 0); err != nil {
-		return nil, err
-	}
-	b.program = unix.SockFprog{Len: uint16(len(b.filter)), Filter: &b.filter[0]}
-	for b.capabilities = 0; b.capabilities < 64; b.capabilities++ {
-		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, b.capabilities, 0, 0, 0); err != nil {
-			break // past its last one
-		}
-	}
-	return b, nil
 }
