@@ -12,34 +12,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxMessage is the size of the longest message: the longest one is an error, and
-// everything without a limit is sent through a pipe.
-const MaxMessage = 16 << 10
+const (
+	// MaxMessage is the size of the longest message: the longest one is an error, and
+	// everything without a limit is sent through a pipe.
+	MaxMessage = 16 << 10
+	// MaxDescriptors is the kernel's limit for one message.
+	MaxDescriptors = 253
+)
 
-// MaxDescriptors is the kernel's limit for one message.
-const MaxDescriptors = 253
+// Buffers returns memory for a message and for its descriptors.
+func Buffers() (b, oob []byte) {
+	return make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(MaxDescriptors*4))
+}
+
+// Encode returns a message with descriptors.
+func Encode(v any, fds ...int) (b, oob []byte, err error) {
+	if b, err = json.Marshal(v); err != nil {
+		return nil, nil, err
+	}
+	if len(b) > MaxMessage {
+		return nil, nil, fmt.Errorf("a message of %d bytes is too long", len(b))
+	}
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	return b, oob, nil
+}
+
+// Decode reads a received message and returns its descriptors, also with an error:
+// the caller closes them. Where the receiver has no descriptor left, the kernel drops
+// the rest of them, which the caller counts.
+func Decode(b, oob []byte, flags int, v any) (fds []int, err error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	for i := range messages {
+		got, rerr := unix.ParseUnixRights(&messages[i])
+		fds, err = append(fds, got...), errors.Join(err, rerr)
+	}
+	switch {
+	case err != nil:
+		return fds, fmt.Errorf("read descriptors: %w", err)
+	case flags&unix.MSG_TRUNC != 0:
+		return fds, fmt.Errorf("a message has over %d bytes", len(b))
+	}
+	return fds, json.Unmarshal(b, v)
+}
 
 // Send sends a message with descriptors.
 func Send(fd int, v any, fds ...int) error {
-	b, err := json.Marshal(v)
+	b, oob, err := Encode(v, fds...)
 	if err != nil {
 		return err
 	}
-	if len(b) > MaxMessage {
-		return fmt.Errorf("a message of %d bytes is too long", len(b))
-	}
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, b, rights, nil, unix.MSG_NOSIGNAL))
+	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, b, oob, nil, unix.MSG_NOSIGNAL))
 }
 
 // Receive receives such a message; io.EOF means that the peer has exited.
 func Receive(fd int, v any) ([]int, error) {
-	b, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(MaxDescriptors*4))
+	b, oob := Buffers()
 	for {
-		n, on, _, _, err := unix.Recvmsg(fd, b, oob, unix.MSG_CMSG_CLOEXEC)
+		n, on, flags, _, err := unix.Recvmsg(fd, b, oob, unix.MSG_CMSG_CLOEXEC)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -48,29 +79,6 @@ func Receive(fd int, v any) ([]int, error) {
 		case n == 0:
 			return nil, io.EOF
 		}
-		fds, err := Descriptors(oob[:on])
-		if err != nil {
-			return nil, err
-		}
-		return fds, json.Unmarshal(b[:n], v)
+		return Decode(b[:n], oob[:on], flags, v)
 	}
-}
-
-// Descriptors returns the descriptors of a message.
-func Descriptors(oob []byte) (fds []int, err error) {
-	if len(oob) == 0 {
-		return nil, nil
-	}
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil, fmt.Errorf("read descriptors: %w", err)
-	}
-	for i := range messages {
-		got, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			return nil, fmt.Errorf("read descriptors: %w", err)
-		}
-		fds = append(fds, got...)
-	}
-	return fds, nil
 }

@@ -155,21 +155,22 @@ func (p *Process) receiveMessage() error {
 	}
 	socket := p.message
 	p.message = nil
-	b, rights := make([]byte, containerproc.MaxMessage), make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(int(socket.Fd()), b, rights, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
-	_ = socket.Close() // it was read
-	if err != nil {
-		return os.NewSyscallError("recvmsg", err)
+	defer func() { _ = socket.Close() }() // it was read
+	fd := int(socket.Fd())
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return os.NewSyscallError("fcntl", err)
 	}
-	fds, err := containerproc.Descriptors(rights[:n])
+	var sent struct{}
+	fds, err := containerproc.Receive(fd, &sent)
 	if err == nil && len(fds) != 1 {
-		closeAll(fds)
 		err = fmt.Errorf("%d descriptors came, want 1", len(fds))
 	}
-	if err == nil {
-		p.message = os.NewFile(uintptr(fds[0]), "last message")
+	if err != nil {
+		closeAll(fds)
+		return err
 	}
-	return err
+	p.message = os.NewFile(uintptr(fds[0]), "last message")
+	return nil
 }
 
 // pidOf returns the PID of the process of a pidfd, as this process sees it.
@@ -218,7 +219,10 @@ func openStreams(tty, stdin bool, owner int) (s *streams, err error) {
 	}
 	if tty {
 		if err == nil {
-			s.terminal, s.theirs[0], err = openTerminal(owner)
+			s.terminal, s.theirs[0], err = containerproc.OpenTerminal()
+		}
+		if err == nil && owner >= 0 { // only its processes can open it again
+			err = s.theirs[0].Chown(owner, -1)
 		}
 		s.theirs[1], s.theirs[2] = s.theirs[0], s.theirs[0]
 		s.stdin, s.stdout = s.terminal, s.terminal
@@ -251,31 +255,6 @@ func (s *streams) close() {
 	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
 		_ = f.Close() // as above
 	}
-}
-
-// openTerminal opens a new terminal. Only processes of its owner can open it again.
-func openTerminal(owner int) (ours, theirs *os.File, err error) {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open /dev/ptmx: %w", err)
-	}
-	ours = os.NewFile(uintptr(fd), "terminal")
-	err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	if err == nil {
-		var n uint32
-		if n, err = unix.IoctlGetUint32(fd, unix.TIOCGPTN); err == nil {
-			theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-		}
-	}
-	if err == nil && owner >= 0 {
-		if err = theirs.Chown(owner, -1); err != nil {
-			err = errors.Join(err, theirs.Close())
-		}
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, ours.Close())
-	}
-	return ours, theirs, nil
 }
 
 // drain reads everything. Reading from a terminal fails when its other side is

@@ -5,7 +5,6 @@ package pods
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,8 +64,6 @@ const (
 	readyWithin = 30 * time.Second
 	// saidBytes is enough for a stack trace.
 	saidBytes = 4 << 10
-	// rights is enough for the descriptors of an answer.
-	rights = 64
 )
 
 // Start creates the sandbox of a Pod, without containers. Stop ends it, including
@@ -199,16 +196,9 @@ func (s *Sandbox) waitExit() {
 
 // send sends a message to the holder, with descriptors.
 func (s *Sandbox) send(v any, fds ...int) error {
-	b, err := json.Marshal(v)
+	b, oob, err := containerproc.Encode(v, fds...)
 	if err != nil {
-		return err
-	}
-	if len(b) > containerproc.MaxMessage {
-		return fmt.Errorf("a message of %d bytes is too long for the holder", len(b))
-	}
-	var oob []byte
-	if len(fds) > 0 {
-		oob = unix.UnixRights(fds...)
+		return fmt.Errorf("instruct the holder: %w", err)
 	}
 	if err := s.ctl.SetWriteDeadline(time.Now().Add(readyWithin)); err != nil {
 		return err
@@ -221,15 +211,14 @@ func (s *Sandbox) send(v any, fds ...int) error {
 
 // listen dispatches the messages of the holder.
 func (s *Sandbox) listen() {
-	b, oob := make([]byte, containerproc.MaxMessage), make([]byte, unix.CmsgSpace(rights*4))
+	b, oob := containerproc.Buffers()
 	for {
 		n, on, flags, _, err := s.ctl.ReadMsgUnix(b, oob)
 		if err != nil {
 			return // waitExit reports it
 		}
 		a := answer{}
-		a.fds, err = containerproc.Descriptors(oob[:on])
-		if err = errors.Join(err, json.Unmarshal(b[:n], &a.Event)); err != nil || flags&unix.MSG_CTRUNC != 0 {
+		if a.fds, err = containerproc.Decode(b[:n], oob[:on], flags, &a.Event); err != nil || flags&unix.MSG_CTRUNC != 0 {
 			// Out of descriptors: the caller sees that none arrived.
 			s.host.options.Log.Warn("A message of a holder is damaged", "sandbox", s.spec.Name, "err", err)
 		}
@@ -238,6 +227,7 @@ func (s *Sandbox) listen() {
 			end := s.ends[a.ID]
 			delete(s.ends, a.ID)
 			s.mu.Unlock()
+			closeAll(a.fds) // none are expected
 			if end != nil {
 				end(a.Event)
 			}

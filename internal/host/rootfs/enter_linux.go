@@ -325,7 +325,7 @@ func (b *builder) message(s Step) (tree int, err error) {
 		return -1, fmt.Errorf("create a file in memory: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }() // nothing was written
-	if err := unix.Sendmsg(s.Descriptor, []byte{0}, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL); err != nil {
+	if err := unix.Sendmsg(s.Descriptor, []byte("{}"), unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL); err != nil {
 		return -1, fmt.Errorf("send its descriptor: %w", err)
 	}
 	return OpenTree(file, "", false)

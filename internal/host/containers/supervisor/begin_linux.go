@@ -71,7 +71,7 @@ func (s *supervisor) begin() (_ *os.Process, err error) {
 		return nil, err
 	}
 	first := s.run.First
-	first.Root.Steps = append(slices.Clip(first.Root.Steps), rootfs.Step{Op: rootfs.Bind, Target: "/dev/console", Source: s.terminal})
+	first.Root.Steps = append(slices.Clip(first.Root.Steps), rootfs.Step{Op: rootfs.Bind, Target: "/dev/console", Source: s.slave.Name()})
 	return p, pipes.Run(first)
 }
 

@@ -8,39 +8,27 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 )
 
-// openTerminal opens a new terminal. It returns the supervisor's end, the
-// container's end, and the path of the latter.
-func openTerminal() (master, slave *os.File, name string, err error) {
-	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+// openConsoleTerminal opens the terminal of the console. Its output is stored
+// unchanged, and none is echoed as input.
+func openConsoleTerminal() (ours, theirs *os.File, err error) {
+	ours, theirs, err = containerproc.OpenTerminal()
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("open a terminal: %w", err)
+		return nil, nil, err
 	}
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		return nil, nil, "", fmt.Errorf("unlock a terminal: %w", err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		return nil, nil, "", fmt.Errorf("name a terminal: %w", err)
-	}
-	name = fmt.Sprintf("/dev/pts/%d", n)
-	slave, err = os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, "", fmt.Errorf("open a terminal: %w", err)
-	}
-	// Output is stored unchanged, and none is echoed as input.
-	mode, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	mode, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS)
 	if err == nil {
 		mode.Oflag &^= unix.OPOST
 		mode.Lflag &^= unix.ECHO
-		err = unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, mode)
+		err = unix.IoctlSetTermios(int(theirs.Fd()), unix.TCSETS, mode)
 	}
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("set up a terminal: %w", err)
+		return nil, nil, fmt.Errorf("set up a terminal: %w", err) // the process exits
 	}
-	return master, slave, name, nil
+	return ours, theirs, nil
 }
 
 // console stores the end of the output in two files, each of at most half the size.

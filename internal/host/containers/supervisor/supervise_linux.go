@@ -37,12 +37,11 @@ func init() {
 // which exists as long as the process: the kernel ends a first process with the
 // thread that started it.
 type supervisor struct {
-	run      Run
-	lock     *os.File      // stays open
-	slave    *os.File      // of the console
-	terminal string        // its path
-	drained  chan struct{} // closed when all output has been stored
-	stop     chan time.Duration
+	run     Run
+	lock    *os.File      // stays open
+	slave   *os.File      // the container's end of the console
+	drained chan struct{} // closed when all output has been stored
+	stop    chan time.Duration
 
 	mu      sync.Mutex // guards the fields below
 	state   State
@@ -85,11 +84,11 @@ func (s *supervisor) prepare() error {
 	if err := s.set(func(st *State) { st.HostBoot = boot }); err != nil {
 		return fmt.Errorf("write how far it is: %w", err)
 	}
-	master, slave, terminal, err := openTerminal()
+	master, slave, err := openConsoleTerminal()
 	if err != nil {
 		return err
 	}
-	s.slave, s.terminal = slave, terminal
+	s.slave = slave
 	log := openConsole(s.run.ConsoleBytes)
 	s.drained = make(chan struct{})
 	go func() {
