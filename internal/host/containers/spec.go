@@ -28,8 +28,6 @@ var (
 	ErrNotRunning = errors.New("the container does not run")
 	// ErrNetworkInUse means that a container is attached to a network.
 	ErrNetworkInUse = errors.New("a container is attached to the network")
-	// ErrUnsupported means that this host does not run Linux.
-	ErrUnsupported = errors.New("containers need Linux")
 )
 
 // HeldError means that another process has the folder open.

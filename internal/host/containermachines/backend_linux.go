@@ -272,3 +272,56 @@ func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedNam
 func (b *Backend) ClusterChanges(ctx context.Context) <-chan types.NamespacedName {
 	return b.freed.Subscribe(ctx)
 }
+
+// readClusters reads what is kept of clusters, by identity.
+func (b *Backend) readClusters() (map[localinfra.ID]*cluster, error) {
+	names, err := filepath.Glob(filepath.Join(b.o.Dir, clustersDir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	all := map[localinfra.ID]*cluster{}
+	for _, name := range names {
+		c := &cluster{}
+		if _, err := readJSON(name, &c.clusterRecord); err != nil {
+			return nil, err
+		}
+		all[c.ID] = c
+	}
+	return all, nil
+}
+
+// readMachines reads the records of machines, by the names of their containers. A
+// folder without a record is of a machine whose creation or removal was
+// interrupted.
+func (b *Backend) readMachines() (map[string]*machine, error) {
+	entries, err := os.ReadDir(filepath.Join(b.o.Dir, machinesDir))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*machine{}
+	for _, e := range entries {
+		m := &machine{name: e.Name()}
+		found, err := readJSON(filepath.Join(b.folder(e.Name()), machineFile), &m.machineRecord)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			all[m.name] = m
+		}
+	}
+	return all, nil
+}
+
+func (b *Backend) folder(name string) string { return filepath.Join(b.o.Dir, machinesDir, name) }
+
+func (b *Backend) clusterFile(id localinfra.ID) string {
+	return filepath.Join(b.o.Dir, clustersDir, filepath.Base(string(id))+".json")
+}
+
+// keep writes what is kept of a machine. Called with its lock.
+func (b *Backend) keep(m *machine) error {
+	if err := writeJSON(filepath.Join(b.folder(m.name), machineFile), m.machineRecord); err != nil {
+		return fmt.Errorf("keep how far the machine is: %w", err)
+	}
+	return nil
+}
