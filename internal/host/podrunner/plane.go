@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -64,7 +65,7 @@ const (
 // Plane runs the Pods of a plane on this host, from when it is set up.
 type Plane struct {
 	dir, name string
-	host      *pods.Host // nil where this host runs no sandboxes
+	host      io.Closer // nil where this host runs no sandboxes
 	sandboxes podagent.Sandboxes
 	volumes   *podvolumes.Store
 	left      error // files of earlier Pods that cannot be removed
@@ -88,8 +89,8 @@ type APIServer struct {
 // where Pods can connect to.
 func Open(dir string, guard *dialguard.Guard, log logr.Logger) (*Plane, error) {
 	p := &Plane{dir: dir, name: nodeName(), guard: guard, log: log}
-	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
-	p.host, p.sandboxes = host, Sandboxes{host}
+	host, err := openSandboxes(filepath.Join(dir, "pods"), network{p})
+	p.host, p.sandboxes = host, host
 	if err != nil {
 		p.host, p.sandboxes = nil, none{err}
 	}
@@ -149,6 +150,12 @@ func outside(ctx context.Context, network, address string) (net.Conn, error) {
 // dialForPods connects Pods to addresses outside the cluster.
 func (p *Plane) dialForPods(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout, ControlContext: p.guard.Control}).DialContext(ctx, network, address)
+}
+
+// sandboxes are those of a host.
+type sandboxes interface {
+	podagent.Sandboxes
+	io.Closer
 }
 
 // none has no sandbox for any Pod; its error is the reason.
