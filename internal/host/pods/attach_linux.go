@@ -49,7 +49,7 @@ func (p *Process) Attach(ctx context.Context, streams Streams) error {
 		go recovery.Func(ctx, func() { p.hear(ctx, streams.Stdin, detach) })() // it may block in a read, which is the caller's
 	}
 	if streams.Resize != nil && p.terminal != nil {
-		go recovery.Func(ctx, func() { p.follow(ctx, streams.Resize) })()
+		go recovery.Func(ctx, func() { follow(ctx, p.done, p.terminal, streams.Resize) })()
 	}
 	passed := make(chan struct{})
 	go recovery.Func(ctx, func() {
@@ -136,16 +136,16 @@ func (p *Process) listen() {
 	}
 }
 
-// follow sets the terminal to the sizes of a client's terminal.
-func (p *Process) follow(ctx context.Context, sizes <-chan Size) {
+// follow sets a terminal to the sizes of a client's terminal.
+func follow(ctx context.Context, done <-chan struct{}, terminal *os.File, sizes <-chan Size) {
 	for {
 		select {
 		case size, ok := <-sizes:
 			if !ok {
 				return
 			}
-			_ = p.Resize(size) // it keeps the old one
-		case <-p.done:
+			_ = resize(terminal, size) // it keeps the old one
+		case <-done:
 			return
 		case <-ctx.Done():
 			return

@@ -130,21 +130,7 @@ func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
 		out.Wait()
 	})()
 	if streams.Resize != nil && st.terminal != nil {
-		go recovery.Func(ctx, func() {
-			for {
-				select {
-				case size, ok := <-streams.Resize:
-					if !ok {
-						return
-					}
-					_ = resize(st.terminal, size) // it keeps the old one
-				case <-done:
-					return
-				case <-ctx.Done():
-					return
-				}
-			}
-		})()
+		go recovery.Func(ctx, func() { follow(ctx, done, st.terminal, streams.Resize) })()
 	}
 	return done
 }
