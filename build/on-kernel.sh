@@ -23,7 +23,9 @@ depmod -b "$root" "$(basename "$modules")"
 export CGO_ENABLED=0 GOOS=linux GOARCH=amd64
 go test -c -o "$root/t/pods.test" ./internal/host/pods
 go test -c -o "$root/t/holder.test" ./internal/host/pods/holder
-go test -c -o "$root/t/cgroups.test" ./internal/host/containers/cgroups
+go test -c -o "$root/t/containerproc.test" ./internal/host/containerproc
+go test -c -o "$root/t/rootfs.test" ./internal/host/rootfs
+go test -c -o "$root/t/cgroups.test" ./internal/host/cgroups
 go build -o "$root/t/probe" ./internal/host/pods/testdata/probe
 
 # The first root cannot be pivoted away from, so all moves to a second one.
@@ -52,6 +54,8 @@ run() { echo "== $1"; shift; "$@" || failed="$failed $1"; }
 export CAPSTAN_TEST_PODS_PROBE=/t/probe TMPDIR=/disk
 run "control groups" ./cgroups.test
 run "the holder" ./holder.test
+run "processes" ./containerproc.test
+run "roots" ./rootfs.test
 run "as root, and from it as a plain user" ./pods.test -test.timeout=30m
 run "as a plain user" su nobody -s /bin/sh -c './pods.test -test.timeout=30m'
 echo "failed:$failed."

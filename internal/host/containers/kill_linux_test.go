@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/host/cgroups"
 )
 
 // crash ends this process as a crash would.

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/host/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"

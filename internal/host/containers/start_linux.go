@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/host/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containerproc"
-	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containers/network"
 	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
 	"github.com/capstan-dev/capstan/internal/host/rootfs"

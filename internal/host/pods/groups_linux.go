@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/host/cgroups"
 )
 
 // groupOf returns a group of a Pod. Its limits are for its containers together, but

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/host/cgroups"
 )
 
 func TestAContainerWithoutMemoryIsEnded(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/host/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containerproc"
-	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/host/cgroups"
 	"github.com/capstan-dev/capstan/internal/host/containerproc"
-	"github.com/capstan-dev/capstan/internal/host/containers/cgroups"
 )
 
 // answerPipe is the descriptor on which a supervisor answers.
