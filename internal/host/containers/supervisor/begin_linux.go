@@ -4,12 +4,10 @@ package supervisor
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -85,31 +83,17 @@ func (s *supervisor) network(pid int) error {
 		return fmt.Errorf("open the network namespace of the first process: %w", err)
 	}
 	defer func() { _ = ns.Close() }() // nothing was written
-	pipes, err := containerproc.NewPipes()
-	if err != nil {
-		return err
-	}
-	defer pipes.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = null.Close() }() // nothing was written
-	p, err := os.StartProcess(containerproc.Self, []string{NetworkName}, &os.ProcAttr{Dir: "/", Env: []string{}, Files: []*os.File{pipes.Given, null, pipes.Answer, ns}})
-	if err != nil {
+	cmd := &exec.Cmd{Path: containerproc.Self, Args: []string{NetworkName}, Env: []string{}, Dir: "/", Stdin: bytes.NewReader(s.run.Network), ExtraFiles: []*os.File{ns}}
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start what sets up the network: %w", err)
 	}
-	timer := time.AfterFunc(networkTimeout, func() { _ = p.Kill() })
+	timer := time.AfterFunc(networkTimeout, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
-	pipes.Passed()
-	werr := pipes.Send(s.run.Network)
-	text, rerr := io.ReadAll(io.LimitReader(pipes.Told, longestError))
-	state, err := p.Wait()
-	switch {
-	case err != nil:
-		return fmt.Errorf("wait for what sets up the network: %w", err)
-	case !state.Success():
-		return fmt.Errorf("set up the network: %s", strings.TrimSpace(string(bytes.ToValidUTF8(text, []byte("?")))+" ("+state.String()+")"))
+	if err := cmd.Wait(); err != nil {
+		said := bytes.ToValidUTF8(bytes.TrimSpace(text.Next(longestError)), []byte("?"))
+		return fmt.Errorf("set up the network: %s (%w)", said, err)
 	}
-	return errors.Join(werr, rerr)
+	return nil
 }
