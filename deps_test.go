@@ -78,6 +78,24 @@ func TestWhatIsLightReachesTheStandardLibraryAlone(t *testing.T) {
 	}
 }
 
+// early are packages that are initialized before those that make the program large: in
+// the order of their paths, once their imports are. late are imports that would be ready
+// too late; TestAHolderBeginsBeforeTheRestOfTheProgram measures the result.
+var (
+	early = []string{"./internal/host/containerproc", "./internal/host/pods/holder"}
+	late  = []string{"net", "net/netip", "os/exec", "path/filepath", "runtime/debug"}
+)
+
+func TestEarlyPackagesImportNothingLate(t *testing.T) {
+	for pkg, deps := range deps(t, early) {
+		for _, dep := range deps {
+			if slices.Contains(late, dep) {
+				t.Errorf("%s reaches %s", pkg, dep)
+			}
+		}
+	}
+}
+
 // maxPackages limits what cmd/capstan links: 2686 packages and 1 % for other releases
 // of Go and of libraries. Each is compiled when the build cache is empty, at 0.3 CPU
 // seconds on average.
