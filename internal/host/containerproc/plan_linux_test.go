@@ -118,3 +118,37 @@ func TestStepErrorNamesEveryStep(t *testing.T) {
 		t.Errorf("no error: %v", err)
 	}
 }
+
+// TestHearBelievesOneMessage: a process of the container that took over the child
+// could write anything. Only the message that the child waits opens its gate.
+func TestHearBelievesOneMessage(t *testing.T) {
+	for step := range 256 {
+		for _, errno := range []byte{0, 1, 255} {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write([]byte{byte(step), errno}); err != nil {
+				t.Fatal(err)
+			}
+			waits, err := hear(r, "/nothing")
+			gate := step == int(toGate) && errno == 0
+			if waits != gate || (err == nil) != gate {
+				t.Errorf("step %d, error %d: waits %v, %v", step, errno, waits, err)
+			}
+			_ = errors.Join(r.Close(), w.Close())
+		}
+	}
+	for name, text := range map[string]string{"nothing": "", "half of a message": "\x00"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(w, text)
+		_ = w.Close()
+		if waits, err := hear(r, "/nothing"); waits || (err == nil) != (text == "") {
+			t.Errorf("%s: waits %v, %v", name, waits, err)
+		}
+		_ = r.Close()
+	}
+}

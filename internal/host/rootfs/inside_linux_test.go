@@ -4,6 +4,7 @@ package rootfs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -53,6 +54,54 @@ func TestNoLinkLeadsOut(t *testing.T) {
 			}
 			if all, err := os.ReadDir(outside); err != nil || len(all) > 0 {
 				t.Errorf("outside: %v, %v", all, err)
+			}
+		})
+	}
+}
+
+// TestNoRaceLeadsOut: a process that still has the folder of a volume open swaps a
+// folder on the way for a link while a mount point is created.
+func TestNoRaceLeadsOut(t *testing.T) {
+	for name, how := range map[string]uint64{"followed inside": unix.RESOLVE_IN_ROOT, "refused": unix.RESOLVE_BENEATH, "no links": unix.RESOLVE_NO_SYMLINKS} {
+		t.Run(name, func(t *testing.T) {
+			outside, root := t.TempDir(), t.TempDir()
+			at, link := filepath.Join(root, "at"), filepath.Join(root, "link")
+			if err := errors.Join(os.Mkdir(at, 0o755), os.Symlink(outside, link)); err != nil {
+				t.Fatal(err)
+			}
+			fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = unix.Close(fd) }()
+			stop, swapped := make(chan struct{}), make(chan int)
+			go func() {
+				n := 0
+				for ; ; n++ {
+					select {
+					case <-stop:
+						swapped <- n
+						return
+					default:
+						_ = unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+					}
+				}
+			}()
+			created := 0
+			for i := range 3000 {
+				made, err := folder{fd, how}.makeFile(fmt.Sprintf("/at/%d/file", i))
+				if err == nil {
+					created++
+					_ = unix.Close(made)
+				}
+			}
+			close(stop)
+			n := <-swapped
+			if all, err := os.ReadDir(outside); err != nil || len(all) > 0 {
+				t.Errorf("outside are %d files, %v", len(all), err)
+			}
+			if created == 0 || n == 0 {
+				t.Errorf("%d files were created, and %d times swapped: nothing was raced", created, n)
 			}
 		})
 	}
