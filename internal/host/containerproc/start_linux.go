@@ -67,7 +67,7 @@ func startProgram() error {
 		if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
 			return fmt.Errorf("set the hostname: %w", err)
 		}
-		if err := loopbackUp(); err != nil {
+		if err := LoopbackUp(); err != nil {
 			return fmt.Errorf("set loopback up: %w", err)
 		}
 	}
@@ -99,8 +99,8 @@ func startProgram() error {
 	return explain(program, syscall.Exec(program, p.Args, p.Env))
 }
 
-// loopbackUp sets the link lo up, which every program expects.
-func loopbackUp() error {
+// LoopbackUp sets the link lo up, which every program expects.
+func LoopbackUp() error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/host/containerproc"
 )
 
 // Relay is the address inside a Pod at which the plane accepts outgoing connections
@@ -35,9 +37,7 @@ func network(p Pod) (tcp, udp int, err error) {
 	}
 	defer func() { _ = unix.Close(routes.fd) }() // all requests were answered
 	lo := uint32(1)                              // it is 1 in every network namespace
-	up := request(unix.RTM_NEWLINK, unix.NLM_F_ACK)
-	up.raw(binary.NativeEndian.AppendUint32(append(make([]byte, 4), u32(lo)...), unix.IFF_UP), u32(unix.IFF_UP))
-	if err := routes.do(up); err != nil {
+	if err := containerproc.LoopbackUp(); err != nil {
 		return 0, 0, fmt.Errorf("set lo up: %w", err)
 	}
 	add := request(unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
