@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
@@ -23,6 +22,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
@@ -98,20 +98,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 func (w *world) reconcile() (*infrav1.LocalCluster, error) {
 	w.t.Helper()
 	w.writes = nil
-	lc := &infrav1.LocalCluster{}
-	if err := w.c.Get(w.t.Context(), key, lc); err != nil {
-		w.t.Fatal(err)
-	}
-	_, failed := w.r.Reconcile(w.t.Context(), lc)
-	after := &infrav1.LocalCluster{}
-	err := w.c.Get(w.t.Context(), key, after)
-	if apierrors.IsNotFound(err) {
-		return nil, failed
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return after, failed
+	after, _, err := builder.Reconcile(w.t, w.c, key, w.r)
+	return after, err
 }
 
 func cluster() *clusterv1.Cluster {

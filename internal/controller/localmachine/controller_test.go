@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +25,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
 )
@@ -93,20 +93,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 func (w *world) reconcile() (*infrav1.LocalMachine, error) {
 	w.t.Helper()
 	w.writes = nil
-	lm := &infrav1.LocalMachine{}
-	if err := w.c.Get(w.t.Context(), key, lm); err != nil {
-		w.t.Fatal(err)
-	}
-	_, failed := w.r.Reconcile(w.t.Context(), lm)
-	after := &infrav1.LocalMachine{}
-	err := w.c.Get(w.t.Context(), key, after)
-	if apierrors.IsNotFound(err) {
-		return nil, failed
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return after, failed
+	after, _, err := builder.Reconcile(w.t, w.c, key, w.r)
+	return after, err
 }
 
 func cluster(with ...func(*clusterv1.Cluster)) *clusterv1.Cluster {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +27,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/controller/localmachinepool/localpool"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
@@ -93,20 +93,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 func (w *world) reconcile() (*infrav1.LocalMachinePool, error) {
 	w.t.Helper()
 	w.writes = nil
-	pool := &infrav1.LocalMachinePool{}
-	if err := w.c.Get(w.t.Context(), key, pool); err != nil {
-		w.t.Fatal(err)
-	}
-	_, failed := w.r.Reconcile(w.t.Context(), pool)
-	after := &infrav1.LocalMachinePool{}
-	err := w.c.Get(w.t.Context(), key, after)
-	if apierrors.IsNotFound(err) {
-		return nil, failed
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return after, failed
+	after, _, err := builder.Reconcile(w.t, w.c, key, w.r)
+	return after, err
 }
 
 func (w *world) wrote(want ...string) {

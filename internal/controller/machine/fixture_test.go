@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/deps"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/writes"
@@ -126,19 +127,8 @@ func (w *world) record() interceptor.Funcs {
 // nil if it was deleted.
 func (w *world) reconcile() (*clusterv1.Machine, ctrl.Result, error) {
 	w.t.Helper()
-	m := &clusterv1.Machine{}
-	if err := w.mgmt.Get(w.t.Context(), machineKey, m); err != nil {
-		w.t.Fatal(err)
-	}
 	w.writes = nil
-	res, err := w.r.Reconcile(w.t.Context(), m)
-	stored := &clusterv1.Machine{}
-	if getErr := w.mgmt.Get(w.t.Context(), machineKey, stored); client.IgnoreNotFound(getErr) != nil {
-		w.t.Fatal(getErr)
-	} else if getErr != nil {
-		return nil, res, err
-	}
-	return stored, res, err
+	return builder.Reconcile(w.t, w.mgmt, machineKey, w.r)
 }
 
 // settle reconciles until nothing is written any more.
