@@ -17,10 +17,10 @@ import (
 // in progress. They may only become lower: one that is more than a tenth above its
 // measure fails, too.
 var houseLimits = map[string]float64{
-	"hand-written lines":                             197_150,
-	"packages":                                       341,
+	"hand-written lines":                             196_600,
+	"packages":                                       286,
 	"lines of internal/access":                       10_900,
-	"packages of internal/access":                    26,
+	"packages of internal/access":                    19,
 	"package names used more than once":              9,
 	"words of the list per 1,000 comment lines":      0,
 	"branches of controllers in % of those and pure": 28.0,
