@@ -136,7 +136,7 @@ func checksum(text []byte) string {
 }
 
 // unfinished is at the end of the name of a file that is being written, also of those of
-// package journal.
+// package store.
 const unfinished = ".new"
 
 // sweep removes what was being written when the process that wrote it was killed.

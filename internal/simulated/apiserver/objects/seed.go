@@ -16,7 +16,7 @@ import (
 var schemaNamespaces = schema.GroupResource{Resource: "namespaces"}
 
 // seed creates the objects that an API server and its controllers ensure at every
-// start, in addition to the roles of package defaultobjects.
+// start, in addition to the roles of package defaulting.
 func (s *Store) seed() error {
 	var born []Object
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
