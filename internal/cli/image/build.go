@@ -16,9 +16,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/modules"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/release"
+	"github.com/capstan-dev/capstan/internal/kit/download"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 type pullOptions struct {

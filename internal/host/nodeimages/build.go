@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/layer"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/preload"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
@@ -162,7 +163,7 @@ func (b *builder) images(ctx context.Context, programs []string, root buildcache
 		}
 		archives = append(archives, archive)
 	}
-	digest, err := imagetree.FileDigest(b.Network)
+	digest, err := filetree.FileDigest(b.Network)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,7 +204,7 @@ func (b *builder) bake(ctx context.Context, programs, archives []string) (buildc
 // withDigests adds files to the inputs of a step: their names and contents.
 func withDigests(inputs []string, files ...[]string) ([]string, error) {
 	for _, file := range slices.Concat(files...) {
-		digest, err := imagetree.FileDigest(file)
+		digest, err := filetree.FileDigest(file)
 		if err != nil {
 			return nil, err
 		}

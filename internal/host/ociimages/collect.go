@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 // CollectOptions configure Collect. The zero value removes only what belongs to no

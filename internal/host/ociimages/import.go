@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/internal/host/ociimages/archive"
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 // Import imports the images of a file: a folder or an archive in the OCI layout, or

@@ -27,7 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 var (

@@ -17,11 +17,11 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/decompress"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 // PullOptions configure how one image is fetched. The zero value is valid.

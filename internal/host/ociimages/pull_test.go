@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 func TestAnImageIsPulled(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/host/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 // Options configure a Store. The zero value is valid.

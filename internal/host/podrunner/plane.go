@@ -34,7 +34,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/host/kubelet"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
-	"github.com/capstan-dev/capstan/internal/host/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/host/podagent"
 	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/host/podroutes"
@@ -47,6 +46,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )

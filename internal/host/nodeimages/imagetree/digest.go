@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // Digest returns the digest of a folder as "sha256:" and 64 digits. It includes
@@ -57,7 +59,7 @@ func describe(dir, path string, e fs.DirEntry) (string, error) {
 	content := ""
 	switch e.Type() {
 	case 0:
-		content, err = FileDigest(path)
+		content, err = filetree.FileDigest(path)
 	case fs.ModeSymlink:
 		content, err = os.Readlink(path)
 	case fs.ModeDir:
@@ -74,21 +76,6 @@ func describe(dir, path string, e fs.DirEntry) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%q %o %d %d %q %q\n", name, st.Mode, st.Uid, st.Gid, content, attributes), nil
-}
-
-// FileDigest returns the digest of the contents of a file as "sha256:" and 64
-// digits.
-func FileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }() // only read
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Size returns how many bytes a folder takes on disk. A file with several names

@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
+	"github.com/capstan-dev/capstan/internal/kit/download"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 

@@ -33,7 +33,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
+	"github.com/capstan-dev/capstan/internal/kit/download"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 

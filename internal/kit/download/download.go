@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -100,7 +100,7 @@ func (c *Client) File(ctx context.Context, url, file, sha256 string) error {
 
 // check compares the digest of a file.
 func check(file, sha256 string) error {
-	have, err := imagetree.FileDigest(file)
+	have, err := filetree.FileDigest(file)
 	if err != nil {
 		return err
 	}

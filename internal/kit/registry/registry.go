@@ -27,7 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/download"
+	"github.com/capstan-dev/capstan/internal/kit/download"
 )
 
 // Options configure requests to registries. The zero value uses their names, HTTPS
