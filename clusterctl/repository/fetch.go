@@ -17,6 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/download"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
 const (
@@ -52,10 +55,7 @@ type fetcher struct {
 
 func newFetcher(o Options) *fetcher {
 	f := &fetcher{timeout: cmp.Or(o.Timeout, defaultTimeout), plain: o.PlainHTTP, pause: o.Pause}
-	f.client = &http.Client{Transport: &impatient{o.Transport, cmp.Or(o.Stall, defaultStall)}, CheckRedirect: f.checkRedirect}
-	if o.Transport == nil {
-		f.client.Transport.(*impatient).next = http.DefaultTransport
-	}
+	f.client = &http.Client{Transport: download.Impatient(o.Transport, cmp.Or(o.Stall, defaultStall)), CheckRedirect: f.checkRedirect}
 	if f.pause == nil {
 		f.pause = pause
 	}
@@ -140,6 +140,7 @@ func mayPass(err error) (time.Duration, bool) {
 	status, answered := errors.AsType[*StatusError](err)
 	if !answered {
 		_, permanent := errors.AsType[permanentError](err)
+		permanent = permanent || errors.As(err, new(*download.StalledError)) || errors.As(err, new(*registry.RefusedError))
 		unknown, resolved := errors.AsType[*net.DNSError](err)
 		return 0, !permanent && !errors.As(err, new(*tls.CertificateVerificationError)) && !(resolved && unknown.IsNotFound)
 	}
@@ -175,7 +176,7 @@ func (f *fetcher) once(ctx context.Context, q request) (answer, error) {
 	}
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return answer{}, fmt.Errorf("fetch %s: %w", named, reason(ctx, err))
+		return answer{}, fmt.Errorf("fetch %s: %w", named, download.Reason(ctx, err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
@@ -185,77 +186,13 @@ func (f *fetcher) once(ctx context.Context, q request) (answer, error) {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, q.limit+1))
 	switch {
 	case err != nil:
-		return answer{}, fmt.Errorf("fetch %s: %w", named, reason(ctx, err))
+		return answer{}, fmt.Errorf("fetch %s: %w", named, download.Reason(ctx, err))
 	case int64(len(data)) > q.limit:
 		return answer{}, permanentError{fmt.Errorf("%s is larger than %d MiB: is it the right file?", named, q.limit>>20)}
 	case isPage(data):
 		return answer{}, permanentError{fmt.Errorf("%s is a web page: does a proxy or a login stand before it?", named)}
 	}
 	return answer{data, resp.Header}, nil
-}
-
-// impatient ends a request whose server sends nothing for some time, before its response
-// or within it.
-type impatient struct {
-	next  http.RoundTripper
-	stall time.Duration
-}
-
-func (t *impatient) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(req.Context())
-	b := &impatientBody{ctx: ctx, stall: t.stall, cancel: cancel}
-	b.timer = time.AfterFunc(t.stall, func() { cancel(permanentError{fmt.Errorf("the server sent nothing for %s", t.stall)}) })
-	resp, err := t.next.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		err = reason(ctx, err)
-		b.end()
-		return nil, err
-	}
-	b.timer.Reset(t.stall)
-	b.ReadCloser, resp.Body = resp.Body, b
-	return resp, nil
-}
-
-// impatientBody is the body of a response of impatient.
-type impatientBody struct {
-	io.ReadCloser
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	stall  time.Duration
-	timer  *time.Timer
-}
-
-func (b *impatientBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
-		b.timer.Reset(b.stall)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = reason(b.ctx, err)
-	}
-	return n, err
-}
-
-func (b *impatientBody) Close() error {
-	b.end()
-	return b.ReadCloser.Close()
-}
-
-func (b *impatientBody) end() {
-	b.timer.Stop()
-	b.cancel(nil)
-}
-
-// reason is why a request ended: the cause of its context if that ended it, and otherwise
-// the error without the URL, which may contain a signature by then.
-func reason(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		return outer.Err
-	}
-	return err
 }
 
 // errorText is the first line of a server's error response, if it is for people.

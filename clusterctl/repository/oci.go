@@ -3,43 +3,34 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"path"
 	"strings"
-	"sync"
 
 	"github.com/distribution/reference"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/capstan-dev/capstan/clusterctl/config"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
-
-// maxTagPages bounds the pages of tags: a registry gives a hundred and more in one.
-const maxTagPages = 100
 
 // oci are the artifacts of a registry, one for each release with a layer for each
 // file, as `oras push HOST/REPOSITORY:VERSION FILE...` creates them.
 type oci struct {
 	fetch               *fetcher
 	where               string // oci://HOST/REPOSITORY
-	repo                name.Repository
-	credentials         authn.Authenticator
-	plain               bool // the registry is on this host and has no TLS
+	repo                *registry.Repository
 	version, components string
-
-	mu     sync.Mutex // guards puller
-	puller *remote.Puller
 }
 
 // newOCI opens the artifacts of a URL oci://HOST/REPOSITORY:VERSION[/FILE]. http is
@@ -63,46 +54,47 @@ func newOCI(p config.Provider, o Options) (*oci, error) {
 	if _, err := reference.WithName(host + "/" + repository); err != nil {
 		return nil, fmt.Errorf("invalid repository %s: %w", r.where, err)
 	}
-	hostname, _, err := net.SplitHostPort(host)
-	if err != nil {
-		hostname = host
-	}
-	var options []name.Option
-	if r.plain = isLoopback(hostname); r.plain {
-		options = append(options, name.Insecure)
-	}
-	registry, err := name.NewRegistry(host, options...)
+	client, err := o.registry(host)
 	if err != nil {
 		return nil, fmt.Errorf("invalid registry %s: %w", r.where, err)
 	}
-	r.repo = registry.Repo(repository)
-	r.credentials = authn.FromConfig(authn.AuthConfig{
-		Username: o.setting("OCI_USERNAME", ""), Password: o.setting("OCI_PASSWORD", ""),
-		RegistryToken: o.setting("OCI_ACCESS_TOKEN", ""), IdentityToken: o.setting("OCI_REFRESH_TOKEN", ""),
-	})
+	if r.repo, err = client.Repository(host, repository, nil); err != nil {
+		return nil, fmt.Errorf("invalid registry %s: %w", r.where, err)
+	}
 	return r, nil
 }
 
-// connect authenticates at the registry. The result is reused, and requests a new
-// token when the old one expires.
-func (r *oci) connect(ctx context.Context) (*remote.Puller, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.puller != nil {
-		return r.puller, nil
-	}
-	guarded := transport.NewUserAgent(newRegistryGuard(r), "capstan")
-	authorized, err := transport.NewWithContext(ctx, r.repo.Registry, r.credentials, guarded, []string{r.repo.Scope(transport.PullScope)})
+// registry returns the client for a registry. The credentials of the settings are for
+// this registry, not for its mirrors.
+func (o Options) registry(host string) (*registry.Client, error) {
+	own, err := name.NewRegistry(host)
 	if err != nil {
 		return nil, err
 	}
-	// Page size 0 leaves the number of tags in a page to the registry.
-	puller, err := remote.NewPuller(remote.WithTransport(authorized), remote.WithPageSize(0))
-	if err != nil {
-		return nil, err
+	with := registry.Options{Transport: o.Transport, Once: true, Idle: cmp.Or(o.Stall, defaultStall), Keychain: keychain{own.RegistryStr(), authn.AuthConfig{
+		Username: o.setting("OCI_USERNAME", ""), Password: o.setting("OCI_PASSWORD", ""),
+		RegistryToken: o.setting("OCI_ACCESS_TOKEN", ""), IdentityToken: o.setting("OCI_REFRESH_TOKEN", ""),
+	}}}
+	if o.Registries != "" {
+		if with, err = with.Read(o.Registries); err != nil {
+			return nil, err
+		}
 	}
-	r.puller = puller
-	return puller, nil
+	return registry.New(with)
+}
+
+// keychain has the credentials of one registry.
+type keychain struct {
+	host string
+	authn.AuthConfig
+}
+
+// Resolve implements authn.Keychain.
+func (k keychain) Resolve(of authn.Resource) (authn.Authenticator, error) {
+	if of.RegistryStr() != k.host {
+		return authn.Anonymous, nil
+	}
+	return authn.FromConfig(k.AuthConfig), nil
 }
 
 func (r *oci) DefaultVersion() string { return r.version }
@@ -112,7 +104,7 @@ func (r *oci) ComponentsFile() string { return r.components }
 // Versions are the tags that are versions.
 func (r *oci) Versions(ctx context.Context) (versions []string, err error) {
 	err = r.fetch.again(ctx, func(ctx context.Context) error {
-		all, err := r.tags(ctx)
+		all, err := r.repo.Tags(ctx)
 		versions = sortedVersions(all)
 		return r.explain(err)
 	})
@@ -120,29 +112,6 @@ func (r *oci) Versions(ctx context.Context) (versions []string, err error) {
 		return nil, &NotFoundError{Where: r.where}
 	}
 	return versions, err
-}
-
-func (r *oci) tags(ctx context.Context) ([]string, error) {
-	puller, err := r.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pages, err := puller.Lister(ctx, r.repo)
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for n := 0; pages.HasNext(); n++ {
-		if n == maxTagPages {
-			return nil, permanentError{fmt.Errorf("more than %d pages of tags", maxTagPages)}
-		}
-		page, err := pages.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Tags...)
-	}
-	return all, nil
 }
 
 func (r *oci) File(ctx context.Context, version, name string) (data []byte, err error) {
@@ -175,11 +144,7 @@ func (r *oci) File(ctx context.Context, version, name string) (data []byte, err 
 
 // layers are the files of a release.
 func (r *oci) layers(ctx context.Context, version string) ([]ocispec.Descriptor, error) {
-	puller, err := r.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	desc, err := puller.Get(ctx, r.repo.Tag(version))
+	desc, err := r.repo.Manifest(ctx, version)
 	if err != nil {
 		return nil, err
 	}
@@ -195,23 +160,11 @@ func (r *oci) layer(ctx context.Context, l ocispec.Descriptor, name string) ([]b
 	if l.Size > maxFile {
 		return nil, permanentError{fmt.Errorf("%s of %s is larger than %d MiB: is it the right file?", name, r.where, maxFile>>20)}
 	}
-	puller, err := r.connect(ctx)
+	digest, err := v1.NewHash(l.Digest.String())
 	if err != nil {
-		return nil, err
+		return nil, permanentError{fmt.Errorf("%s: %w", name, err)}
 	}
-	layer, err := puller.Layer(ctx, r.repo.Digest(l.Digest.String()))
-	if err != nil {
-		return nil, err
-	}
-	body, err := layer.Compressed() // as it is stored; it checks the digest at its end
-	if err != nil {
-		return nil, reason(ctx, err) // without the URL, which can be a signed one
-	}
-	defer func() { _ = body.Close() }()
-	data, err := io.ReadAll(body)
-	if err == nil && int64(len(data)) != l.Size {
-		err = fmt.Errorf("size mismatch: %d bytes, the manifest has %d", len(data), l.Size)
-	}
+	data, err := r.repo.Content(ctx, digest, l.Size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

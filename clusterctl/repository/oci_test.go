@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,6 +71,31 @@ func TestArtifactsOfARegistry(t *testing.T) {
 	}
 }
 
+func TestMirrorsOfTheFileHaveArtifacts(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	push(t, s, "v1.0.0", map[string]string{"metadata.yaml": "from the mirror"})
+	for path, route := range maps.Clone(s.routes) {
+		s.on(strings.Replace(path, "/v2/org/", "/v2/mirrored/org/", 1), func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "" {
+				t.Error("the credentials of the registry go to its mirror")
+			}
+			route(w, r)
+		})
+	}
+	o := at(s, "OCI_USERNAME", "me", "OCI_PASSWORD", "secret")
+	o.Registries = filepath.Join(t.TempDir(), "registries.yaml")
+	writeFile(t, o.Registries, "registries: {registry.example.com: {mirrors: ['"+s.URL+"/mirrored']}}")
+	got, err := open1(t, "oci://registry.example.com/org/aws:v1.0.0", o).File(t.Context(), "v1.0.0", "metadata.yaml")
+	if err != nil || string(got) != "from the mirror" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	writeFile(t, o.Registries, "registries: [")
+	if _, err := Open(t.Context(), aws("oci://registry.example.com/org/aws:v1.0.0"), o); err == nil || !strings.Contains(err.Error(), o.Registries) {
+		t.Errorf("of a file that is wrong: got %v", err)
+	}
+}
+
 func TestWhatARegistryHasWrong(t *testing.T) {
 	t.Parallel()
 	right := digest.FromString("right")
@@ -89,12 +117,12 @@ func TestWhatARegistryHasWrong(t *testing.T) {
 	}{
 		"nothing":             {image(good), say("right"), ""},
 		"once":                {inTurn(answerWith(503), image(good)), inTurn(cutOff, say("right")), ""},
-		"another content":     {image(good), say("wrong"), "a.yaml: error verifying sha256 checksum"},
-		"less content":        {image(good), say("r"), "a.yaml: error verifying sha256 checksum"},
-		"another size":        {image(ocispec.Descriptor{Digest: right, Size: 6}), say("right"), "a.yaml: size mismatch: 5 bytes, the manifest has 6"},
+		"another content":     {image(good), say("wrong"), "error verifying sha256 checksum"},
+		"less content":        {image(good), say("r"), "error verifying sha256 checksum"},
+		"another size":        {image(ocispec.Descriptor{Digest: right, Size: 6}), say("right"), "size mismatch: 5 bytes, the manifest has 6"},
 		"a large layer":       {image(ocispec.Descriptor{Digest: right, Size: maxFile + 1}), say("right"), "is larger than 32 MiB"},
 		"an index":            {withHeader("{}", "Content-Type", ocispec.MediaTypeImageIndex), nil, "is no artifact, but application/vnd.oci.image.index.v1+json"},
-		"an endless manifest": {endless, nil, "the response is too large"},
+		"an endless manifest": {endless, nil, "the answer is larger than 8 MiB"},
 		"an outage":           {answerWith(503), nil, "the server answers 503 Service Unavailable"},
 		"a secret":            {answerWith(403), nil, "403 Forbidden: set OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN"},
 	} {
@@ -191,5 +219,23 @@ func TestURLsOfRegistries(t *testing.T) {
 	core := config.Provider{Name: config.ClusterAPI, Type: clusterctlv1.CoreProviderType, URL: "oci://ghcr.io/org/core:v1.2.3"}
 	if r, err := Open(t.Context(), core, Options{}); err != nil || r.ComponentsFile() != "core-components.yaml" {
 		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// TestRefreshTokenStaysAtItsServer redirects the request that contains it.
+func TestRefreshTokenStaysAtItsServer(t *testing.T) {
+	t.Parallel()
+	s, elsewhere := newServer(t), newServer(t)
+	s.on("/v2/", answerWith(401, "WWW-Authenticate", `Bearer realm="`+s.URL+`/token",service="x"`))
+	s.on("/token", func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), "refresh_token=secret") {
+			t.Errorf("the token server gets %q", body)
+		}
+		http.Redirect(w, r, elsewhere.URL+"/token", http.StatusTemporaryRedirect)
+	})
+	_, err := open1(t, ociURL(s, "v1.0.0"), at(s, "OCI_REFRESH_TOKEN", "secret")).File(t.Context(), "v1.0.0", "a.yaml")
+	wantError(t, err, "request for a token is redirected to "+strings.TrimPrefix(elsewhere.URL, "http://"))
+	if asked := elsewhere.takeAsked(); len(asked) != 0 {
+		t.Errorf("another server is asked for %q", asked)
 	}
 }

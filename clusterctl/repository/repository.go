@@ -95,6 +95,9 @@ type Options struct {
 	// PlainHTTP allows http to other hosts, too, where what is read can be changed in
 	// transit.
 	PlainHTTP bool
+	// Registries is a file with the mirrors and authorities of registries, registries.yaml
+	// of a data directory. It need not exist. Empty means none.
+	Registries string
 	// Transport of requests; nil means that of net/http.
 	Transport http.RoundTripper
 	// Stall is how long a server may send nothing, and Timeout how long a request

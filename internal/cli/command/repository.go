@@ -8,6 +8,7 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/config"
 	"github.com/capstan-dev/capstan/clusterctl/repository"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 // goProxy is what GOPROXY is for go's own commands unless it is set. The build
@@ -32,7 +33,11 @@ func (e *Env) Repositories() (repository.Options, error) {
 	}
 	overrides, err := c.Overrides()
 	used := func(file string) { e.Say("Using override %s", file) }
-	return repository.Options{Overrides: overrides, Overridden: used, Variable: c.Variable, GoProxy: goProxy, Cache: e.releasesDir()}, err
+	o := repository.Options{Overrides: overrides, Overridden: used, Variable: c.Variable, GoProxy: goProxy, Cache: e.releasesDir()}
+	if dir := e.DefaultDataDir(); dir != "" {
+		o.Registries = datadir.Dir(dir).Registries()
+	}
+	return o, err
 }
 
 // releasesDir is where the files of releases are kept once they were fetched; empty

@@ -18,7 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/modules"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/release"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/download"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
@@ -105,10 +107,20 @@ func (o *options) source(progress func(string)) (nodeimages.Source, error) {
 	case "modules":
 		return &modules.Source{Env: os.Environ()}, nil
 	case "release":
-		transport := http.DefaultTransport.(*http.Transport).Clone()
+		var with registry.Options
+		if o.dataDir != "" {
+			var err error
+			if with, err = with.Read(datadir.Dir(o.dataDir).Registries()); err != nil {
+				return nil, err
+			}
+		}
+		registries, err := registry.New(with)
+		if err != nil {
+			return nil, err
+		}
 		told := map[string]int64{}
-		return &release.Source{Transport: transport, Client: &download.Client{
-			HTTP: &http.Client{Transport: transport}, Attempts: attempts, Pause: pause, Idle: idle,
+		return &release.Source{Registry: registries, Client: &download.Client{
+			HTTP: &http.Client{}, Attempts: attempts, Pause: pause, Idle: idle,
 			Progress: func(url string, have, total int64) {
 				// A line for each tenth, which a log can hold as well.
 				if tenth := have * 10 / max(total, 1); total > 0 && tenth > told[url] {

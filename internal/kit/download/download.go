@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
-	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Client fetches files.
@@ -31,7 +30,7 @@ type Client struct {
 	// between the first and the second attempt, and doubles each time after.
 	Attempts int
 	Pause    time.Duration
-	// Idle is how long a request may receive no byte before it fails; 0 is no limit.
+	// Idle is how long a server may send nothing before a request fails; 0 is no limit.
 	Idle time.Duration
 	// Limit is how many bytes a file may have; 0 is no limit.
 	Limit int64
@@ -57,7 +56,7 @@ func (p permanent) Unwrap() error { return p.error }
 // Text fetches a small file, such as one of checksums.
 func (c *Client) Text(ctx context.Context, url string) (string, error) {
 	var text bytes.Buffer
-	err := c.retry(ctx, url, func(ctx context.Context, _ func()) error {
+	err := c.retry(ctx, url, func() error {
 		text.Reset()
 		resp, err := c.get(ctx, url, 0)
 		if err != nil {
@@ -86,8 +85,8 @@ func (c *Client) File(ctx context.Context, url, file, sha256 string) error {
 		return nil
 	}
 	part := file + ".part"
-	return c.retry(ctx, url, func(ctx context.Context, alive func()) error {
-		if err := c.complete(ctx, url, part, alive); err != nil {
+	return c.retry(ctx, url, func() error {
+		if err := c.complete(ctx, url, part); err != nil {
 			return err
 		}
 		if err := check(part, sha256); err != nil {
@@ -110,8 +109,8 @@ func check(file, sha256 string) error {
 	return nil
 }
 
-// complete requests the rest of a file, and calls alive when data arrives.
-func (c *Client) complete(ctx context.Context, url, part string, alive func()) (err error) {
+// complete requests the rest of a file.
+func (c *Client) complete(ctx context.Context, url, part string) (err error) {
 	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return permanent{err}
@@ -140,7 +139,7 @@ func (c *Client) complete(ctx context.Context, url, part string, alive func()) (
 	if resp.ContentLength >= 0 {
 		total = have + resp.ContentLength
 	}
-	if _, err := io.Copy(&counter{w: f, alive: alive, tell: c.Progress, url: url, have: have, total: total, limit: c.Limit}, resp.Body); err != nil {
+	if _, err := io.Copy(&counter{w: f, tell: c.Progress, url: url, have: have, total: total, limit: c.Limit}, resp.Body); err != nil {
 		if _, ofDisk := errors.AsType[*fs.PathError](err); ofDisk {
 			return permanent{err} // a retry does not free space
 		}
@@ -159,6 +158,9 @@ func (c *Client) get(ctx context.Context, url string, from int64) (*http.Respons
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
 	asks := *c.HTTP
+	if c.Idle > 0 {
+		asks.Transport = Impatient(asks.Transport, c.Idle)
+	}
 	asks.CheckRedirect = func(to *http.Request, via []*http.Request) error {
 		if len(via) >= maxRedirects {
 			return permanent{fmt.Errorf("more than %d redirects", maxRedirects)}
@@ -184,10 +186,10 @@ func (c *Client) get(ctx context.Context, url string, from int64) (*http.Respons
 }
 
 // retry tries until it succeeds, no attempt is left, or a retry would not help.
-func (c *Client) retry(ctx context.Context, url string, try func(ctx context.Context, alive func()) error) error {
+func (c *Client) retry(ctx context.Context, url string, try func() error) error {
 	pause := c.Pause
 	for attempt := 1; ; attempt++ {
-		err := c.once(ctx, try)
+		err := try()
 		if err == nil {
 			return nil
 		}
@@ -204,26 +206,9 @@ func (c *Client) retry(ctx context.Context, url string, try func(ctx context.Con
 	}
 }
 
-// once tries once, and gives up when no data arrives for a while.
-func (c *Client) once(ctx context.Context, try func(ctx context.Context, alive func()) error) error {
-	if c.Idle <= 0 {
-		return try(ctx, func() {})
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	idle := time.AfterFunc(c.Idle, recovery.Func(ctx, func() { cancel(fmt.Errorf("nothing came for %s", c.Idle)) }))
-	defer idle.Stop()
-	err := try(ctx, func() { idle.Reset(c.Idle) })
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
 // counter reports the progress of a file.
 type counter struct {
 	w                 io.Writer
-	alive             func()
 	tell              func(string, int64, int64)
 	url               string
 	have, total, told int64
@@ -235,7 +220,6 @@ func (c *counter) Write(p []byte) (int, error) {
 		return 0, permanent{fmt.Errorf("it has more than %d bytes", c.limit)}
 	}
 	n, err := c.w.Write(p)
-	c.alive()
 	c.have += int64(n)
 	if c.tell != nil && (c.have-c.told >= progressEvery || c.have == c.total) {
 		c.told = c.have

@@ -160,7 +160,7 @@ func TestARequestThatStandsStillFails(t *testing.T) {
 	defer server.Close()
 	c := &Client{HTTP: server.Client(), Attempts: 2, Idle: time.Millisecond}
 	err := c.File(t.Context(), server.URL, filepath.Join(t.TempDir(), "file"), sha(content))
-	if err == nil || !strings.Contains(err.Error(), "nothing came for 1ms") {
+	if err == nil || !strings.Contains(err.Error(), "the server sent nothing for 1ms") {
 		t.Errorf("got %v, want that nothing came", err)
 	}
 }

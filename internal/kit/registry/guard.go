@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"unicode"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
 // maxAnswer is the size limit of any response except layers: manifests and
@@ -23,7 +27,7 @@ const maxAnswer = 8 << 20
 const markLarge = "Capstan-Large"
 
 // errTooLarge means that a response exceeds maxAnswer.
-var errTooLarge = errors.New("the answer is larger than 8 MiB")
+var errTooLarge = &RefusedError{"the answer is larger than 8 MiB"}
 
 // large marks requests whose responses may be large: the caller has its own limit.
 // It also marks redirected requests.
@@ -35,16 +39,30 @@ func (l large) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(r)
 }
 
-// guard refuses requests without encryption, except to hosts that are plain; nil is
-// none. It also limits responses, which the layers above it read whole.
+// RefusedError means that a registry names a server that it must not name, or sends too
+// much. Another attempt has the same result.
+type RefusedError struct{ Reason string }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Reason }
+
+// guard carries the requests for one registry or mirror. The registry names other
+// servers, for tokens and in redirects, which get credentials or are reached from the
+// network of this host. guard refuses those that a registry must not name, and limits
+// responses, which the layers above it read whole.
 type guard struct {
-	inner http.RoundTripper
-	plain func(host string) bool
+	inner    http.RoundTripper
+	hostname string                 // of the registry
+	plain    func(host string) bool // nil if all servers must use TLS
+	resolve  func(r *http.Request, host string) []netip.Addr
 }
 
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && (g.plain == nil || !g.plain(r.URL.Host)) {
-		return nil, fmt.Errorf("%s would be asked without encryption: list it as one that speaks plain HTTP, if it may be", r.URL.Host)
+	if err := g.check(r); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
 	}
 	isLarge := r.Header.Get(markLarge) != ""
 	if isLarge {
@@ -59,6 +77,35 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = &bounded{ReadCloser: resp.Body, left: maxAnswer}
 	}
 	return resp, nil
+}
+
+func (g *guard) check(r *http.Request) error {
+	if r.URL.Scheme != "https" && (g.plain == nil || !g.plain(r.URL.Host)) {
+		// This error may pass: go-containerregistry tries a private address with http
+		// after any error with https.
+		return fmt.Errorf("%s would be asked without encryption: list it as one that speaks plain HTTP, if it may be", r.URL.Host)
+	}
+	if r.Response != nil && r.Method != http.MethodGet {
+		// Only a request for a token has a body. It contains the refresh token.
+		return &RefusedError{"request for a token is redirected to " + r.URL.Host}
+	}
+	// A registry without TLS may use servers next to it.
+	if g.plain != nil || strings.EqualFold(r.URL.Hostname(), g.hostname) {
+		return nil
+	}
+	for _, a := range g.resolve(r, r.URL.Hostname()) {
+		if dialguard.IsReserved(a) {
+			return &RefusedError{fmt.Sprintf("%s names server %s, which has the local address %s", g.hostname, r.URL.Host, a)}
+		}
+	}
+	return nil
+}
+
+// lookUp returns the addresses of a host. It returns none if the host is not found: a
+// proxy may resolve it, or the request fails.
+func lookUp(r *http.Request, host string) []netip.Addr {
+	found, _ := net.DefaultResolver.LookupNetIP(r.Context(), "ip", host) // an address resolves to itself
+	return found
 }
 
 type bounded struct {
@@ -84,25 +131,29 @@ func (r *Repository) explain(c *connection, err error) error {
 		}
 		switch answer.StatusCode {
 		case http.StatusNotFound:
-			return &NotFoundError{Image: r.image, Host: c.host}
+			return &NotFoundError{Image: r.image, Host: c.host, Answer: answer}
 		case http.StatusUnauthorized, http.StatusForbidden:
-			return &DeniedError{Image: r.image, Host: c.host, Said: short(said)}
+			return &DeniedError{Image: r.image, Host: c.host, Said: short(said), Answer: answer}
 		}
-		return fmt.Errorf("ask %s for image %s: it answers %d %s", c.host, r.image, answer.StatusCode, short(said))
+		err = &abridged{answer, fmt.Sprintf("it answers %d %s", answer.StatusCode, short(said))}
+		return fmt.Errorf("ask %s for image %s: %w", c.host, r.image, err)
 	}
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = fmt.Errorf("%s: %w", hostOf(at.URL), at.Err)
 	}
 	if len(err.Error()) > maxText {
-		err = &abridged{err}
+		err = &abridged{err, short(err.Error())}
 	}
 	return fmt.Errorf("ask %s for image %s: %w", c.host, r.image, err)
 }
 
-// abridged is an error with a shortened text.
-type abridged struct{ error }
+// abridged is an error with another text.
+type abridged struct {
+	error
+	text string
+}
 
-func (a *abridged) Error() string { return short(a.error.Error()) }
+func (a *abridged) Error() string { return a.text }
 
 func (a *abridged) Unwrap() error { return a.error }
 

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry fetches manifests and layers of images from registries or their
-// mirrors. Registries are not trusted: content is verified with its digest,
-// responses have limits, and requests are encrypted unless plain HTTP was
-// configured or they stay on this host.
+// Package registry fetches images and artifacts from registries or their mirrors.
+// Registries are not trusted: content is verified with its digest, responses have
+// limits, requests are encrypted unless plain HTTP was configured or they stay on this
+// host, and a registry cannot name a server with a local address.
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/distribution/reference"
@@ -49,7 +55,14 @@ type Options struct {
 	Authorities map[string]*x509.CertPool
 	// Pause is the time between two attempts, and increases each time; 0 is a second.
 	Pause time.Duration
+	// Once sends each request once, for callers that repeat them.
+	Once bool
+	// Idle is how long a server may send nothing; 0 is a minute.
+	Idle time.Duration
 }
+
+// maxTagPages limits the pages of tags: a registry sends a hundred and more in one.
+const maxTagPages = 100
 
 // Client sends requests to registries.
 type Client struct {
@@ -64,11 +77,8 @@ type endpoint struct {
 	plain      bool
 }
 
-// attempts is how often a layer is requested; idle is how long no data may arrive.
-const (
-	attempts = 5
-	idle     = time.Minute
-)
+// attempts is how often a layer is requested.
+const attempts = 5
 
 // New validates options and returns a Client.
 func New(o Options) (*Client, error) {
@@ -78,9 +88,7 @@ func New(o Options) (*Client, error) {
 	if o.Keychain == nil {
 		o.Keychain = authn.NewMultiKeychain()
 	}
-	if o.Pause == 0 {
-		o.Pause = time.Second
-	}
+	o.Pause, o.Idle = cmp.Or(o.Pause, time.Second), cmp.Or(o.Idle, time.Minute)
 	c := &Client{o: o, mirrors: map[string][]endpoint{}, transports: map[string]http.RoundTripper{}}
 	for host, authorities := range o.Authorities {
 		own, ok := o.Transport.(*http.Transport)
@@ -113,7 +121,13 @@ func Name(image string) (string, error) {
 }
 
 // NotFoundError means that a registry has no such image.
-type NotFoundError struct{ Image, Host string }
+type NotFoundError struct {
+	Image, Host string
+	Answer      *transport.Error
+}
+
+// Unwrap returns the answer of the registry.
+func (e *NotFoundError) Unwrap() error { return e.Answer }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s has no image %s: push it there, import it with \"capstan image import\", or correct its name", e.Host, e.Image)
@@ -121,24 +135,35 @@ func (e *NotFoundError) Error() string {
 
 // DeniedError means that a registry requires or refuses credentials. Many
 // registries answer so for images that do not exist.
-type DeniedError struct{ Image, Host, Said string }
+type DeniedError struct {
+	Image, Host, Said string
+	Answer            *transport.Error
+}
+
+// Unwrap returns the answer of the registry.
+func (e *DeniedError) Unwrap() error { return e.Answer }
 
 func (e *DeniedError) Error() string {
 	return fmt.Sprintf("%s does not give image %s to this user (%s): check its name, or log in with \"docker login %s\"", e.Host, e.Image, e.Said, e.Host)
 }
 
-// Repository is the registry of an image name, and its mirrors.
+// Repository is the repository of an image or artifact in a registry, and its mirrors.
 type Repository struct {
-	client    *Client
-	image     string
-	keys      authn.Keychain
+	client *Client
+	image  string
+	id     string // the tag or digest in the name of the image
+	keys   authn.Keychain
+
+	mu        sync.Mutex    // guards endpoints
 	endpoints []*connection // the one that answered last is first
 }
 
 type connection struct {
 	endpoint
 	repo name.Repository
-	rt   http.RoundTripper // nil until needed
+
+	mu sync.Mutex        // guards rt
+	rt http.RoundTripper // nil until needed
 }
 
 // Open returns the repository of an image by its full name. It sends no request.
@@ -148,23 +173,37 @@ func (c *Client) Open(image string, keys authn.Keychain) (*Repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name of an image %.300q: %w", image, err)
 	}
-	r := &Repository{client: c, image: image, keys: c.o.Keychain}
+	r, err := c.Repository(reference.Domain(named), reference.Path(named), keys)
+	if err != nil {
+		return nil, fmt.Errorf("name of an image %.300q: %w", image, err)
+	}
+	r.image = image
+	switch n := named.(type) {
+	case reference.Digested:
+		r.id = n.Digest().String()
+	case reference.Tagged:
+		r.id = n.Tag()
+	}
+	return r, nil
+}
+
+// Repository returns the repository of a registry at a valid path. It is like Open.
+func (c *Client) Repository(host, path string, keys authn.Keychain) (*Repository, error) {
+	r := &Repository{client: c, image: host + "/" + path, keys: c.o.Keychain}
 	if keys != nil {
 		r.keys = authn.NewMultiKeychain(keys, c.o.Keychain)
 	}
-	host := reference.Domain(named)
 	own := endpoint{host: host, plain: c.mayBePlain(host)}
 	for _, e := range append(slices.Clone(c.mirrors[host]), own) {
-		full := e.host + "/" + strings.TrimPrefix(e.path+"/"+reference.Path(named), "/")
 		var options []name.Option
 		if e.plain {
 			options = append(options, name.Insecure)
 		}
-		repo, err := name.NewRepository(full, options...)
+		at, err := name.NewRegistry(e.host, options...)
 		if err != nil {
-			return nil, fmt.Errorf("name of an image %.300q: %w", image, err)
+			return nil, err
 		}
-		r.endpoints = append(r.endpoints, &connection{endpoint: e, repo: repo})
+		r.endpoints = append(r.endpoints, &connection{endpoint: e, repo: at.Repo(strings.TrimPrefix(e.path+"/"+path, "/"))})
 	}
 	return r, nil
 }
@@ -182,31 +221,123 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
+// Tags lists the tags of the repository.
+func (r *Repository) Tags(ctx context.Context) (tags []string, err error) {
+	err = r.each(ctx, func(c *connection) error {
+		// Page size 0 leaves the number of tags in a page to the registry.
+		puller, err := remote.NewPuller(remote.WithTransport(c.rt), remote.WithPageSize(0))
+		if err != nil {
+			return err
+		}
+		pages, err := puller.Lister(ctx, c.repo)
+		if err != nil {
+			return err
+		}
+		tags = nil
+		for n := 0; pages.HasNext(); n++ {
+			if n == maxTagPages {
+				return &RefusedError{fmt.Sprintf("more than %d pages of tags", maxTagPages)}
+			}
+			page, err := pages.Next(ctx)
+			if err != nil {
+				return err
+			}
+			tags = append(tags, page.Tags...)
+		}
+		return nil
+	})
+	return tags, err
+}
+
 // Manifest fetches a manifest by a tag or digest; if id is empty, by that in the
 // name of the image.
 func (r *Repository) Manifest(ctx context.Context, id string) (found *remote.Descriptor, err error) {
-	if id == "" {
-		named, err := reference.ParseDockerRef(r.image)
-		if err != nil {
-			return nil, err
-		}
-		switch n := named.(type) {
-		case reference.Digested:
-			id = n.Digest().String()
-		case reference.Tagged:
-			id = n.Tag()
-		}
-	}
+	id = cmp.Or(id, r.id)
 	err = r.each(ctx, func(c *connection) error {
 		var ref name.Reference = c.repo.Tag(id)
 		if strings.Contains(id, ":") {
 			ref = c.repo.Digest(id)
 		}
-		found, err = remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(c.rt))
+		found, err = remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(c.rt), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 		return err
 	})
 	return found, err
 }
+
+// Content fetches small content with a digest and a size.
+func (r *Repository) Content(ctx context.Context, h v1.Hash, size int64) (data []byte, err error) {
+	err = r.each(ctx, func(c *connection) error {
+		layer, err := remote.Layer(c.repo.Digest(h.String()), remote.WithContext(ctx), remote.WithTransport(large{c.rt}))
+		if err != nil {
+			return err
+		}
+		body, err := layer.Compressed() // as it is stored; it checks the digest at its end
+		if err != nil {
+			return err
+		}
+		defer func() { _ = body.Close() }() // only read
+		data, err = io.ReadAll(io.LimitReader(body, size+1))
+		if err == nil && int64(len(data)) != size {
+			err = fmt.Errorf("size mismatch: %d bytes, the manifest has %d", len(data), size)
+		}
+		return err
+	})
+	return data, err
+}
+
+// Image fetches an image for Linux on the processor of this program. Its layers become
+// files of a folder, where the next call resumes a fetch that was interrupted.
+func (r *Repository) Image(ctx context.Context, dir string) (v1.Image, error) {
+	top, err := r.Manifest(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	image, err := top.Image()
+	if err != nil {
+		return nil, err
+	}
+	m, err := image.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range m.Layers {
+		if err := r.Blob(ctx, l.Digest, l.Size, filepath.Join(dir, l.Digest.Hex), func(int64) {}); err != nil {
+			return nil, err
+		}
+	}
+	return fetched{image, dir}, nil
+}
+
+// fetched is an image with its layers in a folder, by the digits of their digests.
+type fetched struct {
+	v1.Image
+	dir string
+}
+
+// Layers implements v1.Image.
+func (f fetched) Layers() ([]v1.Layer, error) {
+	all, err := f.Image.Layers()
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range all {
+		digest, err := l.Digest()
+		if err != nil {
+			return nil, err
+		}
+		all[i] = layerFile{l, filepath.Join(f.dir, digest.Hex)}
+	}
+	return all, nil
+}
+
+// layerFile is a layer in a file.
+type layerFile struct {
+	v1.Layer
+	file string
+}
+
+// Compressed implements v1.Layer: the file is as in the registry.
+func (l layerFile) Compressed() (io.ReadCloser, error) { return os.Open(l.file) }
 
 // Blob fetches content with a digest and a size into a file, unless the file
 // exists. It resumes an earlier attempt, whose file next to it ends with .part. It
@@ -219,7 +350,7 @@ func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file strin
 		}
 		u := url.URL{Scheme: scheme, Host: c.repo.RegistryStr(), Path: "/v2/" + c.repo.RepositoryStr() + "/blobs/" + h.String()}
 		client := download.Client{
-			HTTP: &http.Client{Transport: large{c.rt}}, Attempts: attempts, Pause: r.client.o.Pause, Idle: idle, Limit: size,
+			HTTP: &http.Client{Transport: large{c.rt}}, Attempts: attempts, Pause: r.client.o.Pause, Limit: size,
 			Progress: func(_ string, have, _ int64) { report(have) },
 		}
 		return client.File(ctx, u.String(), file, h.Hex)
@@ -228,14 +359,20 @@ func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file strin
 
 // each calls f for each endpoint of the image, in turn, until it succeeds.
 func (r *Repository) each(ctx context.Context, f func(*connection) error) error {
+	r.mu.Lock()
+	endpoints := slices.Clone(r.endpoints)
+	r.mu.Unlock()
 	var errs []error
-	for n, c := range r.endpoints {
+	for n, c := range endpoints {
 		err := r.connect(ctx, c)
 		if err == nil {
 			err = f(c)
 		}
 		if err == nil {
-			r.endpoints[0], r.endpoints[n] = r.endpoints[n], r.endpoints[0]
+			endpoints[0], endpoints[n] = endpoints[n], endpoints[0]
+			r.mu.Lock()
+			r.endpoints = endpoints
+			r.mu.Unlock()
 			return nil
 		}
 		errs = append(errs, r.explain(c, err))
@@ -250,6 +387,8 @@ func (r *Repository) each(ctx context.Context, f func(*connection) error) error 
 
 // connect determines the scheme and credentials of a registry.
 func (r *Repository) connect(ctx context.Context, c *connection) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.rt != nil {
 		return nil
 	}
@@ -257,16 +396,22 @@ func (r *Repository) connect(ctx context.Context, c *connection) (err error) {
 	if err != nil {
 		return fmt.Errorf("credentials: %w", err)
 	}
-	inner := &guard{inner: r.client.transports[c.host]}
-	if inner.inner == nil {
-		inner.inner = r.client.o.Transport
+	o := r.client.o
+	inner := r.client.transports[c.host]
+	if inner == nil {
+		inner = o.Transport
 	}
+	server := url.URL{Host: c.host}
+	guarded := &guard{inner: download.Impatient(inner, o.Idle), hostname: server.Hostname(), resolve: lookUp}
 	if c.plain {
-		inner.plain = func(host string) bool { return host == c.host || r.client.mayBePlain(host) }
+		guarded.plain = func(host string) bool { return host == c.host || r.client.mayBePlain(host) }
 	}
-	retry := transport.NewRetry(transport.NewUserAgent(inner, "capstan"),
-		transport.WithRetryBackoff(transport.Backoff{Duration: r.client.o.Pause, Factor: 3, Jitter: 0.1, Steps: 3}),
-		transport.WithRetryStatusCodes(http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout))
-	c.rt, err = transport.NewWithContext(ctx, c.repo.Registry, auth, retry, []string{c.repo.Scope(transport.PullScope)})
+	rt := transport.NewUserAgent(guarded, "capstan")
+	if !o.Once {
+		rt = transport.NewRetry(rt,
+			transport.WithRetryBackoff(transport.Backoff{Duration: o.Pause, Factor: 3, Jitter: 0.1, Steps: 3}),
+			transport.WithRetryStatusCodes(http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout))
+	}
+	c.rt, err = transport.NewWithContext(ctx, c.repo.Registry, auth, rt, []string{c.repo.Scope(transport.PullScope)})
 	return err
 }

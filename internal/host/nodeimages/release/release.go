@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,15 +19,17 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
+	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
 	"github.com/capstan-dev/capstan/internal/kit/download"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // Source fetches parts.
 type Source struct {
 	Client *download.Client
-	// Transport sends the requests to registries.
-	Transport http.RoundTripper
+	// Registry fetches images.
+	Registry *registry.Client
 	// Kubernetes and GitHub are the servers of releases, by default dl.k8s.io and
 	// github.com.
 	Kubernetes, GitHub string
@@ -128,6 +129,31 @@ func (s *Source) fetch(ctx context.Context, c *buildcache.Cache, n string, a art
 		return extract(from, dir, a.members)
 	}})
 	return o.Dir, err
+}
+
+// Image fetches an image from its registry. Its tag is resolved to digests, by
+// which its layers are fetched like files: a partial download is resumed.
+func (s *Source) Image(ctx context.Context, c *buildcache.Cache, _ nodecomponents.Versions, image nodecomponents.Image, _ buildcache.Outcome) (string, error) {
+	file := image.Name + ".tar"
+	o, err := c.Do(ctx, buildcache.Step{Name: "pull-" + image.Name, Inputs: []string{recipe, image.Ref, runtime.GOARCH}, Resumes: true, Make: func(ctx context.Context, dir string) error {
+		layers := filepath.Join(dir, "layers")
+		if err := os.MkdirAll(layers, 0o700); err != nil {
+			return err
+		}
+		repo, err := s.Registry.Open(image.Ref, nil)
+		if err != nil {
+			return err
+		}
+		got, err := repo.Image(ctx, layers)
+		if err != nil {
+			return fmt.Errorf("pull %s: %w", image.Ref, err)
+		}
+		if err := ocitar.Save(filepath.Join(dir, file), image.Ref, got); err != nil {
+			return err
+		}
+		return os.RemoveAll(layers)
+	}})
+	return filepath.Join(o.Dir, file), err
 }
 
 // maxProgram is more than the largest released program, some 130 MiB.

@@ -34,6 +34,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/kit/download"
+	ociregistry "github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
@@ -111,7 +112,7 @@ func site(t *testing.T, replace map[string][]byte) (*Source, map[string]int) {
 		_, _ = w.Write(content)
 	}))
 	t.Cleanup(server.Close)
-	return &Source{Client: &download.Client{HTTP: server.Client(), Attempts: 2}, Transport: http.DefaultTransport, Kubernetes: server.URL + "/k8s", GitHub: server.URL + "/github"}, fetched
+	return &Source{Client: &download.Client{HTTP: server.Client(), Attempts: 2}, Kubernetes: server.URL + "/k8s", GitHub: server.URL + "/github"}, fetched
 }
 
 func cache(t *testing.T, dir string) *buildcache.Cache {
@@ -204,6 +205,16 @@ func TestExtractWritesOnlyDesiredFiles(t *testing.T) {
 	}
 }
 
+// client returns a registry client that does not pause.
+func client(t *testing.T) *ociregistry.Client {
+	t.Helper()
+	c, err := ociregistry.New(ociregistry.Options{Pause: time.Microsecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestAnImageIsPulledForThisHost(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -227,7 +238,7 @@ func TestAnImageIsPulledForThisHost(t *testing.T) {
 	if err := remote.WriteIndex(tag, index); err != nil {
 		t.Fatal(err)
 	}
-	s := &Source{Transport: http.DefaultTransport, Client: &download.Client{Attempts: 1}}
+	s := &Source{Registry: client(t)}
 	c := cache(t, t.TempDir())
 	file, err := s.Image(t.Context(), c, versions, nodecomponents.Image{Ref: ref, Name: "kube-proxy", Tag: "v1.36.3"}, buildcache.Outcome{})
 	if err != nil {
@@ -296,9 +307,9 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 	}{
 		"all goes well":                    {0, 1, "", "all", ""},
 		"the connection breaks":            {1, 1, "", "all,bytes=100-", ""},
-		"it breaks until the last request": {2, 1, "", "all,bytes=100-", "unexpected EOF"},
-		"and a build continues after it":   {2, 2, "", "all,bytes=100-,bytes=100-", ""}, // a broken download starts again
-		"it is another layer":              {0, 1, "evil", "all,all", "it has digest sha256:"},
+		"it breaks until the last request": {5, 1, "", "all,bytes=100-,bytes=100-,bytes=100-,bytes=100-", "unexpected EOF"},
+		"and a build continues after it":   {5, 2, "", "all,bytes=100-,bytes=100-,bytes=100-,bytes=100-,bytes=100-", ""}, // a broken download starts again
+		"it is another layer":              {0, 1, "evil", "all,all,all,all,all", "it has digest sha256:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -313,7 +324,7 @@ func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
 			var file string
 			var err error
 			for range tc.tries {
-				s := &Source{Transport: http.DefaultTransport, Client: &download.Client{Attempts: 2}}
+				s := &Source{Registry: client(t)}
 				file, err = s.Image(t.Context(), c, versions, nodecomponents.Image{Ref: ref, Name: "pause", Tag: "3.10"}, buildcache.Outcome{})
 			}
 			if got := strings.Join(at.asked, ","); got != tc.asked {

@@ -1,44 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package repository
+package registry
 
 import (
-	"io"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"testing"
 )
 
-func TestRegistryGuardRefusesServers(t *testing.T) {
+func TestGuardRefusesServers(t *testing.T) {
 	t.Parallel()
 	addresses := map[string]string{"local.example.com": "127.0.0.1", "cdn.example.com": "198.51.100.7", "10.1.2.3": "10.1.2.3", "169.254.169.254": "169.254.169.254"}
-	loopback := func(u *url.URL) bool { return isLoopback(u.Hostname()) }
 	for name, tc := range map[string]struct {
 		method, url string
 		redirected  bool
-		mayPlain    func(*url.URL) bool
+		plain       func(string) bool
 		want        string // part of the error
 	}{
 		"the registry":                      {url: "https://ghcr.io/v2/"},
 		"the registry on another port":      {url: "https://GHCR.io:5000/token"},
-		"the registry without TLS":          {url: "http://ghcr.io/v2/", want: "only https is allowed"},
+		"the registry without TLS":          {url: "http://ghcr.io/v2/", want: "would be asked without encryption"},
 		"another server":                    {url: "https://cdn.example.com/blob", redirected: true},
-		"another server without TLS":        {url: "http://cdn.example.com/blob", redirected: true, want: "only https is allowed"},
+		"another server without TLS":        {url: "http://cdn.example.com/blob", redirected: true, want: "would be asked without encryption"},
 		"a private address":                 {url: "https://10.1.2.3/token"},
 		"a metadata service":                {url: "https://169.254.169.254/token", want: "has the local address 169.254.169.254"},
 		"a name of this host":               {url: "https://local.example.com/token", want: "ghcr.io names server local.example.com, which has the local address 127.0.0.1"},
 		"a host that is not found":          {url: "https://unknown.example.com/token"},
 		"a token":                           {method: http.MethodPost, url: "https://cdn.example.com/token"},
 		"a redirected token":                {method: http.MethodPost, url: "https://cdn.example.com/token", redirected: true, want: "request for a token is redirected to cdn.example.com"},
-		"this host for a registry of it":    {url: "http://127.0.0.2/token", mayPlain: loopback},
-		"plain HTTP for a registry of it":   {url: "http://cdn.example.com/blob", mayPlain: loopback, want: "only https is allowed"},
-		"another name for a registry of it": {url: "https://local.example.com/token", mayPlain: loopback},
+		"this host for a registry of it":    {url: "http://127.0.0.2/token", plain: isLoopback},
+		"plain HTTP for a registry of it":   {url: "http://cdn.example.com/blob", plain: isLoopback, want: "would be asked without encryption"},
+		"another name for a registry of it": {url: "https://local.example.com/token", plain: isLoopback},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := &registryGuard{hostname: "ghcr.io", mayPlain: tc.mayPlain, resolve: func(_ *http.Request, host string) []netip.Addr {
+			g := &guard{hostname: "ghcr.io", plain: tc.plain, resolve: func(_ *http.Request, host string) []netip.Addr {
 				if addresses[host] == "" {
 					return nil
 				}
@@ -55,23 +52,5 @@ func TestRegistryGuardRefusesServers(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
 		})
-	}
-}
-
-// TestRefreshTokenStaysAtItsServer redirects the request that contains it.
-func TestRefreshTokenStaysAtItsServer(t *testing.T) {
-	t.Parallel()
-	s, elsewhere := newServer(t), newServer(t)
-	s.on("/v2/", answerWith(401, "WWW-Authenticate", `Bearer realm="`+s.URL+`/token",service="x"`))
-	s.on("/token", func(w http.ResponseWriter, r *http.Request) {
-		if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), "refresh_token=secret") {
-			t.Errorf("the token server gets %q", body)
-		}
-		http.Redirect(w, r, elsewhere.URL+"/token", http.StatusTemporaryRedirect)
-	})
-	_, err := open1(t, ociURL(s, "v1.0.0"), at(s, "OCI_REFRESH_TOKEN", "secret")).File(t.Context(), "v1.0.0", "a.yaml")
-	wantError(t, err, "request for a token is redirected to "+strings.TrimPrefix(elsewhere.URL, "http://"))
-	if asked := elsewhere.takeAsked(); len(asked) != 0 {
-		t.Errorf("another server is asked for %q", asked)
 	}
 }
