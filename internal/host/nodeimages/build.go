@@ -4,7 +4,6 @@ package nodeimages
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -18,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/layer"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/preload"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
@@ -32,7 +31,7 @@ type Source interface {
 	// Check returns an error that names what is missing on this host.
 	Check() error
 	// Programs builds the executables for a node's path, and its CNI plugins.
-	Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (programs, plugins []string, err error)
+	Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (executables, plugins []string, err error)
 	// Image builds the archive of an image that kubeadm names. Its files may be taken
 	// from the root of a node.
 	Image(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions, image nodecomponents.Image, root buildcache.Outcome) (archive string, err error)
@@ -88,19 +87,19 @@ func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) 
 	if err != nil {
 		return Image{}, err
 	}
-	programs, plugins, err := o.Source.Programs(ctx, cache, v)
+	executables, plugins, err := o.Source.Programs(ctx, cache, v)
 	if err != nil {
 		return Image{}, err
 	}
-	images, archives, err := b.images(ctx, programs, root)
+	images, archives, err := b.images(ctx, executables, root)
 	if err != nil {
 		return Image{}, err
 	}
-	node, err := b.node(ctx, programs, plugins, images)
+	node, err := b.node(ctx, executables, plugins, images)
 	if err != nil {
 		return Image{}, err
 	}
-	store, err := b.bake(ctx, programs, archives)
+	store, err := b.bake(ctx, executables, archives)
 	if err != nil {
 		return Image{}, err
 	}
@@ -116,23 +115,10 @@ func (o BuildOptions) check() error {
 	if _, _, err := debian.Tool(exec.LookPath); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, o.Source.Check(), checkStatic(o.Network))...)
-}
-
-// checkStatic refuses a program that needs shared libraries, which its image lacks.
-func checkStatic(program string) error {
-	f, err := elf.Open(program)
-	if err != nil {
-		return fmt.Errorf("program capstan-network: %w: build it with \"make build\", and name it with --network-program", err)
+	if err := programs.Check(o.Network, runtime.GOARCH); err != nil {
+		errs = append(errs, fmt.Errorf("program capstan-network: %w: build it with \"make build\", and name it with --network-program", err))
 	}
-	defer func() { _ = f.Close() }() // only read
-	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return fmt.Errorf("program %s needs libraries, which its image has not: build it with CGO_ENABLED=0", program)
-	}
-	if want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]; f.Machine != want {
-		return fmt.Errorf("program %s is for %s, not for this host", program, f.Machine)
-	}
-	return nil
+	return errors.Join(append(errs, o.Source.Check())...)
 }
 
 func (b *builder) root(ctx context.Context) (buildcache.Outcome, error) {
@@ -147,8 +133,8 @@ func (b *builder) root(ctx context.Context) (buildcache.Outcome, error) {
 
 // images builds the archives of all images that a node needs, and returns the
 // images: kubeadm lists them.
-func (b *builder) images(ctx context.Context, programs []string, root buildcache.Outcome) (images []nodecomponents.Image, archives []string, err error) {
-	cmd := exec.CommandContext(ctx, named(programs, "kubeadm"), "config", "images", "list", "--kubernetes-version", b.Version)
+func (b *builder) images(ctx context.Context, executables []string, root buildcache.Outcome) (images []nodecomponents.Image, archives []string, err error) {
+	cmd := exec.CommandContext(ctx, named(executables, "kubeadm"), "config", "images", "list", "--kubernetes-version", b.Version)
 	text, err := cmd.Output()
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask kubeadm for its images: %w", err)
@@ -169,29 +155,29 @@ func (b *builder) images(ctx context.Context, programs []string, root buildcache
 	}
 	o, err := b.cache.Do(ctx, buildcache.Step{Name: "image-network", Inputs: []string{nodecomponents.NetworkImage, digest}, Make: func(_ context.Context, dir string) error {
 		const in = "/usr/local/bin/capstan-network"
-		return ocitar.Write(filepath.Join(dir, "network.tar"), nodecomponents.NetworkImage, []string{in}, []ocitar.File{{Path: in, From: b.Network}})
+		return programs.Save(filepath.Join(dir, "network.tar"), nodecomponents.NetworkImage, []string{in}, []programs.File{{Path: in, From: b.Network}})
 	}})
 	return images, append(archives, filepath.Join(o.Dir, "network.tar")), err
 }
 
-func (b *builder) node(ctx context.Context, programs, plugins []string, images []nodecomponents.Image) (buildcache.Outcome, error) {
+func (b *builder) node(ctx context.Context, executables, plugins []string, images []nodecomponents.Image) (buildcache.Outcome, error) {
 	sandbox, err := nodecomponents.Sandbox(images)
 	if err != nil {
 		return buildcache.Outcome{}, err
 	}
-	c := layer.Contents{Sandbox: sandbox.Ref, Programs: programs, Plugins: plugins}
+	c := layer.Contents{Sandbox: sandbox.Ref, Programs: executables, Plugins: plugins}
 	inputs, err := layer.Inputs(c)
 	if err != nil {
 		return buildcache.Outcome{}, err
 	}
-	if inputs, err = withDigests(inputs, programs, plugins); err != nil {
+	if inputs, err = withDigests(inputs, executables, plugins); err != nil {
 		return buildcache.Outcome{}, err
 	}
 	return b.cache.Do(ctx, buildcache.Step{Name: "node", Inputs: inputs, Make: func(_ context.Context, dir string) error { return layer.Make(dir, c) }})
 }
 
-func (b *builder) bake(ctx context.Context, programs, archives []string) (buildcache.Outcome, error) {
-	containerd, ctr := named(programs, "containerd"), named(programs, "ctr")
+func (b *builder) bake(ctx context.Context, executables, archives []string) (buildcache.Outcome, error) {
+	containerd, ctr := named(executables, "containerd"), named(executables, "ctr")
 	inputs, err := withDigests([]string{preload.Recipe}, []string{containerd}, archives)
 	if err != nil {
 		return buildcache.Outcome{}, err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ocitar
+package modules
 
 import (
 	"debug/elf"
@@ -13,27 +13,29 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 )
 
-// Programs returns the files of an image with programs of a system: the programs,
-// by their paths in the image, with all libraries that they load. The values of
-// programs are their paths in the root of the system.
-func Programs(root string, programs map[string]string) ([]File, error) {
-	found := map[string]File{}
+// filesOf returns the files of an image with programs of a system: the programs, by
+// their paths in the image, with all libraries that they load. The values of tools are
+// their paths in the root of the system.
+func filesOf(root string, tools map[string]string) ([]programs.File, error) {
+	found := map[string]programs.File{}
 	for _, link := range []string{"bin", "lib", "lib64", "sbin"} { // as in all Debian releases
-		found["/"+link] = File{Path: "/" + link, Link: "usr/" + link}
+		found["/"+link] = programs.File{Path: "/" + link, Link: "usr/" + link}
 	}
-	for _, at := range slices.Sorted(maps.Keys(programs)) {
-		real, err := resolve(root, programs[at])
+	for _, at := range slices.Sorted(maps.Keys(tools)) {
+		real, err := resolve(root, tools[at])
 		if err != nil {
 			return nil, err
 		}
 		if err := libraries(root, real, found); err != nil {
 			return nil, err
 		}
-		found[real] = File{Path: real, From: filepath.Join(root, real)}
+		found[real] = programs.File{Path: real, From: filepath.Join(root, real)}
 		if at != real {
-			found[at] = File{Path: at, Link: real}
+			found[at] = programs.File{Path: at, Link: real}
 		}
 	}
 	// iptables loads its matches and targets by name when rules need them.
@@ -43,12 +45,12 @@ func Programs(root string, programs map[string]string) ([]File, error) {
 	}
 	for _, e := range extensions {
 		in := strings.TrimPrefix(e, root)
-		found[in] = File{Path: in, From: e}
+		found[in] = programs.File{Path: in, From: e}
 		real, err := resolve(root, in)
 		if err != nil {
 			return nil, err
 		}
-		found[in] = File{Path: in, From: filepath.Join(root, real)}
+		found[in] = programs.File{Path: in, From: filepath.Join(root, real)}
 		if err := libraries(root, real, found); err != nil {
 			return nil, err
 		}
@@ -57,7 +59,7 @@ func Programs(root string, programs map[string]string) ([]File, error) {
 }
 
 // libraries adds the libraries that a program or library loads, recursively.
-func libraries(root, file string, found map[string]File) error {
+func libraries(root, file string, found map[string]programs.File) error {
 	f, err := elf.Open(filepath.Join(root, file))
 	if err != nil {
 		return fmt.Errorf("read program %s: %w", file, err)
@@ -78,7 +80,7 @@ func libraries(root, file string, found map[string]File) error {
 		if _, ok := found[at]; ok {
 			continue
 		}
-		found[at] = File{Path: at, From: filepath.Join(root, real)}
+		found[at] = programs.File{Path: at, From: filepath.Join(root, real)}
 		if err := libraries(root, real, found); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
@@ -55,29 +55,28 @@ func (s *Source) Check() error {
 
 // Programs builds the executables of a node: its programs in one folder, its
 // plugins in another.
-func (s *Source) Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (programs, plugins []string, err error) {
-	for _, name := range nodecomponents.Programs() {
-		file, err := s.program(ctx, c, v, name)
-		if err != nil {
-			return nil, nil, err
+func (s *Source) Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (executables, plugins []string, err error) {
+	build := func(names []string) (files []string, err error) {
+		for _, name := range names {
+			file, err := s.program(ctx, c, v, name)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file)
 		}
-		programs = append(programs, file)
+		return files, nil
 	}
-	for _, name := range nodecomponents.Plugins() {
-		file, err := s.program(ctx, c, v, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		plugins = append(plugins, file)
+	if executables, err = build(nodecomponents.Programs()); err == nil {
+		plugins, err = build(nodecomponents.Plugins())
 	}
-	return programs, plugins, nil
+	return executables, plugins, err
 }
 
 // Image builds the archive of an image that kubeadm names. Some images also contain
 // programs of the system, which are taken from its root.
 func (s *Source) Image(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions, image nodecomponents.Image, root buildcache.Outcome) (string, error) {
 	inputs := []string{recipe, image.Ref}
-	var files []ocitar.File
+	var files []programs.File
 	entrypoint := []string(nil)
 	in := func(file string) string { return "/usr/local/bin/" + filepath.Base(file) }
 	switch image.Name {
@@ -86,19 +85,19 @@ func (s *Source) Image(ctx context.Context, c *buildcache.Cache, v nodecomponent
 		if err != nil {
 			return "", err
 		}
-		files, entrypoint = []ocitar.File{{Path: "/pause", From: file}}, []string{"/pause"}
+		files, entrypoint = []programs.File{{Path: "/pause", From: file}}, []string{"/pause"}
 	default:
 		file, err := s.program(ctx, c, imageVersions(v, image), image.Name)
 		if err != nil {
 			return "", err
 		}
-		files = append(files, ocitar.File{Path: in(file), From: file})
+		files = append(files, programs.File{Path: in(file), From: file})
 		if image.Name == "coredns" {
 			entrypoint = []string{in(file)}
 		}
 	}
 	if image.Name == "kube-proxy" {
-		tools, err := ocitar.Programs(root.Dir, proxyTools)
+		tools, err := filesOf(root.Dir, proxyTools)
 		if err != nil {
 			return "", fmt.Errorf("image %s: %w", image.Ref, err)
 		}
@@ -108,7 +107,7 @@ func (s *Source) Image(ctx context.Context, c *buildcache.Cache, v nodecomponent
 		inputs = append(inputs, f.From) // its folder name depends on its inputs
 	}
 	o, err := c.Do(ctx, buildcache.Step{Name: "image-" + image.Name, Inputs: inputs, Make: func(_ context.Context, dir string) error {
-		return ocitar.Write(filepath.Join(dir, image.Name+".tar"), image.Ref, entrypoint, files)
+		return programs.Save(filepath.Join(dir, image.Name+".tar"), image.Ref, entrypoint, files)
 	}})
 	return filepath.Join(o.Dir, image.Name+".tar"), err
 }

@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/ocitar"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/download"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
@@ -80,7 +80,7 @@ func (s *Source) artifacts(v nodecomponents.Versions, arch string) map[string]ar
 }
 
 // Programs fetches the executables of a node, and its CNI plugins.
-func (s *Source) Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (programs, plugins []string, err error) {
+func (s *Source) Programs(ctx context.Context, c *buildcache.Cache, v nodecomponents.Versions) (executables, plugins []string, err error) {
 	all := s.artifacts(v, runtime.GOARCH)
 	for _, n := range []string{"kubeadm", "kubectl", "kubelet", "containerd", "runc", "cni-plugins"} {
 		a := all[n]
@@ -94,11 +94,11 @@ func (s *Source) Programs(ctx context.Context, c *buildcache.Cache, v nodecompon
 			case n == "cni-plugins":
 				plugins = append(plugins, file)
 			default:
-				programs = append(programs, file)
+				executables = append(executables, file)
 			}
 		}
 	}
-	return programs, plugins, nil
+	return executables, plugins, nil
 }
 
 // fetch fetches a file of a release and extracts its members.
@@ -148,7 +148,7 @@ func (s *Source) Image(ctx context.Context, c *buildcache.Cache, _ nodecomponent
 		if err != nil {
 			return fmt.Errorf("pull %s: %w", image.Ref, err)
 		}
-		if err := ocitar.Save(filepath.Join(dir, file), image.Ref, got); err != nil {
+		if err := programs.WriteArchive(filepath.Join(dir, file), image.Ref, got); err != nil {
 			return err
 		}
 		return os.RemoveAll(layers)

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package programs builds images of programs that only need certificates of
-// authorities, a user other than root, and a folder for temporary files. The same
+// Package programs builds images of programs and writes images into files. The same
 // programs give the same images, byte for byte.
 package programs
 
 import (
-	"archive/tar"
 	"bytes"
 	"debug/elf"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -40,8 +36,10 @@ const User = 65532
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 // Image builds an image for Linux on an architecture from programs, files of this
-// host, which are placed at its root. It runs the first. It refuses a program that
-// needs a library, and one for another architecture.
+// host, which are placed at its root. It runs the first. In addition, the image has
+// only certificates of authorities, a user other than root, and a folder for temporary
+// files. Image refuses a program that needs a library, and one for another
+// architecture.
 func Image(arch string, files []string, o Options) (v1.Image, error) {
 	if len(files) == 0 {
 		return nil, errors.New("make an image: name a program")
@@ -52,22 +50,18 @@ func Image(arch string, files []string, o Options) (v1.Image, error) {
 	o.Created = o.Created.UTC().Truncate(time.Second)
 	// Files that all images share are in a separate layer, so that they are stored
 	// once.
-	base, err := o.layer(system())
+	base, err := layerOf(system(), o.Created, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, fmt.Errorf("make an image: %w", err)
 	}
-	var entries []entry
+	var all []File
 	for _, file := range files {
-		if err := check(file, arch); err != nil {
+		if err := Check(file, arch); err != nil {
 			return nil, fmt.Errorf("make an image of %s: %w", file, err)
 		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("make an image: %w", err)
-		}
-		entries = append(entries, entry{name: filepath.Base(file), mode: 0o755, content: content})
+		all = append(all, File{Path: filepath.Base(file), From: file})
 	}
-	own, err := o.layer(entries)
+	own, err := layerOf(all, o.Created, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, fmt.Errorf("make an image: %w", err)
 	}
@@ -92,8 +86,8 @@ func Image(arch string, files []string, o Options) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// check refuses programs that cannot run in an image without libraries.
-func check(file, arch string) error {
+// Check refuses programs that cannot run in an image without libraries.
+func Check(file, arch string) error {
 	machine, ok := machines[arch]
 	if !ok {
 		return fmt.Errorf("architecture %q is not known: use amd64 or arm64", arch)
@@ -114,17 +108,8 @@ func check(file, arch string) error {
 	return nil
 }
 
-// entry is a file or folder of a layer.
-type entry struct {
-	name    string
-	mode    int64
-	owner   int
-	folder  bool
-	content []byte
-}
-
 // system returns the files that programs expect.
-func system() []entry {
+func system() []File {
 	var certificates bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint != nil {
@@ -132,37 +117,11 @@ func system() []entry {
 		}
 		_ = pem.Encode(&certificates, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer accepts all data
 	}
-	return []entry{
-		{name: "etc", mode: 0o755, folder: true},
-		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", User)},
-		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:0:root:/:/none\nnonroot:x:%d:%d:nonroot:/home/nonroot:/none\n", User, User)},
-		{name: "etc/ssl", mode: 0o755, folder: true},
-		{name: "etc/ssl/certs", mode: 0o755, folder: true},
-		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: certificates.Bytes()},
-		{name: "home", mode: 0o755, folder: true},
-		{name: "home/nonroot", mode: 0o700, owner: User, folder: true},
-		{name: "tmp", mode: 0o1777, folder: true},
+	return []File{
+		{Path: "etc/group", Mode: 0o644, Content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", User)},
+		{Path: "etc/passwd", Mode: 0o644, Content: fmt.Appendf(nil, "root:x:0:0:root:/:/none\nnonroot:x:%d:%d:nonroot:/home/nonroot:/none\n", User, User)},
+		{Path: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Content: certificates.Bytes()},
+		{Path: "home/nonroot", Mode: 0o700, Owner: User, Folder: true},
+		{Path: "tmp", Mode: 0o1777, Folder: true},
 	}
-}
-
-func (o Options) layer(entries []entry) (v1.Layer, error) {
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, e := range entries {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)), ModTime: o.Created}
-		if e.folder {
-			h.Typeflag = tar.TypeDir
-			h.Name += "/"
-		}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(e.content); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
 }

@@ -3,13 +3,21 @@
 package programs
 
 import (
+	"archive/tar"
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
@@ -87,5 +95,71 @@ func TestProgramsThatCannotRunAreRefused(t *testing.T) {
 	}
 	if _, err := Image("amd64", nil, Options{}); err == nil {
 		t.Error("an image of nothing was made")
+	}
+}
+
+func TestAnImageHoldsItsFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tool := filepath.Join(dir, "program")
+	if err := os.WriteFile(tool, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := []File{{Path: "/usr/sbin/tool", From: tool}, {Path: "/sbin", Link: "usr/sbin"}}
+	archives := []string{filepath.Join(dir, "a.tar"), filepath.Join(dir, "b.tar")}
+	var texts [][]byte
+	for _, a := range archives {
+		if err := Save(a, "registry.k8s.io/tool:v1", []string{"/usr/sbin/tool"}, files); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, text)
+	}
+	if !bytes.Equal(texts[0], texts[1]) {
+		t.Error("the same files are another image")
+	}
+	image, err := tarball.ImageFromPath(archives[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil || config.OS != "linux" || len(config.RootFS.DiffIDs) != 1 || config.Config.Entrypoint[0] != "/usr/sbin/tool" {
+		t.Errorf("its configuration is %v, %v", config, err)
+	}
+	got := map[string]string{}
+	content := mutate.Extract(image)
+	defer func() { _ = content.Close() }()
+	for r := tar.NewReader(content); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[strings.TrimSuffix(h.Name, "/")] = string(text) + h.Linkname
+	}
+	if diff := cmp.Diff(map[string]string{"usr": "", "usr/sbin": "", "usr/sbin/tool": "text", "sbin": "usr/sbin"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAnImageThatCannotBeMadeIsNamed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "a.tar")
+	for name, err := range map[string]error{
+		"no such file": Save(file, "registry.k8s.io/tool:v1", nil, []File{{Path: "/tool", From: "/nonexistent"}}),
+		"a bad tag":    Save(file, "registry.k8s.io/tool:v 1", nil, nil),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "write image registry.k8s.io/tool:v") {
+			t.Errorf("%s: got %v, want an error of that image", name, err)
+		}
 	}
 }
