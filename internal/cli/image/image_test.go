@@ -19,7 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 )
 
 // lab is a store with one image, v1.36.3, and the archive of it.
@@ -48,7 +48,7 @@ func (l *lab) pack() {
 	for _, name := range []string{"node", "root", "var"} {
 		full := filepath.Join(dir, name)
 		l.must(os.Mkdir(full, 0o755))
-		digest, err := imagetree.Digest(l.Context(), full)
+		digest, err := layers.Digest(l.Context(), full)
 		l.must(err)
 		trees[name] = digest
 	}
@@ -66,7 +66,7 @@ func (l *lab) pack() {
 	_, err = w.Write(text)
 	l.must(err)
 	for name := range trees {
-		l.must(imagetree.Pack(l.Context(), w, filepath.Join(dir, name), name))
+		l.must(layers.Pack(l.Context(), w, filepath.Join(dir, name), name))
 	}
 	l.must(w.Close())
 	l.must(os.WriteFile(l.archive, buf.Bytes(), 0o600))

@@ -16,9 +16,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/capstan-dev/capstan/internal/host/decompress"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 )
 
 // Format is the compression of an archive.
@@ -79,7 +78,7 @@ func (i Image) export(ctx context.Context, w io.Writer, f Format) error {
 		return err
 	}
 	for _, name := range []string{nodeTree, rootTree, varTree} {
-		if err := imagetree.Pack(ctx, archive, filepath.Join(i.dir, name), name); err != nil {
+		if err := layers.Pack(ctx, archive, filepath.Join(i.dir, name), name); err != nil {
 			return err
 		}
 	}
@@ -92,7 +91,7 @@ type plain struct{ io.Writer }
 func (plain) Close() error { return nil }
 
 // limits are ten times the size of current images.
-var limits = imagetree.Limits{Files: 200_000, Bytes: 10 << 30}
+var limits = layers.Limits{Files: 200_000, Bytes: 10 << 30}
 
 // Import adds the image of an archive in any format to the store. The archive is
 // not trusted: nothing is written outside the store, and it becomes an image only
@@ -104,7 +103,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, want string) (Image, er
 }
 
 func (s *Store) importImage(ctx context.Context, r io.Reader, want string) (Image, error) {
-	in, err := decompress.Reader(r)
+	in, err := layers.Decompress(r)
 	if err != nil {
 		return Image{}, err
 	}
@@ -131,7 +130,7 @@ func (s *Store) importImage(ctx context.Context, r io.Reader, want string) (Imag
 
 // IsArchive reports whether r starts like an archive of a node image.
 func IsArchive(r io.Reader) bool {
-	in, err := decompress.Reader(r)
+	in, err := layers.Decompress(r)
 	if err != nil {
 		return false
 	}
@@ -143,7 +142,7 @@ func IsArchive(r io.Reader) bool {
 // publishAs publishes a folder if it matches a manifest.
 func (s *Store) publishAs(ctx context.Context, dir string, m manifest) (Image, error) {
 	for _, name := range []string{nodeTree, rootTree, varTree} {
-		digest, err := imagetree.Digest(ctx, filepath.Join(dir, name))
+		digest, err := layers.Digest(ctx, filepath.Join(dir, name))
 		if err != nil {
 			return Image{}, err
 		}
@@ -179,28 +178,17 @@ func importManifest(archive *tar.Reader, want string) (manifest, error) {
 }
 
 // unpack unpacks the entries after the manifest.
-func unpack(ctx context.Context, archive *tar.Reader, dir string) (err error) {
-	u, err := imagetree.NewUnpacker(dir, limits)
-	if err != nil {
+func unpack(ctx context.Context, archive *tar.Reader, dir string) error {
+	if err := layers.UnpackTree(ctx, archive, dir, limits); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, u.Close()) }()
-	for {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return fmt.Errorf("read the archive: %w", err)
-		}
-		top, _, _ := strings.Cut(strings.TrimPrefix(h.Name, "./"), "/")
-		if top != nodeTree && top != rootTree && top != varTree {
-			return fmt.Errorf("the archive holds %q, which is in no folder of an image", h.Name)
-		}
-		if err := u.Add(h, archive); err != nil {
-			return err
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if name := e.Name(); name != nodeTree && name != rootTree && name != varTree {
+			return fmt.Errorf("the archive holds %q, which is in no folder of an image", name)
 		}
 	}
+	return err
 }
 
 // CacheSize returns how many bytes the results of build steps take on disk,
@@ -210,7 +198,7 @@ func (s *Store) CacheSize() (int64, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	return imagetree.Size(dir)
+	return layers.Size(dir)
 }
 
 // ClearCache removes the results of build steps. If a build runs, the error is

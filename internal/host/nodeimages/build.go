@@ -15,9 +15,9 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/layer"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/preload"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
@@ -233,14 +233,14 @@ func (s *Store) assemble(ctx context.Context, m manifest, root, node, store buil
 	}
 	at := func(name ...string) string { return filepath.Join(append([]string{dir}, name...)...) }
 	all := func(string) bool { return true }
-	if err := errors.Join(imagetree.Copy(ctx, root.Dir, at(rootTree), all), imagetree.Copy(ctx, node.Dir, at(nodeTree), all)); err != nil {
+	if err := errors.Join(layers.Copy(ctx, root.Dir, at(rootTree), all), layers.Copy(ctx, node.Dir, at(nodeTree), all)); err != nil {
 		return Image{}, err
 	}
 	// A machine has its own /var, so that of the Debian becomes the template.
 	if err := errors.Join(os.Rename(at(rootTree, "var"), at(varTree)), os.Mkdir(at(rootTree, "var"), 0o755)); err != nil {
 		return Image{}, err
 	}
-	if err := imagetree.Copy(ctx, store.Dir, at(varTree, "lib", "containerd"), all); err != nil {
+	if err := layers.Copy(ctx, store.Dir, at(varTree, "lib", "containerd"), all); err != nil {
 		return Image{}, err
 	}
 	return s.publish(ctx, dir, m)

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 )
 
 // Image is an image in a Store.
@@ -130,7 +130,7 @@ func (s *Store) load(dir string) (Image, error) {
 // takes seconds.
 func (i Image) Verify(ctx context.Context) error {
 	for _, name := range []string{nodeTree, rootTree, varTree} {
-		digest, err := imagetree.Digest(ctx, filepath.Join(i.dir, name))
+		digest, err := layers.Digest(ctx, filepath.Join(i.dir, name))
 		if err != nil {
 			return fmt.Errorf("verify image %s: %w", i.ID, err)
 		}
@@ -143,14 +143,14 @@ func (i Image) Verify(ctx context.Context) error {
 
 // Size returns how many bytes it takes on disk. Files that it shares with other
 // images or machines are counted in full.
-func (i Image) Size() (int64, error) { return imagetree.Size(i.dir) }
+func (i Image) Size() (int64, error) { return layers.Size(i.dir) }
 
 // MakeVar creates the /var of a machine as a folder, which must not exist yet. The
 // container images in it take no space, as they are hard links to the image's
 // files; on another file system they are copied. After a failure, the caller must
 // remove the folder.
 func (i Image) MakeVar(dir string) error {
-	return imagetree.Copy(context.Background(), i.Var, dir, sharedInVar)
+	return layers.Copy(context.Background(), i.Var, dir, sharedInVar)
 }
 
 // sharedInVar reports whether a file of /var is never written in place: contents

@@ -17,7 +17,7 @@ import (
 
 	"github.com/blang/semver/v4"
 
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
@@ -281,7 +281,7 @@ func (s *Store) folderOf(wanted string) (string, error) {
 func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, error) {
 	m.Trees = map[string]string{}
 	for _, name := range []string{nodeTree, rootTree, varTree} {
-		digest, err := imagetree.Digest(ctx, filepath.Join(dir, name))
+		digest, err := layers.Digest(ctx, filepath.Join(dir, name))
 		if err != nil {
 			return Image{}, err
 		}

@@ -15,7 +15,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/capstan-dev/capstan/internal/host/decompress"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
@@ -211,7 +210,7 @@ func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff str
 
 // unpack moves a layer to its place if it matches its digest.
 func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
-	plain, err := decompress.Reader(r)
+	plain, err := layers.Decompress(r)
 	if err != nil {
 		return err
 	}

@@ -297,7 +297,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 		"too many layers":           {imageOf(t, amd64, many...), nil, "it has 11 layers: 10 are accepted"},
 		"what unfolds to too much":  {imageOf(t, amd64, layerWith(t, map[string]string{"a": large}), layerWith(t, map[string]string{"b": large})), nil, "unfold to more than"},
 		"a bomb":                    {bomb(t, zeros.Bytes()), nil, "unfolds to more than is accepted"},
-		"no archive":                {bomb(t, []byte("this is no archive")), nil, "read the layer"},
+		"no archive":                {bomb(t, []byte("this is no archive")), nil, "read the archive"},
 		"a layer of another kind":   {foreign(t), nil, `is of "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"`},
 		"a name that climbs":        {imageOf(t, amd64, layerWith(t, map[string]string{"../a": ""})), nil, "leads out of the image"},
 	} {

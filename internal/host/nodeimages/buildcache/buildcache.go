@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/imagetree"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
@@ -125,7 +125,7 @@ func (c *Cache) load(ctx context.Context, dir string) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	have, err := imagetree.Digest(ctx, dir)
+	have, err := layers.Digest(ctx, dir)
 	if err == nil && have != string(want) {
 		err = fmt.Errorf("it has digest %s, want %s", have, want)
 	}
@@ -146,7 +146,7 @@ func (c *Cache) make(ctx context.Context, s Step, dir string) (Outcome, error) {
 	if err := s.Make(ctx, work); err != nil {
 		return Outcome{}, err
 	}
-	digest, err := imagetree.Digest(ctx, work)
+	digest, err := layers.Digest(ctx, work)
 	if err != nil {
 		return Outcome{}, err
 	}

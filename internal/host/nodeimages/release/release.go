@@ -5,12 +5,8 @@
 package release
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/download"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
@@ -121,12 +118,12 @@ func (s *Source) fetch(ctx context.Context, c *buildcache.Cache, n string, a art
 	if err != nil {
 		return "", err
 	}
-	o, err := c.Do(ctx, buildcache.Step{Name: "unpack-" + n, Inputs: append([]string{recipe, got.Digest}, a.members...), Make: func(_ context.Context, dir string) error {
+	o, err := c.Do(ctx, buildcache.Step{Name: "unpack-" + n, Inputs: append([]string{recipe, got.Digest}, a.members...), Make: func(ctx context.Context, dir string) error {
 		from := filepath.Join(got.Dir, file)
 		if a.program != "" {
 			return os.Link(from, filepath.Join(dir, a.program))
 		}
-		return extract(from, dir, a.members)
+		return extract(ctx, from, dir, a.members)
 	}})
 	return o.Dir, err
 }
@@ -136,73 +133,38 @@ func (s *Source) fetch(ctx context.Context, c *buildcache.Cache, n string, a art
 func (s *Source) Image(ctx context.Context, c *buildcache.Cache, _ nodecomponents.Versions, image nodecomponents.Image, _ buildcache.Outcome) (string, error) {
 	file := image.Name + ".tar"
 	o, err := c.Do(ctx, buildcache.Step{Name: "pull-" + image.Name, Inputs: []string{recipe, image.Ref, runtime.GOARCH}, Resumes: true, Make: func(ctx context.Context, dir string) error {
-		layers := filepath.Join(dir, "layers")
-		if err := os.MkdirAll(layers, 0o700); err != nil {
+		parts := filepath.Join(dir, "layers")
+		if err := os.MkdirAll(parts, 0o700); err != nil {
 			return err
 		}
 		repo, err := s.Registry.Open(image.Ref, nil)
 		if err != nil {
 			return err
 		}
-		got, err := repo.Image(ctx, layers)
+		got, err := repo.Image(ctx, parts)
 		if err != nil {
 			return fmt.Errorf("pull %s: %w", image.Ref, err)
 		}
 		if err := programs.WriteArchive(filepath.Join(dir, file), image.Ref, got); err != nil {
 			return err
 		}
-		return os.RemoveAll(layers)
+		return os.RemoveAll(parts)
 	}})
 	return filepath.Join(o.Dir, file), err
 }
 
-// maxProgram is more than the largest released program, some 130 MiB.
-const maxProgram = 1 << 30
+// limits are more than ten times the size of released archives.
+var limits = layers.Limits{Files: 1000, Bytes: 4 << 30}
 
-// extract extracts files from a compressed archive by their base names, from any
-// folder in it.
-func extract(archive, dir string, members []string) error {
+// extract extracts files from a compressed archive by their base names.
+func extract(ctx context.Context, archive, dir string, members []string) error {
 	f, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only read
-	z, err := gzip.NewReader(f)
-	if err != nil {
+	if err := layers.Extract(ctx, f, dir, members, limits); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(archive), err)
 	}
-	missing := slices.Clone(members)
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(archive), err)
-		}
-		i := slices.Index(missing, path.Base(h.Name))
-		if h.Typeflag != tar.TypeReg || i < 0 {
-			continue
-		}
-		if h.Size > maxProgram {
-			return fmt.Errorf("%s: %s has %d bytes, more than any program", filepath.Base(archive), h.Name, h.Size)
-		}
-		if err := write(filepath.Join(dir, missing[i]), r); err != nil {
-			return err
-		}
-		missing = slices.Delete(missing, i, i+1)
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%s holds no %s", filepath.Base(archive), strings.Join(missing, ", "))
-	}
 	return nil
-}
-
-func write(file string, r io.Reader) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, r)
-	return errors.Join(err, f.Close())
 }

@@ -23,14 +23,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/kit/download"
@@ -180,28 +179,6 @@ func TestAVersionThatWasNeverReleasedIsNamed(t *testing.T) {
 	_, _, err := s.Programs(t.Context(), cache(t, t.TempDir()), unknown)
 	if err == nil || !strings.Contains(err.Error(), "v1.36.99") || !strings.Contains(err.Error(), "404") {
 		t.Errorf("got %v, want that there is no v1.36.99", err)
-	}
-}
-
-func TestExtractWritesOnlyDesiredFiles(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "a.tgz")
-	if err := os.WriteFile(file, archive(t, "../../ptp", "bin/other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(dir, "a", "b")
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := extract(file, out, []string{"ptp"}); err != nil {
-		t.Fatal(err)
-	}
-	if entries, err := os.ReadDir(out); err != nil || len(entries) != 1 || entries[0].Name() != "ptp" {
-		t.Errorf("got %v, %v; want ptp alone", entries, err)
-	}
-	if err := extract(file, t.TempDir(), []string{"ptp", "bridge"}); err == nil || !strings.Contains(err.Error(), "holds no bridge") {
-		t.Errorf("got %v, want that it holds no bridge", err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/capstan-dev/capstan/internal/host/decompress"
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 )
 
 // Archive is a file or folder with images.
@@ -115,11 +115,11 @@ func (a *Archive) find(limit int64) error {
 
 // expand decompresses an archive.
 func (a *Archive) expand(limit int64) (err error) {
-	compressed, err := decompress.Compressed(a.file)
+	compressed, err := layers.Compressed(a.file)
 	if err != nil || !compressed {
 		return err
 	}
-	plain, err := decompress.Reader(a.file)
+	plain, err := layers.Decompress(a.file)
 	if err != nil {
 		return err
 	}

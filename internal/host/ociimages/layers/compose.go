@@ -9,8 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,16 +18,25 @@ import (
 // Compose creates the root of an image from its unpacked layers, lowest first, in
 // an empty folder. The whiteouts of a layer are applied before its files are added,
 // independent of their order in the layer.
-func Compose(ctx context.Context, unpacked []string, dir string) (err error) {
+func Compose(ctx context.Context, unpacked []string, dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil { // any user of the Pod may enter
+		return err
+	}
+	return compose(ctx, unpacked, dir, false)
+}
+
+func compose(ctx context.Context, unpacked []string, dir string, tree bool) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	if err := os.Chmod(dir, 0o755); err != nil { // any user of the Pod may enter
-		return err
-	}
-	c := &composer{root: root}
+	c := &composer{root: root, tree: tree}
+	defer func() {
+		for _, e := range slices.Backward(c.folders) { // inner ones first: an outer one may deny access
+			err = errors.Join(err, root.Chmod(string(e.Name), permissions(e, true)))
+		}
+	}()
 	for _, layer := range unpacked {
 		c.layer = layer
 		for _, step := range []func(*entry) error{c.hide, c.add} {
@@ -47,8 +55,10 @@ func Compose(ctx context.Context, unpacked []string, dir string) (err error) {
 }
 
 type composer struct {
-	root  *os.Root
-	layer string // its folder
+	root    *os.Root
+	layer   string   // its folder
+	tree    bool     // instead of layers
+	folders []*entry // of a tree: until the end they must be writable
 }
 
 // hide removes what an entry hides.
@@ -70,20 +80,13 @@ func (c *composer) hide(e *entry) error {
 	if e.Kind == whiteout {
 		return c.root.RemoveAll(path.Join(dir, path.Base(string(e.Name))))
 	}
-	f, err := c.root.Open(dir)
-	if err != nil {
-		return err
-	}
-	names, err := f.Readdirnames(-1)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := c.root.RemoveAll(path.Join(dir, name)); err != nil {
-			return err
+	return c.in(dir, func(d *os.File) error {
+		names, err := d.Readdirnames(-1)
+		for _, name := range names {
+			err = errors.Join(err, c.root.RemoveAll(path.Join(dir, name)))
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // add creates the file of an entry. It replaces what exists, except a folder by the
@@ -92,12 +95,15 @@ func (c *composer) add(e *entry) error {
 	if e.Kind == whiteout || e.Kind == opaque {
 		return nil
 	}
-	dir, err := c.resolve(path.Dir(string(e.Name)), true)
+	dir, err := c.resolve(path.Dir(string(e.Name)), !c.tree)
 	if err != nil {
 		return err
 	}
 	name := path.Join(dir, path.Base(string(e.Name)))
 	info, err := c.root.Lstat(name)
+	if err == nil && c.tree {
+		err = os.ErrExist
+	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -114,14 +120,20 @@ func (c *composer) add(e *entry) error {
 				return err
 			}
 		}
+		if c.tree {
+			c.folders = append(c.folders, e)
+			return errors.Join(c.own(name, e), c.in(name, e.setAttributes))
+		}
 		// Permissions are set after the owner, since changing it may clear some.
-		return errors.Join(c.own(name, e), c.root.Chmod(name, permissions(e)))
+		return errors.Join(c.own(name, e), c.root.Chmod(name, permissions(e, false)))
 	case file:
 		return c.link(dir, name, e)
 	case symlink:
 		return errors.Join(c.root.Symlink(string(e.Link), name), c.own(name, e))
 	case hardlink:
 		return c.same(name, string(e.Link))
+	case marker:
+		return c.in(dir, func(d *os.File) error { return makeMarker(d, path.Base(name)) })
 	}
 	return fmt.Errorf("the list of a layer has %q, which this version of Capstan does not know", e.Kind)
 }
@@ -133,15 +145,22 @@ func (c *composer) own(name string, e *entry) error {
 	return c.root.Lchown(name, e.User, e.Group)
 }
 
-// link links a file of the layer to its name.
-func (c *composer) link(dir, name string, e *entry) error {
-	from := filepath.Join(c.layer, filesDir, strconv.Itoa(e.Number))
-	f, err := c.root.Open(dir)
+// in calls f with a file or folder of the image.
+func (c *composer) in(name string, f func(*os.File) error) error {
+	at, err := c.root.Open(name)
 	if err != nil {
 		return err
 	}
-	err = unix.Linkat(unix.AT_FDCWD, from, int(f.Fd()), path.Base(name), 0)
-	if err = errors.Join(err, f.Close()); errors.Is(err, unix.EMLINK) {
+	return errors.Join(f(at), at.Close())
+}
+
+// link links a file of the layer to its name.
+func (c *composer) link(dir, name string, e *entry) error {
+	from := contentOf(c.layer, e)
+	err := c.in(dir, func(d *os.File) error {
+		return unix.Linkat(unix.AT_FDCWD, from, int(d.Fd()), path.Base(name), 0)
+	})
+	if errors.Is(err, unix.EMLINK) && !c.tree {
 		return c.copy(from, name, e)
 	}
 	if err != nil {
@@ -162,7 +181,7 @@ func (c *composer) copy(from, name string, e *entry) (err error) {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close(), c.own(name, e), c.root.Chmod(name, permissions(e)))
+	return errors.Join(err, out.Close(), c.own(name, e), c.root.Chmod(name, permissions(e, false)))
 }
 
 // same gives a second name to a file of the image.
@@ -215,7 +234,7 @@ func (c *composer) resolve(name string, create bool) (string, error) {
 			return "", err
 		case info.IsDir():
 			at = next
-		case info.Mode()&os.ModeSymlink == 0:
+		case info.Mode()&os.ModeSymlink == 0 || c.tree:
 			return "", fmt.Errorf("%.200q on its way is no folder", next)
 		default:
 			if links++; links > maxLinks {

@@ -26,6 +26,7 @@ const (
 	hardlink = "hardlink"
 	whiteout = "whiteout" // hides one name of the layers below
 	opaque   = "opaque"   // hides everything in a folder of the layers below
+	marker   = "marker"   // of overlayfs for a deleted file, in a tree
 )
 
 // entry is an entry of a layer, in the order of the archive. Names are bytes, as in
@@ -34,10 +35,12 @@ type entry struct {
 	Kind   string `json:"kind"`
 	Name   []byte `json:"name"`
 	Link   []byte `json:"link,omitempty"` // of links: the target
-	Mode   int64  `json:"mode,omitempty"` // only permissions and sticky bit
+	Mode   int64  `json:"mode,omitempty"` // of layers: only permissions and sticky bit
 	User   int    `json:"user,omitempty"`
 	Group  int    `json:"group,omitempty"`
 	Number int    `json:"number,omitempty"` // of files: the name of its contents
+	// Attributes are extended attributes, of trees.
+	Attributes map[string][]byte `json:"attributes,omitempty"`
 }
 
 // list writes entries.

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layers unpacks the untrusted layers of container images, and composes
-// root folders from them.
+// Package layers unpacks untrusted archives, composes root folders from them, and
+// treats a folder with its content as one value: it has a digest and a size, and can be
+// copied and packed.
 //
-// A layer is unpacked into a list and numbered files, so that no name in it becomes
-// a file name on the host. Names are only used to compose the root folder of an
-// image, below an os.Root: no name and no link leads out of it. Files are hard
-// links to those of their layer, so that files that several images share exist
-// once.
+// An archive is unpacked into a list and numbered files, so that no name in it becomes
+// a file name on the host. Names are only used to compose a folder, below an os.Root:
+// no name and no link leads out of it. Files are hard links to those that were
+// unpacked, so that files that several images share exist once.
+//
+// Archives are of two kinds. Those of layers are what registries have; they hide files
+// of lower layers by names, and lose what a Pod must not have. Those of trees are what
+// Pack writes, and become the same tree again or nothing.
 package layers
 
 import (
@@ -21,6 +25,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,25 +72,66 @@ const (
 // to its end. It omits devices, pipes, set-id bits and extended attributes: a Pod
 // has no use for them.
 func Unpack(ctx context.Context, r io.Reader, dir string, l Limits) (Layer, error) {
-	if err := os.Mkdir(filepath.Join(dir, filesDir), 0o700); err != nil {
-		return Layer{}, err
-	}
-	entries, err := newList(dir)
-	if err != nil {
-		return Layer{}, err
-	}
 	sum := sha256.New()
 	bounded := &bounded{ctx: ctx, r: io.TeeReader(r, sum), left: l.Bytes}
-	u := &unpacker{dir: dir, limits: l, list: entries}
-	err = errors.Join(u.all(tar.NewReader(bounded)), entries.Close())
-	if err != nil {
+	u := &unpacker{dir: dir, limits: l}
+	if err := u.all(ctx, tar.NewReader(bounded)); err != nil {
 		return Layer{}, err
 	}
 	// Data after the end of the archive is part of the digest.
 	if _, err := io.Copy(io.Discard, bounded); err != nil {
-		return Layer{}, fmt.Errorf("read the layer: %w", err)
+		return Layer{}, fmt.Errorf("read the archive: %w", err)
 	}
 	return Layer{Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Bytes: l.Bytes - u.limits.Bytes}, nil
+}
+
+// UnpackTree unpacks the rest of an archive that Pack has written into a folder, with
+// owners (if this process runs as root), set-id bits, and the extended attributes of
+// files. It refuses what Pack does not write: names that lead through links, names that
+// exist already, devices, pipes.
+func UnpackTree(ctx context.Context, archive *tar.Reader, dir string, l Limits) (err error) {
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "unpacked-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	u := &unpacker{dir: tmp, limits: l, tree: true}
+	if err := u.all(ctx, archive); err != nil {
+		return err
+	}
+	return compose(ctx, []string{tmp}, dir, true)
+}
+
+// Extract unpacks the files with some names into a folder, from any folder of an
+// archive, and makes them executable. The archive may be compressed.
+func Extract(ctx context.Context, r io.Reader, dir string, names []string, l Limits) (err error) {
+	plain, err := Decompress(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = plain.Close() }() // only read
+	tmp, err := os.MkdirTemp(dir, ".unpacked-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	if _, err := Unpack(ctx, plain, tmp, l); err != nil {
+		return err
+	}
+	missing := slices.Clone(names)
+	err = readList(tmp, func(e *entry) error {
+		i := slices.Index(missing, path.Base(string(e.Name)))
+		if e.Kind != file || i < 0 {
+			return nil
+		}
+		to := filepath.Join(dir, missing[i])
+		missing = slices.Delete(missing, i, i+1)
+		return errors.Join(os.Rename(contentOf(tmp, e), to), os.Lchown(to, os.Geteuid(), os.Getegid()), os.Chmod(to, 0o755))
+	})
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("it holds no %s", strings.Join(missing, ", "))
+	}
+	return err
 }
 
 // bounded reads until its context ends or the limit is exceeded.
@@ -109,19 +155,27 @@ func (b *bounded) Read(p []byte) (int, error) {
 type unpacker struct {
 	dir     string
 	limits  Limits
+	tree    bool // instead of a layer
 	list    *list
 	names   int // bytes
 	entries int
 }
 
-func (u *unpacker) all(archive *tar.Reader) error {
+func (u *unpacker) all(ctx context.Context, archive *tar.Reader) (err error) {
+	if err := os.Mkdir(filepath.Join(u.dir, filesDir), 0o700); err != nil {
+		return err
+	}
+	if u.list, err = newList(u.dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, u.list.Close()) }()
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("read the layer: %w", err)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return fmt.Errorf("read the archive: %w", err)
 		}
 		if err := u.add(h, archive); err != nil {
 			return fmt.Errorf("unpack %.200q: %w", h.Name, err)
@@ -140,14 +194,23 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	e := &entry{Name: []byte(name), Mode: h.Mode & 0o1777, User: owner(h.Uid), Group: owner(h.Gid)}
-	if base := path.Base(name); strings.HasPrefix(base, hides) {
+	base := path.Base(name)
+	switch {
+	case u.tree && path.IsAbs(h.Name):
+		return errors.New("the name leads out of the tree")
+	case u.tree:
+		e.Mode, e.User, e.Group, e.Attributes = h.Mode&0o7777, h.Uid, h.Gid, attributesIn(h)
+	case strings.HasPrefix(base, hides):
 		return u.hide(e, path.Dir(name), base)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		e.Kind = folder
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
-		e.Kind, e.Number, e.Mode = file, u.entries, e.Mode&0o777
+		e.Kind, e.Number = file, u.entries
+		if !u.tree {
+			e.Mode &= 0o777
+		}
 		if err := u.content(e, h.ModTime, r); err != nil {
 			return err
 		}
@@ -158,12 +221,21 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		e.Kind, e.Link = symlink, []byte(h.Linkname)
 	case tar.TypeLink:
 		to, err := local(h.Linkname)
+		if u.tree && path.IsAbs(h.Linkname) {
+			err = errors.New("the name leads out of the tree")
+		}
 		if err != nil {
 			return fmt.Errorf("link to %.200q: %w", h.Linkname, err)
 		}
 		e.Kind, e.Link = hardlink, []byte(to)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
-		return nil // a Pod has its own /dev
+		if !u.tree {
+			return nil // a Pod has its own /dev
+		}
+		if h.Typeflag != tar.TypeChar || h.Devmajor != 0 || h.Devminor != 0 {
+			return errors.New("devices and pipes are refused")
+		}
+		e.Kind = marker
 	default:
 		return fmt.Errorf("entries of type %q are refused", h.Typeflag)
 	}
@@ -194,7 +266,7 @@ func (u *unpacker) hide(e *entry, dir, base string) error {
 
 // content writes the content of a file.
 func (u *unpacker) content(e *entry, at time.Time, r io.Reader) (err error) {
-	name := filepath.Join(u.dir, filesDir, strconv.Itoa(e.Number))
+	name := contentOf(u.dir, e)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -207,7 +279,15 @@ func (u *unpacker) content(e *entry, at time.Time, r io.Reader) (err error) {
 	if err == nil && os.Geteuid() == 0 {
 		err = f.Chown(e.User, e.Group)
 	}
-	return errors.Join(err, f.Chmod(permissions(e)), f.Close(), os.Chtimes(name, at, at))
+	if err == nil {
+		err = e.setAttributes(f) // changing the owner would remove some
+	}
+	return errors.Join(err, f.Chmod(permissions(e, u.tree)), f.Close(), os.Chtimes(name, at, at))
+}
+
+// contentOf returns the file with the content of an entry of an unpacked archive.
+func contentOf(dir string, e *entry) string {
+	return filepath.Join(dir, filesDir, strconv.Itoa(e.Number))
 }
 
 // local converts a name in an archive to one below its root, including absolute
@@ -238,15 +318,17 @@ func owner(id int) int {
 	return id
 }
 
-// permissions returns the permissions of an entry on this host. A user other than
-// root must be able to read and remove the files.
-func permissions(e *entry) os.FileMode {
+// permissions returns the permissions of an entry on this host: those of a tree as they
+// are. Of a layer, a user other than root must be able to read and remove the files.
+func permissions(e *entry, tree bool) os.FileMode {
 	mode := os.FileMode(e.Mode & 0o777)
-	if e.Mode&0o1000 != 0 {
-		mode |= os.ModeSticky
+	for bit, is := range map[int64]os.FileMode{0o4000: os.ModeSetuid, 0o2000: os.ModeSetgid, 0o1000: os.ModeSticky} {
+		if e.Mode&bit != 0 {
+			mode |= is
+		}
 	}
 	switch {
-	case os.Geteuid() == 0:
+	case tree || os.Geteuid() == 0:
 	case e.Kind == folder:
 		mode |= 0o700
 	default:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package imagetree
+package layers
 
 import (
 	"archive/tar"
@@ -70,7 +70,7 @@ func (p *packer) add(path string, e fs.DirEntry) error {
 	case e.Type() == 0:
 		h.Typeflag, h.Size = tar.TypeReg, st.Size
 		p.first[st.Ino] = h.Name
-	case isWhiteout(&st):
+	case isMarker(&st):
 		h.Typeflag = tar.TypeChar
 	default:
 		return fmt.Errorf("%s is a %s: only folders, files and links can be packed", path, kindOf(uint32(st.Mode)))

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imagetree treats a folder with its content as one value: it has a digest and a
-// size, can be copied by hard links, and can be transferred as a tar archive that
-// need not be trusted.
-package imagetree
+package layers
 
 import (
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -64,7 +62,7 @@ func describe(dir, path string, e fs.DirEntry) (string, error) {
 		content, err = os.Readlink(path)
 	case fs.ModeDir:
 	default:
-		if !isWhiteout(&st) {
+		if !isMarker(&st) {
 			return "", fmt.Errorf("%s is a %s: only folders, files and links can be kept", path, kindOf(uint32(st.Mode)))
 		}
 	}
@@ -103,9 +101,9 @@ func Size(dir string) (int64, error) {
 // blockSize is the unit of Stat_t.Blocks on every file system.
 const blockSize = 512
 
-// isWhiteout reports whether a file is overlayfs's marker for a deleted file of a
+// isMarker reports whether a file is overlayfs's marker for a deleted file of a
 // lower layer: formally a device, which every user may create and none can open.
-func isWhiteout(st *unix.Stat_t) bool {
+func isMarker(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
@@ -157,4 +155,26 @@ func attributesOf(path string) ([]string, error) {
 	}
 	sort.Strings(found)
 	return found, nil
+}
+
+// attributesIn returns the extended attributes of an entry of an archive for which kept
+// is true.
+func attributesIn(h *tar.Header) map[string][]byte {
+	found := map[string][]byte{}
+	for record, value := range h.PAXRecords {
+		if name, ok := strings.CutPrefix(record, attributePrefix); ok && kept(name) {
+			found[name] = []byte(value)
+		}
+	}
+	return found
+}
+
+// setAttributes sets the extended attributes of an entry.
+func (e *entry) setAttributes(f *os.File) error {
+	for name, value := range e.Attributes {
+		if err := unix.Fsetxattr(int(f.Fd()), name, value, 0); err != nil {
+			return fmt.Errorf("set attribute %s: %w", name, err)
+		}
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decompress reads archives whose compression is not declared.
-package decompress
+package layers
 
 import (
 	"bufio"
@@ -22,9 +21,9 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// Reader decompresses r, which may use gzip, Zstandard or no compression. It
+// Decompress decompresses r, which may use gzip, Zstandard or no compression. It
 // detects the format from the first bytes. It does not close r.
-func Reader(r io.Reader) (io.ReadCloser, error) {
+func Decompress(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReader(r)
 	start, err := buffered.Peek(len(zstdMagic))
 	if err != nil {
@@ -43,7 +42,7 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(buffered), nil
 }
 
-// Compressed reports whether Reader would decompress r.
+// Compressed reports whether Decompress would decompress r.
 func Compressed(r io.ReaderAt) (bool, error) {
 	start := make([]byte, len(zstdMagic))
 	if _, err := r.ReadAt(start, 0); err != nil {

@@ -2,14 +2,14 @@
 
 //go:build !linux
 
-package imagetree
+package layers
 
 import (
 	"errors"
 	"os"
 )
 
-// makeWhiteout returns an error: overlayfs is not available here.
-func makeWhiteout(*os.File, string) error {
+// makeMarker returns an error: overlayfs is not available here.
+func makeMarker(*os.File, string) error {
 	return errors.New("a file that is gone from a lower layer can be kept on Linux alone: import the image there")
 }

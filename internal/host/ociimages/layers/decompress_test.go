@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decompress
+package layers
 
 import (
 	"bytes"
@@ -47,7 +47,7 @@ func TestCompressionIsDetectedByContent(t *testing.T) {
 		if compressed != tc.compressed || err != nil {
 			t.Errorf("%s: compressed %v, %v; want %v", name, compressed, err, tc.compressed)
 		}
-		r, err := Reader(bytes.NewReader(tc.from))
+		r, err := Decompress(bytes.NewReader(tc.from))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestCompressionIsDetectedByContent(t *testing.T) {
 func TestWhatIsCutIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string][]byte{"nothing": nil, "three bytes": []byte("abc"), "gzip": gzipped(t, "an archive")[:15], "Zstandard": zstandard(t, "an archive")[:10]} {
-		r, err := Reader(bytes.NewReader(from))
+		r, err := Decompress(bytes.NewReader(from))
 		if err == nil {
 			_, err = io.ReadAll(r)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package imagetree
+package layers
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func copyOne(from, to string, kind fs.FileMode, linked bool) error {
 		err = copyLink(from, to)
 	case kind == 0:
 		err = copyFile(from, to)
-	case isWhiteout(&st):
+	case isMarker(&st):
 		err = unix.Mknod(to, unix.S_IFCHR, 0)
 	default:
 		err = fmt.Errorf("%s is a %s: only folders, files and links can be copied", from, kindOf(uint32(st.Mode)))
