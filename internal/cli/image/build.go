@@ -15,7 +15,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/modules"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/release"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -88,7 +87,7 @@ func (o *options) runBuild(ctx context.Context) error {
 	}
 	i, err := s.Build(ctx, nodeimages.BuildOptions{
 		Version: o.build.version, Source: source, Network: network, Progress: progress,
-		Debian: debian.Options{Suite: o.build.suite, Mirror: o.build.mirror, Env: os.Environ()},
+		Debian: nodeimages.Debian{Suite: o.build.suite, Mirror: o.build.mirror, Env: os.Environ()},
 	})
 	if err != nil {
 		return err

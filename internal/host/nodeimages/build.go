@@ -14,9 +14,6 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/debian"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/layer"
-	"github.com/capstan-dev/capstan/internal/host/nodeimages/preload"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
@@ -44,7 +41,7 @@ type BuildOptions struct {
 	// Source builds the parts.
 	Source Source
 	// Debian configures the system that contains the parts.
-	Debian debian.Options
+	Debian Debian
 	// Network is the statically linked program capstan-network.
 	Network string
 	// Progress is called for each step; it may be nil.
@@ -112,7 +109,7 @@ func (o BuildOptions) check() error {
 	if os.Geteuid() != 0 {
 		errs = append(errs, errors.New("only root can: files of an image have many owners"))
 	}
-	if _, _, err := debian.Tool(exec.LookPath); err != nil {
+	if _, _, err := debianTool(exec.LookPath); err != nil {
 		errs = append(errs, err)
 	}
 	if err := programs.Check(o.Network, runtime.GOARCH); err != nil {
@@ -122,12 +119,12 @@ func (o BuildOptions) check() error {
 }
 
 func (b *builder) root(ctx context.Context) (buildcache.Outcome, error) {
-	tool, _, err := debian.Tool(exec.LookPath)
+	tool, _, err := debianTool(exec.LookPath)
 	if err != nil {
 		return buildcache.Outcome{}, err
 	}
-	return b.cache.Do(ctx, buildcache.Step{Name: "debian", Inputs: debian.Inputs(b.Debian, tool), Make: func(ctx context.Context, dir string) error {
-		return debian.Make(ctx, b.Debian, dir)
+	return b.cache.Do(ctx, buildcache.Step{Name: "debian", Inputs: b.Debian.inputs(tool), Make: func(ctx context.Context, dir string) error {
+		return b.Debian.make(ctx, dir)
 	}})
 }
 
@@ -165,25 +162,25 @@ func (b *builder) node(ctx context.Context, executables, plugins []string, image
 	if err != nil {
 		return buildcache.Outcome{}, err
 	}
-	c := layer.Contents{Sandbox: sandbox.Ref, Programs: executables, Plugins: plugins}
-	inputs, err := layer.Inputs(c)
+	c := nodeLayer{Sandbox: sandbox.Ref, Programs: executables, Plugins: plugins}
+	inputs, err := c.inputs()
 	if err != nil {
 		return buildcache.Outcome{}, err
 	}
 	if inputs, err = withDigests(inputs, executables, plugins); err != nil {
 		return buildcache.Outcome{}, err
 	}
-	return b.cache.Do(ctx, buildcache.Step{Name: "node", Inputs: inputs, Make: func(_ context.Context, dir string) error { return layer.Make(dir, c) }})
+	return b.cache.Do(ctx, buildcache.Step{Name: "node", Inputs: inputs, Make: func(_ context.Context, dir string) error { return c.make(dir) }})
 }
 
 func (b *builder) bake(ctx context.Context, executables, archives []string) (buildcache.Outcome, error) {
 	containerd, ctr := named(executables, "containerd"), named(executables, "ctr")
-	inputs, err := withDigests([]string{preload.Recipe}, []string{containerd}, archives)
+	inputs, err := withDigests([]string{preloadRecipe}, []string{containerd}, archives)
 	if err != nil {
 		return buildcache.Outcome{}, err
 	}
 	return b.cache.Do(ctx, buildcache.Step{Name: "store", Inputs: inputs, Make: func(ctx context.Context, dir string) error {
-		return preload.Make(ctx, preload.Options{Containerd: containerd, Ctr: ctr, Archives: archives, Progress: b.Progress}, dir)
+		return preload{Containerd: containerd, Ctr: ctr, Archives: archives, Progress: b.Progress}.make(ctx, dir)
 	}})
 }
 

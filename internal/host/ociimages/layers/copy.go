@@ -53,7 +53,7 @@ func copyOne(from, to string, kind fs.FileMode, linked bool) error {
 	case kind == fs.ModeSymlink:
 		err = copyLink(from, to)
 	case kind == 0:
-		err = copyFile(from, to)
+		err = CopyFile(from, to, 0o600)
 	case isMarker(&st):
 		err = unix.Mknod(to, unix.S_IFCHR, 0)
 	default:
@@ -107,7 +107,8 @@ func copyLink(from, to string) error {
 	return os.Symlink(target, to)
 }
 
-func copyFile(from, to string) (err error) {
+// CopyFile copies the content of a file to one that must not exist yet.
+func CopyFile(from, to string, mode fs.FileMode) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -119,5 +120,5 @@ func copyFile(from, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	_, err = io.Copy(out, in)
-	return err
+	return errors.Join(err, out.Chmod(mode)) // independent of the umask
 }

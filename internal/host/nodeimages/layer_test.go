@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layer
+package nodeimages
 
 import (
 	"io/fs"
@@ -17,7 +17,7 @@ import (
 func makeLayer(t *testing.T) string {
 	t.Helper()
 	programs, dir := t.TempDir(), t.TempDir()
-	c := Contents{Sandbox: "registry.k8s.io/pause:3.10.2"}
+	c := nodeLayer{Sandbox: "registry.k8s.io/pause:3.10.2"}
 	for _, name := range []string{"kubelet", "ptp"} {
 		file := filepath.Join(programs, name)
 		if err := os.WriteFile(file, []byte(name), 0o600); err != nil {
@@ -25,7 +25,7 @@ func makeLayer(t *testing.T) string {
 		}
 	}
 	c.Programs, c.Plugins = []string{filepath.Join(programs, "kubelet")}, []string{filepath.Join(programs, "ptp")}
-	if err := Make(dir, c); err != nil {
+	if err := c.make(dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -144,8 +144,8 @@ func TestServicesAreEnabledOrMasked(t *testing.T) {
 
 func TestInputsDistinguishLayers(t *testing.T) {
 	t.Parallel()
-	a, errA := Inputs(Contents{Sandbox: "a"})
-	b, errB := Inputs(Contents{Sandbox: "b"})
+	a, errA := nodeLayer{Sandbox: "a"}.inputs()
+	b, errB := nodeLayer{Sandbox: "b"}.inputs()
 	if errA != nil || errB != nil || slices.Equal(a, b) {
 		t.Errorf("the inputs are the same: %v, %v", errA, errB)
 	}

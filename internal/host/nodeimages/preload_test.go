@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package preload
+package nodeimages
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func TestImagesAreKeptOnceAlone(t *testing.T) {
 		"they cannot be":    {"[ $5 = images ] || { echo no such label; exit 1; }", "drop layers that are unpacked: exit status 1: no such label"},
 		"one is no archive": {"[ $5 = content ] || { echo bad header; exit 1; }", "import a.tar: exit status 1: bad header"},
 	} {
-		err := Make(t.Context(), Options{Containerd: script(t, "exec "+self+" answer \"$@\""), Ctr: script(t, tc.ctr), Archives: []string{"/a.tar", "/b.tar"}}, t.TempDir())
+		err := preload{Containerd: script(t, "exec "+self+" answer \"$@\""), Ctr: script(t, tc.ctr), Archives: []string{"/a.tar", "/b.tar"}}.make(t.Context(), t.TempDir())
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.want)
 		}
@@ -91,7 +91,7 @@ func script(t *testing.T, text string) string {
 func TestContainerdExitIsReportedWithReason(t *testing.T) {
 	asRoot(t)
 	t.Parallel()
-	err := Make(t.Context(), Options{Containerd: script(t, "echo no room left; exit 3")}, t.TempDir())
+	err := preload{Containerd: script(t, "echo no room left; exit 3")}.make(t.Context(), t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "containerd ended: exit status 3") || !strings.HasSuffix(err.Error(), "its log ends: no room left") {
 		t.Errorf("got %v, want how it ended and what it said", err)
 	}
@@ -100,7 +100,7 @@ func TestContainerdExitIsReportedWithReason(t *testing.T) {
 func TestAContainerdThatIsNotThereIsNamed(t *testing.T) {
 	asRoot(t)
 	t.Parallel()
-	err := Make(t.Context(), Options{Containerd: "/nonexistent/containerd"}, t.TempDir())
+	err := preload{Containerd: "/nonexistent/containerd"}.make(t.Context(), t.TempDir())
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "start containerd") {
 		t.Errorf("got %v, want that it is not there", err)
 	}
@@ -113,7 +113,7 @@ func TestWhoIsInterruptedLeavesNoContainerd(t *testing.T) {
 	why := errors.New("enough")
 	cancel(why)
 	// The first process of a pid namespace gets only the signals that it handles.
-	err := Make(ctx, Options{Containerd: script(t, "trap 'exit 0' TERM; sleep 1000 & wait")}, t.TempDir())
+	err := preload{Containerd: script(t, "trap 'exit 0' TERM; sleep 1000 & wait")}.make(ctx, t.TempDir())
 	if !errors.Is(err, why) {
 		t.Errorf("got %v, want %v", err, why)
 	}

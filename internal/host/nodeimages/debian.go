@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debian creates the root of a Debian with the package tools of the host.
-package debian
+package nodeimages
 
 import (
 	"context"
@@ -19,8 +18,8 @@ import (
 	"time"
 )
 
-// Options select the Debian. The zero value is the one that is tested.
-type Options struct {
+// Debian selects the Debian of an image. The zero value is the one that is tested.
+type Debian struct {
 	// Suite is the release, by default bookworm.
 	Suite string
 	// Mirror is where its packages are fetched from, by default the default of the
@@ -32,8 +31,8 @@ type Options struct {
 
 const defaultSuite = "bookworm"
 
-// Recipe is incremented when the same options result in another root.
-const Recipe = "debian 2"
+// debianRecipe is incremented when the same options result in another root.
+const debianRecipe = "debian 2"
 
 // packages are what systemd, containerd, kubelet, kube-proxy and cloud-init need.
 var packages = strings.Fields(`
@@ -62,8 +61,8 @@ var tools = []string{"mmdebstrap", "debootstrap"}
 // ErrNoTool means that the host has none of the tools.
 var ErrNoTool = errors.New("neither mmdebstrap nor debootstrap is installed: install one, such as by \"apt-get install mmdebstrap\", or bring an image from another host with \"capstan image import\"")
 
-// Tool finds a tool with a function such as exec.LookPath.
-func Tool(look func(string) (string, error)) (name, path string, err error) {
+// debianTool finds a tool with a function such as exec.LookPath.
+func debianTool(look func(string) (string, error)) (name, path string, err error) {
 	for _, name := range tools {
 		if path, err := look(name); err == nil {
 			return name, path, nil
@@ -72,32 +71,32 @@ func Tool(look func(string) (string, error)) (name, path string, err error) {
 	return "", "", ErrNoTool
 }
 
-// Inputs returns the inputs of a root.
-func Inputs(o Options, tool string) []string {
+// inputs returns the inputs of a root.
+func (o Debian) inputs(tool string) []string {
 	o = o.complete()
-	return append([]string{Recipe, o.Suite, o.Mirror, tool, runtime.GOARCH}, include(o, tool)...)
+	return append([]string{debianRecipe, o.Suite, o.Mirror, tool, runtime.GOARCH}, o.include(tool)...)
 }
 
 // include returns the packages that a tool is asked to install; it adds their
 // dependencies.
-func include(o Options, tool string) []string {
+func (o Debian) include(tool string) []string {
 	if tool == "mmdebstrap" && slices.Contains(merged, o.Suite) {
 		return append(slices.Clone(packages), "usr-is-merged")
 	}
 	return packages
 }
 
-func (o Options) complete() Options {
+func (o Debian) complete() Debian {
 	if o.Suite == "" {
 		o.Suite = defaultSuite
 	}
 	return o
 }
 
-// Arguments returns the arguments with which a tool creates a root in a folder.
-func Arguments(o Options, tool, dir string) []string {
+// arguments returns the arguments with which a tool creates a root in a folder.
+func (o Debian) arguments(tool, dir string) []string {
 	o = o.complete()
-	args := []string{"--variant=minbase", "--include=" + strings.Join(include(o, tool), ",")}
+	args := []string{"--variant=minbase", "--include=" + strings.Join(o.include(tool), ",")}
 	if tool == "mmdebstrap" {
 		args = append(args, "--mode=root", "--format=directory")
 		if slices.Contains(merged, o.Suite) {
@@ -123,9 +122,9 @@ const grace = 20 * time.Second
 // lines.
 const maxOutput = 2000
 
-// Make creates a root in an empty folder. It needs root.
-func Make(ctx context.Context, o Options, dir string) error {
-	name, path, err := Tool(exec.LookPath)
+// make creates a root in an empty folder. It needs root.
+func (o Debian) make(ctx context.Context, dir string) error {
+	name, path, err := debianTool(exec.LookPath)
 	if err != nil {
 		return err
 	}
@@ -137,20 +136,29 @@ func Make(ctx context.Context, o Options, dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	var out tail
-	cmd := exec.CommandContext(ctx, path, Arguments(o, name, dir)...)
+	cmd := exec.CommandContext(ctx, path, o.arguments(name, dir)...)
 	cmd.Env = append(append([]string(nil), o.Env...), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
-	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = grace
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
+	if err := run(ctx, cmd); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return clean(dir)
+}
+
+// run runs a command. The error has the end of its output.
+func run(ctx context.Context, cmd *exec.Cmd) error {
+	var out tail
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 // tail keeps the end of the data written to it.

@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package preload
+package nodeimages
 
 import (
 	"errors"

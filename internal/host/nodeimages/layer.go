@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layer turns a Debian into a node: it adds the configuration of systemd,
-// containerd, kubelet and cloud-init, and the programs.
-package layer
+package nodeimages
 
 import (
 	"embed"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 )
 
 //go:embed files
 var files embed.FS
 
-// Recipe is incremented when the same programs result in another layer for a reason
-// that Digest does not include.
-const Recipe = "layer 1"
+// nodeRecipe is incremented when the same programs result in another layer for a reason
+// that inputs does not include.
+const nodeRecipe = "layer 1"
 
-// Contents are the parts of a layer in addition to its configuration.
-type Contents struct {
+// nodeLayer turns a Debian into a node: it has the configuration of systemd, containerd,
+// kubelet and cloud-init, and programs.
+type nodeLayer struct {
 	// Sandbox is the reference of the image that holds the namespaces of Pods.
 	Sandbox string
 	// Programs are installed in the path, Plugins in containerd's folder for CNI
@@ -65,9 +64,9 @@ var masked = strings.Fields(`
 	systemd-update-utmp-runlevel.service systemd-journal-flush.service systemd-journald-audit.socket tmp.mount
 `)
 
-// Inputs returns the inputs of a layer in addition to its contents.
-func Inputs(c Contents) ([]string, error) {
-	inputs := []string{Recipe, c.Sandbox}
+// inputs returns the inputs of a layer in addition to its programs.
+func (c nodeLayer) inputs() ([]string, error) {
+	inputs := []string{nodeRecipe, c.Sandbox}
 	inputs = append(append(append(inputs, folders...), enabled...), masked...)
 	err := fs.WalkDir(files, "files", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -80,14 +79,14 @@ func Inputs(c Contents) ([]string, error) {
 	return inputs, err
 }
 
-// Make creates the layer in an empty folder.
-func Make(dir string, c Contents) error {
+// make creates the layer in an empty folder.
+func (c nodeLayer) make(dir string) error {
 	for _, d := range append(slices.Clone(folders), "etc/systemd/system/multi-user.target.wants") {
 		if err := makeFolder(dir, d); err != nil {
 			return err
 		}
 	}
-	if err := config(dir, c); err != nil {
+	if err := c.config(dir); err != nil {
 		return err
 	}
 	units := filepath.Join(dir, "etc/systemd/system")
@@ -100,7 +99,7 @@ func Make(dir string, c Contents) error {
 	}
 	for to, programs := range map[string][]string{"usr/local/bin": c.Programs, "opt/cni/bin": c.Plugins} {
 		for _, p := range programs {
-			errs = append(errs, install(p, filepath.Join(dir, to, filepath.Base(p))))
+			errs = append(errs, layers.CopyFile(p, filepath.Join(dir, to, filepath.Base(p)), 0o755))
 		}
 	}
 	// Each machine has its own identity; an empty file is filled by the program that
@@ -137,7 +136,7 @@ func parents(name string) func(func(string) bool) {
 }
 
 // config writes the configuration files.
-func config(dir string, c Contents) error {
+func (c nodeLayer) config(dir string) error {
 	return fs.WalkDir(files, "files", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || name == "files" {
 			return err
@@ -156,23 +155,4 @@ func config(dir string, c Contents) error {
 		}
 		return os.Chmod(to, 0o644)
 	})
-}
-
-// install copies a program into place. It is not linked: a layer is a separate
-// result with its own permissions.
-func install(from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }() // only read
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	if _, err := io.Copy(out, in); err != nil {
-		return fmt.Errorf("install %s: %w", filepath.Base(to), err)
-	}
-	return out.Chmod(0o755)
 }

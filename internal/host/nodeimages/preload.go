@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preload imports images into containerd's store before any machine has it: a
-// temporary containerd runs in separate namespaces and leaves only the store.
-package preload
+package nodeimages
 
 import (
 	"context"
@@ -21,8 +19,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
-// Options configure Make.
-type Options struct {
+// preload imports images into containerd's store before any machine has it: a temporary
+// containerd runs in separate namespaces and leaves only the store.
+type preload struct {
 	// Containerd and Ctr are the programs of the machines.
 	Containerd, Ctr string
 	// Archives are the files of the images.
@@ -31,12 +30,12 @@ type Options struct {
 	Progress func(string)
 }
 
-// Recipe is incremented when the same images result in another store.
-const Recipe = "bake 2"
+// preloadRecipe is incremented when the same images result in another store.
+const preloadRecipe = "bake 2"
 
-// config limits containerd to what an import needs: no service for kubelet, which
+// preloadConfig limits containerd to what an import needs: no service for kubelet, which
 // would require a network, and none for other systems.
-const config = `version = 3
+const preloadConfig = `version = 3
 root = %q
 state = %q
 disabled_plugins = ["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "io.containerd.nri.v1.nri", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.opt"]
@@ -52,13 +51,11 @@ const (
 	startTimeout = time.Minute
 	// stopTimeout is for its exit, before which it closes its databases.
 	stopTimeout = 30 * time.Second
-	// maxOutput is how much of containerd's output is part of an error.
-	maxOutput = 2000
 )
 
-// Make fills a folder with a store. It needs root: files in images have owners, and
+// make fills a folder with a store. It needs root: files in images have owners, and
 // overlays are mounted to unpack them.
-func Make(ctx context.Context, o Options, store string) error {
+func (o preload) make(ctx context.Context, store string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a store of container images is filled by root alone: run it as root")
 	}
@@ -69,11 +66,11 @@ func Make(ctx context.Context, o Options, store string) error {
 	}
 	defer func() { _ = os.RemoveAll(state) }() // sockets and a log
 	socket, file := filepath.Join(state, "s"), filepath.Join(state, "config.toml")
-	text := fmt.Sprintf(config, store, filepath.Join(state, "state"), socket, socket+".ttrpc")
+	text := fmt.Sprintf(preloadConfig, store, filepath.Join(state, "state"), socket, socket+".ttrpc")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	d, err := start(o.Containerd, file, filepath.Join(state, "log"))
+	d, err := startDaemon(o.Containerd, file, filepath.Join(state, "log"))
 	if err != nil {
 		return fmt.Errorf("start containerd: %w", err)
 	}
@@ -82,10 +79,10 @@ func Make(ctx context.Context, o Options, store string) error {
 		if err != nil {
 			break
 		}
-		err = importImage(ctx, o, socket, archive)
+		err = o.importImage(ctx, socket, archive)
 	}
 	if err == nil {
-		err = dropLayers(ctx, o, socket)
+		err = o.dropLayers(ctx, socket)
 	}
 	if err = errors.Join(err, d.stop()); err != nil {
 		return fmt.Errorf("%w%s", err, d.lastWords())
@@ -94,11 +91,11 @@ func Make(ctx context.Context, o Options, store string) error {
 }
 
 // importImage imports an image into the store and unpacks its layers.
-func importImage(ctx context.Context, o Options, socket, archive string) error {
+func (o preload) importImage(ctx context.Context, socket, archive string) error {
 	if o.Progress != nil {
 		o.Progress("import " + filepath.Base(archive))
 	}
-	if err := ask(ctx, o, socket, "images", "import", "--snapshotter", "overlayfs", archive); err != nil {
+	if err := o.ask(ctx, socket, "images", "import", "--snapshotter", "overlayfs", archive); err != nil {
 		return fmt.Errorf("import %s: %w", filepath.Base(archive), err)
 	}
 	return nil
@@ -106,24 +103,18 @@ func importImage(ctx context.Context, o Options, socket, archive string) error {
 
 // dropLayers removes the compressed layers of images, which are unpacked by now. A
 // container needs only the unpacked layers; only pushing an image would need both.
-func dropLayers(ctx context.Context, o Options, socket string) error {
-	if err := ask(ctx, o, socket, "content", "prune", "references"); err != nil {
+func (o preload) dropLayers(ctx context.Context, socket string) error {
+	if err := o.ask(ctx, socket, "content", "prune", "references"); err != nil {
 		return fmt.Errorf("drop layers that are unpacked: %w", err)
 	}
 	return nil
 }
 
 // ask runs ctr in the namespace of Kubernetes' images.
-func ask(ctx context.Context, o Options, socket string, args ...string) error {
+func (o preload) ask(ctx context.Context, socket string, args ...string) error {
 	cmd := exec.CommandContext(ctx, o.Ctr, append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out[max(0, len(out)-maxOutput):])))
-	}
-	return nil
+	return run(ctx, cmd)
 }
 
 // daemon is a running containerd.
@@ -135,9 +126,9 @@ type daemon struct {
 	err   error
 }
 
-// start runs containerd as the first process of separate namespaces: no other
+// startDaemon runs containerd as the first process of separate namespaces: no other
 // process sees its mounts, it has no network, and its children end with it.
-func start(program, config, log string) (*daemon, error) {
+func startDaemon(program, config, log string) (*daemon, error) {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package debian
+package nodeimages
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestTool(t *testing.T) {
+func TestDebianTool(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		has  []string
@@ -23,7 +23,7 @@ func TestTool(t *testing.T) {
 		"the slower one": {[]string{"debootstrap"}, "debootstrap"},
 		"none":           {nil, ""},
 	} {
-		got, _, err := Tool(func(n string) (string, error) {
+		got, _, err := debianTool(func(n string) (string, error) {
 			if slices.Contains(tc.has, n) {
 				return "/usr/bin/" + n, nil
 			}
@@ -38,16 +38,16 @@ func TestTool(t *testing.T) {
 	}
 }
 
-func TestArguments(t *testing.T) {
+func TestDebianArguments(t *testing.T) {
 	t.Parallel()
-	fast := Arguments(Options{}, "mmdebstrap", "/root")
+	fast := Debian{}.arguments("mmdebstrap", "/root")
 	if got := fast[len(fast)-2:]; !slices.Equal(got, []string{"bookworm", "/root"}) {
 		t.Errorf("mmdebstrap gets %v in the end", got)
 	}
 	if !slices.Contains(fast, "--dpkgopt=path-exclude=/usr/share/man/*") {
 		t.Errorf("mmdebstrap gets %v", fast)
 	}
-	slow := Arguments(Options{Suite: "trixie", Mirror: "http://mirror"}, "debootstrap", "/root")
+	slow := Debian{Suite: "trixie", Mirror: "http://mirror"}.arguments("debootstrap", "/root")
 	if got := slow[len(slow)-3:]; !slices.Equal(got, []string{"trixie", "/root", "http://mirror"}) || len(slow) != 5 {
 		t.Errorf("debootstrap gets %v", slow)
 	}
@@ -74,7 +74,7 @@ func TestNoPackageComesForTheLayoutOfUsr(t *testing.T) {
 		"one that knows no package": {"bullseye", "mmdebstrap", false},
 		"the tool that does it":     {"", "debootstrap", false},
 	} {
-		args := strings.Join(Arguments(Options{Suite: tc.suite}, tc.tool, "/root"), " ")
+		args := strings.Join(Debian{Suite: tc.suite}.arguments(tc.tool, "/root"), " ")
 		if strings.Contains(args, ",usr-is-merged ") != tc.want || strings.Contains(args, "hooks/merged-usr") != tc.want {
 			t.Errorf("%s: %s", name, args)
 		}
@@ -83,12 +83,12 @@ func TestNoPackageComesForTheLayoutOfUsr(t *testing.T) {
 
 func TestInputsDistinguishRoots(t *testing.T) {
 	t.Parallel()
-	one := Inputs(Options{}, "mmdebstrap")
-	if !slices.Equal(one, Inputs(Options{Suite: defaultSuite, Env: []string{"A=b"}}, "mmdebstrap")) {
+	one := Debian{}.inputs("mmdebstrap")
+	if !slices.Equal(one, Debian{Suite: defaultSuite, Env: []string{"A=b"}}.inputs("mmdebstrap")) {
 		t.Error("the defaults, written out, are another root")
 	}
 	for name, other := range map[string][]string{
-		"suite": Inputs(Options{Suite: "trixie"}, "mmdebstrap"), "mirror": Inputs(Options{Mirror: "http://m"}, "mmdebstrap"), "tool": Inputs(Options{}, "debootstrap"),
+		"suite": Debian{Suite: "trixie"}.inputs("mmdebstrap"), "mirror": Debian{Mirror: "http://m"}.inputs("mmdebstrap"), "tool": Debian{}.inputs("debootstrap"),
 	} {
 		if slices.Equal(one, other) {
 			t.Errorf("another %s is the same root", name)
