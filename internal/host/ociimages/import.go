@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/capstan-dev/capstan/internal/host/ociimages/archive"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
@@ -29,26 +28,26 @@ func (s *Store) importFile(ctx context.Context, file string, names []string) (al
 		return nil, err
 	}
 	defer done()
-	a, err := archive.Open(file, tmp, s.limits.Bytes)
+	a, err := openArchive(ctx, file, tmp, s.limits.Bytes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	images, err := a.Images()
+	images, err := a.images()
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case len(images) == 0:
-		return nil, archive.ErrNoImages
+		return nil, ErrNoImages
 	case len(images) > 1 && len(names) > 0:
 		return nil, fmt.Errorf("it holds %d images, which cannot have the same name: import it without one", len(images))
 	case len(names) > 0:
-		images[0].Names = names
+		images[0].names = names
 	}
 	for _, i := range images {
 		var full []string
-		for _, name := range i.Names {
+		for _, name := range i.names {
 			f, err := registry.Name(name)
 			if err != nil {
 				return nil, err
@@ -56,13 +55,13 @@ func (s *Store) importFile(ctx context.Context, file string, names []string) (al
 			full = append(full, f)
 		}
 		if len(full) == 0 {
-			return nil, fmt.Errorf("it does not say how its image %s is named: give it a name", i.Manifest)
+			return nil, fmt.Errorf("it does not say how its image %s is named: give it a name", i.manifest)
 		}
-		raw, err := a.Manifest(ctx, i.Manifest)
+		raw, err := a.Manifest(ctx, i.manifest)
 		if err != nil {
 			return nil, err
 		}
-		if err := compare("the manifest of "+full[0], raw, i.Manifest); err != nil {
+		if err := compare("the manifest of "+full[0], raw, i.manifest); err != nil {
 			return nil, err
 		}
 		m, err := s.take(ctx, a, raw, true, func(Progress) {}, full...)

@@ -20,8 +20,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-
-	"github.com/capstan-dev/capstan/internal/host/ociimages/archive"
 )
 
 // layoutOf writes an OCI layout of an index with a name in an annotation.
@@ -162,8 +160,8 @@ func TestFilesThatAreNotImported(t *testing.T) {
 		"nothing":                  {filepath.Join(t.TempDir(), "none"), nil, "no such file"},
 		"an empty file":            {write("a.tar", ""), nil, "read the archive"},
 		"no archive":               {write("a.tar", strings.Repeat("no", 2000)), nil, "read the archive"},
-		"an empty folder":          {t.TempDir(), nil, archive.ErrNoImages.Error()},
-		"an index of nothing":      {change("index.json", func([]byte) []byte { return []byte("{}") }), nil, archive.ErrNoImages.Error()},
+		"an empty folder":          {t.TempDir(), nil, ErrNoImages.Error()},
+		"an index of nothing":      {change("index.json", func([]byte) []byte { return []byte("{}") }), nil, ErrNoImages.Error()},
 		"an index that is none":    {change("index.json", func([]byte) []byte { return []byte("[]") }), nil, "read index.json"},
 		"what is damaged":          {change("blobs/sha256/*", damage), nil, "has digest"},
 		"what is cut":              {change("blobs/sha256/*", func(text []byte) []byte { return text[:len(text)/2] }), nil, "has digest"},

@@ -41,12 +41,3 @@ func Decompress(r io.Reader) (io.ReadCloser, error) {
 	}
 	return io.NopCloser(buffered), nil
 }
-
-// Compressed reports whether Decompress would decompress r.
-func Compressed(r io.ReaderAt) (bool, error) {
-	start := make([]byte, len(zstdMagic))
-	if _, err := r.ReadAt(start, 0); err != nil {
-		return false, fmt.Errorf("read the archive: %w", err)
-	}
-	return bytes.HasPrefix(start, gzipMagic) || bytes.Equal(start, zstdMagic), nil
-}

@@ -35,19 +35,10 @@ func zstandard(t *testing.T, text string) []byte {
 
 func TestCompressionIsDetectedByContent(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		from       []byte
-		compressed bool
-	}{
-		"none":      {[]byte("an archive"), false},
-		"gzip":      {gzipped(t, "an archive"), true},
-		"Zstandard": {zstandard(t, "an archive"), true},
+	for name, from := range map[string][]byte{
+		"none": []byte("an archive"), "gzip": gzipped(t, "an archive"), "Zstandard": zstandard(t, "an archive"),
 	} {
-		compressed, err := Compressed(bytes.NewReader(tc.from))
-		if compressed != tc.compressed || err != nil {
-			t.Errorf("%s: compressed %v, %v; want %v", name, compressed, err, tc.compressed)
-		}
-		r, err := Decompress(bytes.NewReader(tc.from))
+		r, err := Decompress(bytes.NewReader(from))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package archive
+package ociimages
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +15,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is an image in an archive.
-type Image struct {
-	// Names are its names in the archive; there may be none.
-	Names []string
-	// Manifest is the digest of an image or an index.
-	Manifest v1.Hash
+// archived is an image in an archive.
+type archived struct {
+	// names are its names in the archive; there may be none.
+	names []string
+	// manifest is the digest of an image or an index.
+	manifest v1.Hash
 }
 
 // The annotations with which an index names its images. That of containerd has the
@@ -31,8 +30,8 @@ const (
 	refName   = "org.opencontainers.image.ref.name"
 )
 
-// Images lists the images in the archive.
-func (a *Archive) Images() ([]Image, error) {
+// images lists the images in the archive.
+func (a *archive) images() ([]archived, error) {
 	var index v1.IndexManifest
 	err := a.readJSON("index.json", &index)
 	if err == nil {
@@ -47,31 +46,31 @@ func (a *Archive) Images() ([]Image, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	var all []Image
+	var all []archived
 	for _, s := range saved {
 		h, err := a.make(s)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Image{Names: s.RepoTags, Manifest: h})
+		all = append(all, archived{names: s.RepoTags, manifest: h})
 	}
 	return all, nil
 }
 
 // ofIndex collects the names of each image: an image with several names has several
 // entries.
-func ofIndex(index v1.IndexManifest) (all []Image) {
+func ofIndex(index v1.IndexManifest) (all []archived) {
 	for _, d := range index.Manifests {
-		n := slices.IndexFunc(all, func(i Image) bool { return i.Manifest == d.Digest })
+		n := slices.IndexFunc(all, func(i archived) bool { return i.manifest == d.Digest })
 		if n < 0 {
-			all = append(all, Image{Manifest: d.Digest})
+			all = append(all, archived{manifest: d.Digest})
 			n = len(all) - 1
 		}
 		switch name := d.Annotations[refName]; {
 		case d.Annotations[wholeName] != "":
-			all[n].Names = append(all[n].Names, d.Annotations[wholeName])
+			all[n].names = append(all[n].names, d.Annotations[wholeName])
 		case strings.ContainsAny(name, "/:"):
-			all[n].Names = append(all[n].Names, name)
+			all[n].names = append(all[n].names, name)
 		}
 	}
 	return all
@@ -87,7 +86,7 @@ type saved struct {
 // make creates a manifest for an image of docker save, which has none. Its layers
 // are named by the digests of their uncompressed content, which are theirs if they
 // are not compressed; reading them shows whether they are.
-func (a *Archive) make(s saved) (v1.Hash, error) {
+func (a *archive) make(s saved) (v1.Hash, error) {
 	text, err := a.read(s.Config)
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("read the configuration of an image: %w", err)
@@ -99,9 +98,13 @@ func (a *Archive) make(s saved) (v1.Hash, error) {
 	if len(config.RootFS.DiffIDs) != len(s.Layers) {
 		return v1.Hash{}, fmt.Errorf("read manifest.json: it lists %d layers of an image, whose configuration has %d", len(s.Layers), len(config.RootFS.DiffIDs))
 	}
+	digest, _, err := v1.SHA256(bytes.NewReader(text))
+	if err != nil {
+		return v1.Hash{}, err
+	}
 	m := v1.Manifest{
 		SchemaVersion: 2, MediaType: types.OCIManifestSchema1,
-		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Digest: hashOf(text), Size: int64(len(text))}, Layers: []v1.Descriptor{},
+		Config: v1.Descriptor{MediaType: types.OCIConfigJSON, Digest: digest, Size: int64(len(text))}, Layers: []v1.Descriptor{},
 	}
 	a.docker[m.Config.Digest] = s.Config
 	for n, diff := range config.RootFS.DiffIDs {
@@ -119,12 +122,7 @@ func (a *Archive) make(s saved) (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	h := hashOf(raw)
+	h, _, err := v1.SHA256(bytes.NewReader(raw))
 	a.made[h] = raw
-	return h, nil
-}
-
-func hashOf(text []byte) v1.Hash {
-	sum := sha256.Sum256(text)
-	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}
+	return h, err
 }
