@@ -12,6 +12,10 @@ var mechanisms = map[string]map[string][]string{
 		"crypto/x509": {"CreateCertificate"},
 	},
 	"internal/kit/lockfile": {"golang.org/x/sys/unix": {"Flock"}},
+	"internal/kit/registry": {
+		"github.com/google/go-containerregistry/pkg/v1/remote": {"Get", "Image", "Index", "Layer", "List", "NewPuller"},
+	},
+	"internal/host/ociimages/layers": {"github.com/klauspost/compress/zstd": {"NewReader"}},
 }
 
 func TestMechanismsExistOnce(t *testing.T) {

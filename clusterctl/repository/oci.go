@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -71,7 +70,7 @@ func (o Options) registry(host string) (*registry.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	with := registry.Options{Transport: o.Transport, Once: true, Idle: cmp.Or(o.Stall, defaultStall), Keychain: keychain{own.RegistryStr(), authn.AuthConfig{
+	with := registry.Options{Transport: o.Transport, Once: true, Idle: cmp.Or(o.Stall, defaultStall), Keychain: registry.Keys{own.RegistryStr(): {
 		Username: o.setting("OCI_USERNAME", ""), Password: o.setting("OCI_PASSWORD", ""),
 		RegistryToken: o.setting("OCI_ACCESS_TOKEN", ""), IdentityToken: o.setting("OCI_REFRESH_TOKEN", ""),
 	}}}
@@ -81,20 +80,6 @@ func (o Options) registry(host string) (*registry.Client, error) {
 		}
 	}
 	return registry.New(with)
-}
-
-// keychain has the credentials of one registry.
-type keychain struct {
-	host string
-	authn.AuthConfig
-}
-
-// Resolve implements authn.Keychain.
-func (k keychain) Resolve(of authn.Resource) (authn.Authenticator, error) {
-	if of.RegistryStr() != k.host {
-		return authn.Anonymous, nil
-	}
-	return authn.FromConfig(k.AuthConfig), nil
 }
 
 func (r *oci) DefaultVersion() string { return r.version }

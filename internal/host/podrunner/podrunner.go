@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/podagent"
 	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -103,9 +104,9 @@ func keychain(keys [][]byte) (authn.Keychain, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	all := registries{}
+	all := registry.Keys{}
 	for _, key := range keys {
-		if err := all.add(key); err != nil {
+		if err := addKeys(all, key); err != nil {
 			return nil, err
 		}
 	}

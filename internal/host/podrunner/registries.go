@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
-// registries are credentials by the name of the registry, as Docker writes them.
-type registries map[string]authn.AuthConfig
-
-// add adds the credentials of one Secret. Its errors contain nothing of the Secret.
-func (r registries) add(key []byte) error {
+// addKeys adds the credentials of one Secret, as Docker writes them. Its errors contain
+// nothing of the Secret.
+func addKeys(keys registry.Keys, key []byte) error {
 	var config struct {
 		Auths map[string]authn.AuthConfig `json:"auths"`
 	}
@@ -24,15 +24,7 @@ func (r registries) add(key []byte) error {
 	for name, auth := range config.Auths {
 		name = strings.TrimPrefix(strings.TrimPrefix(name, "https://"), "http://")
 		name, _, _ = strings.Cut(name, "/")
-		r[name] = auth
+		keys[name] = auth
 	}
 	return nil
-}
-
-// Resolve implements authn.Keychain.
-func (r registries) Resolve(of authn.Resource) (authn.Authenticator, error) {
-	if auth, ok := r[of.RegistryStr()]; ok {
-		return authn.FromConfig(auth), nil
-	}
-	return authn.Anonymous, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"sigs.k8s.io/yaml"
 )
 
@@ -84,4 +85,15 @@ func trusted(dir, file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s holds no certificate in PEM: name the file of the authority that signed the registry's", file)
 	}
 	return all, nil
+}
+
+// Keys are credentials by the name of the registry.
+type Keys map[string]authn.AuthConfig
+
+// Resolve implements authn.Keychain.
+func (k Keys) Resolve(of authn.Resource) (authn.Authenticator, error) {
+	if auth, ok := k[of.RegistryStr()]; ok {
+		return authn.FromConfig(auth), nil
+	}
+	return authn.Anonymous, nil
 }
