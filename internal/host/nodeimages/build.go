@@ -48,8 +48,8 @@ type BuildOptions struct {
 	Progress func(string)
 }
 
-// builder is a build in progress.
-type builder struct {
+// imageBuild is a build in progress.
+type imageBuild struct {
 	BuildOptions
 	versions nodecomponents.Versions
 	cache    *buildcache.Cache
@@ -79,7 +79,7 @@ func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) 
 		return Image{}, err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
-	b := &builder{BuildOptions: o, versions: v, cache: cache}
+	b := &imageBuild{BuildOptions: o, versions: v, cache: cache}
 	root, err := b.root(ctx)
 	if err != nil {
 		return Image{}, err
@@ -118,7 +118,7 @@ func (o BuildOptions) check() error {
 	return errors.Join(append(errs, o.Source.Check())...)
 }
 
-func (b *builder) root(ctx context.Context) (buildcache.Outcome, error) {
+func (b *imageBuild) root(ctx context.Context) (buildcache.Outcome, error) {
 	tool, _, err := debianTool(exec.LookPath)
 	if err != nil {
 		return buildcache.Outcome{}, err
@@ -130,7 +130,7 @@ func (b *builder) root(ctx context.Context) (buildcache.Outcome, error) {
 
 // images builds the archives of all images that a node needs, and returns the
 // images: kubeadm lists them.
-func (b *builder) images(ctx context.Context, executables []string, root buildcache.Outcome) (images []nodecomponents.Image, archives []string, err error) {
+func (b *imageBuild) images(ctx context.Context, executables []string, root buildcache.Outcome) (images []nodecomponents.Image, archives []string, err error) {
 	cmd := exec.CommandContext(ctx, named(executables, "kubeadm"), "config", "images", "list", "--kubernetes-version", b.Version)
 	text, err := cmd.Output()
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *builder) images(ctx context.Context, executables []string, root buildca
 	return images, append(archives, filepath.Join(o.Dir, "network.tar")), err
 }
 
-func (b *builder) node(ctx context.Context, executables, plugins []string, images []nodecomponents.Image) (buildcache.Outcome, error) {
+func (b *imageBuild) node(ctx context.Context, executables, plugins []string, images []nodecomponents.Image) (buildcache.Outcome, error) {
 	sandbox, err := nodecomponents.Sandbox(images)
 	if err != nil {
 		return buildcache.Outcome{}, err
@@ -173,7 +173,7 @@ func (b *builder) node(ctx context.Context, executables, plugins []string, image
 	return b.cache.Do(ctx, buildcache.Step{Name: "node", Inputs: inputs, Make: func(_ context.Context, dir string) error { return c.make(dir) }})
 }
 
-func (b *builder) bake(ctx context.Context, executables, archives []string) (buildcache.Outcome, error) {
+func (b *imageBuild) bake(ctx context.Context, executables, archives []string) (buildcache.Outcome, error) {
 	containerd, ctr := named(executables, "containerd"), named(executables, "ctr")
 	inputs, err := withDigests([]string{preloadRecipe}, []string{containerd}, archives)
 	if err != nil {
@@ -205,7 +205,7 @@ func named(files []string, name string) string {
 	return files[i]
 }
 
-func (b *builder) manifest(images []nodecomponents.Image) manifest {
+func (b *imageBuild) manifest(images []nodecomponents.Image) manifest {
 	m := manifest{Version: b.Version, Architecture: runtime.GOARCH, Source: b.Source.Name(), Parts: map[string]string{
 		"cni-plugins": b.versions.Plugins, "containerd": b.versions.Containerd, "runc": b.versions.Runc,
 	}}

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/lockfile"
 )
 
@@ -201,39 +201,21 @@ func TestCollectReleasesUseOfExitedProcess(t *testing.T) {
 	must(t, w.store.Remove(t.Context(), "old:v1"))
 }
 
-// TestAFullDiskKeepsNothingHalf uses a store on a small file system, in a separate
-// mount namespace.
 func TestAFullDiskKeepsNothingHalf(t *testing.T) {
-	dir := os.Getenv("CAPSTAN_TEST_DISK")
+	dir := builder.SmallDisk(t, 1)
 	if dir == "" {
-		t.Parallel()
-		small := t.TempDir()
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAFullDiskKeepsNothingHalf$", "-test.v")
-		cmd.Env = append(os.Environ(), "CAPSTAN_TEST_DISK="+small)
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
-		}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-			t.Skip("this host allows no user namespaces")
-		}
-		if err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
 		return
 	}
-	must(t, unix.Mount("none", dir, "tmpfs", 0, "size=300k"))
 	s, err := Open(filepath.Join(dir, "images"), Options{Platform: amd64})
 	must(t, err)
 	_, err = s.Import(t.Context(), savedImage(t, imageFor(t, amd64), "good:v1"))
 	must(t, err)
 	before := leftovers(t, s)
-	noise := make([]byte, 1<<20)
+	noise := make([]byte, 4<<20)
 	_, err = rand.NewChaCha8([32]byte{}).Read(noise)
 	must(t, err)
 	r := newServer(t)
-	for name, content := range map[string]string{"when it is fetched": string(noise), "when it is unpacked": strings.Repeat("0123456789", 100_000)} {
+	for name, content := range map[string]string{"when it is fetched": string(noise), "when it is unpacked": strings.Repeat("0123456789", 400_000)} {
 		ref := r.push(t, "org/bad:v1", imageOf(t, amd64, layerWith(t, map[string]string{"fits": name}), layerWith(t, map[string]string{"large": content})))
 		if _, err := s.Pull(t.Context(), ref, PullOptions{}); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "free space on the disk of "+s.Dir()) {
 			t.Errorf("%s: got %v, want that the disk is full, and a remedy", name, err)

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -225,6 +224,12 @@ func TestAnImageIsPulledForThisHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := validate.Image(got); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+		t.Errorf("next to the archive are %v, %v", left, err)
+	}
 	a, errA := mine.ConfigName()
 	b, errB := got.ConfigName()
 	if a != b || errA != nil || errB != nil {
@@ -234,129 +239,4 @@ func TestAnImageIsPulledForThisHost(t *testing.T) {
 	if _, err := s.Image(t.Context(), c, versions, nodecomponents.Image{Ref: missing, Name: "kube-proxy", Tag: "v0"}, buildcache.Outcome{}); err == nil || !strings.Contains(err.Error(), "pull "+missing) {
 		t.Errorf("got %v, want that %s is not there", err, missing)
 	}
-}
-
-// breaking is a registry whose connections break in the middle of a layer, a given
-// number of times. It records the requests for layers.
-type breaking struct {
-	http.Handler
-	layers  map[string]bool // their paths
-	breaks  int
-	replace string // the content of layers, if it is not the expected one
-	asked   []string
-}
-
-func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !b.layers[r.URL.Path] {
-		b.Handler.ServeHTTP(w, r)
-		return
-	}
-	asked := r.Header.Get("Range")
-	if asked == "" {
-		asked = "all"
-	}
-	b.asked = append(b.asked, asked)
-	all := httptest.NewRecorder()
-	whole := r.Clone(r.Context())
-	whole.Header.Del("Range")
-	b.Handler.ServeHTTP(all, whole)
-	content := all.Body.Bytes()
-	if b.replace != "" {
-		content = []byte(b.replace)
-	}
-	if b.breaks > 0 {
-		b.breaks--
-		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
-		_, _ = w.Write(content[:100])
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
-}
-
-func TestALayerIsFetchedByItsDigestAndCompleted(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		breaks, tries int
-		replace       string
-		asked         string
-		want          string // of the error
-	}{
-		"all goes well":                    {0, 1, "", "all", ""},
-		"the connection breaks":            {1, 1, "", "all,bytes=100-", ""},
-		"it breaks until the last request": {5, 1, "", "all,bytes=100-,bytes=100-,bytes=100-,bytes=100-", "unexpected EOF"},
-		"and a build continues after it":   {5, 2, "", "all,bytes=100-,bytes=100-,bytes=100-,bytes=100-,bytes=100-", ""}, // a broken download starts again
-		"it is another layer":              {0, 1, "evil", "all,all,all,all,all", "it has digest sha256:"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			at := &breaking{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0))), layers: map[string]bool{}}
-			server := httptest.NewServer(at)
-			t.Cleanup(server.Close)
-			ref := strings.TrimPrefix(server.URL, "http://") + "/pause:3.10"
-			tag, image, digest := push(t, ref)
-			at.layers["/v2/pause/blobs/"+digest.String()] = true
-			at.breaks, at.replace = tc.breaks, tc.replace
-			c := cache(t, t.TempDir())
-			var file string
-			var err error
-			for range tc.tries {
-				s := &Source{Registry: client(t)}
-				file, err = s.Image(t.Context(), c, versions, nodecomponents.Image{Ref: ref, Name: "pause", Tag: "3.10"}, buildcache.Outcome{})
-			}
-			if got := strings.Join(at.asked, ","); got != tc.asked {
-				t.Errorf("asked for %s, want %s", got, tc.asked)
-			}
-			if tc.want != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "pull "+ref) {
-					t.Errorf("got %v, want %q about %s", err, tc.want, ref)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := tarball.ImageFromPath(file, &tag)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := validate.Image(got); err != nil {
-				t.Error(err)
-			}
-			a, errA := image.ConfigName()
-			b, errB := got.ConfigName()
-			if err := errors.Join(errA, errB); err != nil || a != b {
-				t.Errorf("the archive has image %v, want %v, %v", b, a, err)
-			}
-			if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
-				t.Errorf("next to the archive are %v, %v", left, err)
-			}
-		})
-	}
-}
-
-// push pushes an image of one layer to a registry and returns the digest of the
-// layer.
-func push(t *testing.T, ref string) (name.Tag, v1.Image, v1.Hash) {
-	t.Helper()
-	tag, err := name.NewTag(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := random.Image(5000, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := remote.Write(tag, image); err != nil {
-		t.Fatal(err)
-	}
-	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest, err := layers[0].Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tag, image, digest
 }
