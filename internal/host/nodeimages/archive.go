@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // Format is the compression of an archive.
@@ -167,7 +168,7 @@ func importManifest(archive *tar.Reader, want string) (manifest, error) {
 	if err != nil {
 		return manifest{}, fmt.Errorf("read %s: %w", manifestFile, err)
 	}
-	if have := digestOf(text); want != "" && want != have {
+	if have := filetree.Digest(text); want != "" && want != have {
 		return manifest{}, fmt.Errorf("this is node image %s, not %s", have, want)
 	}
 	m, err := readManifest(text)

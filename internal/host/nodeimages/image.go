@@ -4,8 +4,6 @@ package nodeimages
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // Image is an image in a Store.
@@ -68,12 +67,7 @@ func (m manifest) identity() (id string, text []byte, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return digestOf(text), text, nil
-}
-
-func digestOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return filetree.Digest(text), text, nil
 }
 
 // readManifest reads a stored or imported manifest. It refuses one that differs
@@ -88,7 +82,7 @@ func readManifest(text []byte) (manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if id != digestOf(text) {
+	if id != filetree.Digest(text) {
 		return m, errors.New("it holds what this version of Capstan does not know")
 	}
 	if _, err := parseVersion(m.Version); err != nil {
@@ -115,7 +109,7 @@ func (s *Store) load(dir string) (Image, error) {
 	if err != nil {
 		return Image{}, fmt.Errorf("%s: %w", manifestFile, err)
 	}
-	i := Image{ID: digestOf(text), Version: m.Version, Architecture: m.Architecture, Source: m.Source, Parts: m.Parts, dir: dir, store: s, trees: m.Trees}
+	i := Image{ID: filetree.Digest(text), Version: m.Version, Architecture: m.Architecture, Source: m.Source, Parts: m.Parts, dir: dir, store: s, trees: m.Trees}
 	for _, name := range []string{nodeTree, rootTree, varTree} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
 			return Image{}, fmt.Errorf("folder %s is not there", name)

@@ -16,6 +16,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // PlatformError means that an image is not for the requested platform.
@@ -176,7 +178,7 @@ func describeImage(ctx context.Context, src source, raw []byte, p v1.Platform) (
 	if c.OS != p.OS || c.Architecture != p.Architecture || !suits(c.Variant, p) {
 		return described{}, &PlatformError{platformName(p), []string{platformName(v1.Platform{OS: c.OS, Architecture: c.Architecture, Variant: c.Variant})}}
 	}
-	return described{digest: digestOf(raw), manifest: m, config: c}, nil
+	return described{digest: filetree.Digest(raw), manifest: m, config: c}, nil
 }
 
 // check checks the configuration of an image against limits.
@@ -215,15 +217,10 @@ func isTar(m types.MediaType) bool {
 
 // compare verifies the digest of data.
 func compare(what string, raw []byte, want v1.Hash) error {
-	if have := digestOf(raw); have != want.String() {
+	if have := filetree.Digest(raw); have != want.String() {
 		return fmt.Errorf("%s has digest %s, want %s", what, have, want)
 	}
 	return nil
-}
-
-func digestOf(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // image returns the record of a store for it.

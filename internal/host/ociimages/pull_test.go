@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sys/unix"
 
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
@@ -292,7 +293,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 		"a manifest that is none":   {imageOf(t, amd64, layerWith(t, ok)), another("/manifests/", "[]"), "read the manifest"},
 		"an empty manifest":         {imageOf(t, amd64, layerWith(t, ok)), another("/manifests/", "{}"), "names neither"},
 		"an old manifest":           {imageOf(t, amd64, layerWith(t, ok)), another("/manifests/", `{"schemaVersion":1}`), "version 1"},
-		"an artifact":               {imageOf(t, amd64, layerWith(t, ok)), another("/manifests/", `{"config":{"mediaType":"a/b","size":2,"digest":"`+digestOf([]byte("{}"))+`"}}`), `an artifact of "a/b"`},
+		"an artifact":               {imageOf(t, amd64, layerWith(t, ok)), another("/manifests/", `{"config":{"mediaType":"a/b","size":2,"digest":"`+filetree.Digest([]byte("{}"))+`"}}`), `an artifact of "a/b"`},
 		"a configuration of others": {imageOf(t, amd64, layerWith(t, ok)), another("/blobs/", "{}"), "has digest"},
 		"too many layers":           {imageOf(t, amd64, many...), nil, "it has 11 layers: 10 are accepted"},
 		"what unfolds to too much":  {imageOf(t, amd64, layerWith(t, map[string]string{"a": large}), layerWith(t, map[string]string{"b": large})), nil, "unfold to more than"},

@@ -22,3 +22,9 @@ func FileDigest(path string) (string, error) {
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
+
+// Digest returns the digest of a text as "sha256:" and 64 digits.
+func Digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

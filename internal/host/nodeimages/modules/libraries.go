@@ -4,16 +4,15 @@ package modules
 
 import (
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
 )
 
@@ -127,35 +126,8 @@ func library(root, name string) (at, real string, err error) {
 	return "", "", fs.ErrNotExist
 }
 
-// maxLinks is the number of links that Linux follows in one path.
-const maxLinks = 40
-
-// resolve follows the links of a path like a process whose root it is, including
-// absolute links.
+// resolve is like layers.Resolve, with an absolute path.
 func resolve(root, name string) (string, error) {
-	at, rest := "/", strings.Split(strings.Trim(path.Clean(name), "/"), "/")
-	for links := 0; len(rest) > 0; {
-		next := path.Join(at, rest[0])
-		info, err := os.Lstat(filepath.Join(root, next))
-		if err != nil {
-			return "", err
-		}
-		rest = rest[1:]
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", &fs.PathError{Op: "resolve", Path: name, Err: errors.New("too many links")}
-		}
-		target, err := os.Readlink(filepath.Join(root, next))
-		if err != nil {
-			return "", err
-		}
-		if path.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(strings.Trim(path.Clean(target), "/"), "/"), rest...)
-	}
-	return at, nil
+	at, err := layers.Resolve(root, name)
+	return path.Join("/", at), err
 }

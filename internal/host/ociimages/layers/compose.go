@@ -204,10 +204,24 @@ func (c *composer) same(name, to string) error {
 // maxLinks is the number of links that Linux follows in one path.
 const maxLinks = 40
 
-// resolve returns the path of a folder of the image. It follows links like a
-// process whose root is the image: absolute links start at that root, and ".." does
-// not leave it. A missing folder is created if create is true.
+// Resolve returns the path of a file below a root. It follows links like a process with
+// that root: absolute links start there, and ".." does not leave it.
+func Resolve(root, name string) (string, error) {
+	in, err := os.OpenRoot(root)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }() // only read
+	return (&composer{root: in}).lookup(name, false, false)
+}
+
+// resolve returns the path of a folder of the image, like Resolve. A missing folder is
+// created if create is true.
 func (c *composer) resolve(name string, create bool) (string, error) {
+	return c.lookup(name, create, true)
+}
+
+func (c *composer) lookup(name string, create, folder bool) (string, error) {
 	at, rest := ".", strings.Split(path.Clean(name), "/")
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
@@ -232,7 +246,7 @@ func (c *composer) resolve(name string, create bool) (string, error) {
 			at = next
 		case err != nil:
 			return "", err
-		case info.IsDir():
+		case info.IsDir(), info.Mode().IsRegular() && len(rest) == 0 && !folder:
 			at = next
 		case info.Mode()&os.ModeSymlink == 0 || c.tree:
 			return "", fmt.Errorf("%.200q on its way is no folder", next)
