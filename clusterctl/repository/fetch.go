@@ -12,7 +12,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -211,12 +210,7 @@ func isPage(data []byte) bool {
 
 // mayFetch refuses URLs that others could read or change in transit.
 func (f *fetcher) mayFetch(u *url.URL) bool {
-	return u.Scheme == "https" || u.Scheme == "http" && (f.plain || isLoopback(u.Hostname()))
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
+	return u.Scheme == "https" || u.Scheme == "http" && (f.plain || registry.IsLoopback(u.Hostname()))
 }
 
 // checkRedirect refuses a redirect from https to http, and one that would send a token to

@@ -69,7 +69,7 @@ func (o *options) runBuild(ctx context.Context) error {
 		return command.Misuse(fmt.Errorf("--kubernetes-version: %w", err))
 	}
 	progress := func(line string) { o.env.Say("%s", line) }
-	source, err := o.source(progress)
+	source, err := o.source()
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (o *options) runBuild(ctx context.Context) error {
 }
 
 // source is the source of the parts.
-func (o *options) source(progress func(string)) (nodeimages.Source, error) {
+func (o *options) source() (nodeimages.Source, error) {
 	switch o.build.source {
 	case "modules":
 		return &modules.Source{Env: os.Environ()}, nil
@@ -117,16 +117,9 @@ func (o *options) source(progress func(string)) (nodeimages.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		told := map[string]int64{}
 		return &release.Source{Registry: registries, Client: &download.Client{
 			HTTP: &http.Client{}, Attempts: attempts, Pause: pause, Idle: idle,
-			Progress: func(url string, have, total int64) {
-				// A line for each tenth, which a log can hold as well.
-				if tenth := have * 10 / max(total, 1); total > 0 && tenth > told[url] {
-					told[url] = tenth
-					progress(fmt.Sprintf("%s %d %%", url, tenth*10))
-				}
-			},
+			Progress: o.tenths(),
 		}}, nil
 	}
 	return nil, command.Misuse(errors.New("--source: release or modules"))

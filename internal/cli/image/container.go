@@ -71,16 +71,23 @@ func (o *options) runPull(ctx context.Context, names []string) error {
 	return nil
 }
 
-// progress prints a line for each tenth of a layer, which also suits a log.
+// progress prints the progress of layers.
 func (o *options) progress() func(ociimages.Progress) {
+	tell := o.tenths()
+	return func(p ociimages.Progress) { tell(short(p.Layer), p.Have, p.Total) }
+}
+
+// tenths prints a line for each tenth of a file, which also suits a log. It may be
+// called concurrently.
+func (o *options) tenths() func(what string, have, total int64) {
 	var mu sync.Mutex
 	told := map[string]int64{}
-	return func(p ociimages.Progress) {
+	return func(what string, have, total int64) {
 		mu.Lock()
 		defer mu.Unlock()
-		if tenth := p.Have * 10 / max(p.Total, 1); p.Total > 0 && tenth > told[p.Layer] {
-			told[p.Layer] = tenth
-			o.env.Say("%s %d %%", short(p.Layer), tenth*10)
+		if tenth := have * 10 / max(total, 1); total > 0 && tenth > told[what] {
+			told[what] = tenth
+			o.env.Say("%s %d %%", what, tenth*10)
 		}
 	}
 }

@@ -277,15 +277,23 @@ func (s *Store) folderOf(wanted string) (string, error) {
 }
 
 // publish turns a folder with the three trees into an image: it writes the manifest
-// and moves the folder to its place. It succeeds if an image of the same ID exists.
+// and moves the folder to its place. If the manifest has digests, the trees must match
+// them. It succeeds if an image of the same ID exists.
 func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, error) {
+	want := m.Trees
 	m.Trees = map[string]string{}
 	for _, name := range []string{nodeTree, rootTree, varTree} {
 		digest, err := layers.Digest(ctx, filepath.Join(dir, name))
 		if err != nil {
 			return Image{}, err
 		}
-		m.Trees[name] = digest
+		if m.Trees[name] = digest; want != nil && digest != want[name] {
+			remedy := "fetch the archive again"
+			if os.Geteuid() != 0 {
+				remedy = "only root can import it, as its files have many owners"
+			}
+			return Image{}, fmt.Errorf("folder %s has digest %s, and its manifest says %s: %s", name, digest, want[name], remedy)
+		}
 	}
 	id, text, err := m.identity()
 	if err != nil {

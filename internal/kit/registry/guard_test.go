@@ -29,9 +29,9 @@ func TestGuardRefusesServers(t *testing.T) {
 		"a host that is not found":          {url: "https://unknown.example.com/token"},
 		"a token":                           {method: http.MethodPost, url: "https://cdn.example.com/token"},
 		"a redirected token":                {method: http.MethodPost, url: "https://cdn.example.com/token", redirected: true, want: "request for a token is redirected to cdn.example.com"},
-		"this host for a registry of it":    {url: "http://127.0.0.2/token", plain: isLoopback},
-		"plain HTTP for a registry of it":   {url: "http://cdn.example.com/blob", plain: isLoopback, want: "would be asked without encryption"},
-		"another name for a registry of it": {url: "https://local.example.com/token", plain: isLoopback},
+		"this host for a registry of it":    {url: "http://127.0.0.2/token", plain: IsLoopback},
+		"plain HTTP for a registry of it":   {url: "http://cdn.example.com/blob", plain: IsLoopback, want: "would be asked without encryption"},
+		"another name for a registry of it": {url: "https://local.example.com/token", plain: IsLoopback},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -198,10 +198,11 @@ func (c *Client) Repository(host, path string, keys authn.Keychain) (*Repository
 
 // mayBePlain reports whether requests to a registry may be sent without TLS.
 func (c *Client) mayBePlain(host string) bool {
-	return slices.Contains(c.o.PlainHTTP, host) || isLoopback(host) && c.o.Authorities[host] == nil
+	return slices.Contains(c.o.PlainHTTP, host) || IsLoopback(host) && c.o.Authorities[host] == nil
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host, with a port or without, is this one.
+func IsLoopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}

@@ -302,13 +302,17 @@ func TestACutLayerIsNoLayer(t *testing.T) {
 	}
 }
 
-// FuzzLayers uses arbitrary data as archives: in every case nothing outside the
-// root changes, and the root contains only folders, files and links.
+// FuzzLayers uses arbitrary data as archives of layers, and of trees: in every case
+// nothing outside the root changes, and the root contains only folders, files and links.
 func FuzzLayers(f *testing.F) {
 	f.Add(archive(f, "d a", "f a/b 1", "l up ../..", "f up/outside evil"), archive(f, "f .wh.a", "h b up/outside"))
 	f.Add(archive(f, "l a /", "f a/c 1", "f a/.wh..wh..opq"), archive(f, "d a", "f ../x y"))
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		root, err := build(t, Limits{Files: 100, Bytes: 1 << 16}, one, two)
+		limits := Limits{Files: 100, Bytes: 1 << 16}
+		if dir, err := unpackTree(t, one, limits); err == nil {
+			show(t, dir)
+		}
+		root, err := build(t, limits, one, two)
 		if err != nil {
 			return
 		}
