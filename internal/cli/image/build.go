@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,14 +24,6 @@ import (
 type buildOptions struct {
 	version, source, suite, mirror, network string
 }
-
-// The limits of downloads: a mirror that fails for a quarter of a minute does no
-// harm, and one that sends nothing for a minute is not waited for.
-const (
-	attempts = 5
-	pause    = time.Second
-	idle     = time.Minute
-)
 
 func (o *options) newBuild() *cobra.Command {
 	b := &o.build
@@ -117,10 +107,7 @@ func (o *options) source() (nodeimages.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &release.Source{Registry: registries, Client: &download.Client{
-			HTTP: &http.Client{}, Attempts: attempts, Pause: pause, Idle: idle,
-			Progress: o.tenths(),
-		}}, nil
+		return &release.Source{Registry: registries, Client: &download.Client{Progress: o.tenths()}}, nil
 	}
 	return nil, command.Misuse(errors.New("--source: release or modules"))
 }

@@ -6,9 +6,11 @@ package podrunner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -99,15 +101,24 @@ func image(i ociimages.Image) podagent.Image {
 	}}
 }
 
-// keychain reads the credentials in Secrets of registries, nil if there are none.
-func keychain(keys [][]byte) (authn.Keychain, error) {
-	if len(keys) == 0 {
+// keychain reads the credentials in Secrets of registries, as Docker writes them; nil if
+// there are none. Its errors contain nothing of the Secrets.
+func keychain(secrets [][]byte) (authn.Keychain, error) {
+	if len(secrets) == 0 {
 		return nil, nil
 	}
 	all := registry.Keys{}
-	for _, key := range keys {
-		if err := addKeys(all, key); err != nil {
-			return nil, err
+	for _, secret := range secrets {
+		var config struct {
+			Auths registry.Keys `json:"auths"`
+		}
+		if json.Unmarshal(secret, &config) != nil {
+			return nil, errors.New("a Secret of spec.imagePullSecrets holds no configuration of Docker in .dockerconfigjson: make it with kubectl create secret docker-registry")
+		}
+		for name, auth := range config.Auths {
+			name = strings.TrimPrefix(strings.TrimPrefix(name, "https://"), "http://")
+			name, _, _ = strings.Cut(name, "/")
+			all[name] = auth
 		}
 	}
 	return all, nil

@@ -7,6 +7,7 @@ package download
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -25,12 +26,13 @@ import (
 type Client struct {
 	// HTTP sends the requests. It needs no timeout for a whole request: Idle ends a
 	// stalled one.
-	HTTP *http.Client
-	// Attempts is how often a file is requested, at least once. Pause is the time
-	// between the first and the second attempt, and doubles each time after.
+	HTTP http.Client
+	// Attempts is how often a file is requested; 0 is 5. Pause is the time between the
+	// first and the second attempt, and doubles each time after; 0 is a second. So a
+	// server that fails for a quarter of a minute does no harm.
 	Attempts int
 	Pause    time.Duration
-	// Idle is how long a server may send nothing before a request fails; 0 is no limit.
+	// Idle is how long a server may send nothing before a request fails; 0 is a minute.
 	Idle time.Duration
 	// Limit is how many bytes a file may have; 0 is no limit.
 	Limit int64
@@ -157,10 +159,8 @@ func (c *Client) get(ctx context.Context, url string, from int64) (*http.Respons
 	if from > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
-	asks := *c.HTTP
-	if c.Idle > 0 {
-		asks.Transport = Impatient(asks.Transport, c.Idle)
-	}
+	asks := c.HTTP
+	asks.Transport = Impatient(asks.Transport, cmp.Or(c.Idle, time.Minute))
 	asks.CheckRedirect = func(to *http.Request, via []*http.Request) error {
 		if len(via) >= maxRedirects {
 			return permanent{fmt.Errorf("more than %d redirects", maxRedirects)}
@@ -187,13 +187,13 @@ func (c *Client) get(ctx context.Context, url string, from int64) (*http.Respons
 
 // retry tries until it succeeds, no attempt is left, or a retry would not help.
 func (c *Client) retry(ctx context.Context, url string, try func() error) error {
-	pause := c.Pause
+	pause, attempts := cmp.Or(c.Pause, time.Second), cmp.Or(c.Attempts, 5)
 	for attempt := 1; ; attempt++ {
 		err := try()
 		if err == nil {
 			return nil
 		}
-		if _, final := errors.AsType[permanent](err); final || attempt >= c.Attempts || ctx.Err() != nil {
+		if _, final := errors.AsType[permanent](err); final || attempt >= attempts || ctx.Err() != nil {
 			return fmt.Errorf("get %s: %w", url, err)
 		}
 		wait := time.NewTimer(pause)

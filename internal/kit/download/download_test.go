@@ -115,7 +115,7 @@ func TestFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c := &Client{HTTP: server.Client(), Attempts: 3}
+			c := &Client{HTTP: *server.Client(), Attempts: 3, Pause: 1}
 			err := c.File(t.Context(), server.URL, file, sha(content))
 			if got := strings.Join(ranges, ","); got != tc.ranges {
 				t.Errorf("asked for %s, want %s", got, tc.ranges)
@@ -158,7 +158,7 @@ func TestARequestThatStandsStillFails(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	c := &Client{HTTP: server.Client(), Attempts: 2, Idle: time.Millisecond}
+	c := &Client{HTTP: *server.Client(), Attempts: 2, Pause: 1, Idle: time.Millisecond}
 	err := c.File(t.Context(), server.URL, filepath.Join(t.TempDir(), "file"), sha(content))
 	if err == nil || !strings.Contains(err.Error(), "the server sent nothing for 1ms") {
 		t.Errorf("got %v, want that nothing came", err)
@@ -175,7 +175,7 @@ func TestWhoIsInterruptedStopsAtOnce(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer server.Close()
-	c := &Client{HTTP: server.Client(), Attempts: 100, Pause: time.Hour}
+	c := &Client{HTTP: *server.Client(), Attempts: 100, Pause: time.Hour}
 	if err := c.File(ctx, server.URL, filepath.Join(t.TempDir(), "file"), sha(content)); err == nil || asked != 1 {
 		t.Errorf("asked %d times, %v; want once and an error", asked, err)
 	}
@@ -187,7 +187,7 @@ func TestEncryptionIsNotGivenUp(t *testing.T) {
 	defer plain.Close()
 	server := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
 	defer server.Close()
-	c := &Client{HTTP: server.Client(), Attempts: 3}
+	c := &Client{HTTP: *server.Client(), Attempts: 3, Pause: 1}
 	_, err := c.Text(t.Context(), server.URL)
 	if err == nil || !strings.Contains(err.Error(), "which is not encrypted") {
 		t.Errorf("got %v, want a refusal", err)

@@ -24,9 +24,6 @@ import (
 // maxTagPages limits the pages of tags: a registry sends a hundred and more in one.
 const maxTagPages = 100
 
-// attempts is how often a layer is requested.
-const attempts = 5
-
 // Tags lists the tags of the repository.
 func (r *Repository) Tags(ctx context.Context) (tags []string, err error) {
 	err = r.each(ctx, func(c *connection) error {
@@ -156,7 +153,7 @@ func (r *Repository) Blob(ctx context.Context, h v1.Hash, size int64, file strin
 		}
 		u := url.URL{Scheme: scheme, Host: c.repo.RegistryStr(), Path: "/v2/" + c.repo.RepositoryStr() + "/blobs/" + h.String()}
 		client := download.Client{
-			HTTP: &http.Client{Transport: large{c.rt}}, Attempts: attempts, Pause: r.client.o.Pause, Limit: size,
+			HTTP: http.Client{Transport: large{c.rt}}, Pause: r.client.o.Pause, Idle: r.client.o.Idle, Limit: size,
 			Progress: func(_ string, have, _ int64) { report(have) },
 		}
 		return client.File(ctx, u.String(), file, h.Hex)

@@ -110,7 +110,7 @@ func site(t *testing.T, replace map[string][]byte) (*Source, map[string]int) {
 		_, _ = w.Write(content)
 	}))
 	t.Cleanup(server.Close)
-	return &Source{Client: &download.Client{HTTP: server.Client(), Attempts: 2}, Kubernetes: server.URL + "/k8s", GitHub: server.URL + "/github"}, fetched
+	return &Source{Client: &download.Client{HTTP: *server.Client(), Attempts: 2, Pause: 1}, Kubernetes: server.URL + "/k8s", GitHub: server.URL + "/github"}, fetched
 }
 
 func cache(t *testing.T, dir string) *buildcache.Cache {

@@ -43,24 +43,6 @@ type entry struct {
 	Attributes map[string][]byte `json:"attributes,omitempty"`
 }
 
-// list writes entries.
-type list struct {
-	file    *os.File
-	text    *bufio.Writer
-	encoder *json.Encoder
-}
-
-func newList(dir string) (*list, error) {
-	f, err := os.OpenFile(filepath.Join(dir, listFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	text := bufio.NewWriter(f)
-	return &list{file: f, text: text, encoder: json.NewEncoder(text)}, nil
-}
-
-func (l *list) Close() error { return errors.Join(l.text.Flush(), l.file.Close()) }
-
 // readList calls visit for each entry of an unpacked layer.
 func readList(dir string, visit func(e *entry) error) error {
 	f, err := os.Open(filepath.Join(dir, listFile))

@@ -16,9 +16,11 @@ package layers
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -156,7 +158,7 @@ type unpacker struct {
 	dir     string
 	limits  Limits
 	tree    bool // instead of a layer
-	list    *list
+	list    *json.Encoder
 	names   int // bytes
 	entries int
 }
@@ -165,10 +167,13 @@ func (u *unpacker) all(ctx context.Context, archive *tar.Reader) (err error) {
 	if err := os.Mkdir(filepath.Join(u.dir, filesDir), 0o700); err != nil {
 		return err
 	}
-	if u.list, err = newList(u.dir); err != nil {
+	f, err := os.OpenFile(filepath.Join(u.dir, listFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, u.list.Close()) }()
+	text := bufio.NewWriter(f)
+	u.list = json.NewEncoder(text)
+	defer func() { err = errors.Join(err, text.Flush(), f.Close()) }()
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -245,7 +250,7 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		}
 		return nil
 	}
-	return u.list.encoder.Encode(e)
+	return u.list.Encode(e)
 }
 
 // hide records what an entry hides that only looks like a file.
@@ -261,7 +266,7 @@ func (u *unpacker) hide(e *entry, dir, base string) error {
 	default:
 		e.Kind, e.Name = whiteout, []byte(path.Join(dir, hidden))
 	}
-	return u.list.encoder.Encode(e)
+	return u.list.Encode(e)
 }
 
 // content writes the content of a file.
