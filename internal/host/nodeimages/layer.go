@@ -111,28 +111,11 @@ func (c nodeLayer) make(dir string) error {
 // makeFolder creates a folder and its parents with the usual permissions of system
 // folders, regardless of the default permissions of new folders.
 func makeFolder(dir, name string) error {
-	for at := range parents(name) {
-		full := filepath.Join(dir, at)
-		if err := os.Mkdir(full, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if err := os.Chmod(full, 0o755); err != nil {
-			return err
-		}
+	err := os.MkdirAll(filepath.Join(dir, name), 0o755)
+	for at := name; err == nil && at != "."; at = path.Dir(at) {
+		err = os.Chmod(filepath.Join(dir, at), 0o755)
 	}
-	return os.Chmod(dir, 0o755)
-}
-
-// parents yields a, a/b and a/b/c for a/b/c.
-func parents(name string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		at := ""
-		for part := range strings.SplitSeq(name, "/") {
-			if at = path.Join(at, part); !yield(at) {
-				return
-			}
-		}
-	}
+	return errors.Join(err, os.Chmod(dir, 0o755))
 }
 
 // config writes the configuration files.

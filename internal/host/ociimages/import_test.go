@@ -6,7 +6,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -113,20 +112,9 @@ func TestImagesAreImported(t *testing.T) {
 // unpacked returns a folder of an archive's content.
 func unpacked(t *testing.T, file string) string {
 	t.Helper()
-	f, err := os.Open(file)
+	dir, err := unpackArchive(t.Context(), file, t.TempDir(), 1<<20)
 	must(t, err)
-	defer func() { _ = f.Close() }() // only read
-	dir := t.TempDir()
-	for r := tar.NewReader(f); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return dir
-		}
-		must(t, err)
-		text, err := io.ReadAll(r)
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, h.Name), text, 0o600))
-	}
+	return dir
 }
 
 func TestFilesThatAreNotImported(t *testing.T) {

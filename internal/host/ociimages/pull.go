@@ -224,7 +224,7 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	l, err := layers.Unpack(ctx, plain, dir, s.layerLimits(s.limits.Bytes))
+	l, err := layers.Unpack(ctx, plain, dir, layers.Limits{Files: s.limits.Files, Bytes: s.limits.Bytes})
 	if err != nil {
 		return err
 	}

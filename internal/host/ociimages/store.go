@@ -18,7 +18,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/host/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
@@ -273,12 +272,6 @@ func hexOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") 
 func (s *Store) rootOf(digest string) string { return s.dir.Join(rootsDir, hexOf(digest)) }
 
 func (s *Store) layerOf(digest string) string { return s.dir.Join(layersDir, hexOf(digest)) }
-
-// layerLimits returns the limits of one layer, given how many bytes the image may
-// still have.
-func (s *Store) layerLimits(bytes int64) layers.Limits {
-	return layers.Limits{Files: s.limits.Files, Bytes: bytes}
-}
 
 // layerInfo is written next to an unpacked layer: its presence means that the layer
 // is complete.

@@ -103,11 +103,6 @@ func pull(t *testing.T, image string, o Options) error {
 	return err
 }
 
-// keys are credentials for one host.
-func keys(host, user, password string) Keys {
-	return Keys{host: {Username: user, Password: password}}
-}
-
 func TestWhoAsksIsSaidAsTheRegistryWantsIt(t *testing.T) {
 	t.Parallel()
 	basic := func(r *http.Request) bool {
@@ -132,7 +127,7 @@ func TestWhoAsksIsSaidAsTheRegistryWantsIt(t *testing.T) {
 		"a token is not worth enough": {`Bearer realm="SELF/token",service="here"`, func(*http.Request) bool { return false }, "me", "secret", true},
 	} {
 		f := newFake(t, tc.challenge, tc.may)
-		err := pull(t, f.host()+"/org/a:v1", Options{Keychain: keys(f.host(), tc.user, tc.password)})
+		err := pull(t, f.host()+"/org/a:v1", Options{Keychain: Keys{f.host(): {Username: tc.user, Password: tc.password}}})
 		if errors.As(err, new(*DeniedError)) != tc.denied || err != nil && !tc.denied {
 			t.Errorf("%s: got %v, denied: want %v", name, err, tc.denied)
 		}
@@ -252,7 +247,7 @@ func TestNothingIsSaidWithoutEncryptionUnlessAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "", nil)
-			o := Options{Transport: elsewhere(f), PlainHTTP: tc.plain, Keychain: keys(tc.host, "me", "secret")}
+			o := Options{Transport: elsewhere(f), PlainHTTP: tc.plain, Keychain: Keys{tc.host: {Username: "me", Password: "secret"}}}
 			if tc.mirror != "" {
 				o.Mirrors = map[string][]string{tc.host: {tc.mirror}}
 			}
@@ -286,7 +281,7 @@ func TestARealmOrRedirectWithoutEncryptionIsNotFollowed(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(f.URL, "https://"))
 	}
 	for _, host := range []string{"realm.example.com", "redirects.example.com"} {
-		err := pull(t, host+"/org/a:v1", Options{Transport: transport, Keychain: keys(host, "me", "secret")})
+		err := pull(t, host+"/org/a:v1", Options{Transport: transport, Keychain: Keys{host: {Username: "me", Password: "secret"}}})
 		if err == nil || !strings.Contains(err.Error(), "would be asked without encryption") {
 			t.Errorf("%s: got %v", host, err)
 		}

@@ -44,7 +44,6 @@ func filesOf(root string, tools map[string]string) ([]programs.File, error) {
 	}
 	for _, e := range extensions {
 		in := strings.TrimPrefix(e, root)
-		found[in] = programs.File{Path: in, From: e}
 		real, err := resolve(root, in)
 		if err != nil {
 			return nil, err

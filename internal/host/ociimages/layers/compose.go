@@ -132,8 +132,6 @@ func (c *composer) add(e *entry) error {
 		return errors.Join(c.root.Symlink(string(e.Link), name), c.own(name, e))
 	case hardlink:
 		return c.same(name, string(e.Link))
-	case marker:
-		return c.in(dir, func(d *os.File) error { return makeMarker(d, path.Base(name)) })
 	}
 	return fmt.Errorf("the list of a layer has %q, which this version of Capstan does not know", e.Kind)
 }

@@ -26,7 +26,6 @@ const (
 	hardlink = "hardlink"
 	whiteout = "whiteout" // hides one name of the layers below
 	opaque   = "opaque"   // hides everything in a folder of the layers below
-	marker   = "marker"   // of overlayfs for a deleted file, in a tree
 )
 
 // entry is an entry of a layer, in the order of the archive. Names are bytes, as in

@@ -31,6 +31,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits limit what one layer may unpack to; 0 is nothing at all.
@@ -240,7 +242,10 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		if h.Typeflag != tar.TypeChar || h.Devmajor != 0 || h.Devminor != 0 {
 			return errors.New("devices and pipes are refused")
 		}
-		e.Kind = marker
+		e.Kind, e.Number = file, u.entries
+		if err := unix.Mknod(contentOf(u.dir, e), unix.S_IFCHR, 0); err != nil { // a marker of overlayfs
+			return err
+		}
 	default:
 		return fmt.Errorf("entries of type %q are refused", h.Typeflag)
 	}
