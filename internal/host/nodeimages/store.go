@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // Store stores the images of a host in a folder. Several processes may use it at
@@ -123,8 +124,6 @@ func (s *Store) loadNamed(name string) (Image, error) {
 	return i, nil
 }
 
-var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{6,64}$`) })
-
 // Find returns the image for a version of Kubernetes ("v1.36.3", or without the v),
 // or for an ID, of which the first digits suffice. If a version has several images,
 // it returns the newest. If there is none, the error is a MissingError.
@@ -139,7 +138,7 @@ func (s *Store) Find(wanted string) (Image, error) {
 	switch {
 	case len(found) == 1:
 		return found[0], nil
-	case len(found) > 1 && digits().MatchString(strings.TrimPrefix(wanted, "sha256:")):
+	case len(found) > 1 && filetree.DigestDigits(wanted) != "":
 		return Image{}, fmt.Errorf("node image %s: %d images begin so: give more digits", wanted, len(found))
 	case len(found) > 1:
 		return newest(found)
@@ -153,8 +152,8 @@ func (s *Store) Find(wanted string) (Image, error) {
 }
 
 func (i Image) named(wanted string) bool {
-	short := strings.TrimPrefix(wanted, "sha256:")
-	return "v"+strings.TrimPrefix(wanted, "v") == i.Version || digits().MatchString(short) && strings.HasPrefix(i.ID, "sha256:"+short)
+	digits := filetree.DigestDigits(wanted)
+	return "v"+strings.TrimPrefix(wanted, "v") == i.Version || digits != "" && strings.HasPrefix(i.ID, "sha256:"+digits)
 }
 
 // newest returns the image that was added last.
@@ -265,11 +264,11 @@ func (s *Store) folderOf(wanted string) (string, error) {
 	if err == nil {
 		return i.dir, nil
 	}
-	short := strings.TrimPrefix(wanted, "sha256:")
-	if !digits().MatchString(short) {
+	digits := filetree.DigestDigits(wanted)
+	if digits == "" {
 		return "", err
 	}
-	found, globbed := filepath.Glob(s.dir.Join(imagesDir, short+"*"))
+	found, globbed := filepath.Glob(s.dir.Join(imagesDir, digits+"*"))
 	if globbed != nil || len(found) != 1 {
 		return "", err
 	}

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
@@ -202,8 +202,6 @@ func (s *Store) List() ([]Image, error) {
 	return i.Images, nil
 }
 
-var digits = regexp.MustCompile(`^[0-9a-f]{6,64}$`)
-
 // Find returns an image by a name, which may be abbreviated, or by a digest, of
 // which the first digits suffice. If there is none, the error is a MissingError.
 func (s *Store) Find(wanted string) (Image, error) {
@@ -228,13 +226,13 @@ func (i index) find(wanted string) (int, error) {
 			return n, nil
 		}
 	}
-	short := strings.TrimPrefix(wanted, "sha256:")
-	if !digits.MatchString(short) {
+	digits := filetree.DigestDigits(wanted)
+	if digits == "" {
 		return -1, nil
 	}
 	found := -1
 	for n, m := range i.Images {
-		if strings.HasPrefix(m.Digest, "sha256:"+short) {
+		if strings.HasPrefix(m.Digest, "sha256:"+digits) {
 			if found >= 0 {
 				return -1, fmt.Errorf("image %s: several images begin so: give more digits", wanted)
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
+	"strings"
 )
 
 // FileDigest returns the digest of the contents of a file as "sha256:" and 64 digits.
@@ -27,4 +28,14 @@ func FileDigest(path string) (string, error) {
 func Digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// DigestDigits returns the digits of a digest, of which text may have only the first six
+// or more; "" if it is no digest.
+func DigestDigits(text string) string {
+	digits := strings.TrimPrefix(text, "sha256:")
+	if len(digits) < 6 || len(digits) > 64 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return ""
+	}
+	return digits
 }
