@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -279,6 +280,21 @@ func TestAttributesAndMarkersTravel(t *testing.T) {
 	}
 	if a, b := digest(t, dir), digest(t, filepath.Join(out, "tree")); a != b {
 		t.Errorf("the digest is %s, want %s", b, a)
+	}
+}
+
+func TestAttributesHaveALimit(t *testing.T) {
+	t.Parallel()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for n := range 1 + maxNames>>19 {
+		h := &tar.Header{Typeflag: tar.TypeSymlink, Name: fmt.Sprint(n), Linkname: "a", PAXRecords: map[string]string{attributePrefix + "trusted.overlay.a": strings.Repeat("x", 1<<19)}}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := unpackTree(t, buf.Bytes(), generous); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want that it is too large", err)
 	}
 }
 

@@ -58,7 +58,8 @@ const (
 	// maxName is the longest path that Linux accepts, and maxPart its longest part.
 	maxName = 4096
 	maxPart = 255
-	// maxNames limits all names of a layer: five times those of a large Debian.
+	// maxNames limits all names, and attributes, of an archive: five times those of a
+	// large Debian.
 	maxNames = 64 << 20
 	// lastID replaces owners beyond the range of a Pod: the kernel shows such owners
 	// so, too.
@@ -207,6 +208,9 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		return errors.New("the name leads out of the tree")
 	case u.tree:
 		e.Mode, e.User, e.Group, e.Attributes = h.Mode&0o7777, h.Uid, h.Gid, attributesIn(h)
+		for _, value := range e.Attributes {
+			u.names += len(value)
+		}
 	case strings.HasPrefix(base, hides):
 		return u.hide(e, path.Dir(name), base)
 	}
