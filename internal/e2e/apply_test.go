@@ -43,9 +43,7 @@ func TestApplyDeletesNothingElse(t *testing.T) {
 	capstan := func(args ...string) *exec.Cmd {
 		return exec.CommandContext(t.Context(), testenv.Binary(t), append(args, "--kubeconfig", f.Kubeconfig)...)
 	}
-	if out, err := capstan("plan", "--set", "kubeadmcontrolplane/demo-control-plane", "spec.version=v1.36.2", "-n", f.Namespace, "--save", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "1 machines are replaced") {
-		t.Fatalf("plan: %v\n%s", err, out)
-	}
+	f.saves(file, "1 machines are replaced", "--set", "kubeadmcontrolplane/demo-control-plane", "spec.version=v1.36.2")
 	var out bytes.Buffer
 	apply := capstan("apply", file)
 	apply.Stdout, apply.Stderr = &out, &out
@@ -114,6 +112,20 @@ func TestApplyDeletesNothingElse(t *testing.T) {
 	})
 }
 
+// saves saves the plan of a change, whose output contains a text. It makes the plan again
+// while the Cluster is not in a steady state: on a busy machine, controllers can pause for
+// longer than planned.steady waits.
+func (f *fleet) saves(file, want string, change ...string) {
+	f.Helper()
+	f.eventually(func() error {
+		out, err := exec.CommandContext(f.Context(), testenv.Binary(f), append([]string{"plan", "-n", f.Namespace, "--save", file, "--kubeconfig", f.Kubeconfig}, change...)...).CombinedOutput()
+		if !strings.Contains(string(out), want) {
+			return fmt.Errorf("plan: %w, no %q in:\n%s", err, want, out)
+		}
+		return nil
+	})
+}
+
 // TestClusterRequiresPlans holds that a Cluster with the annotation loses no Machine
 // without a plan.
 func TestClusterRequiresPlans(t *testing.T) {
@@ -150,14 +162,9 @@ func TestClusterRequiresPlans(t *testing.T) {
 	p.steady(true)
 	before := f.uids("demo", func(*clusterv1.Machine) bool { return true })
 	file := filepath.Join(t.TempDir(), "upgrade.plan")
-	for _, args := range [][]string{
-		{"plan", "--set", "machinedeployment/demo-workers", "spec.template.spec.version=v1.36.2", "-n", f.Namespace, "--save", file},
-		{"apply", file},
-	} {
-		out, err := exec.CommandContext(t.Context(), testenv.Binary(t), append(args, "--kubeconfig", f.Kubeconfig)...).CombinedOutput()
-		if err != nil && args[0] == "apply" {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
+	f.saves(file, "2 machines are replaced", "--set", "machinedeployment/demo-workers", "spec.template.spec.version=v1.36.2")
+	if out, err := exec.CommandContext(t.Context(), testenv.Binary(t), "apply", file, "--kubeconfig", f.Kubeconfig).CombinedOutput(); err != nil {
+		t.Fatalf("apply: %v\n%s", err, out)
 	}
 	after := f.uids("demo", func(*clusterv1.Machine) bool { return true })
 	left := 0

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
@@ -284,16 +285,18 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 	if err != nil {
 		p.Fatal(err)
 	}
-	plan, err := changeplan.Make(p.Context(), changeplan.Options{Mgmt: p.mgmt, Workload: changeplan.ReadWorkload}, change)
-	if err != nil {
-		p.Errorf("%s: %v", what, err)
-		return false
-	}
-	text, _ := json.MarshalIndent(plan, "", " ")
-	if len(plan.Clusters) != 1 || plan.Clusters[0].NotPredicted != nil {
-		p.Errorf("%s: no plan of a cluster in steady state:\n%s", what, text)
-		return false
-	}
+	var plan *planv1.Plan
+	var text []byte
+	p.eventually(func() error { // on a busy machine, controllers can pause for longer than steady waits
+		if plan, err = changeplan.Make(p.Context(), changeplan.Options{Mgmt: p.mgmt, Workload: changeplan.ReadWorkload}, change); err != nil {
+			p.Fatalf("%s: %v", what, err)
+		}
+		text, _ = json.MarshalIndent(plan, "", " ")
+		if len(plan.Clusters) != 1 || plan.Clusters[0].NotPredicted != nil {
+			return fmt.Errorf("%s: no plan of a cluster in steady state:\n%s", what, text)
+		}
+		return nil
+	})
 	followed := p.follow(before)
 	for _, w := range change {
 		data, err := w.Object.MarshalJSON()
