@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
+	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 // TestManagerAcceptsFlagsOfUpstreamsManifests reads what upstream's manifests have, and
@@ -48,7 +48,7 @@ func TestManagerAcceptsFlagsOfUpstreamsManifests(t *testing.T) {
 			var metrics string
 			f := pflag.NewFlagSet("", pflag.ContinueOnError)
 			f.ParseErrorsAllowlist.UnknownFlags = true
-			f.Var(&(&nodesync.Additional{}).Labels, "additional-sync-machine-labels", "")
+			(&manager.Config{}).AddFlags(f)
 			ignored := upstreamFlags(f, &metrics)
 			if err := f.Parse(tc.args); (err != nil) && tc.wantErr == "" {
 				t.Fatal(err)

@@ -116,8 +116,11 @@ func (a *admission) version(gvk schema.GroupVersionKind) (*crds.Version, error) 
 			continue
 		}
 		v, err := storedVersion(crd)
-		if err != nil || v.GVK() != gvk {
+		if err != nil {
 			return nil, err
+		}
+		if v.GVK() != gvk {
+			v = nil
 		}
 		a.kinds[gvk] = v
 		return v, nil
@@ -188,20 +191,16 @@ func (a *admission) count(gvk schema.GroupVersionKind, namespace string) (n int,
 
 // webhooks calls those of a kind that change objects, or those that only validate them.
 func (a *admission) webhooks(gvk schema.GroupVersionKind, old, obj *unstructured.Unstructured, mutating bool) error {
-	request := &admissionv1.AdmissionRequest{Namespace: obj.GetNamespace(), Name: obj.GetName(), Operation: admissionv1.Create}
-	var err error
-	if old != nil {
-		request.Operation = admissionv1.Update
-		if request.OldObject.Raw, err = old.MarshalJSON(); err != nil {
-			return err
-		}
-	}
+	var request *admissionv1.AdmissionRequest // of a kind that has such webhooks
 	for _, w := range ourWebhooks()[gvk] {
 		if w.Mutating != mutating {
 			continue
 		}
-		if request.Object.Raw, err = obj.MarshalJSON(); err != nil {
-			return err
+		if request == nil {
+			var err error
+			if request, err = requestOf(old, obj); err != nil {
+				return err
+			}
 		}
 		answer := w.Admit(context.Background(), request)
 		if !answer.Allowed {
@@ -214,13 +213,24 @@ func (a *admission) webhooks(gvk schema.GroupVersionKind, old, obj *unstructured
 		if err != nil {
 			return err
 		}
-		changed, err := patch.Apply(request.Object.Raw)
-		if err != nil {
+		if request.Object.Raw, err = patch.Apply(request.Object.Raw); err != nil {
 			return err
 		}
-		if err := runtime.DecodeInto(unstructured.UnstructuredJSONScheme, changed, obj); err != nil {
+		if err := runtime.DecodeInto(unstructured.UnstructuredJSONScheme, request.Object.Raw, obj); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// requestOf returns the request of a write; old is nil for a new object.
+func requestOf(old, obj *unstructured.Unstructured) (*admissionv1.AdmissionRequest, error) {
+	r := &admissionv1.AdmissionRequest{Namespace: obj.GetNamespace(), Name: obj.GetName(), Operation: admissionv1.Create}
+	var err error
+	if r.Object.Raw, err = obj.MarshalJSON(); err != nil || old == nil {
+		return r, err
+	}
+	r.Operation = admissionv1.Update
+	r.OldObject.Raw, err = old.MarshalJSON()
+	return r, err
 }
