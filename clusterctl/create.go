@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
 // fieldOwner is the field manager of the fields that users set through the commands.
@@ -310,10 +311,11 @@ func complete(cluster *clusterv1.Cluster) bool {
 		(cp == nil || all(cp.DesiredReplicas, cp.ReadyReplicas)) && (w == nil || all(w.DesiredReplicas, w.ReadyReplicas))
 }
 
-// awaited is what is missing according to the conditions.
+// awaited is what is missing according to the conditions, and to the Cluster itself: its
+// controllers may report a pause later than a user asks.
 func awaited(cluster *clusterv1.Cluster) string {
-	if conditions.IsTrue(cluster, clusterv1.PausedCondition) {
-		return "* the end of the pause: " + conditions.Message(cluster, clusterv1.PausedCondition)
+	if paused := pause.Condition(cluster, cluster); paused.Status == metav1.ConditionTrue {
+		return "* the end of the pause: " + paused.Message
 	}
 	for _, t := range []string{clusterv1.AvailableCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterControlPlaneMachinesReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition} {
 		if m := conditions.Message(cluster, t); m != "" {

@@ -19,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
 // NoClusterError means that the Cluster is not found.
@@ -65,7 +66,7 @@ func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress
 	if cluster == nil {
 		return c.waitCollected(ctx, key)
 	}
-	if last == "" || conditions.IsTrue(cluster, clusterv1.PausedCondition) {
+	if last == "" || pause.Requested(cluster, cluster) {
 		last = awaited(cluster)
 	}
 	return fmt.Errorf("Cluster %s is still being deleted, waiting for:\n%s", key, last)

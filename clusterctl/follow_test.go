@@ -67,6 +67,33 @@ func TestAClusterThatCannotBeWatchedIsReadNowAndThen(t *testing.T) {
 	}
 }
 
+func TestAPauseIsAwaitedBeforeItIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := runtime.NewScheme()
+		if err := clusterv1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		key := client.ObjectKey{Namespace: "default", Name: "demo"}
+		mgmt := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&clusterv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+			Spec:       clusterv1.ClusterSpec{Paused: new(true)},
+		}).WithInterceptorFuncs(interceptor.Funcs{
+			Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+				return nil, errors.New("no watches")
+			},
+		}).Build()
+		c := &Client{mgmt: mgmt}
+		for name, wait := range map[string]func(context.Context, client.ObjectKey, func(Event)) error{"available": c.WaitAvailable, "deleted": c.WaitDeleted} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err := wait(ctx, key, func(Event) {})
+			cancel()
+			if err == nil || !strings.Contains(err.Error(), "\n* the end of the pause: Cluster spec.paused is set to true") {
+				t.Errorf("%s: error %v", name, err)
+			}
+		}
+	})
+}
+
 func TestFollowReportsAwaitedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()

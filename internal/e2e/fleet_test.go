@@ -146,12 +146,13 @@ func (f fleet) settled(name string) error {
 		return err
 	}
 	want := *cp.Spec.Replicas
-	missing := []error{counted(cluster), counters("KubeadmControlPlane "+cp.Name, want, cp.Status.Replicas, cp.Status.ReadyReplicas, cp.Status.AvailableReplicas, cp.Status.UpToDateReplicas),
+	missing := []error{counted(cluster), observed(cluster, cluster.Status.ObservedGeneration), observed(cp, cp.Status.ObservedGeneration),
+		counters("KubeadmControlPlane "+cp.Name, want, cp.Status.Replicas, cp.Status.ReadyReplicas, cp.Status.AvailableReplicas, cp.Status.UpToDateReplicas),
 		isTrue("KubeadmControlPlane "+cp.Name, cp, controlplanev1.KubeadmControlPlaneAvailableCondition)}
 	for i := range deployments.Items {
 		md := &deployments.Items[i]
 		want += *md.Spec.Replicas
-		missing = append(missing, isTrue("MachineDeployment "+md.Name, md, clusterv1.AvailableCondition),
+		missing = append(missing, observed(md, md.Status.ObservedGeneration), isTrue("MachineDeployment "+md.Name, md, clusterv1.AvailableCondition),
 			counters("MachineDeployment "+md.Name, *md.Spec.Replicas, md.Status.Replicas, md.Status.ReadyReplicas, md.Status.AvailableReplicas, md.Status.UpToDateReplicas))
 	}
 	var pools clusterv1.MachinePoolList
@@ -161,7 +162,7 @@ func (f fleet) settled(name string) error {
 	for i := range pools.Items {
 		mp := &pools.Items[i]
 		want += *mp.Spec.Replicas
-		missing = append(missing, counters("MachinePool "+mp.Name, *mp.Spec.Replicas, mp.Status.Replicas, mp.Status.ReadyReplicas, mp.Status.AvailableReplicas, mp.Status.UpToDateReplicas))
+		missing = append(missing, observed(mp, mp.Status.ObservedGeneration), counters("MachinePool "+mp.Name, *mp.Spec.Replicas, mp.Status.Replicas, mp.Status.ReadyReplicas, mp.Status.AvailableReplicas, mp.Status.UpToDateReplicas))
 	}
 	machines, err := f.machines(name)
 	if err != nil {
@@ -174,6 +175,15 @@ func (f fleet) settled(name string) error {
 		missing = append(missing, isTrue("Machine "+machines[i].Name, &machines[i], clusterv1.ReadyCondition))
 	}
 	return errors.Join(append(missing, isTrue("Cluster "+name, cluster, clusterv1.AvailableCondition))...)
+}
+
+// observed returns an error if a status is that of an earlier spec: its counters may be
+// those from before the change.
+func observed(obj client.Object, generation int64) error {
+	if generation == obj.GetGeneration() {
+		return nil
+	}
+	return fmt.Errorf("%T %s: status is of generation %d, want %d", obj, obj.GetName(), generation, obj.GetGeneration())
 }
 
 // counted returns an error if the Cluster has not aggregated the counts of its
