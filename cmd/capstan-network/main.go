@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/capstan-dev/capstan/internal/host/nodenetwork"
+	"github.com/capstan-dev/capstan/internal/host/podnetwork"
 )
 
 func main() {
@@ -31,5 +31,5 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return nodenetwork.Run(ctx, nodenetwork.Options{Node: os.Getenv("NODE_NAME"), ConfigDir: "/etc/cni/net.d", Config: config, Log: os.Stderr})
+	return podnetwork.Run(ctx, os.Getenv("NODE_NAME"), config, os.Stderr)
 }
