@@ -71,7 +71,7 @@ func (o *options) runBuild(ctx context.Context) error {
 		}
 		network = filepath.Join(filepath.Dir(self), "capstan-network")
 	}
-	s, err := o.open()
+	s, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,11 +82,7 @@ func (o *options) runBuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bytes, err := i.Size()
-	if err != nil {
-		return err
-	}
-	o.env.Say("Node image %s of Kubernetes %s is there: %s; %s.", i.ID, i.Version, size(bytes), partsOf(i.Parts))
+	o.env.Say("Node image %s of Kubernetes %s is there: %s; %s.", i.ID, i.Version, size(i.Bytes), partsOf(i.Parts))
 	return nil
 }
 

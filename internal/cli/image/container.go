@@ -99,21 +99,6 @@ func (o *options) openContainers(with ociimages.Options) (*ociimages.Store, erro
 	return ociimages.Open(datadir.Dir(o.dataDir).Images(), with)
 }
 
-func (o *options) importContainer(ctx context.Context, file string) error {
-	if o.id != "" {
-		return command.Misuse(errors.New("--id is for node images, and this is none"))
-	}
-	s, err := o.openContainers(ociimages.Options{})
-	if err != nil {
-		return err
-	}
-	all, err := s.Import(ctx, file, o.names...)
-	for _, i := range all {
-		o.env.Say("Container image %s is there: %s, %s.", strings.Join(i.Names, ", "), i.Digest, size(i.Size))
-	}
-	return err
-}
-
 // complete offers the names of all images that are not among the arguments.
 func (o *options) complete(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
 	names, directive := o.completeNodes(cmd, nil, to)

@@ -57,7 +57,7 @@ func TestBothKindsAreListedImportedAndRemoved(t *testing.T) {
 	}
 	id := short(all[1].ID)
 	out, err = l.run("list")
-	want := "KIND NAME ID PLATFORM IN USE SIZE\nnode v1.36.3 " + l.id[7:19] + " linux/amd64 no 1 MiB\n" +
+	want := "KIND NAME ID PLATFORM IN USE SIZE\nnode v1.36.3 " + l.id[7:19] + " linux/amd64 no 0 MiB\n" +
 		"container docker.io/library/other:v2 " + id + " linux/" + runtime.GOARCH + " no 0 MiB\n" +
 		"container example.com/manager:v1 " + id + " linux/" + runtime.GOARCH + " no 0 MiB\n"
 	if out != want || err != nil {

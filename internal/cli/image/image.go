@@ -20,6 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
 // imagesDir is where the folder of container machines has the images, which "capstan
@@ -112,19 +113,18 @@ the next one is faster, stays unless --cache is given; it shares its files with 
 	return remove
 }
 
-func (o *options) open() (*nodeimages.Store, error) {
+func (o *options) open(ctx context.Context) (*nodeimages.Store, error) {
 	if o.dir == "" {
 		return nil, command.Misuse(errors.New("--containers-dir is needed: neither XDG_DATA_HOME nor HOME says where node images are kept"))
 	}
-	return nodeimages.Open(filepath.Join(o.dir, imagesDir))
+	return nodeimages.Open(ctx, filepath.Join(o.dir, imagesDir))
 }
 
-func (o *options) export(ctx context.Context, name string) (err error) {
-	format, err := nodeimages.FormatOf(o.file)
-	if err != nil {
+func (o *options) export(ctx context.Context, name string) error {
+	if _, err := nodeimages.Compress(io.Discard, o.file); err != nil {
 		return command.Misuse(fmt.Errorf("--file: %w", err))
 	}
-	s, err := o.open()
+	s, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,11 @@ func (o *options) export(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // it is already removed after a success
-	if err := errors.Join(i.Export(ctx, f, format), f.Sync(), f.Close()); err != nil {
+	w, err := nodeimages.Compress(f, o.file)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(i.Export(ctx, w), w.Close(), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), o.file); err != nil {
@@ -149,38 +153,39 @@ func (o *options) export(ctx context.Context, name string) (err error) {
 }
 
 func (o *options) importFile(ctx context.Context, file string) error {
-	var r io.Reader = o.env.In
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // only read
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		if info.IsDir() || !nodeimages.IsArchive(f) {
-			return o.importContainer(ctx, file)
-		}
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		r = f
-	}
-	if len(o.names) > 0 {
-		return command.Misuse(errors.New("--name is for container images: this is a node image, which goes by its version"))
-	}
-	s, err := o.open()
+	nodes, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
-	i, err := s.Import(ctx, r, o.id)
+	containers, err := o.openContainers(ociimages.Options{})
 	if err != nil {
-		return fmt.Errorf("import %s: %w", file, err)
+		return err
 	}
-	o.env.Say("Node image %s of Kubernetes %s is there.", i.ID, i.Version)
-	return nil
+	if file == "-" {
+		file = "/dev/stdin"
+	}
+	all, err := containers.ImportTo(ctx, file, func(names []string, id string) (*ociimages.Store, error) {
+		_, isNode := nodeimages.VersionIn(names)
+		switch {
+		case !isNode && o.id != "":
+			return nil, command.Misuse(errors.New("--id is for node images, and this is none"))
+		case !isNode:
+			return containers, nil
+		case len(o.names) > 0:
+			return nil, command.Misuse(errors.New("--name is for container images: this is a node image, which goes by its version"))
+		case o.id != "" && o.id != id:
+			return nil, fmt.Errorf("this is node image %s, not %s", id, o.id)
+		}
+		return nodes.Images(), nil
+	}, o.names...)
+	for _, i := range all {
+		if version, isNode := nodeimages.VersionIn(i.Names); isNode {
+			o.env.Say("Node image %s of Kubernetes %s is there.", i.Digest, version)
+		} else {
+			o.env.Say("Container image %s is there: %s, %s.", strings.Join(i.Names, ", "), i.Digest, size(i.Size))
+		}
+	}
+	return err
 }
 
 // short is an ID that can be read, and used.

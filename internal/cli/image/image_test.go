@@ -5,21 +5,23 @@ package image
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages"
-	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
 // lab is a store with one image, v1.36.3, and the archive of it.
@@ -39,36 +41,24 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// pack writes an archive as export does, of a small image.
+// pack writes the archive of a small image, as export does.
 func (l *lab) pack() {
 	l.Helper()
-	dir, trees := l.TempDir(), map[string]string{}
+	dir := l.TempDir()
+	l.must(os.MkdirAll(filepath.Join(dir, "root", "var"), 0o755))
+	store, err := ociimages.Open(filepath.Join(dir, "store"), ociimages.Options{Privileged: true})
+	l.must(err)
+	empty := filepath.Join(dir, "empty")
+	l.must(os.Mkdir(empty, 0o755))
+	const name = "node.capstan.local/kubernetes:v1.36.3"
+	m, err := store.Add(l.Context(), ociimages.AddOptions{
+		Architecture: runtime.GOARCH, Name: name,
+		Labels: map[string]string{"dev.capstan.node.kubernetes-version": "v1.36.3", "dev.capstan.node.source": "test", "dev.capstan.node.part.runc": "v1.5.2"},
+	}, ociimages.Folder{Dir: filepath.Join(dir, "root"), Name: "."}, ociimages.Folder{Dir: empty, Name: "usr"}, ociimages.Folder{Dir: empty, Name: "var/lib"})
+	l.must(err)
+	l.id = m.Digest
 	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, name := range []string{"node", "root", "var"} {
-		full := filepath.Join(dir, name)
-		l.must(os.Mkdir(full, 0o755))
-		digest, err := layers.Digest(l.Context(), full)
-		l.must(err)
-		trees[name] = digest
-	}
-	text, err := json.MarshalIndent(struct {
-		Version      string            `json:"kubernetesVersion"`
-		Architecture string            `json:"architecture"`
-		Source       string            `json:"source"`
-		Parts        map[string]string `json:"parts"`
-		Trees        map[string]string `json:"trees"`
-	}{"v1.36.3", "amd64", "test", map[string]string{"runc": "v1.5.2"}, trees}, "", "  ")
-	l.must(err)
-	sum := sha256.Sum256(text)
-	l.id = "sha256:" + hex.EncodeToString(sum[:])
-	l.must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "image.json", Size: int64(len(text)), Mode: 0o600}))
-	_, err = w.Write(text)
-	l.must(err)
-	for name := range trees {
-		l.must(layers.Pack(l.Context(), w, filepath.Join(dir, name), name))
-	}
-	l.must(w.Close())
+	l.must(store.Export(l.Context(), m, name, &buf))
 	l.must(os.WriteFile(l.archive, buf.Bytes(), 0o600))
 }
 
@@ -95,13 +85,13 @@ func (l *lab) run(args ...string) (string, error) {
 func TestListShowsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s, err := nodeimages.Open(filepath.Join(l.dir, imagesDir))
+	s, err := nodeimages.Open(t.Context(), filepath.Join(l.dir, imagesDir))
 	l.must(err)
 	i, err := s.Find("v1.36.3")
 	l.must(err)
 	l.must(i.Use("m1"))
 	out, err := l.run("list", "--verify")
-	if want := fmt.Sprintf("KIND NAME ID PLATFORM IN USE SIZE\nnode v1.36.3 %s linux/amd64 1 machine 1 MiB\n", l.id[7:19]); out != want || err != nil {
+	if want := fmt.Sprintf("KIND NAME ID PLATFORM IN USE SIZE\nnode v1.36.3 %s linux/%s 1 machine 0 MiB\n", l.id[7:19], runtime.GOARCH); out != want || err != nil {
 		t.Errorf("got %q, %v; want %q", out, err, want)
 	}
 	out, err = l.run("list", "-o", "json")
@@ -109,7 +99,7 @@ func TestListShowsWhatIsThere(t *testing.T) {
 	if json.Unmarshal([]byte(out), &all) != nil || err != nil || len(all) != 1 || all[0].ID != l.id || all[0].Kind != "node" || !all[0].InUse || all[0].Users[0] != "m1" || all[0].Parts["runc"] != "v1.5.2" {
 		t.Errorf("got %s, %v", out, err)
 	}
-	l.must(os.WriteFile(filepath.Join(i.Root[0], "more"), nil, 0o600))
+	l.must(os.WriteFile(filepath.Join(i.Root, "more"), nil, 0o600))
 	if _, err := l.run("list"); err != nil {
 		t.Errorf("list reads all files: %v", err)
 	}
@@ -148,7 +138,14 @@ func TestAnImageIsCarriedAndRemoved(t *testing.T) {
 func TestWhatIsWrongIsSaid(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	none := filepath.Join(t.TempDir(), "none.tar")
+	none, earlier := filepath.Join(t.TempDir(), "none.tar"), filepath.Join(t.TempDir(), "earlier.tar")
+	saved := filepath.Join(t.TempDir(), "saved.tar")
+	ref, err := name.NewTag("example.com/manager:v1")
+	l.must(err)
+	l.must(tarball.WriteToFile(saved, ref, containerImage(t)))
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	l.must(errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "image.json"}), w.Close(), os.WriteFile(earlier, buf.Bytes(), 0o600)))
 	for name, tc := range map[string]struct {
 		args   []string
 		misuse bool
@@ -169,8 +166,9 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"pull what has no name":            {[]string{"pull", "A B"}, true, `name of an image "A B"`},
 		"a mirror of nothing":              {[]string{"pull", "a", "--mirror", "https://example.com"}, true, "REGISTRY=https://HOST/PATH"},
 		"a mirror without a scheme":        {[]string{"pull", "a", "--mirror", "docker.io=example.com"}, false, "write it as https://HOST/PATH"},
+		"an archive of an earlier version": {[]string{"import", earlier}, false, "export node images of an earlier version"},
 		"a name for a node image":          {[]string{"import", l.archive, "--name", "a:v1"}, true, "--name is for container images"},
-		"an ID for a container image":      {[]string{"import", t.TempDir(), "--id", l.id}, true, "--id is for node images"},
+		"an ID for a container image":      {[]string{"import", saved, "--id", l.id}, true, "--id is for node images"},
 		"a folder without images":          {[]string{"import", t.TempDir()}, false, "holds no images"},
 		"a bad format of output":           {[]string{"list", "-o", "xml"}, true, "xml"},
 	} {

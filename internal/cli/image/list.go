@@ -73,7 +73,7 @@ func (o *options) list(ctx context.Context) error {
 	if err := errors.Join(t.Flush(), damaged); err != nil {
 		return err
 	}
-	s, err := o.open()
+	s, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (i listed) inUse() string {
 
 // nodes lists node images; damaged ones are returned as a separate error.
 func (o *options) nodes(ctx context.Context) (all []listed, damaged, err error) {
-	s, err := o.open()
+	s, err := o.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,12 +129,8 @@ func (o *options) nodes(ctx context.Context) (all []listed, damaged, err error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		bytes, err := i.Size()
-		if err != nil {
-			return nil, nil, err
-		}
 		all = append(all, listed{
-			Kind: node, ID: i.ID, Bytes: bytes, InUse: len(users) > 0,
+			Kind: node, ID: i.ID, Bytes: i.Bytes, InUse: len(users) > 0,
 			Version: i.Version, Architecture: i.Architecture, Source: i.Source, Parts: i.Parts, Users: users,
 		})
 	}

@@ -25,7 +25,7 @@ func (o *options) remove(ctx context.Context, names []string) error {
 	if len(names) == 0 && !o.cache {
 		return command.Misuse(errors.New("name images by version, name or ID, or say --cache"))
 	}
-	nodes, err := o.open()
+	nodes, err := o.open(ctx)
 	if err != nil {
 		return err
 	}

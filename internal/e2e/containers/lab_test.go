@@ -54,7 +54,7 @@ func newLab(t *testing.T, flags ...string) *lab {
 		t.Skip("container machines need root")
 	}
 	testenv.OwnPlanes(t, 1)
-	store, err := nodeimages.Open(images)
+	store, err := nodeimages.Open(t.Context(), images)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func newLab(t *testing.T, flags ...string) *lab {
 	}
 	l := &lab{
 		t: t, program: testenv.Binary(t), plane: filepath.Join(dir, "plane"), containers: filepath.Join(dir, "containers"),
-		version: version, dns: image.Parts["coredns"], kubectl: filepath.Join(image.Root[0], "usr/local/bin/kubectl"), flags: flags,
+		version: version, dns: image.Parts["coredns"], kubectl: filepath.Join(image.Root, "usr/local/bin/kubectl"), flags: flags,
 	}
 	if err := errors.Join(os.Mkdir(l.containers, 0o700), os.Symlink(images, filepath.Join(l.containers, "images"))); err != nil {
 		t.Fatal(err)

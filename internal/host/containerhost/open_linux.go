@@ -35,7 +35,7 @@ func Open(ctx context.Context, o Options) (backend localinfra.Backend, stop func
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := nodeimages.Open(o.images())
+	store, err := nodeimages.Open(ctx, o.images())
 	if err != nil {
 		return nil, nil, errors.Join(err, launcher.Close())
 	}
@@ -84,7 +84,7 @@ func (i images) Find(wanted string) (containermachines.Image, error) {
 	if err != nil {
 		return containermachines.Image{}, err
 	}
-	return containermachines.Image{ID: found.ID, Version: found.Version, Root: found.Root, Var: found.Var, MakeVar: found.MakeVar, Use: found.Use, Release: found.Release}, nil
+	return containermachines.Image{ID: found.ID, Version: found.Version, Root: found.Root, Var: found.Var, Node: found.Node, MakeVar: found.MakeVar, Use: found.Use, Release: found.Release}, nil
 }
 
 // resolvConfs are the lists of name servers that the host itself uses; if

@@ -45,8 +45,11 @@ type Launcher interface {
 type Image struct {
 	ID      string
 	Version string
-	Root    []string // read-only layers, topmost first
-	Var     string   // the template of /var
+	Root    string // read-only
+	Var     string // the template of /var
+	// Node returns the files that make a node of a Debian: the paths of their contents,
+	// by their names in the image.
+	Node func() (map[string]string, error)
 	// MakeVar creates a folder, which must not exist, as the /var of a machine.
 	MakeVar func(dir string) error
 	// Use and Release record that a machine needs the image, and that it no longer

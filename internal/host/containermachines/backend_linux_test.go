@@ -68,7 +68,7 @@ func TestAMachineIsMadeAsItsSpecSays(t *testing.T) {
 	if !strings.HasPrefix(spec.Name, "m0-") || spec.Hostname != "m0" || spec.Memory != 512<<20 || spec.MilliCPU != 1500 {
 		t.Errorf("spec %+v", spec)
 	}
-	if diff := cmp.Diff([]string{folder + "/root", "/images/node", "/images/root"}, spec.Root); diff != "" {
+	if diff := cmp.Diff([]string{folder + "/root", "/images/root"}, spec.Root); diff != "" {
 		t.Errorf("layers (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]containers.Mount{{Source: folder + "/var", Target: "/var"}}, spec.Mounts); diff != "" {

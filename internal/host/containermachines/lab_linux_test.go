@@ -220,7 +220,8 @@ func (i *images) Find(wanted string) (Image, error) {
 		return Image{}, fmt.Errorf("there is no node image of %s", wanted)
 	}
 	return Image{
-		ID: id, Version: version, Root: []string{i.at + "/node", i.at + "/root"}, Var: i.at + "/var",
+		ID: id, Version: version, Root: i.at + "/root", Var: i.at + "/var",
+		Node:    func() (map[string]string, error) { return map[string]string{}, nil },
 		MakeVar: func(dir string) error { return errors.Join(i.err, os.MkdirAll(filepath.Join(dir, "lib"), 0o755)) },
 		Use:     func(user string) error { i.used[user] = true; return nil },
 		Release: func(user string) error { delete(i.used, user); return nil },

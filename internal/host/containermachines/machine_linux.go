@@ -348,7 +348,7 @@ func (b *Backend) spec(m *machine, want localinfra.Machine, image Image) contain
 	s := containers.Spec{
 		Name:     m.name,
 		Labels:   map[string]string{"namespace": m.Namespace, "machine": m.Name, "cluster": m.Cluster},
-		Root:     append([]string{filepath.Join(b.folder(m.name), rootDir)}, image.Root...),
+		Root:     []string{filepath.Join(b.folder(m.name), rootDir), image.Root},
 		Mounts:   []containers.Mount{{Source: filepath.Join(b.folder(m.name), varDir), Target: "/var"}},
 		Shadows:  seed.Shadows(b.o.Host, m.seeded(want)),
 		Hostname: m.Name,

@@ -14,7 +14,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
-	"github.com/capstan-dev/capstan/internal/host/containermachines/nodeupgrade"
 	"github.com/capstan-dev/capstan/internal/host/containers"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
@@ -90,9 +89,6 @@ func (b *Backend) updateMachine(want localinfra.Machine) (p localinfra.Progress,
 	if err != nil {
 		return p, err
 	}
-	if len(from.Root) == 0 || len(to.Root) == 0 {
-		return p, errors.New("its node image has no layers")
-	}
 	u := &update{version: want.Version, err: errUnfinished, ended: make(chan struct{}), message: "copying Kubernetes " + want.Version + " to the machine"}
 	m.update = u
 	b.running.Start(func() {
@@ -120,12 +116,12 @@ func (b *Backend) renew(ctx context.Context, m *machine, u *update, from, to Ima
 	sent := make(chan error, 1)
 	go recovery.Func(ctx, func() {
 		err := recovery.Call(ctx, func() error {
-			return nodeupgrade.Send(write, nodeupgrade.Image{Node: from.Root[0], Var: from.Var}, nodeupgrade.Image{Node: to.Root[0], Var: to.Var})
+			return sendUpgrade(write, from, to)
 		})
 		_ = write.CloseWithError(err) // it never fails
 		sent <- err
 	})()
-	err := b.execute(ctx, m.name, nodeupgrade.Receive(), read)
+	err := b.execute(ctx, m.name, receiveCommand(), read)
 	_ = read.CloseWithError(errStopped) // it never fails
 	// An archive that ends early is one to tar.
 	if sending := <-sent; sending != nil && (err == nil || !errors.Is(sending, errStopped)) {
@@ -141,7 +137,7 @@ func (b *Backend) renew(ctx context.Context, m *machine, u *update, from, to Ima
 	if b.o.Host.CgroupV1 {
 		ignore = "SystemVerification"
 	}
-	if err := b.execute(ctx, m.name, nodeupgrade.Renew(ignore), nil); err != nil {
+	if err := b.execute(ctx, m.name, renewCommand(ignore), nil); err != nil {
 		return fmt.Errorf("change Kubernetes in it: %w", err)
 	}
 	return nil

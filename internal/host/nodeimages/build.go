@@ -14,8 +14,9 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
-	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
@@ -57,11 +58,11 @@ type imageBuild struct {
 
 // Build builds an image and adds it to the store. It needs root. An interrupted
 // build continues where it stopped; if another one runs, the error is
-// steps.ErrBusy.
+// buildcache.ErrBusy.
 func (s *Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	i, err := s.build(ctx, o)
 	if err != nil {
-		return Image{}, fmt.Errorf("build a node image of Kubernetes %s: %w", o.Version, s.full(err))
+		return Image{}, fmt.Errorf("build a node image of Kubernetes %s: %w", o.Version, diskspace.Explain(err, s.Dir(), ociimages.Remedy))
 	}
 	return i, nil
 }
@@ -74,7 +75,7 @@ func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) 
 	if err := o.check(); err != nil {
 		return Image{}, err
 	}
-	cache, err := buildcache.Open(s.dir.Join(cacheDir), o.Progress)
+	cache, err := buildcache.Open(s.cache(), o.Progress)
 	if err != nil {
 		return Image{}, err
 	}
@@ -100,7 +101,12 @@ func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) 
 	if err != nil {
 		return Image{}, err
 	}
-	return s.assemble(ctx, b.manifest(images), root, node, store)
+	m, err := s.images.Add(ctx, optionsFor(b.Version, runtime.GOARCH, b.Source.Name(), b.parts(images)),
+		ociimages.Folder{Dir: root.Dir, Name: "."}, ociimages.Folder{Dir: node.Dir, Name: "."}, ociimages.Folder{Dir: store.Dir, Name: "var/lib/containerd"})
+	if err != nil {
+		return Image{}, err
+	}
+	return s.imageOf(m), nil
 }
 
 // check checks the requirements before an hour is spent.
@@ -205,40 +211,11 @@ func named(files []string, name string) string {
 	return files[i]
 }
 
-func (b *imageBuild) manifest(images []nodecomponents.Image) manifest {
-	m := manifest{Version: b.Version, Architecture: runtime.GOARCH, Source: b.Source.Name(), Parts: map[string]string{
-		"cni-plugins": b.versions.Plugins, "containerd": b.versions.Containerd, "runc": b.versions.Runc,
-	}}
+func (b *imageBuild) parts(images []nodecomponents.Image) map[string]string {
+	all := map[string]string{"cni-plugins": b.versions.Plugins, "containerd": b.versions.Containerd, "runc": b.versions.Runc}
 	for _, i := range images {
-		m.Parts[i.Name] = i.Tag
+		all[i.Name] = i.Tag
 	}
-	_, m.Parts["network"], _ = strings.Cut(nodecomponents.NetworkImage, ":")
-	return m
-}
-
-// assemble creates an image from the results of steps. Their files are linked, so
-// an image takes no space in addition to the cache.
-func (s *Store) assemble(ctx context.Context, m manifest, root, node, store buildcache.Outcome) (Image, error) {
-	dir, done, err := s.dir.Temp()
-	if err != nil {
-		return Image{}, err
-	}
-	defer done()
-	dir = filepath.Join(dir, "image")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return Image{}, err
-	}
-	at := func(name ...string) string { return filepath.Join(append([]string{dir}, name...)...) }
-	all := func(string) bool { return true }
-	if err := errors.Join(layers.Copy(ctx, root.Dir, at(rootTree), all), layers.Copy(ctx, node.Dir, at(nodeTree), all)); err != nil {
-		return Image{}, err
-	}
-	// A machine has its own /var, so that of the Debian becomes the template.
-	if err := errors.Join(os.Rename(at(rootTree, "var"), at(varTree)), os.Mkdir(at(rootTree, "var"), 0o755)); err != nil {
-		return Image{}, err
-	}
-	if err := layers.Copy(ctx, store.Dir, at(varTree, "lib", "containerd"), all); err != nil {
-		return Image{}, err
-	}
-	return s.publish(ctx, dir, m)
+	_, all["network"], _ = strings.Cut(nodecomponents.NetworkImage, ":")
+	return all
 }

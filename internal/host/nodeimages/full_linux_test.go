@@ -3,7 +3,6 @@
 package nodeimages
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -21,19 +20,16 @@ func TestFullDiskIsReportedAndBuildResumesWithSpace(t *testing.T) {
 		return
 	}
 	i := put(t, openStore(t), "v1.36.3", strings.Repeat("kubelet ", 256<<10)) // 2 MiB
-	var archive bytes.Buffer
-	if err := i.Export(t.Context(), &archive, Plain); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(filepath.Join(disk, "images"))
+	archive := exported(t, i, "a.tar")
+	s, err := Open(t.Context(), filepath.Join(disk, "images"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Import(t.Context(), bytes.NewReader(archive.Bytes()), "")
+	_, err = importBytes(t, s, archive)
 	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "free space on the disk of "+s.Dir()) || !strings.Contains(err.Error(), `"capstan image remove --cache"`) {
 		t.Errorf("got %v, want what to do about a disk that is full", err)
 	}
-	for _, dir := range []string{"tmp", imagesDir} {
+	for _, dir := range []string{"tmp", "roots", "layers"} {
 		if left, err := os.ReadDir(filepath.Join(s.Dir(), dir)); err != nil || len(left) > 0 {
 			t.Errorf("in %s are left %v, %v", dir, left, err)
 		}
@@ -41,7 +37,7 @@ func TestFullDiskIsReportedAndBuildResumesWithSpace(t *testing.T) {
 	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=16m"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Import(t.Context(), bytes.NewReader(archive.Bytes()), i.ID); err != nil || got.ID != i.ID {
+	if got, err := importBytes(t, s, archive); err != nil || got.ID != i.ID {
 		t.Errorf("when there is room: %s, %v", got.ID, err)
 	}
 }

@@ -4,21 +4,20 @@ package nodeimages
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
-	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // Image is an image in a Store.
 type Image struct {
-	// ID is its content address: "sha256:" and 64 digits. Images of the same ID have
-	// the same files.
+	// ID is its digest: "sha256:" and 64 digits.
 	ID string
 	// Version is that of Kubernetes, such as v1.36.3.
 	Version string
@@ -28,116 +27,106 @@ type Image struct {
 	Source string
 	// Parts are the versions of its parts, by name.
 	Parts map[string]string
-	// Root are its layers, read-only, topmost first.
-	Root []string
-	// Var is the template of /var for MakeVar.
-	Var string
+	// Root is its root folder, read-only, in which Var is the template of /var.
+	Root, Var string
+	// Bytes is the size of its files, including those shared with other images.
+	Bytes int64
 
-	dir   string
-	store *Store
-	trees map[string]string // digests of its folders, by name
+	store   *Store
+	record  ociimages.Image
+	earlier string // the digits of its ID in an earlier version of Capstan
 }
 
-// The folders of an image.
+// An image has three layers, lowest first: the Debian, what turns it into a node, and
+// the store of containerd.
 const (
-	nodeTree = "node" // turns a Debian into a node
-	rootTree = "root" // the Debian
-	varTree  = "var"
+	nodeLayerAt = 1
+	layerCount  = 3
 )
 
-// manifest describes an image. Its digest is the image's ID.
-type manifest struct {
-	Version      string            `json:"kubernetesVersion"`
-	Architecture string            `json:"architecture"`
-	Source       string            `json:"source"`
-	Parts        map[string]string `json:"parts"`
-	Trees        map[string]string `json:"trees"`
-}
-
+// The labels of an image, whose names start with labels.
 const (
-	manifestFile = "image.json"
-	usersDir     = "users"
-	// maxManifest is far more than the few hundred bytes of a manifest.
-	maxManifest = 1 << 20
+	labels       = "dev.capstan.node."
+	versionLabel = labels + "kubernetes-version"
+	sourceLabel  = labels + "source"
+	partLabel    = labels + "part."
+	earlierLabel = labels + "earlier-id"
 )
 
-// identity returns the ID of the image with this manifest.
-func (m manifest) identity() (id string, text []byte, err error) {
-	text, err = json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return "", nil, err
+// nameOf returns the name of images of a version, by which imports recognize them.
+func nameOf(version string) string { return names + version }
+
+const names = "node.capstan.local/kubernetes:"
+
+// optionsFor returns how an image is added.
+func optionsFor(version, architecture, source string, parts map[string]string) ociimages.AddOptions {
+	all := map[string]string{versionLabel: version, sourceLabel: source}
+	for name, v := range parts {
+		all[partLabel+name] = v
 	}
-	return filetree.Digest(text), text, nil
+	return ociimages.AddOptions{Architecture: architecture, Labels: all, Name: nameOf(version)}
 }
 
-// readManifest reads a stored or imported manifest. It refuses one that differs
-// from what this version of Capstan writes, since its digest would not be
-// meaningful then.
-func readManifest(text []byte) (manifest, error) {
-	var m manifest
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, err
+// check refuses what is no node image.
+func check(m ociimages.Image) error {
+	version := m.Config.Labels[versionLabel]
+	if version == "" || len(m.Layers) != layerCount {
+		return fmt.Errorf("image %s is no node image: it has not the label %s and %d layers", m.Digest, versionLabel, layerCount)
 	}
-	id, _, err := m.identity()
-	if err != nil {
-		return m, err
-	}
-	if id != filetree.Digest(text) {
-		return m, errors.New("it holds what this version of Capstan does not know")
-	}
-	if _, err := parseVersion(m.Version); err != nil {
-		return m, err
-	}
-	for _, name := range []string{nodeTree, rootTree, varTree} {
-		if !strings.HasPrefix(m.Trees[name], "sha256:") {
-			return m, fmt.Errorf("it has no digest of %s", name)
-		}
-	}
-	if len(m.Trees) != 3 {
-		return m, errors.New("it names folders that images do not have")
-	}
-	return m, nil
+	_, err := parseVersion(version)
+	return err
 }
 
-// load reads the image of a folder, but not its layers.
-func (s *Store) load(dir string) (Image, error) {
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
-	if err != nil {
-		return Image{}, err
+// imageOf returns the image of a record.
+func (s *Store) imageOf(m ociimages.Image) Image {
+	all := m.Config.Labels
+	i := Image{
+		ID: m.Digest, Version: all[versionLabel], Source: all[sourceLabel], Parts: map[string]string{}, Root: s.images.RootDir(m.Digest), Bytes: m.Size,
+		store: s, record: m, earlier: all[earlierLabel],
 	}
-	m, err := readManifest(text)
-	if err != nil {
-		return Image{}, fmt.Errorf("%s: %w", manifestFile, err)
-	}
-	i := Image{ID: filetree.Digest(text), Version: m.Version, Architecture: m.Architecture, Source: m.Source, Parts: m.Parts, dir: dir, store: s, trees: m.Trees}
-	for _, name := range []string{nodeTree, rootTree, varTree} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
-			return Image{}, fmt.Errorf("folder %s is not there", name)
+	_, i.Architecture, _ = strings.Cut(m.Platform, "/")
+	for label, version := range all {
+		if name, ok := strings.CutPrefix(label, partLabel); ok {
+			i.Parts[name] = version
 		}
 	}
-	i.Root = []string{filepath.Join(dir, nodeTree), filepath.Join(dir, rootTree)}
-	i.Var = filepath.Join(dir, varTree)
-	return i, nil
+	i.Var = filepath.Join(i.Root, "var")
+	return i
 }
 
 // Verify compares all files of the image with its ID. It reads all of them, which
 // takes seconds.
-func (i Image) Verify(ctx context.Context) error {
-	for _, name := range []string{nodeTree, rootTree, varTree} {
-		digest, err := layers.Digest(ctx, filepath.Join(i.dir, name))
-		if err != nil {
-			return fmt.Errorf("verify image %s: %w", i.ID, err)
-		}
-		if digest != i.trees[name] {
-			return &DamagedError{Dir: i.dir, Cause: fmt.Errorf("%s has digest %s, want %s", name, digest, i.trees[name])}
-		}
+func (i Image) Verify(ctx context.Context) error { return i.store.images.Verify(ctx, i.record) }
+
+// Use records that a user, identified by any name, needs the image: it cannot be
+// removed until the user releases it. Repeated calls have no effect.
+func (i Image) Use(user string) error { return i.store.images.Use(i.ID, user) }
+
+// Release reverts Use. It succeeds if there was none.
+func (i Image) Release(user string) error {
+	if err := i.store.images.Release(i.ID, user); err != nil || i.earlier == "" {
+		return err
+	}
+	if err := os.Remove(i.store.earlierPath(i.earlier, earlierUsers, user)); !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	return nil
 }
 
-// Size returns how many bytes it takes on disk. Files that it shares with other
-// images or machines are counted in full.
-func (i Image) Size() (int64, error) { return layers.Size(i.dir) }
+// Users returns the users of the image, sorted.
+func (i Image) Users() ([]string, error) {
+	now, err := i.store.images.Users(i.ID)
+	before, earlier := i.store.earlierUsers(i.earlier)
+	all := append(now, before...)
+	slices.Sort(all)
+	return slices.Compact(all), errors.Join(err, earlier)
+}
+
+// Node returns the files of the layer with the parts of a node: the paths of their
+// contents, by their names in the image.
+func (i Image) Node() (map[string]string, error) {
+	return i.store.images.Files(i.record.Layers[nodeLayerAt])
+}
 
 // MakeVar creates the /var of a machine as a folder, which must not exist yet. The
 // container images in it take no space, as they are hard links to the image's

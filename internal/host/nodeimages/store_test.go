@@ -8,35 +8,32 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
-func openStore(t *testing.T) *Store {
+func openStore(t *testing.T) *Store { return openIn(t, filepath.Join(t.TempDir(), "images")) }
+
+func openIn(t *testing.T, dir string) *Store {
 	t.Helper()
-	s, err := Open(filepath.Join(t.TempDir(), "images"))
+	s, err := Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// put adds a small image, which depends on text.
-func put(t *testing.T, s *Store, version, text string) Image {
+// plant creates the layers of a small image in a folder; it depends on text.
+func plant(t *testing.T, dir, text string) {
 	t.Helper()
-	dir, done, err := s.dir.Temp()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
-	dir = filepath.Join(dir, "image")
 	at := func(name string) string { return filepath.Join(dir, name) }
 	const blobs = "var/lib/containerd/io.containerd.content.v1.content"
-	err = errors.Join(
+	err := errors.Join(
 		os.MkdirAll(at("node/usr/local/bin"), 0o755), atomicfile.WriteProgram(at("node/usr/local/bin/kubelet"), []byte(text)),
 		os.MkdirAll(at("root/etc"), 0o755), os.Symlink("/proc/self/mounts", at("root/etc/mtab")),
 		os.MkdirAll(at(blobs), 0o755), os.WriteFile(at(blobs+"/blob"), []byte("layer"), 0o600),
@@ -46,11 +43,18 @@ func put(t *testing.T, s *Store, version, text string) Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, err := s.publish(t.Context(), dir, manifest{Version: version, Architecture: "amd64", Source: "test", Parts: map[string]string{"runc": "v1"}})
+}
+
+// put adds a small image, which depends on text.
+func put(t *testing.T, s *Store, version, text string) Image {
+	t.Helper()
+	dir := t.TempDir()
+	plant(t, dir, text)
+	m, err := s.images.Add(t.Context(), optionsFor(version, runtime.GOARCH, "test", map[string]string{"runc": "v1"}), earlierFolders(dir)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return i
+	return s.imageOf(m)
 }
 
 func TestImagesAreFoundByVersionAndByID(t *testing.T) {
@@ -60,13 +64,10 @@ func TestImagesAreFoundByVersionAndByID(t *testing.T) {
 	if again := put(t, s, "v1.36.3", "second"); again.ID != second.ID {
 		t.Errorf("the same image again has ID %s, want %s", again.ID, second.ID)
 	}
-	future := time.Now().Add(time.Hour)
-	if err := os.Chtimes(filepath.Join(first.dir, manifestFile), future, future); err != nil {
-		t.Fatal(err)
-	}
 	for wanted, want := range map[string]string{
 		"v1.35.10": old.ID, "1.35.10": old.ID,
-		"v1.36.3": first.ID, // it was added last
+		"v1.36.3": second.ID, // it was added last
+		first.ID:  first.ID,
 		second.ID: second.ID, strings.TrimPrefix(second.ID, "sha256:")[:12]: second.ID,
 	} {
 		if got, err := s.Find(wanted); err != nil || got.ID != want {
@@ -119,7 +120,7 @@ func TestAnImageThatIsUsedStays(t *testing.T) {
 		t.Errorf("the users are %v, %v", users, err)
 	}
 	err := s.Remove(t.Context(), "v1.36.3")
-	if inUse, ok := errors.AsType[*InUseError](err); !ok || !slices.Equal(inUse.Users, []string{"m1", "m2"}) {
+	if inUse, ok := errors.AsType[*ociimages.InUseError](err); !ok || !slices.Equal(inUse.Users, []string{"m1", "m2"}) {
 		t.Errorf("got %v, want that m1 and m2 use it", err)
 	}
 	for _, user := range []string{"m1", "m2", "m2"} {
@@ -130,65 +131,72 @@ func TestAnImageThatIsUsedStays(t *testing.T) {
 	if err := s.Remove(t.Context(), i.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(i.dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its folder is there: %v", err)
+	for _, dir := range []string{"tmp", "roots", "layers", "users"} {
+		if left, err := os.ReadDir(filepath.Join(s.Dir(), dir)); err != nil || len(left) > 0 {
+			t.Errorf("what is left in %s: %v, %v", dir, left, err)
+		}
 	}
-	if left, err := os.ReadDir(s.dir.Join("tmp")); err != nil || len(left) > 0 {
-		t.Errorf("what is left: %v, %v", left, err)
-	}
-	if _, ok := errors.AsType[*MissingError](i.Use("m3")); !ok {
+	if _, ok := errors.AsType[*ociimages.MissingError](i.Use("m3")); !ok {
 		t.Error("it can be used after it was removed")
-	}
-}
-
-func TestUsersAreNamesOfFiles(t *testing.T) {
-	t.Parallel()
-	i := put(t, openStore(t), "v1.36.3", "")
-	for _, user := range []string{"", "..", "a/b", ".hidden", strings.Repeat("x", 256), "a b"} {
-		if err := errors.Join(i.Use(user)); err == nil {
-			t.Errorf("user %q is accepted", user)
-		}
-		if err := i.Release(user); err == nil {
-			t.Errorf("user %q is released", user)
-		}
 	}
 }
 
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
+	const kubelet, blob = "usr/local/bin/kubelet", "var/lib/containerd/io.containerd.content.v1.content/blob"
 	for name, tc := range map[string]struct {
-		damage func(dir string) error
+		damage func(root string) error
 		found  bool // without reading all files
 	}{
 		"nothing":           {func(string) error { return nil }, false},
-		"a manifest":        {func(dir string) error { return os.WriteFile(dir+"/image.json", []byte("{}"), 0o600) }, true},
-		"another manifest":  {func(dir string) error { return appendTo(dir+"/image.json", " ") }, true},
-		"no manifest":       {func(dir string) error { return os.Remove(dir + "/image.json") }, true},
-		"no folder":         {func(dir string) error { return os.RemoveAll(dir + "/root") }, true},
-		"a program":         {func(dir string) error { return appendTo(dir+"/node/usr/local/bin/kubelet", "x") }, false},
-		"a link":            {func(dir string) error { return os.Remove(dir + "/root/etc/mtab") }, false},
-		"one file too many": {func(dir string) error { return os.WriteFile(dir+"/var/lib/more", nil, 0o600) }, false},
+		"no root":           {func(root string) error { return os.RemoveAll(root) }, true},
+		"no /var":           {func(root string) error { return os.RemoveAll(root + "/var") }, true},
+		"/var is a link":    {func(root string) error { return errors.Join(os.RemoveAll(root+"/var"), os.Symlink("/", root+"/var")) }, true},
+		"a program":         {func(root string) error { return appendTo(root+"/"+kubelet, "x") }, false},
+		"permissions":       {func(root string) error { return os.Chmod(root+"/"+kubelet, fs.ModeSetuid|0o755) }, false},
+		"another program":   {func(root string) error { return atomicfile.WriteProgram(root+"/"+kubelet, []byte("evil")) }, false},
+		"a container image": {func(root string) error { return appendTo(root+"/"+blob, "x") }, false},
+		"a link":            {func(root string) error { return os.Remove(root + "/etc/mtab") }, false},
+		"one file too many": {func(root string) error { return os.WriteFile(root+"/var/lib/more", nil, 0o600) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openStore(t)
-			i, other := put(t, s, "v1.36.3", ""), put(t, s, "v1.35.0", "")
-			if err := tc.damage(i.dir); err != nil {
+			i, other := put(t, s, "v1.36.3", "kubelet"), put(t, s, "v1.35.0", "another")
+			if err := tc.damage(i.Root); err != nil {
 				t.Fatal(err)
 			}
 			all, err := s.List()
-			_, damaged := errors.AsType[*DamagedError](err)
+			_, damaged := errors.AsType[*ociimages.DamagedError](err)
 			if damaged != tc.found || !slices.ContainsFunc(all, func(i Image) bool { return i.ID == other.ID }) {
 				t.Errorf("the list is %v, %v; found: want %v, and the other one", all, err, tc.found)
 			}
-			_, verified := errors.AsType[*DamagedError](i.Verify(t.Context()))
-			if want := !tc.found && name != "nothing"; verified != want && !tc.found {
-				t.Errorf("verified: damaged %v, want %v", verified, want)
+			if _, verified := errors.AsType[*ociimages.DamagedError](i.Verify(t.Context())); verified != (name != "nothing") {
+				t.Errorf("verified: damaged %v", verified)
 			}
 			if err := s.Remove(t.Context(), i.ID); err != nil {
 				t.Errorf("remove it: %v", err)
 			}
 		})
+	}
+}
+
+func TestDebianIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	a, b := put(t, s, "v1.36.3", "a"), put(t, s, "v1.35.0", "b")
+	for n, shared := range []bool{true, false, true} {
+		if x, y := a.record.Layers[n], b.record.Layers[n]; (x == y) != shared {
+			t.Errorf("layer %d is %s and %s", n, x, y)
+		}
+	}
+	left, err := os.ReadDir(filepath.Join(s.Dir(), "layers"))
+	if err != nil || len(left) != 4 {
+		t.Errorf("there are %d layers, %v; want 4", len(left), err)
+	}
+	files, err := a.Node()
+	if text, read := os.ReadFile(files["usr/local/bin/kubelet"]); len(files) != 1 || string(text) != "a" || errors.Join(err, read) != nil {
+		t.Errorf("the files of the node are %v, %v", files, err)
 	}
 }
 

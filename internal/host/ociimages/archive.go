@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -29,7 +28,7 @@ type archive struct {
 }
 
 // ErrNoImages means that a file contains no images.
-var ErrNoImages = errors.New("this holds no images: neither index.json of an OCI layout nor manifest.json of docker save is there")
+var ErrNoImages = errors.New("this holds no images: neither index.json of an OCI layout nor manifest.json of docker save is there; export node images of an earlier version of Capstan again")
 
 const (
 	// maxText is the size limit of any file except layers.
@@ -127,7 +126,7 @@ func (a *archive) blob(h v1.Hash) string {
 	if name, ok := a.docker[h]; ok {
 		return name
 	}
-	return path.Join("blobs", h.Algorithm, h.Hex)
+	return blobOf(h)
 }
 
 // Manifest returns the manifest of a digest, without verifying it.

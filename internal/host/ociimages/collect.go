@@ -45,11 +45,11 @@ func (s *Store) Collect(ctx context.Context, o CollectOptions) (gone []Image, er
 			if !old && (o.MaxBytes == 0 || s.bytes(i.Images) <= o.MaxBytes) || o.Keep(m) {
 				continue
 			}
-			unused, err := free(s.rootOf(m.Digest))
+			used, err := s.inUse(m.Digest)
 			if err != nil {
 				return err
 			}
-			if unused {
+			if !used {
 				gone = append(gone, m)
 				i.Images = slices.DeleteFunc(i.Images, func(have Image) bool { return have.Digest == m.Digest })
 			}
@@ -103,12 +103,13 @@ func (s *Store) Remove(ctx context.Context, wanted string) error {
 			m.Names = slices.DeleteFunc(m.Names, func(have string) bool { return have == name })
 			return nil
 		}
-		unused, err := free(s.rootOf(m.Digest))
+		used, err := s.inUse(m.Digest)
 		if err != nil {
 			return err
 		}
-		if !unused {
-			return &InUseError{m.Digest}
+		if used {
+			users, err := s.Users(m.Digest)
+			return errors.Join(&InUseError{m.Digest, users}, err)
 		}
 		i.Images = slices.Delete(i.Images, n, n+1)
 		return nil
@@ -157,7 +158,8 @@ func (s *Store) sweep(ctx context.Context) error {
 				if roots[e.Name()] {
 					return false, nil
 				}
-				return free(s.dir.Join(rootsDir, e.Name()))
+				used, err := s.inUse(e.Name())
+				return !used, err
 			}),
 			s.drop(ctx, tmp, layersDir, func(e os.DirEntry) (bool, error) { return !used[e.Name()], nil }),
 			s.drop(ctx, tmp, partsDir, func(e os.DirEntry) (bool, error) {

@@ -15,14 +15,20 @@ import (
 // the image has no name in the file. Of an image for several platforms it imports
 // that for the store's.
 func (s *Store) Import(ctx context.Context, file string, names ...string) ([]Image, error) {
-	all, err := s.importFile(ctx, file, names)
+	return s.ImportTo(ctx, file, func([]string, string) (*Store, error) { return s, nil }, names...)
+}
+
+// ImportTo is Import into the stores that to returns for images, by their names in the
+// file and their digests.
+func (s *Store) ImportTo(ctx context.Context, file string, to func(names []string, digest string) (*Store, error), names ...string) ([]Image, error) {
+	all, err := s.importFile(ctx, file, to, names)
 	if err != nil {
 		return nil, fmt.Errorf("import %s: %w", file, s.full(ctx, err))
 	}
 	return all, nil
 }
 
-func (s *Store) importFile(ctx context.Context, file string, names []string) (all []Image, err error) {
+func (s *Store) importFile(ctx context.Context, file string, to func([]string, string) (*Store, error), names []string) (all []Image, err error) {
 	tmp, done, err := s.dir.Temp()
 	if err != nil {
 		return nil, err
@@ -42,10 +48,15 @@ func (s *Store) importFile(ctx context.Context, file string, names []string) (al
 		return nil, ErrNoImages
 	case len(images) > 1 && len(names) > 0:
 		return nil, fmt.Errorf("it holds %d images, which cannot have the same name: import it without one", len(images))
-	case len(names) > 0:
-		images[0].names = names
 	}
 	for _, i := range images {
+		store, err := to(i.names, i.manifest.String())
+		if err != nil {
+			return nil, err
+		}
+		if len(names) > 0 {
+			i.names = names
+		}
 		var full []string
 		for _, name := range i.names {
 			f, err := registry.Name(name)
@@ -64,7 +75,7 @@ func (s *Store) importFile(ctx context.Context, file string, names []string) (al
 		if err := compare("the manifest of "+full[0], raw, i.manifest); err != nil {
 			return nil, err
 		}
-		m, err := s.take(ctx, a, raw, true, func(Progress) {}, full...)
+		m, err := store.take(ctx, a, raw, true, func(Progress) {}, full...)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", full[0], err)
 		}

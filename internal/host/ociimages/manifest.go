@@ -52,6 +52,8 @@ type described struct {
 	digest   string
 	manifest *v1.Manifest
 	config   *v1.ConfigFile
+	// raw and text are the manifest and the configuration as they have the digests.
+	raw, text []byte
 }
 
 // describe returns the image for a platform, given a manifest, which may be an
@@ -168,7 +170,7 @@ func describeImage(ctx context.Context, src source, raw []byte, p v1.Platform) (
 	if c.OS != p.OS || c.Architecture != p.Architecture || !suits(c.Variant, p) {
 		return described{}, &PlatformError{p.String(), []string{c.Platform().String()}}
 	}
-	return described{digest: filetree.Digest(raw), manifest: m, config: c}, nil
+	return described{filetree.Digest(raw), m, c, raw, text}, nil
 }
 
 // check checks the configuration of an image against limits.

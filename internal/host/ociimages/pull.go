@@ -151,8 +151,11 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	if err := d.check(s.limits); err != nil {
 		return Image{}, err
 	}
-	m := d.image()
+	m := s.recordOf(d)
 	m.Imported = imported
+	if err := s.check(m); err != nil {
+		return Image{}, err
+	}
 	// This prevents the removal of layers that belong to no image yet.
 	busy, err := s.holdLayers()
 	if err != nil {
@@ -168,14 +171,39 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	if err := group.Wait(); err != nil {
 		return Image{}, err
 	}
+	return s.finish(ctx, m, names)
+}
+
+// recordOf returns the record of an image.
+func (s *Store) recordOf(d described) Image {
+	m := d.image()
+	if s.whole {
+		m.Manifest, m.ConfigFile = d.raw, d.text
+	}
+	return m
+}
+
+// finish adds an image whose layers exist.
+func (s *Store) finish(ctx context.Context, m Image, names []string) (Image, error) {
 	for _, digest := range m.Layers {
 		bytes, _ := s.sizeOf(digest)
 		if m.Size += bytes; m.Size > s.limits.Bytes {
 			return Image{}, fmt.Errorf("its layers unfold to more than %d bytes: make the image smaller", s.limits.Bytes)
 		}
 	}
+	if s.whole { // root in a machine may have written to a layer that other images have, too
+		if err := s.verifyLayers(ctx, m); err != nil {
+			return Image{}, err
+		}
+	}
 	if err := s.compose(ctx, m); err != nil {
 		return Image{}, err
+	}
+	if s.whole {
+		var err error
+		if m.Root, err = layers.Digest(ctx, s.RootDir(m.Digest)); err != nil {
+			return Image{}, err
+		}
 	}
 	return s.put(m, names...)
 }
@@ -224,13 +252,18 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	l, err := layers.Unpack(ctx, plain, dir, layers.Limits{Files: s.limits.Files, Bytes: s.limits.Bytes})
+	l, err := layers.Unpack(ctx, plain, dir, layers.Limits{Files: s.limits.Files, Bytes: s.limits.Bytes, Privileged: s.whole})
 	if err != nil {
 		return err
 	}
 	if l.Digest != diff {
 		return fmt.Errorf("its content has digest %s, and the configuration of the image has %s: build the image again", l.Digest, diff)
 	}
+	return s.publish(dir, l)
+}
+
+// publish moves an unpacked layer to its place.
+func (s *Store) publish(dir string, l layers.Layer) error {
 	text, err := json.Marshal(layerInfo{l.Bytes})
 	if err != nil {
 		return err
@@ -238,7 +271,7 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 	if err := atomicfile.Write(filepath.Join(dir, infoFile), text); err != nil {
 		return err
 	}
-	return s.dir.Publish(dir, s.layerOf(diff))
+	return s.dir.Publish(dir, s.layerOf(l.Digest))
 }
 
 // lockWhile locks a file, waiting as long as the context lasts.

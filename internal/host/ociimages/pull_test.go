@@ -85,8 +85,8 @@ func TestLayersAreFetchedAndKeptOnce(t *testing.T) {
 	if n := len(r.blobs()); n != 6 {
 		t.Errorf("what was there was fetched again: %d blobs, want one configuration more", n)
 	}
-	a, errA := os.Stat(filepath.Join(s.rootOf(first.Digest), "base"))
-	b, errB := os.Stat(filepath.Join(s.rootOf(second.Digest), "base"))
+	a, errA := os.Stat(filepath.Join(s.RootDir(first.Digest), "base"))
+	b, errB := os.Stat(filepath.Join(s.RootDir(second.Digest), "base"))
 	if must(t, errors.Join(errA, errB)); !os.SameFile(a, b) {
 		t.Error("each image has a copy of what they share")
 	}

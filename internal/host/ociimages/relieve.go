@@ -39,6 +39,9 @@ func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 	})
 }
 
+// Remedy is what users can do if the disk of a store is full.
+const Remedy = `such as by removing images that no Pod or machine uses ("capstan image remove"), and what builds have kept ("capstan image remove --cache")`
+
 // full adds a remedy to an error that means that the disk is full, and removes what
 // belongs to no image, such as those layers of an image that did fit: they would
 // take the space of all others. If even that fails, the next collection or removal
@@ -47,5 +50,5 @@ func (s *Store) full(ctx context.Context, err error) error {
 	if diskspace.Full(err) {
 		_ = s.sweep(ctx)
 	}
-	return diskspace.Explain(err, s.Dir(), `such as by removing images that no Pod uses ("capstan image remove")`)
+	return diskspace.Explain(err, s.Dir(), Remedy)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -19,7 +20,7 @@ import (
 // this process exits.
 func (s *Store) Root(digest string) (dir string, release func(), err error) {
 	var held *os.File
-	dir = s.rootOf(digest)
+	dir = s.RootDir(digest)
 	err = s.change(func(i *index) error { // it is removed under this lock, too
 		if err := i.used(s, digest); err != nil {
 			return err
@@ -48,22 +49,37 @@ func (s *Store) Root(digest string) (dir string, release func(), err error) {
 
 // used records that an image is used now.
 func (i *index) used(s *Store, digest string) error {
-	n := slices.IndexFunc(i.Images, func(m Image) bool { return m.Digest == digest })
-	if n < 0 {
+	m := i.of(digest)
+	if m == nil {
 		return &MissingError{digest, s.Dir()}
 	}
-	i.Images[n].Used = s.now()
+	m.Used = s.now()
 	return nil
 }
 
-// InUse reports whether the root folder of an image is in use.
+// of returns the image of a digest, or nil.
+func (i *index) of(digest string) *Image {
+	n := slices.IndexFunc(i.Images, func(m Image) bool { return m.Digest == digest })
+	if n < 0 {
+		return nil
+	}
+	return &i.Images[n]
+}
+
+// InUse reports whether an image has users, or its root folder is in use.
 func (s *Store) InUse(digest string) (used bool, err error) {
 	err = s.dir.Locked(func() error {
-		unused, err := free(s.rootOf(digest))
-		used = !unused
+		used, err = s.inUse(digest)
 		return err
 	})
 	return used, err
+}
+
+// inUse is InUse. The caller must hold the store's lock.
+func (s *Store) inUse(digest string) (bool, error) {
+	unused, err := free(s.RootDir(digest))
+	users, listed := s.Users(digest)
+	return !unused || len(users) > 0, errors.Join(err, listed)
 }
 
 // free reports whether a root folder is not in use. The caller must hold the
@@ -87,7 +103,7 @@ func free(dir string) (bool, error) {
 // compose creates the root folder of an image whose layers exist, unless the root
 // folder exists.
 func (s *Store) compose(ctx context.Context, m Image) error {
-	place := s.rootOf(m.Digest)
+	place := s.RootDir(m.Digest)
 	if _, err := os.Lstat(place); err == nil {
 		return nil
 	}
@@ -100,7 +116,7 @@ func (s *Store) compose(ctx context.Context, m Image) error {
 	for _, digest := range m.Layers {
 		unpacked = append(unpacked, s.layerOf(digest))
 	}
-	root := tmp + "/root"
+	root := filepath.Join(tmp, "root")
 	if err := os.Mkdir(root, 0o700); err != nil {
 		return err
 	}

@@ -35,6 +35,11 @@ type Options struct {
 	// Concurrent is how many layers of all images are fetched and unpacked at a time;
 	// 0 is 4.
 	Concurrent int
+	// Privileged is for images of machines, as in layers.Limits. Pods must not share a
+	// store with them: root in a machine can write to files of its image.
+	Privileged bool
+	// Check returns an error for an image that the store must not have; nil is all.
+	Check func(Image) error
 	// Now returns the time at which images are added and used; nil is that of the
 	// host.
 	Now func() time.Time
@@ -60,6 +65,8 @@ type Store struct {
 	registry *registry.Client
 	platform v1.Platform
 	limits   Limits
+	whole    bool // Options.Privileged
+	check    func(Image) error
 	tokens   chan struct{} // one for each layer that may be processed concurrently
 	disk     func(dir string) (diskspace.Space, error)
 	now      func() time.Time
@@ -71,12 +78,13 @@ const (
 	layersDir = "layers"
 	rootsDir  = "roots"
 	partsDir  = "parts"
+	usersDir  = "users"
 )
 
 // Open returns the store of a folder, which is created if it does not exist. Only
 // its owner can enter it.
 func Open(dir string, o Options) (*Store, error) {
-	d, err := storedir.Open(dir, layersDir, rootsDir, partsDir)
+	d, err := storedir.Open(dir, layersDir, rootsDir, partsDir, usersDir)
 	if err != nil {
 		return nil, fmt.Errorf("open the store of images: %w", err)
 	}
@@ -84,12 +92,15 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: d, asked: o.Registry, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), disk: diskspace.Of, now: o.Now}
+	s := &Store{dir: d, asked: o.Registry, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), disk: diskspace.Of, now: o.Now, whole: o.Privileged, check: o.Check}
 	if s.platform.Architecture == "" {
 		s.platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	}
 	if s.limits == (Limits{}) {
 		s.limits = defaultLimits
+	}
+	if s.check == nil {
+		s.check = func(Image) error { return nil }
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -118,6 +129,11 @@ type Image struct {
 	// Size is the size of its files in bytes, including those shared with other
 	// images.
 	Size int64 `json:"size"`
+	// Manifest and ConfigFile are the texts with its digests, and Root is the digest of its
+	// root folder, all of privileged images.
+	Manifest   []byte `json:"manifest,omitempty"`
+	ConfigFile []byte `json:"configFile,omitempty"`
+	Root       string `json:"root,omitempty"`
 	// Added and Used are when it was added, and when its root was last requested or
 	// released.
 	Added time.Time `json:"added"`
@@ -145,10 +161,17 @@ func (e *MissingError) Error() string {
 }
 
 // InUseError means that an image cannot be removed because it is in use.
-type InUseError struct{ Digest string }
+type InUseError struct {
+	Digest string
+	Users  []string // that were recorded
+}
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("image %s is in use: delete the Pods that run it first", e.Digest)
+	by := "by Pods"
+	if len(e.Users) > 0 {
+		by = "by " + strings.Join(e.Users, ", ")
+	}
+	return fmt.Sprintf("image %s is in use %s: delete them first", e.Digest, by)
 }
 
 // index is the list of images that a store records.
@@ -167,7 +190,7 @@ func (s *Store) load() (index, error) {
 		err = json.Unmarshal(text, &i)
 	}
 	if err != nil {
-		return index{}, fmt.Errorf("read the list of images: %w: remove %s, and images are fetched again", err, s.dir)
+		return index{}, fmt.Errorf("read the list of images: %w: remove %s, and images are fetched again", err, s.dir.Join(indexFile))
 	}
 	return i, nil
 }
@@ -254,11 +277,12 @@ func (s *Store) put(m Image, names ...string) (Image, error) {
 			i.Images = append(i.Images, m)
 			n = len(i.Images) - 1
 		}
-		i.Images[n].Imported = i.Images[n].Imported || m.Imported
-		all := append(i.Images[n].Names, names...)
+		have := &i.Images[n]
+		have.Imported = have.Imported || m.Imported
+		all := append(have.Names, names...)
 		slices.Sort(all)
-		i.Images[n].Names = slices.Compact(all)
-		m = i.Images[n]
+		have.Names = slices.Compact(all)
+		m = *have
 		return nil
 	})
 	return m, err
@@ -267,7 +291,8 @@ func (s *Store) put(m Image, names ...string) (Image, error) {
 // hexOf returns the part of a digest that is used as a file name.
 func hexOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
 
-func (s *Store) rootOf(digest string) string { return s.dir.Join(rootsDir, hexOf(digest)) }
+// RootDir is the root folder of an image, for users that Use has recorded.
+func (s *Store) RootDir(digest string) string { return s.dir.Join(rootsDir, hexOf(digest)) }
 
 func (s *Store) layerOf(digest string) string { return s.dir.Join(layersDir, hexOf(digest)) }
 

@@ -39,7 +39,7 @@ type Step struct {
 // Outcome is the result of a step.
 type Outcome struct {
 	Dir    string // must not be changed
-	Digest string // of the folder, by package imagetree
+	Digest string // of the folder, by package layers
 }
 
 // Cache is a folder of results. One process at a time may use it.

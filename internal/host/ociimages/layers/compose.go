@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,25 +17,16 @@ import (
 // Compose creates the root of an image from its unpacked layers, lowest first, in
 // an empty folder. The whiteouts of a layer are applied before its files are added,
 // independent of their order in the layer.
-func Compose(ctx context.Context, unpacked []string, dir string) error {
+func Compose(ctx context.Context, unpacked []string, dir string) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // any user of the Pod may enter
 		return err
 	}
-	return compose(ctx, unpacked, dir, false)
-}
-
-func compose(ctx context.Context, unpacked []string, dir string, tree bool) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	c := &composer{root: root, tree: tree}
-	defer func() {
-		for _, e := range slices.Backward(c.folders) { // inner ones first: an outer one may deny access
-			err = errors.Join(err, root.Chmod(string(e.Name), permissions(e, true)))
-		}
-	}()
+	c := &composer{root: root}
 	for _, layer := range unpacked {
 		c.layer = layer
 		for _, step := range []func(*entry) error{c.hide, c.add} {
@@ -55,10 +45,8 @@ func compose(ctx context.Context, unpacked []string, dir string, tree bool) (err
 }
 
 type composer struct {
-	root    *os.Root
-	layer   string   // its folder
-	tree    bool     // instead of layers
-	folders []*entry // of a tree: until the end they must be writable
+	root  *os.Root
+	layer string // its folder
 }
 
 // hide removes what an entry hides.
@@ -95,15 +83,12 @@ func (c *composer) add(e *entry) error {
 	if e.Kind == whiteout || e.Kind == opaque {
 		return nil
 	}
-	dir, err := c.resolve(path.Dir(string(e.Name)), !c.tree)
+	dir, err := c.resolve(path.Dir(string(e.Name)), true)
 	if err != nil {
 		return err
 	}
 	name := path.Join(dir, path.Base(string(e.Name)))
 	info, err := c.root.Lstat(name)
-	if err == nil && c.tree {
-		err = os.ErrExist
-	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -120,12 +105,8 @@ func (c *composer) add(e *entry) error {
 				return err
 			}
 		}
-		if c.tree {
-			c.folders = append(c.folders, e)
-			return errors.Join(c.own(name, e), c.in(name, e.setAttributes))
-		}
 		// Permissions are set after the owner, since changing it may clear some.
-		return errors.Join(c.own(name, e), c.root.Chmod(name, permissions(e, false)))
+		return errors.Join(c.own(name, e), c.root.Chmod(name, permissions(e, false)), c.in(name, e.setAttributes))
 	case file:
 		return c.link(dir, name, e)
 	case symlink:
@@ -158,7 +139,7 @@ func (c *composer) link(dir, name string, e *entry) error {
 	err := c.in(dir, func(d *os.File) error {
 		return unix.Linkat(unix.AT_FDCWD, from, int(d.Fd()), path.Base(name), 0)
 	})
-	if errors.Is(err, unix.EMLINK) && !c.tree {
+	if errors.Is(err, unix.EMLINK) {
 		return c.copy(from, name, e)
 	}
 	if err != nil {
@@ -179,7 +160,7 @@ func (c *composer) copy(from, name string, e *entry) (err error) {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close(), c.own(name, e), c.root.Chmod(name, permissions(e, false)))
+	return errors.Join(err, c.own(name, e), c.root.Chmod(name, permissions(e, false)), e.setAttributes(out), out.Close())
 }
 
 // same gives a second name to a file of the image.
@@ -246,7 +227,7 @@ func (c *composer) lookup(name string, create, folder bool) (string, error) {
 			return "", err
 		case info.IsDir(), info.Mode().IsRegular() && len(rest) == 0 && !folder:
 			at = next
-		case info.Mode()&os.ModeSymlink == 0 || c.tree:
+		case info.Mode()&os.ModeSymlink == 0:
 			return "", fmt.Errorf("%.200q on its way is no folder", next)
 		default:
 			if links++; links > maxLinks {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -113,7 +112,7 @@ func TestAPipeIsNeitherDigestedNorCopiedNorPacked(t *testing.T) {
 	}
 	_, digested := Digest(t.Context(), dir)
 	copied := Copy(t.Context(), dir, filepath.Join(t.TempDir(), "copy"), func(string) bool { return false })
-	packed := Pack(t.Context(), tar.NewWriter(io.Discard), dir, "x")
+	_, packed := Link(t.Context(), dir, ".", t.TempDir())
 	for what, err := range map[string]error{"digest": digested, "copy": copied, "pack": packed} {
 		if err == nil || !strings.Contains(err.Error(), "pipe is a pipe") {
 			t.Errorf("%s: got %v, want a refusal", what, err)
@@ -133,127 +132,144 @@ func TestCopyDoesNothingAfterCancel(t *testing.T) {
 	}
 }
 
-func pack(t *testing.T, dir string) []byte {
+// link makes a layer of a folder, and returns its archive as well.
+func link(t *testing.T, from, name string) (layer Layer, dir string, archive []byte) {
 	t.Helper()
+	dir = t.TempDir()
+	layer, err := Link(t.Context(), from, name, dir)
 	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	if err := errors.Join(Pack(t.Context(), w, dir, "tree"), w.Close()); err != nil {
+	if err := errors.Join(err, Pack(t.Context(), &buf, dir)); err != nil {
 		t.Fatal(err)
 	}
-	return buf.Bytes()
+	return layer, dir, buf.Bytes()
 }
 
-// unpackTree unpacks an archive, and returns the folder that contains the result.
-func unpackTree(t *testing.T, archive []byte, limits Limits) (string, error) {
-	t.Helper()
-	above := filepath.Join(t.TempDir(), "in")
-	dir := filepath.Join(above, "to")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	err := UnpackTree(t.Context(), tar.NewReader(bytes.NewReader(archive)), dir, limits)
-	if entries, listed := os.ReadDir(above); listed != nil || len(entries) != 1 {
-		t.Errorf("next to the folder there are %v, %v", entries, listed)
-	}
-	return dir, err
+// privileged are generous limits of layers that machines have.
+func privileged() Limits {
+	l := generous
+	l.Privileged = true
+	return l
 }
 
-func TestWhatIsPackedIsUnpacked(t *testing.T) {
+func TestLinkedFolderIsUnpackedAgain(t *testing.T) {
 	t.Parallel()
-	dir := plant(t)
-	archive := pack(t, dir)
-	out, err := unpackTree(t, archive, generous)
+	from := plant(t)
+	linked, dir, archive := link(t, from, ".")
+	if files, err := Files(dir); err != nil || len(files) != 4 || files["etc/same"] != files["etc/passwd"] {
+		t.Errorf("its files are %v, %v", files, err)
+	} else if a, b := stat(t, files["etc/passwd"]), stat(t, from+"/etc/passwd"); !os.SameFile(a, b) {
+		t.Error("its files take space of their own")
+	}
+	again := t.TempDir()
+	unpacked, err := Unpack(t.Context(), bytes.NewReader(archive), again, privileged())
+	if diff := cmp.Diff(linked, unpacked); diff != "" || err != nil {
+		t.Errorf("unpacked (-want +got), %v:\n%s", err, diff)
+	}
+	if sum, size, err := Sum(t.Context(), again); sum != linked.Digest || size != int64(len(archive)) || err != nil {
+		t.Errorf("packed again it has digest %s and %d bytes, %v; want %s and %d", sum, size, err, linked.Digest, len(archive))
+	}
+	root, err := build(t, privileged(), archive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := digest(t, dir), digest(t, filepath.Join(out, "tree")); a != b {
-		t.Errorf("the digest is %s, want %s", b, a)
-	}
-	if again := pack(t, filepath.Join(out, "tree")); !bytes.Equal(again, archive) {
-		t.Error("packed again it is another archive")
+	if a, b := digest(t, from), digest(t, root); a != b {
+		t.Errorf("the digest of the root is %s, want %s", b, a)
 	}
 }
 
-func TestAnArchiveOfATreeCannotLeaveItsFolder(t *testing.T) {
+func stat(t *testing.T, file string) fs.FileInfo {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestSumFindsChangedFiles(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(file string) error{
+		"contents":    func(file string) error { return os.WriteFile(file, []byte("toor\n"), 0) },
+		"size":        func(file string) error { return os.Truncate(file, 0) },
+		"permissions": func(file string) error { return os.Chmod(file, 0o4755) },
+	} {
+		from := plant(t)
+		linked, dir, _ := link(t, from, "var/lib")
+		if err := change(from + "/etc/passwd"); err != nil {
+			t.Fatal(err)
+		}
+		if sum, _, err := Sum(t.Context(), dir); sum == linked.Digest || err != nil {
+			t.Errorf("%s: the digest is %s, %v", name, sum, err)
+		}
+	}
+	hidden := t.TempDir()
+	if err := os.WriteFile(hidden+"/.wh.passwd", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Link(t.Context(), hidden, ".", t.TempDir()); err == nil || !strings.Contains(err.Error(), "hides another file") {
+		t.Errorf("a file that would hide another: got %v", err)
+	}
+}
+
+func TestPrivilegedLayersThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		lines []string
 		want  string
 	}{
-		"upwards":                         {[]string{"f ../evil"}, "leads out"},
-		"upwards in the middle":           {[]string{"d a", "f a/../../evil"}, "leads out"},
-		"an absolute name":                {[]string{"f /evil"}, "leads out"},
-		"no name":                         {[]string{"f "}, "no name"},
-		"through a link upwards":          {[]string{"l up ..", "f up/evil"}, `"up" on its way is no folder`},
-		"through an absolute link":        {[]string{"l tmp /tmp", "f tmp/evil"}, `"tmp" on its way is no folder`},
-		"through a link inside":           {[]string{"d a", "l b a", "f b/file"}, `"b" on its way is no folder`},
-		"over a link":                     {[]string{"l evil ../evil", "f evil"}, "exists"},
-		"a folder over a link":            {[]string{"l up ..", "d up"}, "exists"},
-		"a hard link upwards":             {[]string{"h a ../outside"}, "leads out"},
-		"a hard link through a link":      {[]string{"l up ..", "h a up/outside"}, `"up" on its way is no folder`},
-		"a hard link to an absolute name": {[]string{"h a /etc/passwd"}, "leads out"},
-		"a hard link to a link":           {[]string{"l a /etc/passwd", "h b a"}, "which is no file"},
-		"a device":                        {[]string{"c null"}, "devices"},
-		"a pipe":                          {[]string{"p pipe"}, "pipes"},
-		"a kind that is not known":        {[]string{"x a"}, "are refused"},
-		"a file twice":                    {[]string{"f a", "f a"}, "exists"},
-		"a folder twice":                  {[]string{"d a", "d a"}, "exists"},
-		"a folder that was not announced": {[]string{"f a/b"}, "no such file"},
-		"more files than are accepted":    {numbered(4, "d d"), ErrTooLarge.Error()},
-		"more bytes than are accepted":    {[]string{"f big 12345678901"}, ErrTooLarge.Error()},
+		"upwards":                      {[]string{"f ../evil"}, "leads out"},
+		"upwards in the middle":        {[]string{"d a", "f a/../../evil"}, "leads out"},
+		"no name":                      {[]string{"f "}, "no name"},
+		"a hard link upwards":          {[]string{"h a ../outside"}, "leads out"},
+		"a hard link through a link":   {[]string{"l up ..", "h a up/outside"}, "no such file"},
+		"a hard link to a link":        {[]string{"l a /etc/passwd", "h b a"}, "which is no file"},
+		"a device":                     {[]string{"c null"}, "devices"},
+		"a pipe":                       {[]string{"p pipe"}, "pipes"},
+		"a kind that is not known":     {[]string{"x a"}, "are refused"},
+		"more files than are accepted": {numbered(4, "d d"), ErrTooLarge.Error()},
+		"more bytes than are accepted": {[]string{"f big " + strings.Repeat("x", 20_000)}, ErrTooLarge.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := unpackTree(t, archive(t, tc.lines...), Limits{Files: 3, Bytes: 10})
+			_, err := build(t, Limits{Files: 3, Bytes: 10_000, Privileged: true}, archive(t, tc.lines...))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
-			if _, err := os.Lstat("/tmp/evil"); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("/tmp/evil is there: %v", err)
-			}
 		})
 	}
-	whole := archive(t, "f a "+strings.Repeat("x", 3000))
-	if _, err := unpackTree(t, whole[:1000], generous); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("of a file that is cut: got %v", err)
-	}
 }
 
-func TestUnpackTreeKeepsNamesAndLinks(t *testing.T) {
+// TestPrivilegedLayersStayInTheirRoot has names that lead through links.
+func TestPrivilegedLayersStayInTheirRoot(t *testing.T) {
 	t.Parallel()
-	dir, err := unpackTree(t, archive(t, "l shadow /etc/shadow", "f .wh.a 1", "f b 2", "h c b"), generous)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{".wh.a = 1", "b = 2", "c = 2", "shadow -> /etc/shadow"}, show(t, dir)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-func TestUnpackTreeFillsReadOnlyFolder(t *testing.T) {
-	t.Parallel()
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, h := range []tar.Header{
-		{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500, Uid: os.Getuid(), Gid: os.Getgid()},
-		{Typeflag: tar.TypeReg, Name: "closed/file", Mode: 0o400, Uid: os.Getuid(), Gid: os.Getgid()},
+	for name, lines := range map[string][]string{
+		"through a link upwards":  {"l up ../..", "f up/outside 1"},
+		"through an absolute one": {"d tmp", "l link /tmp", "f link/capstan-evil 1"},
+		"over a link":             {"l outside ../outside", "f outside 1"},
+		"a folder over a link":    {"l up ..", "d up", "f up/outside 1"},
+		"an absolute name":        {"f /tmp/capstan-evil 1"},
 	} {
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
+		if _, err := build(t, privileged(), archive(t, lines...)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Lstat("/tmp/capstan-evil"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a file of the host is there: %v", name, err)
 		}
 	}
-	dir, err := unpackTree(t, buf.Bytes(), generous)
-	if err != nil {
+}
+
+func TestOnlyRootUnpacksFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may")
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "su", Mode: 0o4755}), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	closed := filepath.Join(dir, "closed")
-	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) }) // so that it can be removed
-	info, err := os.Stat(closed)
-	if err != nil || info.Mode().Perm() != 0o500 {
-		t.Errorf("the folder is %v, %v; want 0500", info.Mode(), err)
-	}
-	if _, err := os.Stat(filepath.Join(closed, "file")); err != nil {
-		t.Error(err)
+	if _, err := build(t, privileged(), buf.Bytes()); err == nil || !strings.Contains(err.Error(), "only root") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -274,12 +290,31 @@ func TestAttributesAndMarkersTravel(t *testing.T) {
 	if err != nil {
 		t.Skipf("the file system has no such attributes: %v", err)
 	}
-	out, err := unpackTree(t, pack(t, dir), generous)
+	linked, _, archive := link(t, filepath.Dir(dir), ".")
+	root, err := build(t, privileged(), archive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := digest(t, dir), digest(t, filepath.Join(out, "tree")); a != b {
+	if a, b := digest(t, dir), digest(t, filepath.Join(root, "tree")); a != b {
 		t.Errorf("the digest is %s, want %s", b, a)
+	}
+	unpacked := t.TempDir()
+	if l, err := Unpack(t.Context(), bytes.NewReader(archive), unpacked, privileged()); l.Digest != linked.Digest || err != nil {
+		t.Errorf("unpacked it is %v, %v", l, err)
+	}
+	if sum, _, err := Sum(t.Context(), unpacked); sum != linked.Digest || err != nil {
+		t.Errorf("packed again it has digest %s, %v; want %s", sum, err, linked.Digest)
+	}
+	// Pods get none of it.
+	root, err = build(t, generous, archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := attributesOf(filepath.Join(root, "tree", "ping")); len(found) > 0 || err != nil {
+		t.Errorf("in an image of Pods it has %v, %v", found, err)
+	}
+	if _, err := os.Lstat(filepath.Join(root, "tree", "gone")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a marker in an image of Pods: %v", err)
 	}
 }
 
@@ -288,12 +323,14 @@ func TestAttributesHaveALimit(t *testing.T) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for n := range 1 + maxNames>>19 {
-		h := &tar.Header{Typeflag: tar.TypeSymlink, Name: fmt.Sprint(n), Linkname: "a", PAXRecords: map[string]string{attributePrefix + "trusted.overlay.a": strings.Repeat("x", 1<<19)}}
+		h := &tar.Header{Typeflag: tar.TypeSymlink, Name: fmt.Sprint(n), Linkname: "a", Uid: os.Geteuid(), Gid: os.Getegid(), PAXRecords: map[string]string{attributePrefix + "trusted.overlay.a": strings.Repeat("x", 1<<19)}}
 		if err := w.WriteHeader(h); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := unpackTree(t, buf.Bytes(), generous); !errors.Is(err, ErrTooLarge) {
+	limits := privileged()
+	limits.Bytes = 1 << 30
+	if _, err := build(t, limits, buf.Bytes()); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v, want that it is too large", err)
 	}
 }

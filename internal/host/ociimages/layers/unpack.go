@@ -2,21 +2,19 @@
 
 // Package layers unpacks untrusted archives, composes root folders from them, and
 // treats a folder with its content as one value: it has a digest and a size, and can be
-// copied and packed.
+// copied and become a layer.
 //
 // An archive is unpacked into a list and numbered files, so that no name in it becomes
 // a file name on the host. Names are only used to compose a folder, below an os.Root:
 // no name and no link leads out of it. Files are hard links to those that were
 // unpacked, so that files that several images share exist once.
 //
-// Archives are of two kinds. Those of layers are what registries have; they hide files
-// of lower layers by names, and lose what a Pod must not have. Those of trees are what
-// Pack writes, and become the same tree again or nothing.
+// Layers are of two kinds. Those for Pods lose what a Pod must not have. Privileged ones,
+// of machines, keep all that Pack writes; they can be packed again.
 package layers
 
 import (
 	"archive/tar"
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -41,14 +39,17 @@ type Limits struct {
 	Files int
 	// Bytes limits the size of the archive, and that of the contents of its files.
 	Bytes int64
+	// Privileged keeps set-id bits, extended attributes and overlayfs's markers for
+	// deleted files, which machines need. It refuses all other devices, and pipes.
+	Privileged bool
 }
 
 // Layer is an unpacked layer.
 type Layer struct {
 	// Digest is the digest of the uncompressed archive: "sha256:" and 64 digits.
 	Digest string
-	// Bytes is the size of the contents of its files.
-	Bytes int64
+	// Bytes is the size of the contents of its files, and Archive that of the archive.
+	Bytes, Archive int64
 }
 
 // ErrTooLarge means that a layer exceeds its limits.
@@ -74,37 +75,24 @@ const (
 )
 
 // Unpack unpacks a layer, an uncompressed archive, into an empty folder. It reads r
-// to its end. It omits devices, pipes, set-id bits and extended attributes: a Pod
-// has no use for them.
+// to its end. Unless the layer is privileged, it omits devices, pipes, set-id bits and
+// extended attributes: a Pod has no use for them.
 func Unpack(ctx context.Context, r io.Reader, dir string, l Limits) (Layer, error) {
 	sum := sha256.New()
 	bounded := &bounded{ctx: ctx, r: io.TeeReader(r, sum), left: l.Bytes}
 	u := &unpacker{dir: dir, limits: l}
-	if err := u.all(ctx, tar.NewReader(bounded)); err != nil {
+	err := writeList(dir, func(list *json.Encoder) error {
+		u.list = list
+		return u.all(ctx, tar.NewReader(bounded))
+	})
+	if err != nil {
 		return Layer{}, err
 	}
 	// Data after the end of the archive is part of the digest.
 	if _, err := io.Copy(io.Discard, bounded); err != nil {
 		return Layer{}, fmt.Errorf("read the archive: %w", err)
 	}
-	return Layer{Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Bytes: l.Bytes - u.limits.Bytes}, nil
-}
-
-// UnpackTree unpacks the rest of an archive that Pack has written into a folder, with
-// owners (if this process runs as root), set-id bits, and the extended attributes of
-// files. It refuses what Pack does not write: names that lead through links, names that
-// exist already, devices, pipes.
-func UnpackTree(ctx context.Context, archive *tar.Reader, dir string, l Limits) (err error) {
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), "unpacked-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	u := &unpacker{dir: tmp, limits: l, tree: true}
-	if err := u.all(ctx, archive); err != nil {
-		return err
-	}
-	return compose(ctx, []string{tmp}, dir, true)
+	return Layer{Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Bytes: l.Bytes - u.limits.Bytes, Archive: l.Bytes - bounded.left}, nil
 }
 
 // Extract unpacks the files with some names into a folder, from any folder of an
@@ -160,23 +148,12 @@ func (b *bounded) Read(p []byte) (int, error) {
 type unpacker struct {
 	dir     string
 	limits  Limits
-	tree    bool // instead of a layer
 	list    *json.Encoder
 	names   int // bytes
 	entries int
 }
 
-func (u *unpacker) all(ctx context.Context, archive *tar.Reader) (err error) {
-	if err := os.Mkdir(filepath.Join(u.dir, filesDir), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(u.dir, listFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	text := bufio.NewWriter(f)
-	u.list = json.NewEncoder(text)
-	defer func() { err = errors.Join(err, text.Flush(), f.Close()) }()
+func (u *unpacker) all(ctx context.Context, archive *tar.Reader) error {
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -203,15 +180,16 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 	}
 	e := &entry{Name: []byte(name), Mode: h.Mode & 0o1777, User: owner(h.Uid), Group: owner(h.Gid)}
 	base := path.Base(name)
-	switch {
-	case u.tree && path.IsAbs(h.Name):
-		return errors.New("the name leads out of the tree")
-	case u.tree:
+	if u.limits.Privileged {
+		if os.Geteuid() != 0 && (h.Uid != os.Geteuid() || h.Gid != os.Getegid()) {
+			return errors.New("only root can unpack it, as its files have many owners")
+		}
 		e.Mode, e.User, e.Group, e.Attributes = h.Mode&0o7777, h.Uid, h.Gid, attributesIn(h)
 		for _, value := range e.Attributes {
 			u.names += len(value)
 		}
-	case strings.HasPrefix(base, hides):
+	}
+	if strings.HasPrefix(base, hides) {
 		return u.hide(e, path.Dir(name), base)
 	}
 	switch h.Typeflag {
@@ -219,7 +197,7 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		e.Kind = folder
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
 		e.Kind, e.Number = file, u.entries
-		if !u.tree {
+		if !u.limits.Privileged {
 			e.Mode &= 0o777
 		}
 		if err := u.content(e, h.ModTime, r); err != nil {
@@ -232,15 +210,12 @@ func (u *unpacker) add(h *tar.Header, r io.Reader) error {
 		e.Kind, e.Link = symlink, []byte(h.Linkname)
 	case tar.TypeLink:
 		to, err := local(h.Linkname)
-		if u.tree && path.IsAbs(h.Linkname) {
-			err = errors.New("the name leads out of the tree")
-		}
 		if err != nil {
 			return fmt.Errorf("link to %.200q: %w", h.Linkname, err)
 		}
 		e.Kind, e.Link = hardlink, []byte(to)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
-		if !u.tree {
+		if !u.limits.Privileged {
 			return nil // a Pod has its own /dev
 		}
 		if h.Typeflag != tar.TypeChar || h.Devmajor != 0 || h.Devminor != 0 {
@@ -296,7 +271,7 @@ func (u *unpacker) content(e *entry, at time.Time, r io.Reader) (err error) {
 	if err == nil {
 		err = e.setAttributes(f) // changing the owner would remove some
 	}
-	return errors.Join(err, f.Chmod(permissions(e, u.tree)), f.Close(), os.Chtimes(name, at, at))
+	return errors.Join(err, f.Chmod(permissions(e, u.limits.Privileged)), f.Close(), os.Chtimes(name, at, at))
 }
 
 // contentOf returns the file with the content of an entry of an unpacked archive.
@@ -332,9 +307,9 @@ func owner(id int) int {
 	return id
 }
 
-// permissions returns the permissions of an entry on this host: those of a tree as they
-// are. Of a layer, a user other than root must be able to read and remove the files.
-func permissions(e *entry, tree bool) os.FileMode {
+// permissions returns the permissions of an entry on this host: exact ones as they are;
+// of others, a user other than root must be able to read and remove the files.
+func permissions(e *entry, exact bool) os.FileMode {
 	mode := os.FileMode(e.Mode & 0o777)
 	for bit, is := range map[int64]os.FileMode{0o4000: os.ModeSetuid, 0o2000: os.ModeSetgid, 0o1000: os.ModeSticky} {
 		if e.Mode&bit != 0 {
@@ -342,7 +317,7 @@ func permissions(e *entry, tree bool) os.FileMode {
 		}
 	}
 	switch {
-	case tree || os.Geteuid() == 0:
+	case exact || os.Geteuid() == 0:
 	case e.Kind == folder:
 		mode |= 0o700
 	default:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeupgrade
+package containermachines
 
 import (
 	"archive/tar"
@@ -29,16 +29,24 @@ func put(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// images are two node images of which some files differ.
-func images(t *testing.T) (from, to Image) {
+// twoImages are two node images of which some files differ.
+func twoImages(t *testing.T) (from, to Image) {
 	t.Helper()
 	dir := t.TempDir()
-	from, to = Image{Node: dir + "/from", Var: dir + "/none"}, Image{Node: dir + "/to", Var: dir + "/var"}
-	put(t, from.Node, map[string]string{"usr/local/bin/kubelet": "old kubelet", "usr/local/bin/runc": "runc", "etc/same.conf": "same"})
-	put(t, to.Node, map[string]string{"usr/local/bin/kubelet": "new kubelet", "usr/local/bin/runc": "runc", "etc/same.conf": "same", "etc/new.conf": "new"})
-	if err := os.Chmod(to.Node+"/usr/local/bin/runc", 0o700); err != nil {
+	put(t, dir+"/from", map[string]string{"usr/local/bin/kubelet": "old kubelet", "usr/local/bin/runc": "runc", "etc/same.conf": "same"})
+	put(t, dir+"/to", map[string]string{"usr/local/bin/kubelet": "new kubelet", "usr/local/bin/runc": "runc", "etc/same.conf": "same", "etc/new.conf": "new"})
+	if err := os.Chmod(dir+"/to/usr/local/bin/runc", 0o700); err != nil {
 		t.Fatal(err)
 	}
+	files := func(image string, names ...string) func() (map[string]string, error) {
+		found := map[string]string{}
+		for _, name := range names {
+			found[name] = filepath.Join(dir, image, name)
+		}
+		return func() (map[string]string, error) { return found, nil }
+	}
+	from = Image{Node: files("from", "usr/local/bin/kubelet", "usr/local/bin/runc", "etc/same.conf")}
+	to = Image{Node: files("to", "usr/local/bin/kubelet", "usr/local/bin/runc", "etc/same.conf", "etc/new.conf"), Var: dir + "/var"}
 	put(t, to.Var, map[string]string{
 		"lib/containerd/io.containerd.content.v1.content/blobs/sha256/a": "blob",
 		"lib/containerd/io.containerd.metadata.v1.bolt/meta.db":          "meta",
@@ -50,9 +58,9 @@ func images(t *testing.T) (from, to Image) {
 
 func TestWhatDiffersIsSent(t *testing.T) {
 	t.Parallel()
-	from, to := images(t)
+	from, to := twoImages(t)
 	var sent bytes.Buffer
-	if err := Send(&sent, from, to); err != nil {
+	if err := sendUpgrade(&sent, from, to); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -84,25 +92,25 @@ func TestWhatDiffersIsSent(t *testing.T) {
 
 func TestMissingImageIsReported(t *testing.T) {
 	t.Parallel()
-	from, to := images(t)
+	from, to := twoImages(t)
 	if err := os.RemoveAll(to.Var); err != nil {
 		t.Fatal(err)
 	}
-	if err := Send(io.Discard, from, to); err == nil || !strings.Contains(err.Error(), "read the container images of the node image") {
+	if err := sendUpgrade(io.Discard, from, to); err == nil || !strings.Contains(err.Error(), "read the container images of the node image") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestWhatIsReceivedTakesThePlaceOfWhatWasThere(t *testing.T) {
 	t.Parallel()
-	from, to := images(t)
+	from, to := twoImages(t)
 	dir := filepath.Join(t.TempDir(), "deep", "renewal")
 	put(t, dir, map[string]string{"node/usr/local/bin/left": "of a try before"})
 	var sent bytes.Buffer
-	if err := Send(&sent, from, to); err != nil {
+	if err := sendUpgrade(&sent, from, to); err != nil {
 		t.Fatal(err)
 	}
-	args := Receive()
+	args := receiveCommand()
 	args[4], args[5] = dir, filepath.Join(t.TempDir(), "lock")
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin = &sent
@@ -141,7 +149,7 @@ func renewed(t *testing.T, root string) (ran []string, output string, err error)
 		put(t, bin, map[string]string{name: programs})
 	}
 	put(t, root+"/renewal", map[string]string{"node/usr/local/bin/kubeadm": programs, "node/usr/local/bin/kubelet": "new kubelet\n", "store/meta": ""})
-	args := Renew("SystemVerification")
+	args := renewCommand("SystemVerification")
 	args[4], args[5] = root+"/renewal", root+"/lock"
 	cmd := exec.Command(args[0], append(args[1:], root)...)
 	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "ROOT=" + root}
