@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -149,27 +148,14 @@ func (o Debian) make(ctx context.Context, dir string) error {
 
 // run runs a command. The error has the end of its output.
 func run(ctx context.Context, cmd *exec.Cmd) error {
-	var out tail
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	out, err := cmd.CombinedOutput()
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out[max(0, len(out)-maxOutput):])))
 	}
 	return nil
-}
-
-// tail keeps the end of the data written to it.
-type tail []byte
-
-var _ io.Writer = (*tail)(nil)
-
-func (t *tail) Write(p []byte) (int, error) {
-	*t = append(*t, p...)
-	*t = (*t)[max(0, len(*t)-maxOutput):]
-	return len(p), nil
 }
 
 // clean removes files of the build or of one machine: lists and caches of packages,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/host/ociimages/layers"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // Image is an image in a Store.
@@ -73,7 +74,7 @@ func check(m ociimages.Image) error {
 	if version == "" || len(m.Layers) != layerCount {
 		return fmt.Errorf("image %s is no node image: it has not the label %s and %d layers", m.Digest, versionLabel, layerCount)
 	}
-	_, err := parseVersion(version)
+	_, err := nodecomponents.ParseVersion(version)
 	return err
 }
 

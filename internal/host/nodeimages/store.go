@@ -13,11 +13,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/blang/semver/v4"
-
 	"github.com/capstan-dev/capstan/internal/host/nodeimages/buildcache"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
+	"github.com/capstan-dev/capstan/internal/pure/nodecomponents"
 )
 
 // Store stores the images of a host in a folder. Several processes may use it at
@@ -56,7 +55,7 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	build := "capstan image build --kubernetes-version VERSION"
-	if _, err := parseVersion(e.Wanted); err == nil {
+	if _, err := nodecomponents.ParseVersion(e.Wanted); err == nil {
 		build = "capstan image build --kubernetes-version " + e.Wanted
 	}
 	have, or := "which has none", ""
@@ -153,17 +152,8 @@ func (s *Store) ClearCache() error { return buildcache.Clear(s.cache()) }
 
 func (s *Store) cache() string { return filepath.Join(s.Dir(), cacheDir) }
 
-// parseVersion parses a full version of Kubernetes.
-func parseVersion(v string) (semver.Version, error) {
-	parsed, err := semver.Parse(strings.TrimPrefix(v, "v"))
-	if err != nil || !strings.HasPrefix(v, "v") {
-		return semver.Version{}, fmt.Errorf("%q is no version of Kubernetes: write it as v1.36.3", v)
-	}
-	return parsed, nil
-}
-
 func compareVersions(a, b string) int {
-	x, _ := parseVersion(a)
-	y, _ := parseVersion(b)
+	x, _ := nodecomponents.ParseVersion(a)
+	y, _ := nodecomponents.ParseVersion(b)
 	return x.Compare(y)
 }

@@ -71,11 +71,10 @@ func (s *Store) add(ctx context.Context, o AddOptions, folders []Folder) (Image,
 	if err != nil {
 		return Image{}, err
 	}
-	digest, size, err := v1.SHA256(bytes.NewReader(text))
-	if err != nil {
+	manifest.Config = v1.Descriptor{MediaType: types.OCIConfigJSON, Size: int64(len(text))}
+	if manifest.Config.Digest, err = v1.NewHash(filetree.Digest(text)); err != nil {
 		return Image{}, err
 	}
-	manifest.Config = v1.Descriptor{MediaType: types.OCIConfigJSON, Digest: digest, Size: size}
 	raw, err := json.Marshal(manifest)
 	if err != nil {
 		return Image{}, err

@@ -167,11 +167,7 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	by := "by Pods"
-	if len(e.Users) > 0 {
-		by = "by " + strings.Join(e.Users, ", ")
-	}
-	return fmt.Sprintf("image %s is in use %s: delete them first", e.Digest, by)
+	return fmt.Sprintf("image %s is in use by %s: delete them first", e.Digest, cmp.Or(strings.Join(e.Users, ", "), "Pods"))
 }
 
 // index is the list of images that a store records.
@@ -271,13 +267,12 @@ func (s *Store) put(m Image, names ...string) (Image, error) {
 		for n := range i.Images {
 			i.Images[n].Names = slices.DeleteFunc(i.Images[n].Names, func(have string) bool { return slices.Contains(names, have) })
 		}
-		n := slices.IndexFunc(i.Images, func(have Image) bool { return have.Digest == m.Digest })
-		if n < 0 {
+		have := i.of(m.Digest)
+		if have == nil {
 			m.Added, m.Used = s.now(), s.now()
 			i.Images = append(i.Images, m)
-			n = len(i.Images) - 1
+			have = &i.Images[len(i.Images)-1]
 		}
-		have := &i.Images[n]
 		have.Imported = have.Imported || m.Imported
 		all := append(have.Names, names...)
 		slices.Sort(all)

@@ -34,14 +34,23 @@ var oldest = semver.MustParse("1.30.0")
 // Defaults returns the versions of the parts for a version of Kubernetes, such as
 // v1.36.3.
 func Defaults(kubernetes string) (Versions, error) {
-	v, err := semver.Parse(strings.TrimPrefix(kubernetes, "v"))
-	if err != nil || !strings.HasPrefix(kubernetes, "v") || len(v.Build) > 0 {
-		return Versions{}, fmt.Errorf("%q is no version of Kubernetes: write it as v1.36.3", kubernetes)
+	v, err := ParseVersion(kubernetes)
+	if err != nil {
+		return Versions{}, err
 	}
 	if v.Major != 1 || v.LT(oldest) {
 		return Versions{}, fmt.Errorf("node images of Kubernetes %s cannot be made: v%s is the oldest", kubernetes, oldest)
 	}
 	return Versions{Kubernetes: kubernetes, Containerd: containerdVersion, Runc: runcVersion, Plugins: pluginsVersion}, nil
+}
+
+// ParseVersion parses a full version of Kubernetes.
+func ParseVersion(text string) (semver.Version, error) {
+	v, err := semver.Parse(strings.TrimPrefix(text, "v"))
+	if err != nil || !strings.HasPrefix(text, "v") || len(v.Build) > 0 {
+		return semver.Version{}, fmt.Errorf("%q is no version of Kubernetes: write it as v1.36.3", text)
+	}
+	return v, nil
 }
 
 // programs are the executables in the path of a node.

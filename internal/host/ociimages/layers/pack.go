@@ -106,7 +106,7 @@ func visit(ctx context.Context, dir, name string, f func(e *entry, path string, 
 			}
 			e.Attributes, err = attributesOf(path)
 		default:
-			err = fmt.Errorf("%s is a %s: only folders, files and links can be packed", path, kindOf(uint32(st.Mode)))
+			err = fmt.Errorf("%s (%s) is neither a folder, a file nor a link", path, d.Type())
 		}
 		if err != nil {
 			return err
@@ -118,23 +118,19 @@ func visit(ctx context.Context, dir, name string, f func(e *entry, path string, 
 // sum returns the digest and the size of an archive.
 func sum(write func(*tar.Writer) error) (digest string, size int64, err error) {
 	hash := sha256.New()
-	counted := &counter{w: hash}
-	out := tar.NewWriter(counted)
-	err = write(out)
-	if err == nil {
+	var counted counter
+	out := tar.NewWriter(io.MultiWriter(hash, &counted))
+	if err = write(out); err == nil {
 		err = out.Close()
 	}
-	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), counted.n, err
+	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), int64(counted), err
 }
 
-type counter struct {
-	w io.Writer
-	n int64
-}
+type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return c.w.Write(p)
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // Pack writes a privileged layer as an archive, which has the digest of the layer unless

@@ -19,18 +19,6 @@ func isMarker(st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
 }
 
-func kindOf(mode uint32) string {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFCHR, unix.S_IFBLK:
-		return "device"
-	case unix.S_IFIFO:
-		return "pipe"
-	case unix.S_IFSOCK:
-		return "socket"
-	}
-	return "file of an unknown kind"
-}
-
 // kept reports whether an extended attribute belongs to a file: capabilities, and
 // what overlayfs records in the layers that containerd unpacks. All others belong
 // to the host, such as labels of SELinux.
@@ -40,12 +28,8 @@ func kept(name string) bool {
 
 // attributesOf returns the extended attributes of a file for which kept is true.
 func attributesOf(path string) (map[string][]byte, error) {
-	buf := make([]byte, 1<<10)
+	buf := make([]byte, 1<<16) // the kernel's maximum
 	n, err := unix.Llistxattr(path, buf)
-	if errors.Is(err, unix.ERANGE) {
-		buf = make([]byte, 1<<16) // the kernel's maximum
-		n, err = unix.Llistxattr(path, buf)
-	}
 	if errors.Is(err, unix.ENOTSUP) {
 		return nil, nil
 	}
