@@ -47,15 +47,9 @@ type Pods interface {
 // Command is a command to run in a container, with the streams of the client, of
 // which any may be nil.
 type Command struct {
-	Args           []string
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	TTY            bool
-	Resize         <-chan Size
+	Args []string
+	podlogs.Streams
 }
-
-// Size is the size of a terminal, in characters.
-type Size struct{ Rows, Columns uint16 }
 
 // TLS returns a configuration with which a listener presents a certificate, and
 // accepts only a client certificate that the authority signed with this common
@@ -228,7 +222,7 @@ func (e *executor) AttachContainer(ctx context.Context, _, _, container string, 
 // command returns the streams of a request, without those that were not requested.
 // Sizes are forwarded until ctx ends.
 func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Command {
-	c := Command{Stdin: in, TTY: tty}
+	c := Command{Streams: podlogs.Streams{Stdin: in, TTY: tty}}
 	if out != nil {
 		c.Stdout = out
 	}
@@ -242,8 +236,8 @@ func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bo
 }
 
 // sizes forwards the sizes of a terminal until ctx ends.
-func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan Size {
-	to := make(chan Size)
+func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan podlogs.Size {
+	to := make(chan podlogs.Size)
 	go recovery.Func(ctx, func() {
 		defer close(to)
 		for {
@@ -253,7 +247,7 @@ func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan S
 					return
 				}
 				select {
-				case to <- Size{s.Height, s.Width}:
+				case to <- podlogs.Size{Rows: s.Height, Columns: s.Width}:
 				case <-ctx.Done():
 					return
 				}

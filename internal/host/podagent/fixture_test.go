@@ -52,7 +52,7 @@ type process struct {
 func (p *process) Stdout() io.Reader { return p.stdout }
 func (p *process) Stderr() io.Reader { return strings.NewReader("") }
 func (p *process) Wait() Exit        { return <-p.ended }
-func (p *process) Attach(_ context.Context, s Streams) error {
+func (p *process) Attach(_ context.Context, s podlogs.Streams) error {
 	_, err := io.WriteString(s.Stdout, "attached to "+p.container.Name)
 	return err
 }
@@ -137,7 +137,7 @@ func (s *sandbox) Stop(context.Context, time.Duration) error {
 	return nil
 }
 
-func (s *sandboxes) Exec(_ context.Context, _ string, args []string, _ Streams) (int, error) {
+func (s *sandboxes) Exec(_ context.Context, _ string, args []string, _ podlogs.Streams) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.call("Exec")

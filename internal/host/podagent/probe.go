@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
@@ -141,7 +142,7 @@ func (l *life) exec(ctx context.Context, container string, command []string) err
 	sandbox := l.sandbox
 	l.mu.Unlock()
 	var said bounded
-	code, err := sandbox.Exec(ctx, container, command, Streams{Stdout: &said, Stderr: &said})
+	code, err := sandbox.Exec(ctx, container, command, podlogs.Streams{Stdout: &said, Stderr: &said})
 	if err != nil {
 		return fmt.Errorf("run %q: %w", command, err)
 	}

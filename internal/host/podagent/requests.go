@@ -49,7 +49,7 @@ func (n *Node) Log(namespace, pod, container string, previous bool) (*podlogs.Lo
 }
 
 // Exec runs a command in a container, and returns what that returned.
-func (n *Node) Exec(ctx context.Context, namespace, pod, container string, args []string, s Streams) (int, error) {
+func (n *Node) Exec(ctx context.Context, namespace, pod, container string, args []string, s podlogs.Streams) (int, error) {
 	l, err := n.find(namespace, pod)
 	if err != nil {
 		return 0, err
@@ -65,7 +65,7 @@ func (n *Node) Exec(ctx context.Context, namespace, pod, container string, args 
 }
 
 // Attach has a client take part in a container that runs.
-func (n *Node) Attach(ctx context.Context, namespace, pod, container string, s Streams) error {
+func (n *Node) Attach(ctx context.Context, namespace, pod, container string, s podlogs.Streams) error {
 	l, err := n.find(namespace, pod)
 	if err != nil {
 		return err

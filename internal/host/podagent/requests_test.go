@@ -80,13 +80,13 @@ func TestClientsAreAttachedToWhatRuns(t *testing.T) {
 	w.add("spec: {restartPolicy: Never, containers: [{name: a, image: x}]}")
 	w.until("it to run", ready)
 	var out bytes.Buffer
-	if err := w.r.Node.Attach(t.Context(), "ns", "p", "a", Streams{Stdout: &out}); err != nil || out.String() != "attached to a" {
+	if err := w.r.Node.Attach(t.Context(), "ns", "p", "a", podlogs.Streams{Stdout: &out}); err != nil || out.String() != "attached to a" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	w.sandboxes.latest("a").end(Exit{})
 	w.until("its end", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 	for container, want := range map[string]string{"a": `container "a" of Pod ns/p does not run`, "b": `container "b" of Pod ns/p does not run`} {
-		if err := w.r.Node.Attach(t.Context(), "ns", "p", container, Streams{}); err == nil || err.Error() != want {
+		if err := w.r.Node.Attach(t.Context(), "ns", "p", container, podlogs.Streams{}); err == nil || err.Error() != want {
 			t.Errorf("container %s: %v, want %q", container, err, want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -38,7 +39,7 @@ type Sandbox struct {
 type Running interface {
 	Run(ctx context.Context, c Container) (Process, error)
 	// Exec runs a command in a container, and returns its exit code.
-	Exec(ctx context.Context, container string, args []string, s Streams) (int, error)
+	Exec(ctx context.Context, container string, args []string, s podlogs.Streams) (int, error)
 	// Dial connects to a TCP port of the Pod, at its address, and DialLoopback at its
 	// loopback.
 	Dial(ctx context.Context, port int) (net.Conn, error)
@@ -85,7 +86,7 @@ type Process interface {
 	Stderr() io.Reader
 	// Attach connects a client to its streams, until it exits or the client closes
 	// its input.
-	Attach(ctx context.Context, s Streams) error
+	Attach(ctx context.Context, s podlogs.Streams) error
 	Signal(os.Signal) error
 	// Wait returns when it has exited.
 	Wait() Exit
@@ -100,17 +101,6 @@ type Exit struct {
 	// LastMessage is the start of what it wrote to its MessagePath.
 	LastMessage string
 }
-
-// Streams are the streams of a command in a container.
-type Streams struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	TTY            bool
-	Resize         <-chan Size
-}
-
-// Size is the size of a terminal, in characters.
-type Size struct{ Rows, Columns uint16 }
 
 // ErrNoImage means that an image is not in the store of this host.
 var ErrNoImage = errors.New("the image is not here")

@@ -2,7 +2,8 @@
 
 // Package podlogs stores the output of Pods' containers: in files of limited size
 // in a folder accessible only to the plane's user, in the format of container
-// runtimes, with the time and the stream of each line.
+// runtimes, with the time and the stream of each line. It has the streams of clients of
+// running containers, too.
 package podlogs
 
 import (

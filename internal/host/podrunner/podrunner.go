@@ -19,37 +19,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/host/podagent"
 	"github.com/capstan-dev/capstan/internal/host/podlogs"
-	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
-
-// sizes converts terminal sizes to the type of another package; nil if from is.
-func sizes[T, F ~struct{ Rows, Columns uint16 }](ctx context.Context, from <-chan F) <-chan T {
-	if from == nil {
-		return nil
-	}
-	to := make(chan T)
-	go recovery.Func(ctx, func() {
-		defer close(to)
-		for {
-			select {
-			case size, ok := <-from:
-				if !ok {
-					return
-				}
-				select {
-				case to <- T(size):
-				case <-ctx.Done():
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	})()
-	return to
-}
 
 // Images are the images of a store. Registries is the file with the configuration
 // of registries; "" means none.
@@ -134,21 +106,12 @@ func (k Kubelet) Log(namespace, pod, container string, previous bool) (*podlogs.
 
 // Exec implements kubelet.Pods.
 func (k Kubelet) Exec(ctx context.Context, namespace, pod, container string, c kubelet.Command) (int, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return k.Node.Exec(ctx, namespace, pod, container, c.Args, asked(ctx, c))
+	return k.Node.Exec(ctx, namespace, pod, container, c.Args, c.Streams)
 }
 
 // Attach implements kubelet.Pods.
 func (k Kubelet) Attach(ctx context.Context, namespace, pod, container string, c kubelet.Command) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return k.Node.Attach(ctx, namespace, pod, container, asked(ctx, c))
-}
-
-// asked converts the streams of a request, and forwards its sizes until ctx ends.
-func asked(ctx context.Context, c kubelet.Command) podagent.Streams {
-	return podagent.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Resize: sizes[podagent.Size](ctx, c.Resize)}
+	return k.Node.Attach(ctx, namespace, pod, container, c.Streams)
 }
 
 // Dial implements kubelet.Pods.

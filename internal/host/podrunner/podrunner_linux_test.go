@@ -254,11 +254,11 @@ func TestAPodOfARealImageServesIsReadAndEnds(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	k := Kubelet{w.node}
-	code, err := k.Exec(t.Context(), "ns", "p", "a", kubelet.Command{Args: []string{"/server", "cat", "/etc/config/word"}, Stdout: &out, Stderr: &errs})
+	code, err := k.Exec(t.Context(), "ns", "p", "a", kubelet.Command{Args: []string{"/server", "cat", "/etc/config/word"}, Streams: podlogs.Streams{Stdout: &out, Stderr: &errs}})
 	if err != nil || code != 0 || out.String() != "hello" {
 		t.Errorf("a command: %d, %v, %q, %q", code, err, out.String(), errs.String())
 	}
-	if code, err := k.Exec(t.Context(), "ns", "p", "a", kubelet.Command{Args: []string{"/server", "cat", "/none"}, Stdout: &out, Stderr: &errs}); err != nil || code != 1 {
+	if code, err := k.Exec(t.Context(), "ns", "p", "a", kubelet.Command{Args: []string{"/server", "cat", "/none"}, Streams: podlogs.Streams{Stdout: &out, Stderr: &errs}}); err != nil || code != 1 {
 		t.Errorf("a command that fails: %d, %v", code, err)
 	}
 	if err := w.mgmt.Delete(t.Context(), pod); err != nil {

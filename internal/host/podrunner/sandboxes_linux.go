@@ -56,18 +56,6 @@ func (r running) Run(ctx context.Context, c podagent.Container) (podagent.Proces
 	return process{p}, nil
 }
 
-// Exec implements runner.Running.
-func (r running) Exec(ctx context.Context, container string, args []string, s podagent.Streams) (int, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return r.Sandbox.Exec(ctx, container, args, streams(ctx, s))
-}
-
-// streams converts the streams of a client, and forwards its sizes until ctx ends.
-func streams(ctx context.Context, s podagent.Streams) pods.Streams {
-	return pods.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY, Resize: sizes[pods.Size](ctx, s.Resize)}
-}
-
 type process struct{ *pods.Process }
 
 // Stdout implements runner.Process.
@@ -75,13 +63,6 @@ func (p process) Stdout() io.Reader { return p.Process.Stdout() }
 
 // Stderr implements runner.Process.
 func (p process) Stderr() io.Reader { return p.Process.Stderr() }
-
-// Attach implements runner.Process.
-func (p process) Attach(ctx context.Context, s podagent.Streams) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return p.Process.Attach(ctx, streams(ctx, s))
-}
 
 // Signal implements runner.Process.
 func (p process) Signal(s os.Signal) error {

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/host/podlogs"
 )
 
 // Options configure how a Host runs its sandboxes.
@@ -183,19 +184,11 @@ type Exit struct {
 	LastMessage string
 }
 
-// Streams are the streams of a command.
-type Streams struct {
-	// Stdin may be nil. A read that blocks when the command exits is not interrupted.
-	Stdin io.Reader
-	// Stdout and Stderr may be nil; with TTY all output is in Stdout.
-	Stdout, Stderr io.Writer
-	TTY            bool
-	// Resize are the sizes of the terminal.
-	Resize <-chan Size
-}
-
-// Size is the size of a terminal, in characters.
-type Size struct{ Rows, Columns uint16 }
+// Streams and Size are those of a client.
+type (
+	Streams = podlogs.Streams
+	Size    = podlogs.Size
+)
 
 const (
 	// defaultPIDs is ten times what a controller has. Half of kubelet's usual limit
