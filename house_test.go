@@ -17,8 +17,8 @@ import (
 // in progress. They may only become lower: one that is more than a tenth above its
 // measure fails, too.
 var houseLimits = map[string]float64{
-	"hand-written lines":                             195_600,
-	"packages":                                       277,
+	"hand-written lines":                             195_590,
+	"packages":                                       275,
 	"lines of internal/access":                       10_900,
 	"packages of internal/access":                    19,
 	"package names used more than once":              9,
