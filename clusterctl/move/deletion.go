@@ -135,7 +135,10 @@ func (m *mover) finish(ctx context.Context) error {
 	if err := m.step(ctx, "Ending the move at the target"); err != nil {
 		return err
 	}
-	if err := m.seal(ctx, m.target, p, there); err != nil {
+	if err := m.seal(ctx, m.target, p, there, false); err != nil {
+		return err
+	}
+	if err := removeReplaced(ctx, m.target, m.Namespace); err != nil {
 		return err
 	}
 	if m.here != nil {
@@ -144,15 +147,16 @@ func (m *mover) finish(ctx context.Context) error {
 		}
 		m.here = nil
 	}
-	if err := removeReplaced(ctx, m.target, m.Namespace); err != nil {
-		return err
+	if m.there == nil { // a user has deleted it
+		return nil
 	}
 	return m.there.remove(ctx)
 }
 
 // seal ends a move for all objects of a side: classes are reconciled before the Clusters
-// that use them, and all other objects have their final state by then.
-func (m *mover) seal(ctx context.Context, side Plane, p *plan.Plan, have state) error {
+// that use them, and all other objects have their final state by then. originals means
+// that the side has the objects that the move has paused, not only copies.
+func (m *mover) seal(ctx context.Context, side Plane, p *plan.Plan, have state, originals bool) error {
 	var rounds [3][]plan.Item
 	for _, i := range p.Items {
 		switch {
@@ -168,7 +172,7 @@ func (m *mover) seal(ctx context.Context, side Plane, p *plan.Plan, have state) 
 	for _, round := range rounds {
 		if err := each(ctx, m.Parallel, len(round), func(ctx context.Context, n int) error {
 			obj := have.find(round[n]).DeepCopy()
-			patch := plan.Seal(round[n], obj, m.main().Operation)
+			patch := plan.Seal(round[n], obj, m.main().Operation, originals)
 			if patch == nil {
 				return nil
 			}

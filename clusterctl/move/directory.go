@@ -27,7 +27,7 @@ func fileName(i plan.Item) string {
 // paused meanwhile, and nothing is deleted.
 func Save(ctx context.Context, o Options, directory string) error {
 	o.complete()
-	m := &mover{Options: o, source: persistent{o.Source, o.Clock}}
+	m := &mover{Options: o, source: persistent{o.Source, o.Clock, nil}}
 	to := "directory " + directory
 	var err error
 	if m.here, err = openJournal(ctx, m.source, o.Clock, o.Namespace); err != nil {
@@ -36,6 +36,9 @@ func Save(ctx context.Context, o Options, directory string) error {
 	switch {
 	case m.here != nil && (m.here.Phase != Saving || m.here.To != to):
 		return fmt.Errorf("another move is not finished: %w", &BusyError{m.here.Record})
+	case m.here != nil && o.DryRun:
+		_, err = m.prepare(ctx)
+		return err
 	case m.here != nil:
 		err = m.resume(ctx)
 	case o.Rollback:
@@ -46,7 +49,7 @@ func Save(ctx context.Context, o Options, directory string) error {
 	if err != nil || m.here == nil {
 		return err
 	}
-	m.source = held{m.source, &m.holding, m.hold}
+	m.source = persistent{o.Source, o.Clock, m.hold}
 	if m.here.Phase == Saving && !o.Rollback {
 		err = m.save(ctx, directory)
 	}
@@ -86,15 +89,19 @@ func (m *mover) startSaving(ctx context.Context, directory, to string) error {
 
 // checkDirectory refuses a directory with other objects: a restore would create them too.
 func checkDirectory(directory string, p *plan.Plan) error {
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+	objects := map[string]plan.Item{}
+	for _, i := range p.Items {
+		if other, is := objects[fileName(i)]; is {
+			return fmt.Errorf("%s of group %s and of group %s have the same file %s: clusterctl's names of files allow only one of them", i, other.Kind.Group, i.Kind.Group, fileName(i))
+		}
+		objects[fileName(i)] = i
 	}
 	entries, err := os.ReadDir(directory)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("read directory: %w", err)
 	}
 	for _, e := range entries {
-		if isObject(e) && !slices.ContainsFunc(p.Items, func(i plan.Item) bool { return fileName(i) == e.Name() }) {
+		if _, moves := objects[e.Name()]; isObject(e) && !moves {
 			return fmt.Errorf("directory %s has %s, which does not move: give an empty directory", directory, e.Name())
 		}
 	}
@@ -106,6 +113,9 @@ func isObject(e os.DirEntry) bool {
 }
 
 func (m *mover) save(ctx context.Context, directory string) error {
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
 	f, p, err := m.read(ctx)
 	if err != nil {
 		return err
@@ -117,11 +127,14 @@ func (m *mover) save(ctx context.Context, directory string) error {
 	if _, err := m.awaitProviders(ctx, p, f); err != nil {
 		return err
 	}
-	_, working := waitsFor(p, f)
+	_, working := p.Awaited(f.byUID)
 	if err := m.awaitControllers(ctx, f, working, noticed); err != nil {
 		return err
 	}
 	if f, p, err = m.read(ctx); err != nil {
+		return err
+	}
+	if err := checkDirectory(directory, p); err != nil {
 		return err
 	}
 	if err := m.step(ctx, "Writing %d objects to %s", len(p.Items), directory); err != nil {
@@ -145,7 +158,7 @@ func (m *mover) endSaving(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.seal(ctx, m.source, m.here.plan, have); err != nil {
+	if err := m.seal(ctx, m.source, m.here.plan, have, true); err != nil {
 		return err
 	}
 	return m.here.remove(ctx)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
@@ -34,9 +33,10 @@ func (m *mover) forward(ctx context.Context) error {
 		if err := m.empty(ctx); err != nil {
 			return err
 		}
-		if err := m.enter(ctx, Finishing); err != nil {
-			return err
-		}
+	}
+	// Also if the source has entered it: the journal of the target may not have.
+	if err := m.enter(ctx, Finishing); err != nil {
+		return err
 	}
 	return m.finish(ctx)
 }
@@ -75,7 +75,7 @@ func (m *mover) copy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, working := waitsFor(p, f)
+		_, working := p.Awaited(f.byUID)
 		n, err := m.ensure(ctx, p, f, written)
 		if err != nil {
 			return err
@@ -121,13 +121,37 @@ func (m *mover) read(ctx context.Context) (*found, *plan.Plan, error) {
 	}
 	m.Progress("What moves has changed since it was planned")
 	m.Planned(p)
+	if err := m.drop(ctx, p); err != nil {
+		return nil, nil, err
+	}
 	for _, j := range []*journal{m.here, m.there} {
+		if j == nil { // objects are saved to a directory
+			continue
+		}
 		j.plan = p
 		if err := j.write(ctx, nil); err != nil {
 			return nil, nil, err
 		}
 	}
 	return f, p, nil
+}
+
+// drop undoes what was done for objects that are part of the recorded plan, and no longer
+// of the next one, or stay at the source by it.
+func (m *mover) drop(ctx context.Context, next *plan.Plan) error {
+	stay, left := m.here.plan.Dropped(next)
+	here, err := readState(ctx, m.source, stay, m.Parallel)
+	if err != nil {
+		return err
+	}
+	if err := m.seal(ctx, m.source, stay, here, true); err != nil || m.there == nil {
+		return err
+	}
+	there, err := readState(ctx, m.target, left, m.Parallel)
+	if err != nil {
+		return err
+	}
+	return m.undo(ctx, left, there)
 }
 
 // pause pauses the reconciliation of what moves at the source. What stays there is not
@@ -152,7 +176,7 @@ func (m *mover) pause(ctx context.Context, p *plan.Plan, f *found) (bool, error)
 
 // awaitProviders waits until no provider blocks the move, and reports whether one did.
 func (m *mover) awaitProviders(ctx context.Context, p *plan.Plan, f *found) (waited bool, err error) {
-	blocked, _ := waitsFor(p, f)
+	blocked, _ := p.Awaited(f.byUID)
 	if len(blocked) == 0 {
 		return false, nil
 	}
@@ -207,27 +231,6 @@ func (m *mover) await(ctx context.Context, f *found, left []plan.Item, awaited f
 	return left, nil
 }
 
-// waitsFor lists what providers block, and what its controller still reconciles.
-func waitsFor(p *plan.Plan, f *found) (blocked, working []plan.Item) {
-	clusters := map[string]bool{}
-	for _, i := range p.Items {
-		if i.Of(plan.Clusters()) {
-			clusters[i.Name] = true
-		}
-	}
-	for _, i := range p.Items {
-		obj := f.byUID[i.UID]
-		if plan.Blocks(obj) {
-			blocked = append(blocked, i)
-		}
-		of := obj.GetLabels()[clusterv1.ClusterNameLabel]
-		if plan.Works(obj) && (i.Of(plan.Clusters()) || i.Keep == "" && clusters[of]) {
-			working = append(working, i)
-		}
-	}
-	return blocked, working
-}
-
 // some names the first of many.
 func some[T any](all []T) string {
 	var names []string
@@ -249,9 +252,6 @@ func (m *mover) ensure(ctx context.Context, p *plan.Plan, f *found, written map[
 		return 0, err
 	}
 	c := &copying{mover: m, there: there, uids: map[types.UID]types.UID{}, written: written}
-	if c.wrote, err = m.deleteLeftovers(ctx, p, there); err != nil {
-		return c.wrote, err
-	}
 	spaces := map[string]bool{m.Namespace: true, "": true}
 	for n, group := range p.Groups() {
 		for _, i := range group {
@@ -275,27 +275,6 @@ func (m *mover) ensure(ctx context.Context, p *plan.Plan, f *found, written map[
 		}
 	}
 	return c.wrote, nil
-}
-
-// deleteLeftovers deletes copies at the target of objects that are no longer part of the plan.
-func (m *mover) deleteLeftovers(ctx context.Context, p *plan.Plan, there state) (dropped int, err error) {
-	kinds, wanted := p.Kinds(), map[types.UID]bool{}
-	for _, i := range p.Items {
-		wanted[i.UID] = true
-	}
-	for key, obj := range there {
-		mark := plan.MarkOf(obj)
-		if mark.Operation != m.here.Operation || wanted[mark.UID] {
-			continue
-		}
-		k := kinds[slices.IndexFunc(kinds, func(k plan.Kind) bool { return k.GroupKind() == key.kind })]
-		if err := take(ctx, m.target, k, obj, func(*unstructured.Unstructured) error { return nil }); err != nil {
-			return dropped, err
-		}
-		delete(there, key)
-		dropped++
-	}
-	return dropped, nil
 }
 
 // copying is one pass over the objects of a plan.
@@ -351,8 +330,8 @@ func (c *copying) write(ctx context.Context, i plan.Item, from, have *unstructur
 		return nil, err
 	case have == nil:
 		err = c.target.Create(ctx, want)
-	case c.mayReplace(i, have, operation) != nil:
-		return nil, c.mayReplace(i, have, operation)
+	case plan.MayReplace(i, have, operation) != nil:
+		return nil, fmt.Errorf("%s: %w", c.target, plan.MayReplace(i, have, operation))
 	default:
 		different := plan.Differences(want, have)
 		if len(different) == 0 {

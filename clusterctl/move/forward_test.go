@@ -53,7 +53,7 @@ func TestWhatHasNotNoticedThePauseIsAwaited(t *testing.T) {
 			f.byUID[obj.GetUID()] = obj
 			p.Items = append(p.Items, plan.Item{Kind: plan.Kind{GroupVersionKind: obj.GroupVersionKind()}, Name: obj.GetName(), UID: obj.GetUID()})
 		}
-		blocked, working := waitsFor(p, f)
+		blocked, working := p.Awaited(f.byUID)
 		names := func(all []plan.Item) (out []string) {
 			for _, i := range all {
 				out = append(out, i.String())
@@ -131,13 +131,4 @@ func TestForwardRereadsOnlyAwaitedObjects(t *testing.T) {
 			}
 		})
 	}
-}
-
-// stepping is a clock that advances by the duration of each wait.
-type stepping struct{ *testclock.FakeClock }
-
-func (s stepping) After(d time.Duration) <-chan time.Time {
-	done := s.FakeClock.After(d)
-	s.Step(d)
-	return done
 }

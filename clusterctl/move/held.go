@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +22,9 @@ import (
 type persistent struct {
 	Plane
 	clock clock.Clock
+	// hold renews the claim in the journal before each write, and fails if this process
+	// no longer holds the move. It is nil for the journal itself.
+	hold func(context.Context) error
 }
 
 // again returns the delays before a request is sent again.
@@ -54,6 +56,15 @@ func (p persistent) send(ctx context.Context, limit time.Duration, ask func(cont
 	return nil
 }
 
+func (p persistent) write(ctx context.Context, ask func(context.Context) error) error {
+	if p.hold != nil {
+		if err := p.hold(ctx); err != nil {
+			return err
+		}
+	}
+	return p.send(ctx, requestLasts, ask)
+}
+
 // List implements Plane.
 func (p persistent) List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) (all []*unstructured.Unstructured, err error) {
 	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
@@ -74,22 +85,22 @@ func (p persistent) Get(ctx context.Context, kind plan.Kind, key types.Namespace
 
 // Create implements Plane.
 func (p persistent) Create(ctx context.Context, obj *unstructured.Unstructured) error {
-	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Create(ctx, obj) })
+	return p.write(ctx, func(ctx context.Context) error { return p.Plane.Create(ctx, obj) })
 }
 
 // Update implements Plane.
 func (p persistent) Update(ctx context.Context, obj *unstructured.Unstructured) error {
-	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Update(ctx, obj) })
+	return p.write(ctx, func(ctx context.Context) error { return p.Plane.Update(ctx, obj) })
 }
 
 // Patch implements Plane.
 func (p persistent) Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error {
-	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Patch(ctx, obj, patch) })
+	return p.write(ctx, func(ctx context.Context) error { return p.Plane.Patch(ctx, obj, patch) })
 }
 
 // Delete implements Plane.
 func (p persistent) Delete(ctx context.Context, obj *unstructured.Unstructured) error {
-	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Delete(ctx, obj) })
+	return p.write(ctx, func(ctx context.Context) error { return p.Plane.Delete(ctx, obj) })
 }
 
 // Allowed implements Plane.
@@ -99,50 +110,4 @@ func (p persistent) Allowed(ctx context.Context, verb string, kind schema.GroupR
 		return err
 	})
 	return allowed, err
-}
-
-// held is a Plane that is written only as long as this process holds the move: before
-// each write it renews the claim in the journal.
-type held struct {
-	Plane
-	mu   *sync.Mutex // guards the journal
-	hold func(context.Context) error
-}
-
-func (h held) check(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.hold(ctx)
-}
-
-// Create implements Plane.
-func (h held) Create(ctx context.Context, obj *unstructured.Unstructured) error {
-	if err := h.check(ctx); err != nil {
-		return err
-	}
-	return h.Plane.Create(ctx, obj)
-}
-
-// Update implements Plane.
-func (h held) Update(ctx context.Context, obj *unstructured.Unstructured) error {
-	if err := h.check(ctx); err != nil {
-		return err
-	}
-	return h.Plane.Update(ctx, obj)
-}
-
-// Patch implements Plane.
-func (h held) Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error {
-	if err := h.check(ctx); err != nil {
-		return err
-	}
-	return h.Plane.Patch(ctx, obj, patch)
-}
-
-// Delete implements Plane.
-func (h held) Delete(ctx context.Context, obj *unstructured.Unstructured) error {
-	if err := h.check(ctx); err != nil {
-		return err
-	}
-	return h.Plane.Delete(ctx, obj)
 }

@@ -75,6 +75,9 @@ type Record struct {
 	// Phase is the progress of the move, and Step the current step.
 	Phase Phase  `json:"phase"`
 	Step  string `json:"step"`
+	// Intact means, while a move is rolled back, that it had deleted nothing at the
+	// source.
+	Intact bool `json:"intact,omitempty"`
 }
 
 // who names a move in an error.
@@ -90,6 +93,8 @@ type journal struct {
 	obj   *unstructured.Unstructured
 	Record
 	plan *plan.Plan
+	// packed is the plan that obj has, so that a plan is packed only once.
+	packed *plan.Plan
 }
 
 func journalKey(namespace string) types.NamespacedName {
@@ -122,6 +127,7 @@ func (j *journal) read() error {
 	if err != nil {
 		return fmt.Errorf("%s: ConfigMap %s/%s is no journal of a move: %w: if no move is running, delete it", j.plane, j.obj.GetNamespace(), j.obj.GetName(), err)
 	}
+	j.packed = j.plan
 	return nil
 }
 
@@ -130,12 +136,16 @@ func (j *journal) fill() error {
 	if err != nil {
 		return err
 	}
+	j.obj.Object["data"] = map[string]any{"journal": string(text)}
+	if j.packed == j.plan {
+		return nil
+	}
 	packed, err := plan.Pack(j.plan)
 	if err != nil {
 		return err
 	}
-	j.obj.Object["data"] = map[string]any{"journal": string(text)}
 	j.obj.Object["binaryData"] = map[string]any{"plan": packed}
+	j.packed = j.plan
 	return nil
 }
 
@@ -155,21 +165,24 @@ func (j *journal) create(ctx context.Context) error {
 	return err
 }
 
-// write writes a change, unless another process has written meanwhile.
-func (j *journal) write(ctx context.Context, change func(*Record)) error {
+// write writes a change, unless another process has written meanwhile. A change that was
+// not written leaves no trace: a claim that was not renewed is over.
+func (j *journal) write(ctx context.Context, change func(*Record)) (err error) {
+	was := j.Record
 	if change != nil {
 		change(&j.Record)
 	}
-	if err := j.fill(); err != nil {
-		return err
+	if err = j.fill(); err == nil {
+		next := j.obj.DeepCopy()
+		if err = j.plane.Update(ctx, next); err == nil {
+			j.obj = next
+		}
 	}
-	next := j.obj.DeepCopy()
-	err := j.plane.Update(ctx, next)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return j.lost(ctx, err)
+		err = j.lost(ctx, err)
 	}
-	if err == nil {
-		j.obj = next
+	if err != nil {
+		j.Record = was
 	}
 	return err
 }
@@ -178,13 +191,13 @@ func (j *journal) write(ctx context.Context, change func(*Record)) error {
 // succeeded, and only the response was lost.
 func (j *journal) lost(ctx context.Context, cause error) error {
 	now, err := openJournal(ctx, j.plane, j.clock, j.Namespace)
-	if err != nil || now == nil {
-		return fmt.Errorf("the journal of this move was taken away: %w", errors.Join(err, cause))
+	if err != nil || now == nil { // the cause is not wrapped: it is no response about an object that moves
+		return fmt.Errorf("the journal of this move was taken away: %v", errors.Join(err, cause))
 	}
 	if !equality.Semantic.DeepEqual(now.obj.Object["data"], j.obj.Object["data"]) {
 		return &BusyError{now.Record}
 	}
-	j.obj = now.obj
+	j.obj, j.packed = now.obj, nil // it may have another plan
 	return nil
 }
 

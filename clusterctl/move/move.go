@@ -86,9 +86,9 @@ type mover struct {
 func Run(ctx context.Context, o Options) error {
 	o.complete()
 	m := &mover{Options: o}
-	m.source = persistent{o.Source, o.Clock}
+	m.source = persistent{o.Source, o.Clock, nil}
 	if o.Target != nil {
-		m.target = persistent{o.Target, o.Clock}
+		m.target = persistent{o.Target, o.Clock, nil}
 	}
 	if o.DryRun {
 		_, err := m.prepare(ctx)
@@ -107,8 +107,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
-	m.source = held{m.source, &m.holding, m.hold}
-	m.target = held{m.target, &m.holding, m.hold}
+	m.source, m.target = persistent{o.Source, o.Clock, m.hold}, persistent{o.Target, o.Clock, m.hold}
 	if m.main().Phase == RollingBack {
 		err = m.rollBack(ctx)
 	} else {
@@ -123,7 +122,12 @@ func Run(ctx context.Context, o Options) error {
 // main is the authoritative journal: that of the source, as long as it exists.
 func (m *mover) main() *journal { return cmp.Or(m.here, m.there) }
 
-func (m *mover) hold(ctx context.Context) error { return m.main().hold(ctx) }
+// hold ensures that this process still holds the move.
+func (m *mover) hold(ctx context.Context) error {
+	m.holding.Lock()
+	defer m.holding.Unlock()
+	return m.main().hold(ctx)
+}
 
 // identify verifies that source and target are two management clusters.
 func (m *mover) identify(ctx context.Context) (err error) {
@@ -155,11 +159,11 @@ func identity(ctx context.Context, p Plane) (string, error) {
 func (m *mover) begin(ctx context.Context) error {
 	switch {
 	case m.here != nil:
-		if m.here.ToID != m.toID {
+		if m.here.Phase == Saving || !identifies(m.here.ToID, m.toID, m.here.To, m.target) {
 			return fmt.Errorf("another move is not finished: %w", &BusyError{m.here.Record})
 		}
 	case m.there != nil:
-		if m.there.FromID != m.fromID || m.there.Phase != Finishing {
+		if m.there.Phase != Finishing || !identifies(m.there.FromID, m.fromID, m.there.From, m.source) {
 			return &BusyError{m.there.Record}
 		}
 	case m.Rollback:
@@ -171,6 +175,12 @@ func (m *mover) begin(ctx context.Context) error {
 		return &BusyError{m.there.Record}
 	}
 	return m.resume(ctx)
+}
+
+// identifies reports whether a journal names a management cluster: by its identity, or by its
+// name for people if the user may not read that.
+func identifies(recorded, id, name string, p Plane) bool {
+	return recorded == id && (id != "" || name == p.String())
 }
 
 // resume resumes a move that was started.
@@ -189,6 +199,7 @@ func (m *mover) resume(ctx context.Context) error {
 	if err := j.write(ctx, func(r *Record) {
 		r.By, r.Heard = m.By, &now
 		if m.Rollback && j.Phase != Saving {
+			r.Intact = r.Intact || r.Phase == Copying
 			r.Phase = RollingBack
 		}
 	}); err != nil {
@@ -229,6 +240,9 @@ func (m *mover) startThere(ctx context.Context) error {
 	if err := m.ensureNamespace(ctx, m.Namespace); err != nil {
 		return err
 	}
+	if err := m.here.hold(ctx); err != nil {
+		return err
+	}
 	m.there = &journal{plane: m.target, clock: m.Clock, plan: m.here.plan, Record: m.here.Record}
 	return m.there.create(ctx)
 }
@@ -257,12 +271,10 @@ func (m *mover) prepare(ctx context.Context) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.target == nil {
-		m.Planned(p)
-		return p, nil
+	if m.target != nil {
+		m.found = f
+		err = m.check(ctx, p, f)
 	}
-	m.found = f
-	err = m.check(ctx, p, f)
 	if err != nil && m.DryRun { // the plan is useful anyway
 		p.Notes, err = append(p.Notes, "as it is now, the move would be refused: "+err.Error()), nil
 	}
@@ -299,55 +311,18 @@ func (m *mover) check(ctx context.Context, p *plan.Plan, f *found) error {
 		if have == nil || i.Global {
 			continue
 		}
-		errs = append(errs, m.mayReplace(i, have, ""))
+		if err := plan.MayReplace(i, have, ""); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.target, err))
+		}
 		p.Notes = append(p.Notes, fmt.Sprintf("%s is at the target already, and will be replaced", i))
 	}
 	return errors.Join(errs...)
 }
 
-// mayReplace returns an error if an object of the target cannot be replaced.
-func (m *mover) mayReplace(i plan.Item, have *unstructured.Unstructured, operation string) error {
-	mark := plan.MarkOf(have)
-	switch {
-	case have.GetDeletionTimestamp() != nil:
-		return fmt.Errorf("%s: %s is being deleted there: wait until it is gone", m.target, i)
-	case mark.Operation != "" && mark.Operation != operation:
-		return fmt.Errorf("%s: %s is part of another move, operation %s: finish that, or roll it back", m.target, i, mark.Operation)
-	case mark.Operation == "" && i.Of(plan.Clusters()) && !plan.Paused(i, have):
-		return fmt.Errorf("%s: there is a %s already, which is not paused: both sides would look after it; delete or pause the one that is not meant", m.target, i)
-	}
-	return nil
-}
-
 // checkRights checks whether the user has all permissions that the plan needs. For a user
 // with all permissions, it sends one request.
 func (m *mover) checkRights(ctx context.Context, p *plan.Plan) error {
-	// The Planes of the sides need not be comparable.
-	type right struct {
-		atTarget bool
-		verb     string
-		kind     schema.GroupResource
-		in       string
-	}
-	var all []right
-	needs := func(atTarget bool, k plan.Kind, in string, verbs ...string) {
-		for _, verb := range verbs {
-			r := right{atTarget, verb, schema.GroupResource{Group: k.Group, Resource: k.Resource}, in}
-			if !slices.Contains(all, r) {
-				all = append(all, r)
-			}
-		}
-	}
-	journals := []string{"get", "create", "update", "delete"}
-	needs(false, configMaps, m.Namespace, journals...)
-	needs(true, configMaps, m.Namespace, journals...)
-	needs(true, secrets, m.Namespace, journals...)
-	for _, i := range p.Items {
-		if i.Keep == "" {
-			needs(false, i.Kind, i.Namespace, "patch", "delete")
-		}
-		needs(true, i.Kind, i.Namespace, "list", "create", "update", "patch", "delete")
-	}
+	all := p.Rights(m.Namespace)
 	sides := map[bool]Plane{false: m.source, true: m.target}
 	for _, atTarget := range []bool{false, true} {
 		everything, err := sides[atTarget].Allowed(ctx, "*", schema.GroupResource{Group: "*", Resource: "*"}, "")
@@ -355,19 +330,19 @@ func (m *mover) checkRights(ctx context.Context, p *plan.Plan) error {
 			return err
 		}
 		if everything {
-			all = slices.DeleteFunc(all, func(r right) bool { return r.atTarget == atTarget })
+			all = slices.DeleteFunc(all, func(r plan.Right) bool { return r.AtTarget == atTarget })
 		}
 	}
 	lacking := make([]error, len(all))
 	err := each(ctx, m.Parallel, len(all), func(ctx context.Context, n int) error {
 		r := all[n]
-		allowed, err := sides[r.atTarget].Allowed(ctx, r.verb, r.kind, r.in)
+		allowed, err := sides[r.AtTarget].Allowed(ctx, r.Verb, r.Kind, r.Namespace)
 		if err == nil && !allowed {
-			where := "namespace " + r.in
-			if r.in == "" {
+			where := "namespace " + r.Namespace
+			if r.Namespace == "" {
 				where = "the whole management cluster"
 			}
-			lacking[n] = fmt.Errorf("%s: no permission to %s %s in %s: ask an administrator for it", sides[r.atTarget], r.verb, r.kind, where)
+			lacking[n] = fmt.Errorf("%s: no permission to %s %s in %s: ask an administrator for it", sides[r.AtTarget], r.Verb, r.Kind, where)
 		}
 		return err
 	})

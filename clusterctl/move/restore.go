@@ -28,7 +28,7 @@ import (
 // exist and their pause starts to end.
 func Restore(ctx context.Context, o Options, directory string) error {
 	o.complete()
-	m := &mover{Options: o, target: persistent{o.Target, o.Clock}}
+	m := &mover{Options: o, target: persistent{o.Target, o.Clock, nil}}
 	f, p, err := m.planDirectory(ctx, directory)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func Restore(ctx context.Context, o Options, directory string) error {
 	if err := m.beginRestoring(ctx, p, "directory "+directory); err != nil {
 		return err
 	}
-	m.target = held{m.target, &m.holding, m.hold}
+	m.target = persistent{o.Target, o.Clock, m.hold}
 	if err := m.restoreOn(ctx, f); err != nil {
 		m.release(ctx)
 		return err
@@ -116,7 +116,7 @@ func (m *mover) restoreOn(ctx context.Context, f *found) error {
 	}
 	switch m.there.Phase {
 	case RollingBack:
-		return m.forget(ctx, p, there)
+		return m.undo(ctx, p, there)
 	case Restoring:
 		if err := m.restoreAll(ctx, p, f, there); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (m *mover) restoreOn(ctx context.Context, f *found) error {
 			return err
 		}
 	}
-	return m.seal(ctx, m.target, p, there)
+	return m.seal(ctx, m.target, p, there, false)
 }
 
 // readDirectory reads the objects of a directory.
@@ -207,19 +207,4 @@ func spaces(p *plan.Plan) (all []string) {
 	}
 	slices.SortFunc(all, strings.Compare)
 	return all
-}
-
-// forget deletes what was created from a directory and is still paused.
-func (m *mover) forget(ctx context.Context, p *plan.Plan, there state) error {
-	for _, i := range slices.Backward(p.Items) {
-		obj := there.find(i)
-		if obj == nil || plan.MarkOf(obj).Operation != m.there.Operation {
-			continue
-		}
-		if err := take(ctx, m.target, i.Kind, obj, func(*unstructured.Unstructured) error { return nil }); err != nil {
-			return err
-		}
-		m.Progress(fmt.Sprintf("%s is deleted", i))
-	}
-	return nil
 }

@@ -17,15 +17,18 @@ import (
 
 // rollBack restores the objects of the source. Objects that were deleted there are
 // created again from their copies at the target; the copies are deleted only when the
-// source has all objects.
+// source has all objects. A move that only copied has deleted none: what the source lacks
+// was deleted by another client.
 func (m *mover) rollBack(ctx context.Context) error {
 	p := m.here.plan
 	there, err := readState(ctx, m.target, p, m.Parallel)
 	if err != nil {
 		return err
 	}
-	if err := m.restore(ctx, p, there); err != nil {
-		return err
+	if !m.here.Intact {
+		if err := m.restore(ctx, p, there); err != nil {
+			return err
+		}
 	}
 	if err := m.unmake(ctx, p, there); err != nil {
 		return err
@@ -37,7 +40,7 @@ func (m *mover) rollBack(ctx context.Context) error {
 	if err := m.step(ctx, "Ending the pause at the source"); err != nil {
 		return err
 	}
-	if err := m.seal(ctx, m.source, p, here); err != nil {
+	if err := m.seal(ctx, m.source, p, here, true); err != nil {
 		return err
 	}
 	if m.there != nil {
@@ -91,6 +94,9 @@ type restoring struct {
 // none.
 func (r *restoring) restore(ctx context.Context, i plan.Item, obj *unstructured.Unstructured) error {
 	from := r.there.find(i)
+	if from != nil && plan.MarkOf(from).Operation != r.here.Operation {
+		from = nil // an unrelated object of that name
+	}
 	if obj != nil && obj.GetDeletionTimestamp() != nil {
 		// A deletion cannot be undone: it is completed, and the object created again.
 		if from == nil {
@@ -135,42 +141,61 @@ func (m *mover) unmake(ctx context.Context, p *plan.Plan, there state) error {
 	if m.there == nil {
 		return nil // that was done, or not started
 	}
-	if _, err := m.deleteLeftovers(ctx, p, there); err != nil {
+	if err := m.undo(ctx, p, there); err != nil {
 		return err
 	}
-	before, err := readReplaced(ctx, m.target, m.Namespace)
-	if err != nil {
-		return err
-	}
-	mine := func(i plan.Item) *unstructured.Unstructured {
+	return removeReplaced(ctx, m.target, m.Namespace)
+}
+
+// undo deletes copies at the target, and restores the objects that they replaced.
+func (m *mover) undo(ctx context.Context, p *plan.Plan, there state) error {
+	copied := func(i plan.Item, replaced bool) *unstructured.Unstructured {
 		obj := there.find(i)
-		if obj == nil || plan.MarkOf(obj).Operation != m.here.Operation {
+		if obj == nil || plan.MarkOf(obj).Operation != m.main().Operation || plan.MarkOf(obj).Replaced != replaced {
 			return nil
 		}
 		return obj
 	}
+	var before map[types.UID]*unstructured.Unstructured
 	for _, i := range p.Items {
-		obj := mine(i)
-		if obj == nil || !plan.MarkOf(obj).Replaced {
+		obj := copied(i, true)
+		if obj == nil {
 			continue
+		}
+		if before == nil {
+			var err error
+			if before, err = readReplaced(ctx, m.target, m.Namespace); err != nil {
+				return err
+			}
 		}
 		was := before[i.UID]
 		if was == nil {
 			return fmt.Errorf("%s: %s replaced another object, of which nothing is known any more (Secret %s/%s): delete one of both", m.target, i, m.Namespace, replacedName)
 		}
-		unstructured.RemoveNestedField(was.Object, "metadata", "managedFields")
-		was.SetResourceVersion(obj.GetResourceVersion())
-		if err := m.target.Update(ctx, was); err != nil {
+		if err := m.putBack(ctx, i, obj, was); err != nil {
 			return err
 		}
 	}
-	if err := m.takeAll(ctx, m.target, p, "target", func(i plan.Item) *unstructured.Unstructured {
-		if obj := mine(i); obj != nil && !plan.MarkOf(obj).Replaced {
-			return obj
+	return m.takeAll(ctx, m.target, p, "target", func(i plan.Item) *unstructured.Unstructured { return copied(i, false) },
+		func(plan.Item, *unstructured.Unstructured) error { return nil })
+}
+
+// putBack replaces a copy by the object that had its name before. After a conflict it
+// reads again: the response may have been lost, or another client has written the copy.
+func (m *mover) putBack(ctx context.Context, i plan.Item, obj, was *unstructured.Unstructured) error {
+	const rereads = 5
+	unstructured.RemoveNestedField(was.Object, "metadata", "managedFields")
+	for n := 0; ; n++ {
+		was.SetResourceVersion(obj.GetResourceVersion())
+		err := m.target.Update(ctx, was)
+		if !apierrors.IsConflict(err) || n == rereads {
+			return err
 		}
-		return nil
-	}, func(plan.Item, *unstructured.Unstructured) error { return nil }); err != nil {
-		return err
+		if obj, err = m.target.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name}); err != nil {
+			return err
+		}
+		if plan.MarkOf(obj).Operation != m.here.Operation {
+			return nil
+		}
 	}
-	return removeReplaced(ctx, m.target, m.Namespace)
 }

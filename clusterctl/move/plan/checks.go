@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -133,6 +134,72 @@ func older(a, b string) bool {
 	va, err1 := version.ParseSemantic(a)
 	vb, err2 := version.ParseSemantic(b)
 	return err1 == nil && err2 == nil && va.LessThan(vb)
+}
+
+// MayReplace returns an error if an object of the target cannot be replaced by a copy.
+func MayReplace(i Item, have *unstructured.Unstructured, operation string) error {
+	mark := MarkOf(have)
+	switch {
+	case have.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s is being deleted there: wait until it is gone", i)
+	case mark.Operation != "" && mark.Operation != operation:
+		return fmt.Errorf("%s is part of another move, operation %s: finish that, or roll it back", i, mark.Operation)
+	case mark.Operation == "" && i.Of(Clusters()) && !Paused(i, have):
+		return fmt.Errorf("there is a %s already, which is not paused: both sides would look after it; delete or pause the one that is not meant", i)
+	}
+	return nil
+}
+
+// Right is a permission that a move needs at one side.
+type Right struct {
+	AtTarget bool
+	Verb     string
+	Kind     schema.GroupResource
+	// Namespace is empty for the whole management cluster.
+	Namespace string
+}
+
+// Rights are the permissions that a plan needs, with its journals in a namespace.
+func (p *Plan) Rights(journals string) (all []Right) {
+	needs := func(atTarget bool, group, resource, in string, verbs ...string) {
+		for _, verb := range verbs {
+			r := Right{atTarget, verb, schema.GroupResource{Group: group, Resource: resource}, in}
+			if !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	needs(false, "", "configmaps", journals, "get", "create", "update", "delete")
+	needs(true, "", "configmaps", journals, "get", "create", "update", "delete")
+	needs(true, "", "secrets", journals, "get", "create", "update", "delete")
+	for _, i := range p.Items {
+		if i.Keep == "" {
+			needs(false, i.Kind.Group, i.Kind.Resource, i.Namespace, "patch", "delete")
+		}
+		needs(true, i.Kind.Group, i.Kind.Resource, i.Namespace, "list", "create", "update", "patch", "delete")
+	}
+	return all
+}
+
+// Awaited lists what providers block, and what its controller still reconciles.
+func (p *Plan) Awaited(objects map[types.UID]*unstructured.Unstructured) (blocked, working []Item) {
+	clusters := map[string]bool{}
+	for _, i := range p.Items {
+		if i.Of(Clusters()) {
+			clusters[i.Name] = true
+		}
+	}
+	for _, i := range p.Items {
+		obj := objects[i.UID]
+		if Blocks(obj) {
+			blocked = append(blocked, i)
+		}
+		of := obj.GetLabels()[clusterv1.ClusterNameLabel]
+		if Works(obj) && (i.Of(Clusters()) || i.Keep == "" && clusters[of]) {
+			working = append(working, i)
+		}
+	}
+	return blocked, working
 }
 
 // Blocks reports whether a provider needs time before an object moves.

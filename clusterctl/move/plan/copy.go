@@ -5,6 +5,7 @@ package plan
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,9 @@ type Mark struct {
 	Operation string `json:"operation"`
 	// UID is that of the object from which this one was copied.
 	UID types.UID `json:"uid"`
+	// Content is a digest of what was copied. A copy does not show what it has in excess:
+	// that may also be a default of the server.
+	Content string `json:"content,omitempty"`
 	// Replaced means that another object had that name before.
 	Replaced bool `json:"replaced,omitempty"`
 	// ManagedFields are those of the object from which this one was copied. They are
@@ -90,10 +94,6 @@ func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID
 			return nil, fmt.Errorf("%s: %w", i, err)
 		}
 	}
-	text, err := utiljson.Marshal(mark)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", i, err)
-	}
 	notes := obj.GetAnnotations()
 	if notes == nil {
 		notes = map[string]string{}
@@ -102,6 +102,18 @@ func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID
 	if i.Of(ClusterClasses()) {
 		notes[clusterv1.PausedAnnotation] = "true"
 	}
+	delete(notes, Annotation)
+	obj.SetAnnotations(notes)
+	copied := content(obj)
+	unstructured.RemoveNestedField(copied, "metadata", "finalizers") // controllers may remove theirs at the end
+	text, err := utiljson.Marshal(copied)
+	if err == nil {
+		mark.Content = fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+		text, err = utiljson.Marshal(mark)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", i, err)
+	}
 	notes[Annotation] = string(text)
 	obj.SetAnnotations(notes)
 	return obj, nil
@@ -109,11 +121,13 @@ func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID
 
 // Seal is the merge patch that restores the original state in a copy: with its
 // managedFields, without the mark, and no longer paused. It is nil if nothing has to
-// change.
-func Seal(i Item, obj *unstructured.Unstructured, operation string) map[string]any {
+// change. With originals, the pause also ends of the object that was planned to move; a
+// pause of any other object is that of a user.
+func Seal(i Item, obj *unstructured.Unstructured, operation string, originals bool) map[string]any {
 	patch, mark := map[string]any{}, MarkOf(obj)
 	mine := mark.Operation == operation
-	if Pausable(i) && Paused(i, obj) && (mine || i.Keep == "") { // an object that stays was not paused
+	original := originals && i.Keep == "" && obj.GetUID() == i.UID // an object that stays was not paused
+	if Pausable(i) && Paused(i, obj) && (mine || original) {
 		patch = Pause(i, false)
 	}
 	if mine {
@@ -159,7 +173,7 @@ func content(obj *unstructured.Unstructured) map[string]any {
 	}
 	c["metadata"] = map[string]any{
 		"labels": texts(obj.GetLabels()), "annotations": texts(notes), "finalizers": obj.GetFinalizers(), "ownerReferences": owners,
-		"copy of": string(mark.UID),
+		"copy of": string(mark.UID), "copied content": mark.Content,
 	}
 	return c
 }

@@ -108,6 +108,26 @@ func (p *Plan) Kinds() (kinds []Kind) {
 	return kinds
 }
 
+// Dropped compares a plan with the next one: stay are the items that moved, and stay at the
+// source by the next one, left those that are no longer part of it.
+func (p *Plan) Dropped(next *Plan) (stay, left *Plan) {
+	moves := map[types.UID]Item{}
+	for _, i := range next.Items {
+		moves[i.UID] = i
+	}
+	stay, left = &Plan{}, &Plan{}
+	for _, i := range p.Items {
+		now, moves := moves[i.UID]
+		if !moves {
+			left.Items = append(left.Items, i)
+		}
+		if i.Keep == "" && (!moves || now.Keep != "") {
+			stay.Items = append(stay.Items, i)
+		}
+	}
+	return stay, left
+}
+
 // String is the plan for people. The steps are those of the copy; what moves is
 // deleted at the source in their reverse order.
 func (p *Plan) String() string {

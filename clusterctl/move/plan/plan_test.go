@@ -239,13 +239,32 @@ func TestACopyIsWhatTheObjectWas(t *testing.T) {
 	if mark.Operation != "op" || mark.UID != from.GetUID() || len(mark.ManagedFields) != 1 || string(mark.ManagedFields[0].FieldsV1.Raw) != `{"k:{\"uid\":\"new\"}":{}}` {
 		t.Errorf("got %+v", mark)
 	}
-	seal := Seal(i, got, "op")
+	seal := Seal(i, got, "op", false)
 	want := map[string]any{"spec": map[string]any{"paused": nil}, "metadata": map[string]any{"annotations": map[string]any{Annotation: nil}, "managedFields": mark.ManagedFields}}
 	if diff := cmp.Diff(want, seal); diff != "" {
 		t.Errorf("the end of it (-want +got):\n%s", diff)
 	}
-	if Seal(i, got, "another") == nil || got.GetName() != "c" {
-		t.Error("a Cluster that moves stays paused")
+}
+
+// TestSealEndsAPause of copies, and of originals that move: another pause is that of a
+// user.
+func TestSealEndsAPause(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"Cluster", "ClusterClass"} {
+		obj := object(t, kind+" ns/c", "{spec: {paused: true}, metadata: {annotations: {cluster.x-k8s.io/paused: x}}}")
+		i := Item{Kind: Kind{GroupVersionKind: obj.GroupVersionKind()}, Namespace: "ns", Name: "c", UID: obj.GetUID()}
+		if Seal(i, obj, "op", true) == nil {
+			t.Errorf("a %s that moves stays paused", kind)
+		}
+		another, kept := i, i
+		another.UID, kept.Keep = "another", "it stays"
+		for what, patch := range map[string]map[string]any{
+			"at the target": Seal(i, obj, "op", false), "created again": Seal(another, obj, "op", true), "that stays": Seal(kept, obj, "op", true),
+		} {
+			if patch != nil {
+				t.Errorf("the pause of a %s %s ends: %v", kind, what, patch)
+			}
+		}
 	}
 }
 
