@@ -164,7 +164,7 @@ func ReadQuota(quota *corev1.ResourceQuota) Object {
 
 // EventTime is when an Event happened last.
 func EventTime(e *corev1.Event) time.Time {
-	if e.Series != nil {
+	if e.Series != nil && !e.Series.LastObservedTime.IsZero() {
 		return e.Series.LastObservedTime.Time
 	}
 	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)

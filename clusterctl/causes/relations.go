@@ -128,7 +128,9 @@ func Names(text, name string) bool {
 			return false
 		}
 		start, end := at+i, at+i+len(name)
-		if (start == 0 || !part(text[start-1])) && (end == len(text) || !part(text[end])) {
+		before := start > 0 && (part(text[start-1]) || text[start-1] == '.' && start > 1 && part(text[start-2]))
+		after := end < len(text) && (part(text[end]) || text[end] == '.' && end+1 < len(text) && part(text[end+1]))
+		if !before && !after {
 			return true
 		}
 		at = end

@@ -154,7 +154,9 @@ func (r *evidence) readCluster(ctx context.Context, key client.ObjectKey) error 
 
 // readReferred reads the objects that those read before refer to.
 func (r *evidence) readReferred(ctx context.Context) error {
-	wanted := slices.DeleteFunc(r.wanted, func(at references.Reference) bool { return r.objects[at.Key()] != nil })
+	r.mu.Lock() // extensions may be read at the same time
+	wanted := slices.DeleteFunc(slices.Clone(r.wanted), func(at references.Reference) bool { return r.objects[at.Key()] != nil })
+	r.mu.Unlock()
 	found, err := r.Find(ctx, client.ObjectKey{Namespace: r.start.GetNamespace(), Name: clusterOf(r.start)}, wanted)
 	if err = unreadable(err); err != nil {
 		return err
