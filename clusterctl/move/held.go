@@ -65,22 +65,24 @@ func (p persistent) write(ctx context.Context, ask func(context.Context) error) 
 	return p.send(ctx, requestLasts, ask)
 }
 
-// List implements Plane.
-func (p persistent) List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) (all []*unstructured.Unstructured, err error) {
+func read[T any](ctx context.Context, p persistent, ask func(context.Context) (T, error)) (got T, err error) {
 	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
-		all, err = p.Plane.List(ctx, kind, namespace, labels...)
+		got, err = ask(ctx)
 		return err
 	})
-	return all, err
+	return got, err
+}
+
+// List implements Plane.
+func (p persistent) List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) ([]*unstructured.Unstructured, error) {
+	return read(ctx, p, func(ctx context.Context) ([]*unstructured.Unstructured, error) {
+		return p.Plane.List(ctx, kind, namespace, labels...)
+	})
 }
 
 // Get implements Plane.
-func (p persistent) Get(ctx context.Context, kind plan.Kind, key types.NamespacedName) (obj *unstructured.Unstructured, err error) {
-	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
-		obj, err = p.Plane.Get(ctx, kind, key)
-		return err
-	})
-	return obj, err
+func (p persistent) Get(ctx context.Context, kind plan.Kind, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	return read(ctx, p, func(ctx context.Context) (*unstructured.Unstructured, error) { return p.Plane.Get(ctx, kind, key) })
 }
 
 // Create implements Plane.
@@ -104,10 +106,6 @@ func (p persistent) Delete(ctx context.Context, obj *unstructured.Unstructured) 
 }
 
 // Allowed implements Plane.
-func (p persistent) Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (allowed bool, err error) {
-	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
-		allowed, err = p.Plane.Allowed(ctx, verb, kind, namespace)
-		return err
-	})
-	return allowed, err
+func (p persistent) Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (bool, error) {
+	return read(ctx, p, func(ctx context.Context) (bool, error) { return p.Plane.Allowed(ctx, verb, kind, namespace) })
 }

@@ -30,8 +30,13 @@ func (m *mover) rollBack(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.unmake(ctx, p, there); err != nil {
-		return err
+	if m.there != nil { // otherwise, that was done, or not started
+		if err := m.undo(ctx, p, there); err != nil {
+			return err
+		}
+		if err := removeReplaced(ctx, m.target, m.Namespace); err != nil {
+			return err
+		}
 	}
 	here, err := readState(ctx, m.source, p, m.Parallel)
 	if err != nil {
@@ -133,18 +138,6 @@ func (r *restoring) restore(ctx context.Context, i plan.Item, obj *unstructured.
 		r.uids[from.GetUID()] = obj.GetUID()
 	}
 	return nil
-}
-
-// unmake deletes from the target what this move created there, and restores what was
-// there before.
-func (m *mover) unmake(ctx context.Context, p *plan.Plan, there state) error {
-	if m.there == nil {
-		return nil // that was done, or not started
-	}
-	if err := m.undo(ctx, p, there); err != nil {
-		return err
-	}
-	return removeReplaced(ctx, m.target, m.Namespace)
 }
 
 // undo deletes copies at the target, and restores the objects that they replaced.
