@@ -63,15 +63,19 @@ func (r *IssuerReconciler[T]) Reconcile(ctx context.Context, issuer T) (ctrl.Res
 	}
 	r.Secrets.Follow(client.ObjectKeyFromObject(issuer), issuerSecret(issuer)) // before it is read: no change is missed
 	now := r.Clock.Now()
-	_, problem, err := openAuthority(ctx, r.Live, issuer, now)
+	authority, problem, err := openAuthority(ctx, r.Live, issuer, now)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	result := ctrl.Result{}
+	if end := authority.NotAfter(); end.After(now) { // by then, it is not ready
+		result.RequeueAfter = end.Sub(now) + time.Second
 	}
 	commit := patch.Snapshot(r.Mgmt, issuer)
 	c := certificate.IssuerCondition(issuer.GetSpec(), problem)
 	c.ObservedGeneration = issuer.GetGeneration()
 	conditions.Set(issuer, now, c)
-	return ctrl.Result{}, commit(ctx)
+	return result, commit(ctx)
 }
 
 // Forget stops watching the Secret of a deleted issuer.

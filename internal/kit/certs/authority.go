@@ -52,6 +52,14 @@ func OpenAuthority(pair Pair, now time.Time) (Authority, error) {
 	return a, nil
 }
 
+// NotAfter is when the authority expires; zero if certificates sign themselves.
+func (a Authority) NotAfter() (end time.Time) {
+	if !a.SelfSigned() {
+		end = a.chain[0].NotAfter
+	}
+	return end
+}
+
 // Signed is a certificate in PEM, with those of its signers, and the authority to
 // trust.
 type Signed struct {
