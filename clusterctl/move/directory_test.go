@@ -49,6 +49,9 @@ func TestSaveEndsThePauseAfterAFailure(t *testing.T) {
 	}
 	calm.has("saved", before)
 	for at, call := range calm.calls {
+		if !isWrite(call) && at%4 > 0 { // files are synced, which takes time
+			continue
+		}
 		for how, text := range map[failure]string{refused: "refused", died: "exited before it"} {
 			what, s, dir := fmt.Sprintf("request %d, %s, %s", at+1, call, text), begin.fork(), t.TempDir()
 			s.fails = once(at+1, how)
