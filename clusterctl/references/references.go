@@ -210,6 +210,9 @@ func (c Reader) ParseObject(ctx context.Context, text, namespace string) (none c
 	return key, nil
 }
 
+// singular turns a resource with a line break behind it into the name of its kind.
+var singular = strings.NewReplacer("ies\n", "y", "sses\n", "ss", "s\n", "", "\n", "")
+
 // resource finds the resource of a kind among the CRDs, whose names are RESOURCE.GROUP.
 func (c Reader) resource(ctx context.Context, kind string) (none schema.GroupResource, err error) {
 	var list metav1.PartialObjectMetadataList
@@ -225,8 +228,9 @@ func (c Reader) resource(ctx context.Context, kind string) (none schema.GroupRes
 	var known []string
 	for _, crd := range list.Items {
 		r := schema.ParseGroupResource(crd.Name)
-		known = append(known, strings.TrimSuffix(r.Resource, "s"))
-		if (group == "" || group == r.Group) && slices.Contains([]string{typed, typed + "s", typed + "es"}, r.Resource) {
+		one := singular.Replace(r.Resource + "\n")
+		known = append(known, one)
+		if (group == "" || group == r.Group) && (typed == one || slices.Contains([]string{typed, typed + "s", typed + "es"}, r.Resource)) {
 			found = append(found, r)
 		}
 	}
