@@ -63,18 +63,14 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("index Certificates by Secret: %w", err)
 	}
 	return controller.For(mgr, name, &certmanagerv1.Certificate{}, predicate.Or[client.Object](
-		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.NewPredicateFuncs(asked))).
+		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+		predicate.NewPredicateFuncs(func(obj client.Object) bool { return certificate.Asked(obj.(*certmanagerv1.Certificate)) }))).
 		Watches(&certmanagerv1.Certificate{}, r.rivals, predicate.GenerationChangedPredicate{}).
 		Watches(&certmanagerv1.Issuer{}, r.issuedBy, predicate.GenerationChangedPredicate{}).
 		Watches(&certmanagerv1.ClusterIssuer{}, r.issuedBy, predicate.GenerationChangedPredicate{}).
 		WatchesSource(source.Func(r.Secrets.Start)).
 		Concurrency(workers).
 		Complete(r)
-}
-
-// asked reports whether the status has a request for a new certificate.
-func asked(obj client.Object) bool {
-	return certificate.Asked(obj.(*certmanagerv1.Certificate))
 }
 
 // rivals returns the Certificates that have the same Secret, one of which may use
