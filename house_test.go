@@ -24,6 +24,7 @@ var houseLimits = map[string]float64{
 	"package names used more than once":              9,
 	"words of the list per 1,000 comment lines":      0,
 	"branches of controllers in % of those and pure": 28.0,
+	"packages of 150 lines with little test":         88,
 }
 
 // versionName is a package name that several groups have.
@@ -76,6 +77,7 @@ func TestHouse(t *testing.T) {
 	})
 	got["words of the list per 1,000 comment lines"] = 1000 * words / comments
 	got["branches of controllers in % of those and pure"] = 100 * branches["controllers"] / (branches["controllers"] + branches["pure"])
+	got["packages of 150 lines with little test"] = littleTest(t)
 	for _, what := range slices.Sorted(maps.Keys(houseLimits)) {
 		limit := houseLimits[what]
 		t.Logf("%-48s %10.1f, at most %.1f", what, got[what], limit)
@@ -86,6 +88,28 @@ func TestHouse(t *testing.T) {
 			t.Errorf("%s: %.1f: lower the limit of %.1f", what, got[what], limit)
 		}
 	}
+}
+
+// littleTest counts and logs the packages of at least 150 lines that have fewer than 0.6
+// lines of test a line. Types of the API, measurements and examples are not counted.
+func littleTest(t *testing.T) (packages float64) {
+	lines, tests := map[string]int{}, map[string]int{}
+	everyFile(t, func(s source) {
+		switch n := bytes.Count(s.src, []byte("\n")); {
+		case s.generated || s.peer || hasPrefix(s.dir, []string{"api", "bench"}):
+		case s.test:
+			tests[s.dir] += n
+		default:
+			lines[s.dir] += n
+		}
+	})
+	for _, dir := range slices.Sorted(maps.Keys(lines)) {
+		if n, ratio := lines[dir], float64(tests[dir])/float64(lines[dir]); n >= 150 && ratio < 0.6 {
+			packages++
+			t.Logf("%5d lines, %.2f lines of test a line: %s", n, ratio, dir)
+		}
+	}
+	return packages
 }
 
 // branchesOf counts the places where a file decides.
