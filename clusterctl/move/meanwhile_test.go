@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -194,6 +195,34 @@ func TestRollBackRestoresOnlyCopies(t *testing.T) {
 	if s.source.objects["Secret fleet/c-ca"] != nil || s.target.objects["Secret fleet/c-ca"].GetUID() != "unrelated" {
 		t.Error("an unrelated object was restored or deleted")
 	}
+}
+
+// TestRollBackKeepsOwnersThatDoNotMove: the copies do not have them, and are all that is
+// left when the originals are deleted.
+func TestRollBackKeepsOwnersThatDoNotMove(t *testing.T) {
+	t.Parallel()
+	s, _, _ := beginning(t)
+	for _, name := range []string{"Secret fleet/c-kubeconfig", "Secret fleet/cloud"} {
+		s.source.change(name, func(obj *unstructured.Unstructured) {
+			owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "unrelated", UID: "unrelated"}
+			obj.SetOwnerReferences(append(obj.GetOwnerReferences(), owner))
+		})
+	}
+	before := result{s.source.contents(), s.target.contents()}
+	s.fails = func(int, string) failure {
+		if s.source.objects["ClusterClass fleet/quick"] == nil && s.source.objects["Secret fleet/cloud"] == nil {
+			return died
+		}
+		return none
+	}
+	if err := s.run(false); !errors.Is(err, errDead) {
+		t.Fatal(err)
+	}
+	s.fails = nil
+	if err := s.run(true); err != nil {
+		t.Fatal(err)
+	}
+	s.has("rolled back", before)
 }
 
 // TestRunEndsAfterTwoCrashes: processes exit between the writes that end a move.

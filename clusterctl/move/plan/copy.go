@@ -42,6 +42,9 @@ type Mark struct {
 	// ManagedFields are those of the object from which this one was copied. They are
 	// restored at the end: a server ignores them when an object is created.
 	ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields,omitempty"`
+	// Owners are those of the original that its copy cannot have. An object that is copied
+	// back has them again.
+	Owners []metav1.OwnerReference `json:"owners,omitempty"`
 }
 
 // MarkOf reads the mark of an object; one without has the zero value.
@@ -67,15 +70,16 @@ func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID
 	}
 	obj.Object["metadata"] = meta
 	mark.UID, mark.ManagedFields = from.GetUID(), from.GetManagedFields()
+	var owners, back []metav1.OwnerReference
 	// An object that this operation created and that is copied back has its original
-	// managedFields.
+	// managedFields and owners.
 	if m := MarkOf(from); m.Operation == mark.Operation {
-		mark.ManagedFields = m.ManagedFields
+		mark.ManagedFields, back = m.ManagedFields, m.Owners
 	}
-	var owners []metav1.OwnerReference
 	for _, ref := range from.GetOwnerReferences() {
 		uid := uids[ref.UID]
 		if uid == "" {
+			mark.Owners = append(mark.Owners, ref)
 			continue
 		}
 		for _, entry := range mark.ManagedFields { // they name owners by their UIDs
@@ -86,7 +90,7 @@ func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID
 		ref.UID = uid
 		owners = append(owners, ref)
 	}
-	if len(owners) > 0 {
+	if owners = append(owners, back...); len(owners) > 0 {
 		obj.SetOwnerReferences(owners)
 	}
 	if i.Of(Clusters()) {
