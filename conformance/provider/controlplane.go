@@ -145,11 +145,11 @@ func (s *subject) clusterSecret(ctx context.Context, purpose string) (*corev1.Se
 	return secret, err
 }
 
-func typedAndLabelled(secret *corev1.Secret) error {
+func typedAndLabelled(s *subject, secret *corev1.Secret) error {
 	if secret.Type != clusterv1.ClusterSecretType {
 		return fmt.Errorf("Secret %s is of type %s, want %s", secret.Name, secret.Type, clusterv1.ClusterSecretType)
 	}
-	return labelledSecret(secret)
+	return dataLabelled(s, secret)
 }
 
 func kubeconfigKept(ctx context.Context, s *subject) error {
@@ -160,7 +160,7 @@ func kubeconfigKept(ctx context.Context, s *subject) error {
 	if _, err := clientcmd.Load(secret.Data["value"]); err != nil || len(secret.Data["value"]) == 0 {
 		return fmt.Errorf("the key value of Secret %s is no kubeconfig", secret.Name) // its value must not be shown
 	}
-	return typedAndLabelled(secret)
+	return typedAndLabelled(s, secret)
 }
 
 func certificateShort(ctx context.Context, s *subject) error {
@@ -195,7 +195,7 @@ func certificatesKept(ctx context.Context, s *subject) error {
 			continue
 		}
 		if err == nil {
-			err = typedAndLabelled(secret)
+			err = typedAndLabelled(s, secret)
 		}
 		if err != nil {
 			return err
@@ -216,16 +216,7 @@ func versionReported(ctx context.Context, s *subject) error {
 	if objectchecks.Text(s.Example, "spec", "version") == "" {
 		return conformance.Skip("the example has no spec.version")
 	}
-	return s.World.Await(ctx, func() error {
-		obj := s.World.Latest(s.Main)
-		if obj == nil {
-			return fmt.Errorf("%s is gone", s.Main)
-		}
-		if provisioning, err := c.IsProvisioning(obj); err != nil || provisioning {
-			return errors.Join(err, fmt.Errorf("%s reports no version; its status is %s", s.Main, objectchecks.JSON(obj.Object["status"])))
-		}
-		return nil
-	})
+	return s.awaitNot(ctx, c.IsProvisioning, "%s reports no version; its status is %s")
 }
 
 func replicasCounted(ctx context.Context, s *subject) error {
@@ -236,13 +227,19 @@ func replicasCounted(ctx context.Context, s *subject) error {
 	if _, ok, _ := unstructured.NestedInt64(s.Example.Object, "spec", "replicas"); !ok {
 		return conformance.Skip("the example has no spec.replicas")
 	}
+	return s.awaitNot(ctx, c.IsScaling, "not all replicas of %s are counted; its status is %s")
+}
+
+// awaitNot waits until is is false of the main object; problem is the error until then,
+// with the object and its status.
+func (s *subject) awaitNot(ctx context.Context, is func(*unstructured.Unstructured) (bool, error), problem string) error {
 	return s.World.Await(ctx, func() error {
 		obj := s.World.Latest(s.Main)
 		if obj == nil {
 			return fmt.Errorf("%s is gone", s.Main)
 		}
-		if scaling, err := c.IsScaling(obj); err != nil || scaling {
-			return errors.Join(err, fmt.Errorf("not all replicas of %s are counted; its status is %s", s.Main, objectchecks.JSON(obj.Object["status"])))
+		if yes, err := is(obj); err != nil || yes {
+			return errors.Join(err, fmt.Errorf(problem, s.Main, objectchecks.JSON(obj.Object["status"])))
 		}
 		return nil
 	})

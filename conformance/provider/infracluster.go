@@ -102,22 +102,10 @@ func endpointThere(_ context.Context, s *subject) error {
 	return nil
 }
 
-func endpointKept(_ context.Context, s *subject) error {
-	all, err := s.AtDone()
-	if err != nil {
-		return err
-	}
-	at := func(obj *unstructured.Unstructured) string {
-		v, _, _ := unstructured.NestedMap(obj.Object, "spec", "controlPlaneEndpoint")
-		return objectchecks.JSON(v)
-	}
-	for _, obj := range all {
-		if now := at(obj); now != at(all[0]) {
-			return fmt.Errorf("spec.controlPlaneEndpoint of %s was %s, and is %s in version %s", s.Main, at(all[0]), now, obj.GetResourceVersion())
-		}
-	}
-	return nil
-}
+var endpointKept = kept("spec.controlPlaneEndpoint", func(obj *unstructured.Unstructured) string {
+	at, _, _ := unstructured.NestedMap(obj.Object, "spec", "controlPlaneEndpoint")
+	return objectchecks.JSON(at)
+})
 
 func domainsNamed(_ context.Context, s *subject) error {
 	obj, err := s.Now()

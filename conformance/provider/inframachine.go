@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -184,19 +185,9 @@ func machineKept(ctx context.Context, s *subject) error {
 	})
 }
 
-func providerIDKept(_ context.Context, s *subject) error {
-	all, err := s.AtDone()
-	if err != nil {
-		return err
-	}
-	first := objectchecks.Text(all[0], "spec", "providerID")
-	for _, obj := range all {
-		if id := objectchecks.Text(obj, "spec", "providerID"); id != first {
-			return fmt.Errorf("the provider ID of %s was %q, and is %q in version %s", s.Main, first, id, obj.GetResourceVersion())
-		}
-	}
-	return nil
-}
+var providerIDKept = kept("the provider ID", func(obj *unstructured.Unstructured) string {
+	return strconv.Quote(objectchecks.Text(obj, "spec", "providerID"))
+})
 
 // providerIDOfNode compares with the Node that the Machine controller finds, or
 // with the Nodes themselves.
@@ -297,41 +288,25 @@ func domainHonoured(_ context.Context, s *subject) error {
 }
 
 func waitsForInfrastructure(ctx context.Context, s *subject) error {
-	waiting := thing{GroupKind: s.kind.GroupKind, Name: "waiting"}
-	if _, err := s.World.Make(ctx, s.Example, waiting.Name); err != nil {
-		return err
-	}
-	if err := s.waitingCluster(ctx); err != nil {
-		return err
-	}
-	bootstrap, err := s.data(ctx, waiting.Name)
-	if err != nil {
-		return err
-	}
-	if err := s.makeMachine(ctx, waiting.Name, waiting.Name, map[string]any{"infrastructureRef": refTo(waiting), "bootstrap": bootstrap}); err != nil {
-		return err
-	}
-	if err := s.AwaitOwner(ctx, waiting); err != nil {
-		return conformance.Skip("%w", err)
-	}
-	return s.stillWaits(ctx, waiting)
+	return s.waits(ctx, "waiting", func(t thing) error {
+		if err := s.waitingCluster(ctx); err != nil {
+			return err
+		}
+		bootstrap, err := s.data(ctx, t.Name)
+		if err != nil {
+			return err
+		}
+		return s.makeMachine(ctx, t.Name, t.Name, map[string]any{"infrastructureRef": refTo(t), "bootstrap": bootstrap})
+	})
 }
 
 // dataless is the machine whose bootstrap data never exists.
 const dataless = "dataless"
 
 func waitsForData(ctx context.Context, s *subject) error {
-	t := thing{GroupKind: s.kind.GroupKind, Name: dataless}
-	if _, err := s.World.Make(ctx, s.Example, t.Name); err != nil {
-		return err
-	}
-	if err := s.makeMachine(ctx, t.Name, clusterKey.Name, map[string]any{"infrastructureRef": refTo(t), "bootstrap": s.noBootstrap()}); err != nil {
-		return err
-	}
-	if err := s.AwaitOwner(ctx, t); err != nil {
-		return conformance.Skip("%w", err)
-	}
-	return s.stillWaits(ctx, t)
+	return s.waits(ctx, dataless, func(t thing) error {
+		return s.makeMachine(ctx, t.Name, clusterKey.Name, map[string]any{"infrastructureRef": refTo(t), "bootstrap": s.noBootstrap()})
+	})
 }
 
 func goesWithoutData(ctx context.Context, s *subject) error {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/objectchecks"
 	"github.com/capstan-dev/capstan/conformance/internal/testnamespace"
 )
@@ -131,8 +132,19 @@ func (s *subject) makeMachine(ctx context.Context, name, cluster string, spec ma
 	return err
 }
 
-// stillWaits checks that an object is not done, and has no result of being done.
-func (s *subject) stillWaits(ctx context.Context, t thing) error {
+// waits creates an object as in the example, and its owner by own, and checks that the
+// object is not done, and has no result of being done.
+func (s *subject) waits(ctx context.Context, name string, own func(thing) error) error {
+	t := thing{GroupKind: s.kind.GroupKind, Name: name}
+	if _, err := s.World.Make(ctx, s.Example, name); err != nil {
+		return err
+	}
+	if err := own(t); err != nil {
+		return err
+	}
+	if err := s.AwaitOwner(ctx, t); err != nil {
+		return conformance.Skip("%w", err)
+	}
 	return s.World.Quietly(ctx, func() error {
 		obj := s.World.Latest(t)
 		if obj == nil {
@@ -144,4 +156,22 @@ func (s *subject) stillWaits(ctx context.Context, t thing) error {
 		}
 		return err
 	})
+}
+
+// kept is a test that a value of the main object stays as it was when it was done;
+// versions for which the value is empty do not count.
+func kept(what string, value func(*unstructured.Unstructured) string) func(context.Context, *subject) error {
+	return func(_ context.Context, s *subject) error {
+		all, err := s.AtDone()
+		if err != nil {
+			return err
+		}
+		first := value(all[0])
+		for _, obj := range all {
+			if now := value(obj); now != "" && now != first {
+				return fmt.Errorf("%s of %s was %s, and is %s in version %s", what, s.Main, first, now, obj.GetResourceVersion())
+			}
+		}
+		return nil
+	}
 }
