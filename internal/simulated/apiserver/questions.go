@@ -9,6 +9,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
 )
@@ -18,70 +19,60 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *request) error {
 	if r.verb != "create" || r.name != "" {
 		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), r.verb)
 	}
-	gvk := r.kind.GroupVersionKind
 	switch r.kind.Kind {
 	case "SelfSubjectReview":
 		var q authenticationv1.SelfSubjectReview
-		if err := receive(r, gvk, &q); err != nil {
-			return err
-		}
-		q.SetGroupVersionKind(gvk)
-		q.Status.UserInfo = userInfo(r.user)
-		return respond(w, http.StatusCreated, &q)
+		return answer(w, r, &q, func() { q.Status.UserInfo = userInfo(r.user) })
 	case "TokenReview":
 		var q authenticationv1.TokenReview
-		if err := receive(r, gvk, &q); err != nil {
-			return err
-		}
-		q.SetGroupVersionKind(gvk)
-		user, err := s.authn.Token(q.Spec.Token)
-		if q.Spec.Token = ""; err != nil {
-			q.Status.Error = err.Error()
-		} else {
-			q.Status.Authenticated, q.Status.User = true, userInfo(user)
-		}
-		return respond(w, http.StatusCreated, &q)
+		return answer(w, r, &q, func() {
+			user, err := s.authn.Token(q.Spec.Token)
+			if q.Spec.Token = ""; err != nil {
+				q.Status.Error = err.Error()
+			} else {
+				q.Status.Authenticated, q.Status.User = true, userInfo(user)
+			}
+		})
 	case "SelfSubjectAccessReview":
 		var q authorizationv1.SelfSubjectAccessReview
-		if err := receive(r, gvk, &q); err != nil {
-			return err
-		}
-		q.SetGroupVersionKind(gvk)
-		q.Status.Allowed = s.authz.May(r.user, asked(q.Spec.ResourceAttributes, q.Spec.NonResourceAttributes))
-		return respond(w, http.StatusCreated, &q)
+		return answer(w, r, &q, func() {
+			q.Status.Allowed = s.authz.May(r.user, asked(q.Spec.ResourceAttributes, q.Spec.NonResourceAttributes))
+		})
 	case "SubjectAccessReview":
 		var q authorizationv1.SubjectAccessReview
-		if err := receive(r, gvk, &q); err != nil {
-			return err
-		}
-		q.SetGroupVersionKind(gvk)
-		user := access.User{Name: q.Spec.User, UID: q.Spec.UID, Groups: q.Spec.Groups}
-		q.Status.Allowed = s.authz.May(user, asked(q.Spec.ResourceAttributes, q.Spec.NonResourceAttributes))
-		return respond(w, http.StatusCreated, &q)
+		return answer(w, r, &q, func() {
+			user := access.User{Name: q.Spec.User, UID: q.Spec.UID, Groups: q.Spec.Groups}
+			q.Status.Allowed = s.authz.May(user, asked(q.Spec.ResourceAttributes, q.Spec.NonResourceAttributes))
+		})
 	case "LocalSubjectAccessReview":
 		var q authorizationv1.LocalSubjectAccessReview
-		if err := receive(r, gvk, &q); err != nil {
+		if err := receive(r, r.kind.GroupVersionKind, &q); err != nil {
 			return err
 		}
 		if a := q.Spec.ResourceAttributes; a == nil || a.Namespace != r.namespace {
 			return apierrors.NewBadRequest("spec.resourceAttributes.namespace must match the namespace of the request")
 		}
-		q.SetGroupVersionKind(gvk)
+		q.SetGroupVersionKind(r.kind.GroupVersionKind)
 		user := access.User{Name: q.Spec.User, UID: q.Spec.UID, Groups: q.Spec.Groups}
 		q.Status.Allowed = s.authz.May(user, asked(q.Spec.ResourceAttributes, nil))
 		return respond(w, http.StatusCreated, &q)
 	case "SelfSubjectRulesReview":
 		var q authorizationv1.SelfSubjectRulesReview
-		if err := receive(r, gvk, &q); err != nil {
-			return err
-		}
-		q.SetGroupVersionKind(gvk)
-		q.Status = rulesStatus(s.authz.Rules(r.user, q.Spec.Namespace))
-		return respond(w, http.StatusCreated, &q)
+		return answer(w, r, &q, func() { q.Status = rulesStatus(s.authz.Rules(r.user, q.Spec.Namespace)) })
 	case "Binding":
 		return s.bind(w, r)
 	}
 	return notServed()
+}
+
+// answer receives a question into q, and sends it with the status that fill sets.
+func answer(w http.ResponseWriter, r *request, q runtime.Object, fill func()) error {
+	if err := receive(r, r.kind.GroupVersionKind, q); err != nil {
+		return err
+	}
+	q.GetObjectKind().SetGroupVersionKind(r.kind.GroupVersionKind)
+	fill()
+	return respond(w, http.StatusCreated, q)
 }
 
 // rulesStatus lists rules in the form of a SelfSubjectRulesReview.

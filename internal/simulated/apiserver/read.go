@@ -32,27 +32,19 @@ func (s *Server) show(w http.ResponseWriter, r *request, code int, e *store.Entr
 	if err != nil {
 		return err
 	}
-	switch as {
-	case metaOnly:
-		raw, err := partial(r.kind, e)
-		if err != nil {
-			return err
-		}
-		respondRaw(w, code, raw)
-	case rows:
+	if as == rows {
 		t, err := s.tableOf(r, []*store.Entry{e})
 		if err != nil {
 			return err
 		}
 		t.ResourceVersion = strconv.FormatUint(e.Version, 10)
 		return respond(w, code, t)
-	default:
-		raw, err := objects.Show(r.kind, e)
-		if err != nil {
-			return err
-		}
-		respondRaw(w, code, raw)
 	}
+	raw, err := shown(r.kind, e, as)
+	if err != nil {
+		return err
+	}
+	respondRaw(w, code, raw)
 	return nil
 }
 
