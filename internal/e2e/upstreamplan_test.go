@@ -55,11 +55,12 @@ func newUpstreamFleet(t *testing.T) fleet {
 const devMachine = `{backend: {inMemory: {vm: {provisioning: {startupDuration: 1s}}, node: {provisioning: {startupDuration: 1s}}, ` +
 	`apiServer: {provisioning: {startupDuration: 1s}}, etcd: {provisioning: {startupDuration: 1s}}}}}`
 
-// devCluster is a Cluster without a class in upstream's in-memory backend.
+// devCluster is a Cluster without a class in upstream's in-memory backend, whose
+// controller panics for a DevCluster without annotations.
 const devCluster = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: DevCluster
-metadata: {name: demo}
+metadata: {name: demo, annotations: {any: ""}}
 spec: {backend: {inMemory: {}}}
 ---
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
