@@ -52,6 +52,7 @@ func faults() map[string]fault {
 		"control-plane-machine-off":         {start: "Cluster/p21", want: "Cluster/p21 RemoteConnectionProbe"},
 		"class-missing":                     {start: "Cluster/noclass", want: "ClusterClass/not-there Missing"},
 		"infrastructure-missing":            {start: "Cluster/noinfra", want: "KubeadmControlPlane/noinfra-control-plane Missing", also: "LocalCluster/noinfra Missing"},
+		"infrastructure-machine-deleted":    {start: "Cluster/demo", want: "DevMachine/demo-workers-w2hfz-gjhfs Missing"},
 		"kind-not-installed":                {start: "Cluster/nokind", want: "KubeadmControlPlane/nokind-control-plane Missing", also: "Cluster/nokind InfrastructureReady"},
 		"api-server-refuses":                {start: "Cluster/a1", want: "Cluster/a1 RemoteConnectionProbe"},
 		"etcd-quorum-lost":                  {start: "Cluster/a3", want: "Cluster/a3 RemoteConnectionProbe"},

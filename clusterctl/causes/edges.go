@@ -149,6 +149,7 @@ var edges = []edge{
 		to: self, types: []string{clusterv1.InfrastructureReadyCondition, clusterv1.BootstrapConfigReadyCondition}},
 	// Deletion of the infrastructure ends the Node.
 	{from: kindMachine, when: []string{clusterv1.MachineNodeHealthyCondition}, to: leaving, types: []string{typeDeleting}},
+	{from: kindMachine, when: []string{clusterv1.MachineNodeHealthyCondition}, says: []string{clusterv1.MachineNodeDeletedReason}, to: self, types: []string{clusterv1.InfrastructureReadyCondition}},
 	{from: roleInfrastructure, says: []string{clusterv1.DeletingReason}, to: self, types: []string{typeDeleting}},
 	{from: kindMachine, when: []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition},
 		to: self, types: []string{clusterv1.MachineNodeHealthyCondition, clusterv1.InfrastructureReadyCondition, clusterv1.BootstrapConfigReadyCondition}},
