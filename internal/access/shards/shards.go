@@ -167,10 +167,14 @@ func (s *shardReader) list(ctx context.Context, list client.ObjectList, opts ...
 	}, append(opts, client.InNamespace(s.Cluster.Namespace))...))
 }
 
-// EachPage lists objects page by page, and calls add with each page in list.
+// EachPage lists objects page by page, and calls add with each page in list. The items of
+// a page stay valid: without new memory, JSON is decoded into that of the page before.
 func EachPage(ctx context.Context, c client.Reader, list client.ObjectList, add func() error, opts ...client.ListOption) error {
 	opts = append(opts, client.Limit(PageSize))
 	for next := ""; ; {
+		if err := meta.SetList(list, nil); err != nil {
+			return err
+		}
 		if err := c.List(ctx, list, append(opts, client.Continue(next))...); err != nil {
 			return err
 		}

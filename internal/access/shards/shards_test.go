@@ -272,7 +272,8 @@ func TestReadOfAClusterThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// TestReadOfAllPages has a server that returns two objects per page.
+// TestReadOfAllPages has a server that returns two objects per page. Like the decoder of
+// JSON, it writes into the memory of the items that the list has.
 func TestReadOfAllPages(t *testing.T) {
 	t.Parallel()
 	var more []client.Object
@@ -283,6 +284,10 @@ func TestReadOfAllPages(t *testing.T) {
 	r := serve(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		o := (&client.ListOptions{}).ApplyOptions(opts)
 		limits[o.Limit] = true
+		var reused []clusterv1.MachineSet
+		if sets, is := list.(*clusterv1.MachineSetList); is {
+			reused = sets.Items[:0]
+		}
 		if err := c.List(ctx, list, opts...); err != nil {
 			return err
 		}
@@ -295,7 +300,7 @@ func TestReadOfAllPages(t *testing.T) {
 		if to < len(sets.Items) {
 			sets.Continue = strconv.Itoa(to)
 		}
-		sets.Items = sets.Items[from:to]
+		sets.Items = append(reused, sets.Items[from:to]...)
 		return nil
 	}}, more...)
 	s, err := r.Read(t.Context(), ofC, nil)
