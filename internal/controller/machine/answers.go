@@ -150,13 +150,13 @@ func cordon(ctx context.Context, s *state) error {
 }
 
 func podsOf(ctx context.Context, workloadClient client.Client, node string) (all []corev1.Pod, err error) {
-	page := &corev1.PodList{}
-	for {
-		if err := workloadClient.List(ctx, page, client.MatchingFields{"spec.nodeName": node}, client.Limit(podsPerPage), client.Continue(page.Continue)); err != nil {
+	for next := ""; ; {
+		page := &corev1.PodList{} // JSON is decoded into the memory of items that a list has
+		if err := workloadClient.List(ctx, page, client.MatchingFields{"spec.nodeName": node}, client.Limit(podsPerPage), client.Continue(next)); err != nil {
 			return nil, fmt.Errorf("list Pods: %w", err)
 		}
 		all = append(all, page.Items...)
-		if page.Continue == "" {
+		if next = page.Continue; next == "" {
 			return all, nil
 		}
 	}

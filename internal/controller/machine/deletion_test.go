@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -490,5 +492,31 @@ func TestTheHostOfAnotherMachineIsLeftAlone(t *testing.T) {
 	}
 	if _, err := w.r.Providers.Get(t.Context(), "ns", hostRef); err != nil {
 		t.Errorf("the host of the other Machine: %v", err)
+	}
+}
+
+// TestPodsOfANodeAreReadInPages has one Pod in each page. Like the decoder of JSON, the
+// client writes into the memory of the items that the list has.
+func TestPodsOfANodeAreReadInPages(t *testing.T) {
+	t.Parallel()
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		page, o := list.(*corev1.PodList), (&client.ListOptions{}).ApplyOptions(opts)
+		next := map[string]string{"": "a", "a": "b", "b": ""}[o.Continue]
+		page.Items, page.Continue = slices.Grow(page.Items[:0], 1)[:1], next
+		of := &page.Items[0]
+		if len(of.Spec.Containers) == 0 {
+			of.Spec.Containers = make([]corev1.Container, 1)
+		}
+		of.Name, of.Spec.Containers[0].Name = "pod"+o.Continue, "of-pod"+o.Continue
+		return nil
+	}})
+	pods, err := podsOf(t.Context(), c, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"pod", "poda", "podb"} {
+		if len(pods) != 3 || pods[i].Name != name || pods[i].Spec.Containers[0].Name != "of-"+name {
+			t.Errorf("Pods %+v", pods)
+		}
 	}
 }
