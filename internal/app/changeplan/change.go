@@ -4,7 +4,6 @@ package changeplan
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -130,11 +129,7 @@ func typed(scheme *runtime.Scheme, u *unstructured.Unstructured) (client.Object,
 	if err != nil {
 		return nil, err
 	}
-	data, err := u.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return obj.(client.Object), json.Unmarshal(data, obj)
+	return obj.(client.Object), runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
 }
 
 // follow makes the change in a copy whose object has changed since: only the fields

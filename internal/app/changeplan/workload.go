@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,35 +80,20 @@ func read() meta.RESTMapper {
 
 func readWorkload(ctx context.Context, c client.Reader) (*standin.Snapshot, error) {
 	s := &standin.Snapshot{}
-	var nodes corev1.NodeList
-	err := each(ctx, c, &nodes, func() { s.Nodes = append(s.Nodes, nodes.Items...) })
-	if err != nil {
-		return nil, err
-	}
-	var pods corev1.PodList
-	if err := each(ctx, c, &pods, func() { s.Pods = append(s.Pods, pods.Items...) }); err != nil {
-		return nil, err
-	}
-	var budgets policyv1.PodDisruptionBudgetList
-	err = each(ctx, c, &budgets, func() {
-		for i := range budgets.Items {
-			s.Others = append(s.Others, budgets.Items[i].DeepCopy())
+	for _, list := range []client.ObjectList{&corev1.NodeList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}} {
+		read := 0
+		err := shards.EachPage(ctx, c, list, func() error {
+			if read += shards.PageSize; read >= maxListed && list.GetContinue() != "" {
+				return errTooMany
+			}
+			return meta.EachListItem(list, func(obj runtime.Object) error {
+				s.Objects = append(s.Objects, obj.(client.Object))
+				return nil
+			})
+		})
+		if _, budgets := list.(*policyv1.PodDisruptionBudgetList); err != nil && !(budgets && apierrors.IsNotFound(err)) { // a simulated cluster has none
+			return s, err
 		}
-	})
-	if apierrors.IsNotFound(err) {
-		err = nil // a simulated cluster has none
 	}
-	return s, err
-}
-
-// each lists objects page by page, but not more than are read of a kind.
-func each(ctx context.Context, c client.Reader, list client.ObjectList, add func()) error {
-	read := 0
-	return shards.EachPage(ctx, c, list, func() error {
-		add()
-		if read += shards.PageSize; read >= maxListed && list.GetContinue() != "" {
-			return errTooMany
-		}
-		return nil
-	})
+	return s, nil
 }

@@ -23,8 +23,7 @@ import (
 )
 
 type applyOptions struct {
-	mgmt      command.MgmtFlags
-	namespace string
+	target
 	deadline  time.Duration
 	replan    bool
 	unguarded bool
@@ -70,26 +69,17 @@ out before its deadline.`,
 			return o.run(cmd.Context(), env, args)
 		},
 	}
-	o.mgmt.Add(cmd, env)
+	o.add(cmd, env, "namespace of the cluster of --release")
 	f := cmd.Flags()
-	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the cluster of --release (default: that of the kubeconfig)")
 	f.DurationVar(&o.deadline, "deadline", 0, "how long the guard holds (default: four times what the plan takes, at least 1h)")
 	f.BoolVar(&o.replan, "replan", false, "if objects have changed, make the plan again, and continue if each machine has the same fate")
 	f.BoolVar(&o.unguarded, "unguarded", false, "send the change without a guard, for a management cluster without PlanGuards")
 	f.StringVar(&o.release, "release", "", "end the plan of a cluster, as cluster/NAME")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
 	return cmd
 }
 
 func (o *applyOptions) run(ctx context.Context, env *command.Env, args []string) error {
-	mgmt, err := o.mgmt.Load(env)
-	if err != nil {
-		return failed(err)
-	}
-	if o.namespace == "" {
-		o.namespace = mgmt.Namespace
-	}
-	c, err := connect(mgmt)
+	c, err := o.connect(env)
 	if err != nil {
 		return err
 	}

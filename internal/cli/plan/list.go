@@ -27,11 +27,10 @@ import (
 
 // listed are the flags of the commands that show plans.
 type listed struct {
-	mgmt      command.MgmtFlags
-	namespace string
-	all       bool
-	output    string
-	details   bool
+	target
+	all     bool
+	output  string
+	details bool
 }
 
 func newList(env *command.Env) *cobra.Command {
@@ -46,7 +45,8 @@ func newList(env *command.Env) *cobra.Command {
 			return o.list(cmd.Context(), env)
 		},
 	}
-	o.add(cmd, env)
+	o.add(cmd, env, namespaceHelp)
+	command.OutputFlag(cmd, &o.output, "text", "json", "yaml")
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "in all namespaces")
 	return cmd
 }
@@ -70,7 +70,8 @@ func newShow(env *command.Env) *cobra.Command {
 			return show(env, p, o.details)
 		},
 	}
-	o.add(cmd, env)
+	o.add(cmd, env, namespaceHelp)
+	command.OutputFlag(cmd, &o.output, "text", "json", "yaml")
 	cmd.Flags().BoolVar(&o.details, "details", false, "also show the machines that stay as they are, and the other objects that are written")
 	return cmd
 }
@@ -106,40 +107,26 @@ Exit status: 0 if the plans do the same, 2 if not, 1 if a plan cannot be read.`,
 			return nil
 		},
 	}
-	o.mgmt.Add(cmd, env)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of the clusters (default: that of the kubeconfig)")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
+	o.add(cmd, env, namespaceHelp)
 	return cmd
 }
 
-func (o *listed) add(cmd *cobra.Command, env *command.Env) {
-	o.mgmt.Add(cmd, env)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of the clusters (default: that of the kubeconfig)")
-	command.OutputFlag(cmd, &o.output, "text", "json", "yaml")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
-}
+const namespaceHelp = "namespace of the clusters"
 
 func (o *listed) connect(env *command.Env) (client.Client, error) {
 	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return nil, failed(err)
 	}
-	mgmt, err := o.mgmt.Load(env)
-	if err != nil {
-		return nil, failed(err)
-	}
-	if o.namespace == "" {
-		o.namespace = mgmt.Namespace
-	}
-	if o.all {
-		o.namespace = ""
-	}
-	return connect(mgmt)
+	return o.target.connect(env)
 }
 
 func (o *listed) list(ctx context.Context, env *command.Env) error {
 	c, err := o.connect(env)
 	if err != nil {
 		return err
+	}
+	if o.all {
+		o.namespace = ""
 	}
 	var all planv1.PlanGuardList
 	if err := c.List(ctx, &all, client.InNamespace(o.namespace)); err != nil && !meta.IsNoMatchError(err) {

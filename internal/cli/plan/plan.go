@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,9 +30,31 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 )
 
-type options struct {
+// target is the management cluster of a command, and the namespace of objects that name
+// none.
+type target struct {
 	mgmt      command.MgmtFlags
 	namespace string
+}
+
+// add adds the flags; namespace is the help of that flag.
+func (t *target) add(cmd *cobra.Command, env *command.Env, namespace string) {
+	t.mgmt.Add(cmd, env)
+	cmd.Flags().StringVarP(&t.namespace, "namespace", "n", "", namespace+" (default: that of the kubeconfig)")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
+}
+
+func (t *target) connect(env *command.Env) (c connection, err error) {
+	mgmt, err := t.mgmt.Load(env)
+	if err != nil {
+		return c, failed(err)
+	}
+	t.namespace = cmp.Or(t.namespace, mgmt.Namespace)
+	return connect(mgmt)
+}
+
+type options struct {
+	target
 	files     []string
 	kustomize string
 	set       string
@@ -83,9 +106,8 @@ cluster is not predicted, 1 if there is no plan.`,
   capstan plan -f change.yaml --save change.plan && capstan apply change.plan`,
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), env, o, args) },
 	}
-	o.mgmt.Add(cmd, env)
+	o.add(cmd, env, "namespace of objects that name none")
 	f := cmd.Flags()
-	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (default: that of the kubeconfig)")
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects to apply; several can be given, - is stdin")
 	f.StringVarP(&o.kustomize, "kustomize", "k", "", "folder of a kustomization whose objects are the change; kubectl or kustomize makes them")
 	f.StringVar(&o.set, "set", "", "object to change, as KIND/NAME; its fields follow as FIELD=VALUE")
@@ -99,7 +121,6 @@ cluster is not predicted, 1 if there is no plan.`,
 	_ = cmd.MarkFlagDirname("kustomize")
 	_ = cmd.MarkFlagFilename("save")
 	cmd.AddCommand(newList(env), newShow(env), newDiff(env))
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
 	return cmd
 }
 
@@ -123,14 +144,7 @@ func run(ctx context.Context, env *command.Env, o options, args []string) error 
 	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return failed(err)
 	}
-	mgmt, err := o.mgmt.Load(env)
-	if err != nil {
-		return failed(err)
-	}
-	if o.namespace == "" {
-		o.namespace = mgmt.Namespace
-	}
-	c, err := connect(mgmt)
+	c, err := o.connect(env)
 	if err != nil {
 		return err
 	}

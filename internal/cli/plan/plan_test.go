@@ -172,7 +172,7 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := options{namespace: "ns", set: tc.set, deletes: tc.delete}
+			o := options{target: target{namespace: "ns"}, set: tc.set, deletes: tc.delete}
 			kind := types.MergePatchType
 			if tc.files != "" {
 				o.files, kind = []string{filepath.Join(dir, tc.files)}, types.ApplyPatchType

@@ -4,12 +4,15 @@ package standin
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,34 +37,25 @@ func (i *infrastructure) act(ctx context.Context, mgmt client.Client) error {
 	if i.mgmt == nil {
 		i.mgmt, i.providers = mgmt, provider.New(mgmt, nil)
 	}
-	var clusters clusterv1.ClusterList
-	if err := mgmt.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	for n := range clusters.Items {
-		if err := i.cluster(ctx, &clusters.Items[n]); err != nil {
+	for _, list := range []client.ObjectList{&clusterv1.ClusterList{}, &clusterv1.MachinePoolList{}, &clusterv1.MachineList{}} {
+		if err := mgmt.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return err
 		}
-	}
-	var pools clusterv1.MachinePoolList
-	if err := mgmt.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	for n := range pools.Items {
-		if err := i.pool(ctx, &pools.Items[n]); err != nil {
-			return err
-		}
-	}
-	var machines clusterv1.MachineList
-	if err := mgmt.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
-	for n := range machines.Items {
-		m := &machines.Items[n]
-		if err := i.bootstrap(ctx, m); err != nil {
-			return err
-		}
-		if err := i.machine(ctx, m); err != nil {
+		err := meta.EachListItem(list, func(obj runtime.Object) error {
+			switch obj := obj.(type) {
+			case *clusterv1.Cluster:
+				return i.cluster(ctx, obj)
+			case *clusterv1.MachinePool:
+				return i.pool(ctx, obj)
+			case *clusterv1.Machine:
+				if err := i.bootstrap(ctx, obj); err != nil {
+					return err
+				}
+				return i.machine(ctx, obj)
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -107,8 +101,13 @@ func (i *infrastructure) provision(ctx context.Context, obj *unstructured.Unstru
 	if err := i.mgmt.Update(ctx, obj); err != nil {
 		return err
 	}
-	for _, field := range [][]string{{"status", "initialization", "provisioned"}, {"status", "ready"}} {
-		if err := unstructured.SetNestedField(obj.Object, true, field...); err != nil {
+	return i.report(ctx, obj, map[string]any{"status.initialization.provisioned": true, "status.ready": true})
+}
+
+// report writes fields of the status.
+func (i *infrastructure) report(ctx context.Context, obj *unstructured.Unstructured, fields map[string]any) error {
+	for path, value := range fields {
+		if err := unstructured.SetNestedField(obj.Object, value, strings.Split(path, ".")...); err != nil {
 			return err
 		}
 	}
@@ -196,17 +195,5 @@ func (i *infrastructure) bootstrap(ctx context.Context, m *clusterv1.Machine) er
 	if err := i.mgmt.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	for _, set := range []struct {
-		value any
-		field []string
-	}{
-		{secret.Name, []string{"status", "dataSecretName"}},
-		{true, []string{"status", "initialization", "dataSecretCreated"}},
-		{true, []string{"status", "ready"}},
-	} {
-		if err := unstructured.SetNestedField(obj.Object, set.value, set.field...); err != nil {
-			return err
-		}
-	}
-	return i.mgmt.Status().Update(ctx, obj)
+	return i.report(ctx, obj, map[string]any{"status.dataSecretName": secret.Name, "status.initialization.dataSecretCreated": true, "status.ready": true})
 }

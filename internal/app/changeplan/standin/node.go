@@ -21,11 +21,8 @@ const roleLabel = "node-role.kubernetes.io/control-plane"
 
 // Snapshot is what was read from a real workload cluster.
 type Snapshot struct {
-	Nodes []corev1.Node
-	// Pods are those that a drain evicts or waits for, and those of control planes.
-	Pods []corev1.Pod
-	// Others are PodDisruptionBudgets and the rest.
-	Others []client.Object
+	// Objects are Nodes, Pods and PodDisruptionBudgets.
+	Objects []client.Object
 }
 
 // newNode is the Node that a machine has become.
@@ -106,14 +103,7 @@ func (c *cluster) leave(ctx context.Context, name string) error {
 
 // load fills a workload cluster with what was read from the real one.
 func (c *cluster) load(ctx context.Context, from Snapshot) error {
-	var all []client.Object
-	for i := range from.Nodes {
-		all = append(all, &from.Nodes[i])
-	}
-	for i := range from.Pods {
-		all = append(all, &from.Pods[i])
-	}
-	for _, obj := range append(all, from.Others...) {
+	for _, obj := range from.Objects {
 		if err := c.memory.Put(ctx, obj); err != nil {
 			return err
 		}

@@ -95,8 +95,5 @@ func (i *infrastructure) count(ctx context.Context, of *unstructured.Unstructure
 	if err := i.mgmt.Update(ctx, of); err != nil {
 		return err
 	}
-	if err := unstructured.SetNestedField(of.Object, int64(len(next)), "status", "replicas"); err != nil {
-		return err
-	}
-	return i.mgmt.Status().Update(ctx, of)
+	return i.report(ctx, of, map[string]any{"status.replicas": int64(len(next))})
 }

@@ -57,14 +57,14 @@ status: {nodeRef: {name: %[1]s}}`, name)))
 // pods are of an application with a budget that allows so many disruptions.
 func pods(t *testing.T, allowed int) *Snapshot {
 	t.Helper()
-	s := &Snapshot{Others: []client.Object{builder.Parse[policyv1.PodDisruptionBudget](t, fmt.Sprintf(
+	s := &Snapshot{Objects: []client.Object{builder.Parse[policyv1.PodDisruptionBudget](t, fmt.Sprintf(
 		"{metadata: {namespace: apps, name: budget}, spec: {selector: {matchLabels: {app: web}}}, status: {disruptionsAllowed: %d, desiredHealthy: 2, currentHealthy: 3}}", allowed))}}
 	for _, name := range []string{"web-0", "web-1", "web-2", "other"} {
 		pod := builder.Parse[corev1.Pod](t, "{metadata: {namespace: apps, name: "+name+", labels: {app: web}}, spec: {nodeName: w1}}")
 		if name == "other" {
 			pod.Labels = nil
 		}
-		s.Pods = append(s.Pods, *pod)
+		s.Objects = append(s.Objects, pod)
 	}
 	return s
 }
@@ -125,7 +125,7 @@ func TestEvictionOfAPodThatDoesNotExist(t *testing.T) {
 func TestNodeIsThatOfTheWorkloadCluster(t *testing.T) {
 	t.Parallel()
 	read := builder.Parse[corev1.Node](t, "{metadata: {name: cp1, labels: {mine: x}}, status: {conditions: [{type: Ready, status: 'False'}]}}")
-	out := running(t, sim.NewClock(now), &Snapshot{Nodes: []corev1.Node{*read}}, "cp1", "cp2")
+	out := running(t, sim.NewClock(now), &Snapshot{Objects: []client.Object{read}}, "cp1", "cp2")
 	c := out.workloads.get(demo).api
 	for name, ready := range map[string]corev1.ConditionStatus{"cp1": corev1.ConditionFalse, "cp2": corev1.ConditionTrue} {
 		n := &corev1.Node{}
@@ -142,9 +142,10 @@ func TestNodeIsThatOfTheWorkloadCluster(t *testing.T) {
 func TestPodsGoWithTheirNode(t *testing.T) {
 	t.Parallel()
 	from := pods(t, 0)
-	from.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	from.Objects = append(from.Objects, node)
 	c := running(t, sim.NewClock(now), from, "cp1").workloads.get(demo).api
-	if err := c.Delete(t.Context(), &from.Nodes[0]); err != nil {
+	if err := c.Delete(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
 	var left corev1.PodList
