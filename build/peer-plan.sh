@@ -84,4 +84,4 @@ CLUSTER_TOPOLOGY=true CAPI_INSECURE_DIAGNOSTICS=true capstan init --config "$dir
 
 cd "$root/internal/e2e"
 CAPSTAN_TEST_PROGRAMS=$root/bin CAPSTAN_TEST_UPSTREAM=$dir/plane/kubeconfig CAPSTAN_TEST_UPSTREAM_TEMPLATES=$test/infrastructure/docker/templates \
-	"$out/e2e.test" -test.v -test.timeout 0 -test.run "${1:-Upstream}"
+	"$out/e2e.test" -test.v -test.timeout 0 -test.run "${1:-TestUpstreamDoes|ForUpstream}"
