@@ -101,16 +101,21 @@ func Run(ctx context.Context, o Options, s *planv1.SavedPlan) ([]Outcome, error)
 		return nil, errors.Join(err, r.takeBack(ctx))
 	}
 	defer f.stop()
+	var names []string
+	for _, w := range r.change {
+		names = append(names, fmt.Sprintf("%s %s", w.Object.GetKind(), client.ObjectKeyFromObject(w.Object)))
+	}
 	for i, w := range r.change {
-		of := fmt.Sprintf("%s %s", w.Object.GetKind(), client.ObjectKeyFromObject(w.Object))
-		if _, err := changeplan.Send(ctx, o.Mgmt, w, s.Manager, false); err != nil {
-			if i == 0 {
-				return nil, errors.Join(fmt.Errorf("nothing was changed: %s: %w", of, err), r.takeBack(ctx))
+		if _, err := changeplan.Send(ctx, o.Mgmt, w, s.Manager, false); err != nil && i == 0 {
+			return nil, errors.Join(fmt.Errorf("nothing was changed: %s: %w", names[i], err), r.takeBack(ctx))
+		} else if err != nil {
+			err = fmt.Errorf("%s was refused: %w; written: %s; not written: %s", names[i], err, strings.Join(names[:i], ", "), strings.Join(names[i:], ", "))
+			if !o.Unguarded {
+				err = fmt.Errorf("%w; the guard stays until %s: repair that, end the plan with --release, and make it again", err, r.deadline.UTC().Format(time.RFC3339))
 			}
-			return nil, fmt.Errorf("%d of %d objects were written, and %s was refused: %w; the guard stays until %s: repair that and carry the plan out again with --replan, or end it with --release",
-				i, len(r.change), of, err, r.deadline.UTC().Format(time.RFC3339))
+			return nil, err
 		}
-		o.Progress(of + " is written")
+		o.Progress(names[i] + " is written")
 	}
 	if err := r.sent(ctx); err != nil {
 		return nil, err

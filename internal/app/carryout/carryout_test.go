@@ -319,7 +319,6 @@ func TestNothingIsSentWithoutGuards(t *testing.T) {
 		"two plans":                  {other, same, nil, "plan p2 of Cluster ns/two is being carried out", "[two]"},
 		"no such kind":               {nil, fails("create", 0, &meta.NoKindMatchError{}), nil, "has no PlanGuards", "[]"},
 		"a refused write":            {nil, fails("patch", 0, errors.New("no")), nil, "nothing was changed: MachineDeployment ns/one: no", "[]"},
-		"a second refused write":     {nil, fails("patch", 1, errors.New("no")), nil, "1 of 2 objects were written, and MachineDeployment ns/two was refused: no; the guard stays until", "[one two]"},
 		"not predicted": {nil, same, func(s *planv1.SavedPlan) {
 			s.Plan.Clusters[1].NotPredicted = &planv1.NotPredicted{Reason: planv1.NotAtRest, Message: "It changes."}
 		}, "Cluster ns/two was not predicted (NotAtRest): It changes.", "[]"},
@@ -347,6 +346,44 @@ func TestNothingIsSentWithoutGuards(t *testing.T) {
 				t.Errorf("guards %s, want %s", left, tc.left)
 			}
 		})
+	}
+}
+
+// TestChangeThatIsWrittenInPartNamesItsObjects has a server that refuses the second of
+// three objects. The guards stay until the plan is released.
+func TestChangeThatIsWrittenInPartNamesItsObjects(t *testing.T) {
+	t.Parallel()
+	const names = "MachineDeployment ns/two was refused: no; written: MachineDeployment ns/one; not written: MachineDeployment ns/two, MachineDeployment ns/three"
+	for _, unguarded := range []bool{false, true} {
+		w := newWorld(t, "one", "two", "three")
+		refusing := interceptor.NewClient(w.WithWatch, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if obj.GetName() == "two" && obj.GetObjectKind().GroupVersionKind().Kind == "MachineDeployment" {
+					return errors.New("no")
+				}
+				return c.Patch(ctx, obj, p, opts...)
+			},
+		})
+		s := saved(t, "one", "two", "three")
+		want, left := names, "[]"
+		if !unguarded {
+			want, left = names+"; the guard stays until 2026-08-01T14:00:00Z: repair that, end the plan with --release, and make it again", "[one three two]"
+		}
+		_, err := Run(t.Context(), Options{Mgmt: refusing, Now: w.clock, Progress: w.progress, Unguarded: unguarded}, s)
+		if err == nil || err.Error() != want || fmt.Sprint(w.guardsLeft()) != left || fmt.Sprint(w.reported) != "[MachineDeployment ns/one is written]" {
+			t.Errorf("unguarded %t: error %v, guards %v, reported %q", unguarded, err, w.guardsLeft(), w.reported)
+		}
+		if unguarded {
+			continue
+		}
+		if _, err := w.run(w, s); err == nil || !strings.Contains(err.Error(), "apply --release cluster/one -n ns") {
+			t.Errorf("again: %v", err)
+		}
+		for _, name := range []string{"one", "two", "three"} {
+			if _, err := Release(t.Context(), w, client.ObjectKey{Namespace: "ns", Name: name}); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

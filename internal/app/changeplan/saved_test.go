@@ -5,6 +5,7 @@ package changeplan_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,39 @@ func TestStaleNamesWhatHasChanged(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// TestStaleTriesAllObjects has a server that refuses the last object of a saved plan now.
+func TestStaleTriesAllObjects(t *testing.T) {
+	t.Parallel()
+	m := identified(t, "here")
+	label := func(name string) changeplan.Write {
+		return set("MachineDeployment", name, "b", "metadata", "labels", "a")
+	}
+	var workers clusterv1.MachineDeploymentList
+	if err := m.List(t.Context(), &workers, client.MatchingLabels{clusterv1.ClusterNameLabel: "demo"}); err != nil || len(workers.Items) != 1 {
+		t.Fatalf("%d MachineDeployments, error %v", len(workers.Items), err)
+	}
+	last := workers.Items[0].Name
+	s := save(t, m, shrink(), label(last))
+	m.Client = refusing{m.Client, last}
+	if stale, err := changeplan.Stale(t.Context(), changeplan.Options{Mgmt: m, Now: now}, s); err == nil || !strings.Contains(err.Error(), "the management cluster refuses the change of MachineDeployment default/"+last+": no") {
+		t.Errorf("%v, error %v", stale, err)
+	}
+}
+
+// refusing refuses to patch an object.
+type refusing struct {
+	client.Client
+	name string
+}
+
+// Patch implements client.Writer.
+func (c refusing) Patch(ctx context.Context, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if obj.GetName() == c.name {
+		return errors.New("no")
+	}
+	return c.Client.Patch(ctx, obj, p, opts...)
 }
 
 func TestSavedPlanHasNoDigestOfASecretsContent(t *testing.T) {
