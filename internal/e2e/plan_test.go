@@ -16,11 +16,13 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
@@ -70,6 +72,7 @@ func TestPlansComeTrue(t *testing.T) {
 					return
 				}
 			}
+			p.addOns()
 		})
 	}
 }
@@ -278,6 +281,57 @@ func (p *planned) next(topology bool) (string, []changeplan.Write) {
 	}
 }
 
+// addOns has ClusterResourceSets apply objects to the cluster.
+func (p *planned) addOns() {
+	p.Helper()
+	config := func(value string) step {
+		return step{apiVersion: "v1", kind: "ConfigMap", object: "network", apply: true,
+			patch: `{"data":{"it":"{apiVersion: v1, kind: ConfigMap, metadata: {name: network, namespace: default}, data: {a: ` + value + `}}"}}`}
+	}
+	sets := step{apiVersion: "addons.cluster.x-k8s.io/v1beta2", kind: "ClusterResourceSet", object: "network", apply: true,
+		patch: `{"spec":{"strategy":"Reconcile","clusterSelector":{"matchLabels":{"net":"a"}},"resources":[{"kind":"ConfigMap","name":"network"}]}}`}
+	label := p.change(step{apiVersion: coreVersion, kind: "Cluster", object: p.name, patch: "{}"})
+	label[0].Object.SetLabels(map[string]string{"net": "a"})
+	p.comesTrue("label of the cluster", label)
+	p.comesTrue("ClusterResourceSet", append(p.change(config("b")), p.change(sets)...))
+	p.comesTrue("content of a ClusterResourceSet", p.change(config("c")))
+}
+
+// binding is what is applied to the cluster; nil if it has no ClusterResourceSetBinding.
+func (p *planned) binding() *addonsv1.ClusterResourceSetBinding {
+	p.Helper()
+	b := &addonsv1.ClusterResourceSetBinding{}
+	if err := p.mgmt.Get(p.Context(), p.key(p.name), b); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		p.Fatal(err)
+	}
+	return b
+}
+
+// became is what happened to a ClusterResourceSetBinding.
+func became(was, is *addonsv1.ClusterResourceSetBinding) planv1.Action {
+	switch {
+	case was == nil && is != nil:
+		return planv1.Created
+	case was != nil && is == nil:
+		return planv1.Deleted
+	case was != nil && len(outcome.Fields(was, is)) > 0:
+		return planv1.Changed
+	}
+	return ""
+}
+
+// ofBinding is the same in a plan.
+func ofBinding(objects []planv1.Object) (action planv1.Action) {
+	for _, o := range objects {
+		if o.Kind == "ClusterResourceSetBinding" {
+			action = o.Action
+		}
+	}
+	return action
+}
+
 // comesTrue plans a change, makes it, and compares.
 func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 	p.Helper()
@@ -297,7 +351,7 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 		}
 		return nil
 	})
-	followed := p.follow(before)
+	bound, followed := p.binding(), p.follow(before)
 	for _, w := range change {
 		data, err := w.Object.MarshalJSON()
 		if err != nil {
@@ -309,6 +363,9 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 		}
 	}
 	p.steady(len(plan.Clusters[0].Blocked) == 0)
+	if want, got := ofBinding(plan.Clusters[0].Objects), became(bound, p.binding()); got != want {
+		p.Errorf("%s: the ClusterResourceSetBinding was %q, and is %q in the plan:\n%s", what, got, want, text)
+	}
 	after, err := p.machines(p.name)
 	if err != nil {
 		p.Fatal(err)

@@ -209,6 +209,7 @@ func TestUpstreamDoesWhatPlansPredict(t *testing.T) {
 			for _, s := range tc.steps {
 				p.comesTrue(s.name, p.change(s))
 			}
+			p.addOns()
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -50,16 +51,15 @@ type Shard struct {
 	// OfOthers is true if the management cluster serves no PlanGuards: its controllers
 	// are not Capstan's.
 	OfOthers bool
-	// NoQuotas is true if the ResourceQuotas of the namespace may not be read.
-	NoQuotas bool
+	// Unread are sentences about what may not be read.
+	Unread []string
 }
 
 // shardReader collects one shard.
 type shardReader struct {
 	Reader
 	Shard
-	names    map[string]bool // of the objects that were read
-	missing  map[string]bool
+	seen     map[string]bool                              // names of objects that were read, or that do not exist
 	versions map[schema.GroupKind]schema.GroupVersionKind // of kinds that the scheme does not have
 	listed   map[schema.GroupKind]bool
 }
@@ -77,7 +77,7 @@ func owned() []client.ObjectList {
 // itself: these are objects that a change writes.
 func (r Reader) Read(ctx context.Context, cluster client.ObjectKey, with []client.Object) (*Shard, error) {
 	s := &shardReader{
-		Reader: r, Shard: Shard{Cluster: cluster}, names: map[string]bool{}, missing: map[string]bool{},
+		Reader: r, Shard: Shard{Cluster: cluster}, seen: map[string]bool{},
 		versions: map[schema.GroupKind]schema.GroupVersionKind{}, listed: map[schema.GroupKind]bool{},
 	}
 	if err := s.read(ctx, with); err != nil {
@@ -94,7 +94,7 @@ func (s *shardReader) read(ctx context.Context, with []client.Object) error {
 		return err
 	}
 	if err := s.list(ctx, &corev1.ResourceQuotaList{}); apierrors.IsForbidden(err) {
-		s.NoQuotas = true
+		s.Unread = append(s.Unread, "ResourceQuotas may not be read: none is assumed to limit what is created")
 	} else if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *shardReader) read(ctx context.Context, with []client.Object) error {
 	case meta.IsNoMatchError(err):
 		s.OfOthers = true
 	case err == nil:
-		s.add(guard)
+		s.Objects = append(s.Objects, guard)
 	case !apierrors.IsNotFound(err):
 		return err
 	}
@@ -119,6 +119,9 @@ func (s *shardReader) read(ctx context.Context, with []client.Object) error {
 		}
 	}
 	if err := s.extensions(ctx); err != nil {
+		return err
+	}
+	if err := s.resourceSets(ctx, with); err != nil {
 		return err
 	}
 	for _, obj := range with {
@@ -137,15 +140,13 @@ func (s *shardReader) read(ctx context.Context, with []client.Object) error {
 // extensions reads the ExtensionConfigs that were discovered. Others are not called.
 func (s *shardReader) extensions(ctx context.Context) error {
 	var configs runtimev1.ExtensionConfigList
-	if err := s.Mgmt.List(ctx, &configs); err != nil {
-		return ignoreNotServed(err)
-	}
+	err := s.Mgmt.List(ctx, &configs)
 	for i := range configs.Items {
 		if len(configs.Items[i].Status.Handlers) > 0 {
-			s.add(&configs.Items[i])
+			s.Objects = append(s.Objects, &configs.Items[i])
 		}
 	}
-	return nil
+	return ignoreNotServed(err)
 }
 
 // ignoreNotServed returns nil for a kind that the management cluster does not serve.
@@ -161,7 +162,9 @@ func (s *shardReader) list(ctx context.Context, list client.ObjectList, opts ...
 	return ignoreNotServed(EachPage(ctx, s.Mgmt, list, func() error {
 		items, err := meta.ExtractList(list)
 		for _, item := range items {
-			s.add(item.(client.Object))
+			if obj := item.(client.Object); s.isNew(obj) {
+				s.Objects = append(s.Objects, obj)
+			}
 		}
 		return err
 	}, append(opts, client.InNamespace(s.Cluster.Namespace))...))
@@ -191,35 +194,30 @@ func EachPage(ctx context.Context, c client.Reader, list client.ObjectList, add 
 func (s *shardReader) get(ctx context.Context, obj client.Object, key client.ObjectKey) error {
 	obj.SetNamespace(key.Namespace)
 	obj.SetName(key.Name)
-	if id := s.id(obj); s.names[id] || s.missing[id] {
+	if !s.isNew(obj) {
 		return nil
 	}
 	if err := s.Mgmt.Get(ctx, key, obj); err != nil {
-		s.missing[s.id(obj)] = true
 		return ignoreNotServed(err)
 	}
-	s.add(obj)
+	s.Objects = append(s.Objects, obj)
 	return nil
 }
 
-func (s *shardReader) add(obj client.Object) {
-	if id := s.id(obj); !s.names[id] {
-		s.names[id] = true
-		s.Objects = append(s.Objects, obj)
-	}
-}
-
-// id identifies an object among all.
-func (s *shardReader) id(obj client.Object) string {
+// isNew reports whether an object was not seen before.
+func (s *shardReader) isNew(obj client.Object) bool {
 	gvk, _ := apiutil.GVKForObject(obj, s.Mgmt.Scheme())
-	return gvk.GroupKind().String() + " " + obj.GetNamespace() + "/" + obj.GetName()
+	id := gvk.GroupKind().String() + " " + obj.GetNamespace() + "/" + obj.GetName()
+	seen := s.seen[id]
+	s.seen[id] = true
+	return !seen
 }
 
 // follow reads what an object refers to, and for a kind of another provider all its
 // objects of the Cluster.
 func (s *shardReader) follow(ctx context.Context, obj client.Object) error {
 	switch obj.(type) {
-	case *corev1.Secret, *corev1.Namespace, *runtimev1.ExtensionConfig, *bootstrapv1.KubeadmConfig, *infrav1.LocalMachine:
+	case *corev1.Secret, *corev1.ConfigMap, *corev1.Namespace, *runtimev1.ExtensionConfig, *bootstrapv1.KubeadmConfig, *infrav1.LocalMachine:
 		return nil // they refer to nothing that decides
 	}
 	refs, err := References(obj)
@@ -255,17 +253,14 @@ func References(obj client.Object) (all []Reference, err error) {
 	if err != nil {
 		return nil, err
 	}
-	walk(of["spec"], func(group, kind, name, namespace string) {
-		all = append(all, Reference{schema.GroupKind{Group: group, Kind: kind}, namespace, name})
-	})
-	return all, nil
+	return append(all, references(of["spec"])...), nil
 }
 
-func walk(part any, found func(group, kind, name, namespace string)) {
+func references(part any) (all []Reference) {
 	switch part := part.(type) {
 	case []any:
 		for _, item := range part {
-			walk(item, found)
+			all = append(all, references(item)...)
 		}
 	case map[string]any:
 		kind, _ := part["kind"].(string)
@@ -276,12 +271,13 @@ func walk(part any, found func(group, kind, name, namespace string)) {
 			group, _, _ = strings.Cut(version, "/")
 		}
 		if kind != "" && name != "" && strings.Contains(group, ".") {
-			found(group, kind, name, namespace)
+			all = append(all, Reference{schema.GroupKind{Group: group, Kind: kind}, namespace, name})
 		}
 		for _, value := range part {
-			walk(value, found)
+			all = append(all, references(value)...)
 		}
 	}
+	return all
 }
 
 // reference adds the object of a reference.
@@ -294,44 +290,30 @@ func (s *shardReader) reference(ctx context.Context, ref Reference) error {
 	// at once.
 	if !s.listed[ref.GroupKind] && !strings.HasSuffix(ref.Kind, "Class") {
 		s.listed[ref.GroupKind] = true
-		list, err := s.newList(gvk)
-		if err != nil {
-			return err
-		}
+		list := s.create(gvk.GroupVersion().WithKind(gvk.Kind + "List")).(client.ObjectList)
 		if err := s.list(ctx, list, client.MatchingLabels{clusterv1.ClusterNameLabel: s.Cluster.Name}); err != nil {
 			return err
 		}
 	}
-	obj, err := s.newObject(gvk)
-	if err != nil {
-		return err
-	}
-	return s.get(ctx, obj, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
+	return s.get(ctx, s.create(gvk).(client.Object), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
 }
 
 // kind returns the version of a kind in which its objects are read; empty if the kind
 // is not served, or none of a provider.
 func (s *shardReader) kind(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
-	for _, gvk := range s.Mgmt.Scheme().VersionsForGroupKind(gk) {
-		if known := gvk.WithKind(gk.Kind); s.Mgmt.Scheme().Recognizes(known) {
-			return known, nil
-		}
+	if known := s.Mgmt.Scheme().VersionsForGroupKind(gk); len(known) > 0 {
+		return known[0].WithKind(gk.Kind), nil
 	}
 	if gvk, known := s.versions[gk]; known {
 		return gvk, nil
 	}
+	s.versions[gk] = schema.GroupVersionKind{}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	err := s.Mgmt.Get(ctx, client.ObjectKey{Name: contract.CRDName(gk.Group, gk.Kind)}, crd)
-	if apierrors.IsNotFound(err) {
-		s.versions[gk] = schema.GroupVersionKind{}
-		return schema.GroupVersionKind{}, nil
-	}
-	if err != nil {
-		return schema.GroupVersionKind{}, err
+	if err := s.Mgmt.Get(ctx, client.ObjectKey{Name: contract.CRDName(gk.Group, gk.Kind)}, crd); err != nil {
+		return schema.GroupVersionKind{}, client.IgnoreNotFound(err)
 	}
 	_, version, err := contract.Choose(crd.Labels)
 	if err != nil {
-		s.versions[gk] = schema.GroupVersionKind{}
 		return schema.GroupVersionKind{}, nil // of no provider
 	}
 	for i := range crd.Spec.Versions {
@@ -342,35 +324,22 @@ func (s *shardReader) kind(ctx context.Context, gk schema.GroupKind) (schema.Gro
 	return s.versions[gk], nil
 }
 
-func (s *shardReader) newObject(gvk schema.GroupVersionKind) (client.Object, error) {
-	if !s.Mgmt.Scheme().Recognizes(gvk) {
-		u := &unstructured.Unstructured{}
-		u.SetGroupVersionKind(gvk)
-		return u, nil
+// create returns an empty object or list of a kind.
+func (s *shardReader) create(gvk schema.GroupVersionKind) runtime.Object {
+	if obj, err := s.Mgmt.Scheme().New(gvk); err == nil {
+		return obj
 	}
-	obj, err := s.Mgmt.Scheme().New(gvk)
-	if err != nil {
-		return nil, err
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	if strings.HasSuffix(gvk.Kind, "List") {
+		return &unstructured.UnstructuredList{Object: u.Object}
 	}
-	return obj.(client.Object), nil
+	return u
 }
 
-func (s *shardReader) newList(gvk schema.GroupVersionKind) (client.ObjectList, error) {
-	gvk.Kind += "List"
-	if !s.Mgmt.Scheme().Recognizes(gvk) {
-		u := &unstructured.UnstructuredList{}
-		u.SetGroupVersionKind(gvk)
-		return u, nil
-	}
-	list, err := s.Mgmt.Scheme().New(gvk)
-	if err != nil {
-		return nil, err
-	}
-	return list.(client.ObjectList), nil
-}
-
-// Reached returns the Clusters that objects decide about: those that they are or belong
-// to, those of a class, and those that refer to a template.
+// Reached returns the Clusters that an object decides about: the one that it is or belongs
+// to, those of a class, those that refer to a template, and those to which
+// ClusterResourceSets apply it. Some can be in it several times.
 func (r Reader) Reached(ctx context.Context, obj client.Object) ([]client.ObjectKey, error) {
 	if name := ClusterOf(obj); name != "" {
 		return []client.ObjectKey{{Namespace: obj.GetNamespace(), Name: name}}, nil
@@ -379,13 +348,20 @@ func (r Reader) Reached(ctx context.Context, obj client.Object) ([]client.Object
 	if err != nil {
 		return nil, err
 	}
+	switch obj.(type) {
+	case *addonsv1.ClusterResourceSet, *corev1.Secret, *corev1.ConfigMap:
+		return r.selected(ctx, obj, gvk.Kind)
+	}
 	return r.referring(ctx, gvk.GroupKind(), client.ObjectKeyFromObject(obj))
 }
 
 // ClusterOf names the Cluster that an object is or belongs to; "" for what is shared.
 func ClusterOf(obj client.Object) string {
-	if c, is := obj.(*clusterv1.Cluster); is {
-		return c.Name
+	switch o := obj.(type) {
+	case *clusterv1.Cluster:
+		return o.Name
+	case *addonsv1.ClusterResourceSetBinding:
+		return o.Spec.ClusterName
 	}
 	if names := index.Of(obj); len(names) > 0 {
 		return names[0]
@@ -403,22 +379,10 @@ func ClusterOf(obj client.Object) string {
 
 // referring returns the Clusters whose objects, or whose class, refer to an object.
 func (r Reader) referring(ctx context.Context, kind schema.GroupKind, key client.ObjectKey) (found []client.ObjectKey, err error) {
-	seen := map[client.ObjectKey]bool{}
-	add := func(keys ...client.ObjectKey) {
-		for _, k := range keys {
-			if !seen[k] {
-				seen[k] = true
-				found = append(found, k)
-			}
-		}
-	}
 	class := clusterv1.GroupVersion().WithKind("ClusterClass").GroupKind()
-	var namespace []client.ListOption
+	lists, namespace := []client.ObjectList{&clusterv1.ClusterList{}}, []client.ListOption{}
 	if kind != class { // a Cluster may use a class of another namespace
 		namespace = append(namespace, client.InNamespace(key.Namespace))
-	}
-	lists := []client.ObjectList{&clusterv1.ClusterList{}}
-	if kind != class {
 		lists = append(lists, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachinePoolList{}, &controlplanev1.KubeadmControlPlaneList{}, &clusterv1.ClusterClassList{})
 	}
 	for _, list := range lists {
@@ -439,13 +403,13 @@ func (r Reader) referring(ctx context.Context, kind schema.GroupKind, key client
 					continue
 				}
 				if name := ClusterOf(obj); name != "" {
-					add(client.ObjectKey{Namespace: obj.GetNamespace(), Name: name})
+					found = append(found, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name})
 				} else if _, is := obj.(*clusterv1.ClusterClass); is {
 					of, err := r.referring(ctx, class, client.ObjectKeyFromObject(obj))
 					if err != nil {
 						return err
 					}
-					add(of...)
+					found = append(found, of...)
 				}
 			}
 			return err

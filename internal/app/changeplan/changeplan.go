@@ -20,9 +20,11 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/shards"
@@ -168,22 +170,24 @@ func (m *maker) assumptions() (all []string) {
 
 // reached are the Clusters that the change reaches, by namespace and name.
 func (m *maker) reached(ctx context.Context) ([]client.ObjectKey, error) {
-	seen := map[client.ObjectKey]bool{}
 	var all []client.ObjectKey
 	for _, w := range m.change {
 		keys, err := m.reader.Reached(ctx, w.after)
+		if set, is := w.before.(*addonsv1.ClusterResourceSet); is && err == nil { // it may have selected others
+			former, failed := m.reader.Reached(ctx, set)
+			keys, err = append(keys, former...), failed
+		}
+		if apierrors.IsForbidden(err) && (w.name.Kind == "ConfigMap" || w.name.Kind == "Secret") {
+			m.assume(client.ObjectKeyFromObject(w.after), fmt.Sprintf("ClusterResourceSets may not be read: to which Clusters this %s is applied is not predicted", w.name.Kind))
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("find the Clusters that %s %s reaches: %w", w.name.Kind, w.name.Name, err)
 		}
-		for _, key := range keys {
-			if !seen[key] {
-				seen[key] = true
-				all = append(all, key)
-			}
-		}
+		all = append(all, keys...)
 	}
 	slices.SortFunc(all, func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) })
-	return all, nil
+	return slices.Compact(all), nil
 }
 
 // each makes the plans of Clusters, several at once. Their order does not matter:
@@ -221,31 +225,27 @@ func (m *maker) report(all int, c planv1.Cluster) {
 // Summarize counts the Machines of a plan by action.
 func Summarize(p *planv1.Plan) {
 	p.Summary = planv1.Summary{}
-	for _, c := range p.Clusters {
-		count(&p.Summary, c)
-	}
-}
-
-// count adds the Machines of a Cluster.
-func count(s *planv1.Summary, c planv1.Cluster) {
-	if c.NotPredicted != nil {
-		s.NotPredicted += max(1, len(c.Machines))
-		return
-	}
+	s := &p.Summary
 	of := map[planv1.Action]*int{
 		planv1.Kept: &s.Kept, planv1.Changed: &s.Changed, planv1.Replaced: &s.Replaced,
 		planv1.Deleted: &s.Deleted, planv1.Created: &s.Created, planv1.Transient: &s.Transient,
 	}
-	unknown := 0
-	for _, m := range c.Machines {
-		if m.Action == "" { // of a pool that is not predicted
-			unknown++
+	for _, c := range p.Clusters {
+		if c.NotPredicted != nil {
+			s.NotPredicted += max(1, len(c.Machines))
 			continue
 		}
-		*of[m.Action]++
+		unknown := 0
+		for _, m := range c.Machines {
+			if m.Action == "" { // of a pool that is not predicted
+				unknown++
+				continue
+			}
+			*of[m.Action]++
+		}
+		if unknown == 0 && slices.ContainsFunc(c.Pools, func(p planv1.Pool) bool { return p.NotPredicted != "" }) {
+			unknown = 1 // it has no Machines
+		}
+		s.NotPredicted += unknown
 	}
-	if unknown == 0 && slices.ContainsFunc(c.Pools, func(p planv1.Pool) bool { return p.NotPredicted != "" }) {
-		unknown = 1 // it has no Machines
-	}
-	s.NotPredicted += unknown
 }

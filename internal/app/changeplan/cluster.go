@@ -75,8 +75,8 @@ func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Clust
 	if err := m.digest(shard); err != nil {
 		return out, err
 	}
-	if shard.NoQuotas {
-		m.assume(key, "ResourceQuotas may not be read: none is assumed to limit what is created")
+	for _, text := range shard.Unread {
+		m.assume(key, text)
 	}
 	workload, why := m.workload(ctx, shard)
 	if out.NotPredicted = why; why == nil {
@@ -85,7 +85,7 @@ func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Clust
 			return out, fmt.Errorf("copy Cluster %s: %w", key, err)
 		}
 		c.change = change
-		if out.NotPredicted = c.settle(ctx, shard); out.NotPredicted == nil {
+		if out.NotPredicted = c.settle(ctx, shard.OfOthers); out.NotPredicted == nil {
 			out.NotPredicted = m.carryOut(ctx, c, &out)
 		}
 	}
@@ -222,8 +222,8 @@ func (c *copied) observe() {
 
 // settle runs the copy without the change. It returns why the Cluster cannot be
 // predicted, or nil.
-func (c *copied) settle(ctx context.Context, s *shards.Shard) *planv1.NotPredicted {
-	before := s.Objects
+func (c *copied) settle(ctx context.Context, ofOthers bool) *planv1.NotPredicted {
+	before := c.snapshot()
 	for taken := false; ; taken = true {
 		writes := c.Writes()
 		if err := c.RunFor(ctx, settling); err != nil {
@@ -235,9 +235,9 @@ func (c *copied) settle(ctx context.Context, s *shards.Shard) *planv1.NotPredict
 		if c.Writes() == writes {
 			return nil
 		}
-		moved := c.differences(before)
-		if s.OfOthers && !taken && !slices.ContainsFunc(moved, decides) {
-			before, _ = c.Objects(ctx)
+		moved := c.differences(before, true, ofResourceSets)
+		if ofOthers && !taken && !slices.ContainsFunc(moved, decides) {
+			before = c.snapshot()
 			continue
 		}
 		if len(moved) == 0 {
@@ -258,17 +258,23 @@ func (c *copied) notAsked() *planv1.NotPredicted {
 	return nil
 }
 
-// differences are the objects that differ from what they were, status included.
-func (c *copied) differences(before []client.Object) (all []planv1.Object) {
-	was := map[types.UID]client.Object{}
-	for _, obj := range before {
-		was[obj.GetUID()] = obj
-	}
+// snapshot returns all objects of the copy by their UID.
+func (c *copied) snapshot() map[types.UID]client.Object {
+	all := map[types.UID]client.Object{}
 	for _, kind := range c.Kinds() {
 		for _, obj := range c.Stored(kind) {
-			old := was[obj.GetUID()]
-			delete(was, obj.GetUID())
-			if d, differs := difference(kind, old, obj, true); differs && !c.rotated(obj, d) {
+			all[obj.GetUID()] = obj
+		}
+	}
+	return all
+}
+
+// differences are the objects that are new, or differ from what they were; with status
+// if that counts too.
+func (c *copied) differences(before map[types.UID]client.Object, status bool, skip func(client.Object) bool) (all []planv1.Object) {
+	for _, kind := range c.Kinds() {
+		for _, obj := range c.Stored(kind) {
+			if d, differs := difference(kind, before[obj.GetUID()], obj, status); differs && !c.rotated(obj, d) && !skip(obj) {
 				all = append(all, d)
 			}
 		}
@@ -301,12 +307,7 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 	if why := c.foreign(); why != nil {
 		return why
 	}
-	before := map[types.UID]client.Object{}
-	for _, kind := range c.Kinds() {
-		for _, obj := range c.Stored(kind) {
-			before[obj.GetUID()] = obj
-		}
-	}
+	before := c.snapshot()
 	calls := len(c.outside.Hooks())
 	c.start, c.written, c.observed = c.Clock.Now(), 0, &outcome.Observations{}
 	c.observe()
@@ -328,6 +329,9 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 		out.Hooks = append(out.Hooks, call)
 	}
 	out.Objects = c.objects(before)
+	for _, text := range c.applied(before) {
+		m.assume(c.cluster, text)
+	}
 	out.Blocked = c.blocked()
 	return nil
 }
@@ -367,25 +371,16 @@ func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, quiet, 
 
 // objects are those other than Machines that the change has written.
 func (c *copied) objects(before map[types.UID]client.Object) (all []planv1.Object) {
-	changed := map[string]bool{}
-	for _, w := range c.change {
-		changed[w.name.Kind+" "+w.name.Namespace+"/"+w.name.Name] = true
-	}
-	for _, kind := range c.Kinds() {
-		exist := map[types.UID]bool{}
-		for _, obj := range c.Stored(kind) {
-			exist[obj.GetUID()] = true
-			if kind == machineKind || changed[kind.Kind+" "+obj.GetNamespace()+"/"+obj.GetName()] {
-				continue
-			}
-			if d, differs := difference(kind, before[obj.GetUID()], obj, false); differs && !c.rotated(obj, d) {
-				all = append(all, d)
-			}
-		}
-		for uid, obj := range before {
-			if of, err := apiutil.GVKForObject(obj, c.Mgmt.Scheme()); err == nil && of == kind && !exist[uid] && kind != machineKind {
-				all = append(all, planv1.Object{Kind: kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Action: planv1.Deleted})
-			}
+	all = c.differences(before, false, func(obj client.Object) bool { _, is := obj.(*clusterv1.Machine); return is })
+	all = slices.DeleteFunc(all, func(d planv1.Object) bool {
+		return slices.ContainsFunc(c.change, func(w *written) bool {
+			return w.name.Kind == d.Kind && w.name.Namespace == d.Namespace && w.name.Name == d.Name
+		})
+	})
+	now := c.snapshot()
+	for uid, obj := range before {
+		if kind, err := apiutil.GVKForObject(obj, c.Mgmt.Scheme()); err == nil && kind != machineKind && now[uid] == nil {
+			all = append(all, planv1.Object{Kind: kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Action: planv1.Deleted})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b planv1.Object) int { return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name) })

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
@@ -131,8 +132,9 @@ func without(obj client.Object) (map[string]any, error) {
 	copied := (&unstructured.Unstructured{Object: fields}).DeepCopy()
 	copied.SetResourceVersion("")
 	copied.SetManagedFields(nil)
-	if _, is := obj.(*corev1.ResourceQuota); is {
-		delete(copied.Object, "status") // what others use in the namespace
+	switch obj.(type) {
+	case *corev1.ResourceQuota, *addonsv1.ClusterResourceSet:
+		delete(copied.Object, "status") // it is about all Clusters of the namespace
 	}
 	return copied.Object, nil
 }

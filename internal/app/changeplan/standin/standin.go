@@ -92,16 +92,12 @@ func (out *Outside) Fill(o *sim.Options) {
 		return nil, nil
 	}
 	o.Runs = func(c controllers.Controller) bool {
-		return c.Provider == controllers.Core && !notRun[c.Name] || c.Provider == controllers.Kubeadm && !notRun[c.Name]
+		return (c.Provider == controllers.Core || c.Provider == controllers.Kubeadm) && !notRun[c.Name]
 	}
 }
 
-// notRun are controllers that decide nothing about Machines: definitions and extensions
-// stay as they are, and nothing is applied to workload clusters.
-var notRun = map[string]bool{
-	"crdmigrator-core": true, "crdmigrator-kubeadm": true, "extensionconfig": true,
-	"clusterresourceset": true, "clusterresourcesetbinding": true,
-}
+// notRun are controllers of definitions and extensions, which stay as they are.
+var notRun = map[string]bool{"crdmigrator-core": true, "crdmigrator-kubeadm": true, "extensionconfig": true}
 
 // Hooks are the calls of lifecycle hooks so far.
 func (out *Outside) Hooks() []planv1.Hook { return out.hooks.calls }

@@ -14,8 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,7 +76,16 @@ func (w *workloads) get(key client.ObjectKey) *cluster {
 		sim.Index{Kind: node, Field: workload.NodeByProviderID, Of: func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }},
 		sim.Index{Kind: pod, Field: "spec.nodeName", Of: func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }},
 	)
-	c.api = interceptor.NewClient(c.memory, interceptor.Funcs{
+	c.api = interceptor.NewClient(accepting{c.memory}, interceptor.Funcs{
+		Create: func(ctx context.Context, api client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if _, is := obj.(*unstructured.Unstructured); is {
+				return nil // of a ClusterResourceSet
+			}
+			return api.Create(ctx, obj, opts...)
+		},
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			return nil
+		},
 		SubResourceCreate: func(ctx context.Context, _ client.Client, name string, obj, _ client.Object, _ ...client.SubResourceCreateOption) error {
 			if name != "eviction" {
 				return fmt.Errorf("create %s of %s: not supported in a plan", name, obj.GetName())
@@ -92,6 +105,20 @@ func (w *workloads) get(key client.ObjectKey) *cluster {
 	w.of[key] = c
 	c.noteRead()
 	return c
+}
+
+// accepting has any kind, so that what ClusterResourceSets apply is taken. It is not
+// stored: nothing in a copy reads it.
+type accepting struct{ client.WithWatch }
+
+// RESTMapper implements client.Client.
+func (a accepting) RESTMapper() meta.RESTMapper { return anyKind{a.WithWatch.RESTMapper()} }
+
+type anyKind struct{ meta.RESTMapper }
+
+// RESTMapping implements meta.RESTMapper.
+func (anyKind) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return &meta.RESTMapping{GroupVersionKind: gk.WithVersion(versions[0]), Scope: meta.RESTScopeNamespace}, nil
 }
 
 // noteRead adds the state of the control plane to what is read.
