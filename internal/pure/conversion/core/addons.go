@@ -28,14 +28,10 @@ func setUp(old *addonsv1beta1.ClusterResourceSet, hub, _ *addonsv1.ClusterResour
 		Strategy:        addonsv1.ClusterResourceSetStrategy(old.Spec.Strategy),
 	}
 	hub.Status.ObservedGeneration = old.Status.ObservedGeneration
-	if old.Status.V1Beta2 != nil {
-		hub.Status.Conditions = old.Status.V1Beta2.Conditions
-	}
-	if old.Status.Conditions != nil {
-		hub.Status.Deprecated = &addonsv1.ClusterResourceSetDeprecatedStatus{
-			V1Beta1: &addonsv1.ClusterResourceSetV1Beta1DeprecatedStatus{Conditions: old.Status.Conditions},
-		}
-	}
+	hub.Status.Conditions = rules.Value(old.Status.V1Beta2).Conditions
+	hub.Status.Deprecated = rules.Pointer(addonsv1.ClusterResourceSetDeprecatedStatus{
+		V1Beta1: rules.Pointer(addonsv1.ClusterResourceSetV1Beta1DeprecatedStatus{Conditions: old.Status.Conditions}),
+	})
 	return nil
 }
 
@@ -46,12 +42,8 @@ func setDown(hub *addonsv1.ClusterResourceSet, old *addonsv1beta1.ClusterResourc
 		Strategy:        string(hub.Spec.Strategy),
 	}
 	old.Status.ObservedGeneration = hub.Status.ObservedGeneration
-	if hub.Status.Conditions != nil {
-		old.Status.V1Beta2 = &addonsv1beta1.ClusterResourceSetV1Beta2Status{Conditions: hub.Status.Conditions}
-	}
-	if d := hub.Status.Deprecated; d != nil && d.V1Beta1 != nil {
-		old.Status.Conditions = d.V1Beta1.Conditions
-	}
+	old.Status.V1Beta2 = rules.Pointer(addonsv1beta1.ClusterResourceSetV1Beta2Status{Conditions: hub.Status.Conditions})
+	old.Status.Conditions = rules.Value(rules.Value(hub.Status.Deprecated).V1Beta1).Conditions
 	return nil
 }
 

@@ -62,13 +62,11 @@ func clusterStatusUp(from *clusterv1beta1.ClusterStatus, to *clusterv1.ClusterSt
 			to.FailureDomains = append(to.FailureDomains, clusterv1.FailureDomain{Name: name, ControlPlane: &d.ControlPlane, Attributes: d.Attributes})
 		}
 	}
-	if v := from.V1Beta2; v != nil {
-		to.Conditions, to.ControlPlane, to.Workers = v.Conditions, v.ControlPlane, v.Workers
-	}
-	deprecated := clusterv1.ClusterV1Beta1DeprecatedStatus{Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage}
-	if !rules.IsZero(deprecated) {
-		to.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &deprecated}
-	}
+	v := rules.Value(from.V1Beta2)
+	to.Conditions, to.ControlPlane, to.Workers = v.Conditions, v.ControlPlane, v.Workers
+	to.Deprecated = rules.Pointer(clusterv1.ClusterDeprecatedStatus{V1Beta1: rules.Pointer(clusterv1.ClusterV1Beta1DeprecatedStatus{
+		Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage,
+	})})
 }
 
 func clusterDown(hub *clusterv1.Cluster, old *clusterv1beta1.Cluster, lookup rules.Lookup) (err error) {
@@ -119,8 +117,6 @@ func clusterStatusDown(from *clusterv1.ClusterStatus, to *clusterv1beta1.Cluster
 			to.FailureDomains[d.Name] = clusterv1beta1.FailureDomainSpec{ControlPlane: rules.Value(d.ControlPlane), Attributes: d.Attributes}
 		}
 	}
-	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		deprecated := from.Deprecated.V1Beta1
-		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
-	}
+	deprecated := rules.Value(rules.Value(from.Deprecated).V1Beta1)
+	to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
 }

@@ -65,12 +65,8 @@ func clusterClassStatusUp(from *clusterv1beta1.ClusterClassStatus, to *clusterv1
 			schemaUp(&from.Schema.OpenAPIV3Schema, &to.Schema.OpenAPIV3Schema, sources[from.From].OpenAPIV3Schema)
 		})
 	})
-	if from.V1Beta2 != nil {
-		to.Conditions = from.V1Beta2.Conditions
-	}
-	if from.Conditions != nil {
-		to.Deprecated = &clusterv1.ClusterClassDeprecatedStatus{V1Beta1: &clusterv1.ClusterClassV1Beta1DeprecatedStatus{Conditions: from.Conditions}}
-	}
+	to.Conditions = rules.Value(from.V1Beta2).Conditions
+	to.Deprecated = rules.Pointer(clusterv1.ClusterClassDeprecatedStatus{V1Beta1: rules.Pointer(clusterv1.ClusterClassV1Beta1DeprecatedStatus{Conditions: from.Conditions})})
 }
 
 func clusterClassDown(hub *clusterv1.ClusterClass, old *clusterv1beta1.ClusterClass, _ rules.Lookup) error {
@@ -104,11 +100,9 @@ func clusterClassDown(hub *clusterv1.ClusterClass, old *clusterv1beta1.ClusterCl
 				to.VariableDefinition = definitionDown(from.Required, from.DeprecatedV1Beta1Metadata, &from.Schema)
 			})
 		}),
+		Conditions:         rules.Value(rules.Value(hub.Status.Deprecated).V1Beta1).Conditions,
 		ObservedGeneration: hub.Status.ObservedGeneration,
 		V1Beta2:            conditionsDown(hub.Status.Conditions),
-	}
-	if d := hub.Status.Deprecated; d != nil && d.V1Beta1 != nil {
-		old.Status.Conditions = d.V1Beta1.Conditions
 	}
 	return nil
 }

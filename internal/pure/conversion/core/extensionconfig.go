@@ -38,14 +38,10 @@ func extensionConfigUp(old *runtimev1alpha1.ExtensionConfig, hub, _ *runtimev1.E
 			FailurePolicy:  runtimev1.FailurePolicy(rules.Value(old.FailurePolicy)),
 		}
 	})
-	if old.Status.V1Beta2 != nil {
-		hub.Status.Conditions = old.Status.V1Beta2.Conditions
-	}
-	if old.Status.Conditions != nil {
-		hub.Status.Deprecated = &runtimev1.ExtensionConfigDeprecatedStatus{
-			V1Beta1: &runtimev1.ExtensionConfigV1Beta1DeprecatedStatus{Conditions: old.Status.Conditions},
-		}
-	}
+	hub.Status.Conditions = rules.Value(old.Status.V1Beta2).Conditions
+	hub.Status.Deprecated = rules.Pointer(runtimev1.ExtensionConfigDeprecatedStatus{
+		V1Beta1: rules.Pointer(runtimev1.ExtensionConfigV1Beta1DeprecatedStatus{Conditions: old.Status.Conditions}),
+	})
 	return nil
 }
 
@@ -69,11 +65,7 @@ func extensionConfigDown(hub *runtimev1.ExtensionConfig, old *runtimev1alpha1.Ex
 			FailurePolicy:  rules.Pointer(string(hub.FailurePolicy)),
 		}
 	})
-	if hub.Status.Conditions != nil {
-		old.Status.V1Beta2 = &runtimev1alpha1.ExtensionConfigV1Beta2Status{Conditions: hub.Status.Conditions}
-	}
-	if d := hub.Status.Deprecated; d != nil && d.V1Beta1 != nil {
-		old.Status.Conditions = d.V1Beta1.Conditions
-	}
+	old.Status.V1Beta2 = rules.Pointer(runtimev1alpha1.ExtensionConfigV1Beta2Status{Conditions: hub.Status.Conditions})
+	old.Status.Conditions = rules.Value(rules.Value(hub.Status.Deprecated).V1Beta1).Conditions
 	return nil
 }

@@ -20,23 +20,19 @@ func IPAMKinds() []rules.Kind {
 		rules.Define(rules.Definition[ipamv1beta1.IPAddress, ipamv1.IPAddress]{
 			Kind: "IPAddress", Old: ipamv1beta1.GroupVersion(), Hub: hub,
 			Up: func(old *ipamv1beta1.IPAddress, hub, _ *ipamv1.IPAddress) error {
-				addressUp(&old.Spec, &hub.Spec)
-				return nil
+				return addressUp(&old.Spec, &hub.Spec)
 			},
 			Down: func(hub *ipamv1.IPAddress, old *ipamv1beta1.IPAddress, _ rules.Lookup) error {
-				addressDown(&hub.Spec, &old.Spec)
-				return nil
+				return addressDown(&hub.Spec, &old.Spec)
 			},
 		}),
 		rules.Define(rules.Definition[ipamv1alpha1.IPAddress, ipamv1.IPAddress]{
 			Kind: "IPAddress", Old: ipamv1alpha1.GroupVersion(), Hub: hub,
 			Up: func(old *ipamv1alpha1.IPAddress, hub, _ *ipamv1.IPAddress) error {
-				addressUp(&old.Spec, &hub.Spec)
-				return nil
+				return addressUp(&old.Spec, &hub.Spec)
 			},
 			Down: func(hub *ipamv1.IPAddress, old *ipamv1alpha1.IPAddress, _ rules.Lookup) error {
-				addressDown(&hub.Spec, &old.Spec)
-				return nil
+				return addressDown(&hub.Spec, &old.Spec)
 			},
 		}),
 		rules.Define(rules.Definition[ipamv1beta1.IPAddressClaim, ipamv1.IPAddressClaim]{
@@ -49,7 +45,7 @@ func IPAMKinds() []rules.Kind {
 	}
 }
 
-func addressUp(old *ipamv1beta1.IPAddressSpec, hub *ipamv1.IPAddressSpec) {
+func addressUp(old *ipamv1beta1.IPAddressSpec, hub *ipamv1.IPAddressSpec) error {
 	*hub = ipamv1.IPAddressSpec{
 		ClaimRef: ipamv1.IPAddressClaimReference{Name: old.ClaimRef.Name},
 		PoolRef:  poolUp(old.PoolRef),
@@ -57,9 +53,10 @@ func addressUp(old *ipamv1beta1.IPAddressSpec, hub *ipamv1.IPAddressSpec) {
 		Prefix:   new(int32(old.Prefix)),
 		Gateway:  old.Gateway,
 	}
+	return nil
 }
 
-func addressDown(hub *ipamv1.IPAddressSpec, old *ipamv1beta1.IPAddressSpec) {
+func addressDown(hub *ipamv1.IPAddressSpec, old *ipamv1beta1.IPAddressSpec) error {
 	*old = ipamv1beta1.IPAddressSpec{
 		ClaimRef: corev1.LocalObjectReference{Name: hub.ClaimRef.Name},
 		PoolRef:  poolDown(hub.PoolRef),
@@ -67,6 +64,7 @@ func addressDown(hub *ipamv1.IPAddressSpec, old *ipamv1beta1.IPAddressSpec) {
 		Prefix:   int(rules.Value(hub.Prefix)),
 		Gateway:  hub.Gateway,
 	}
+	return nil
 }
 
 func poolUp(old corev1.TypedLocalObjectReference) ipamv1.IPPoolReference {
@@ -84,34 +82,24 @@ const labelSetAnnotation = "conversion.cluster.x-k8s.io/cluster-name-label-set"
 func claimUp(old *ipamv1beta1.IPAddressClaim, hub, _ *ipamv1.IPAddressClaim) error {
 	hub.Spec = ipamv1.IPAddressClaimSpec{ClusterName: old.Spec.ClusterName, PoolRef: poolUp(old.Spec.PoolRef)}
 	statusUp(old.Status.AddressRef, old.Status.Conditions, &hub.Status)
-	if old.Status.V1Beta2 != nil {
-		hub.Status.Conditions = old.Status.V1Beta2.Conditions
-	}
+	hub.Status.Conditions = rules.Value(old.Status.V1Beta2).Conditions
 	return nil
 }
 
 func claimDown(hub *ipamv1.IPAddressClaim, old *ipamv1beta1.IPAddressClaim, _ rules.Lookup) error {
 	old.Spec = ipamv1beta1.IPAddressClaimSpec{ClusterName: hub.Spec.ClusterName, PoolRef: poolDown(hub.Spec.PoolRef)}
 	old.Status.AddressRef, old.Status.Conditions = statusDown(&hub.Status)
-	if hub.Status.Conditions != nil {
-		old.Status.V1Beta2 = &ipamv1beta1.IPAddressClaimV1Beta2Status{Conditions: hub.Status.Conditions}
-	}
+	old.Status.V1Beta2 = rules.Pointer(ipamv1beta1.IPAddressClaimV1Beta2Status{Conditions: hub.Status.Conditions})
 	return nil
 }
 
 func statusUp(address corev1.LocalObjectReference, conditions clusterv1.Conditions, hub *ipamv1.IPAddressClaimStatus) {
 	hub.AddressRef.Name = address.Name
-	if conditions != nil {
-		hub.Deprecated = &ipamv1.IPAddressClaimDeprecatedStatus{V1Beta1: &ipamv1.IPAddressClaimV1Beta1DeprecatedStatus{Conditions: conditions}}
-	}
+	hub.Deprecated = rules.Pointer(ipamv1.IPAddressClaimDeprecatedStatus{V1Beta1: rules.Pointer(ipamv1.IPAddressClaimV1Beta1DeprecatedStatus{Conditions: conditions})})
 }
 
 func statusDown(hub *ipamv1.IPAddressClaimStatus) (corev1.LocalObjectReference, clusterv1.Conditions) {
-	var conditions clusterv1.Conditions
-	if hub.Deprecated != nil && hub.Deprecated.V1Beta1 != nil {
-		conditions = hub.Deprecated.V1Beta1.Conditions
-	}
-	return corev1.LocalObjectReference{Name: hub.AddressRef.Name}, conditions
+	return corev1.LocalObjectReference{Name: hub.AddressRef.Name}, rules.Value(rules.Value(hub.Deprecated).V1Beta1).Conditions
 }
 
 // oldestClaimUp finds the Cluster in a label, which v1alpha1 has instead of a field.

@@ -53,13 +53,10 @@ func machineUp(old *clusterv1beta1.Machine, hub, kept *clusterv1.Machine) error 
 			WaitForPreTerminateHookStartTime: rules.Time(d.WaitForPreTerminateHookStartTime),
 		}
 	}
-	if from.V1Beta2 != nil {
-		to.Conditions = from.V1Beta2.Conditions
-	}
-	deprecated := clusterv1.MachineV1Beta1DeprecatedStatus{Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage}
-	if !rules.IsZero(deprecated) {
-		to.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &deprecated}
-	}
+	to.Conditions = rules.Value(from.V1Beta2).Conditions
+	to.Deprecated = rules.Pointer(clusterv1.MachineDeprecatedStatus{V1Beta1: rules.Pointer(clusterv1.MachineV1Beta1DeprecatedStatus{
+		Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage,
+	})})
 	return nil
 }
 
@@ -95,10 +92,8 @@ func machineDown(hub *clusterv1.Machine, old *clusterv1beta1.Machine, lookup rul
 		}
 	}
 	to.V1Beta2 = conditionsDown(from.Conditions)
-	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		deprecated := from.Deprecated.V1Beta1
-		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
-	}
+	deprecated := rules.Value(rules.Value(from.Deprecated).V1Beta1)
+	to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
 	return nil
 }
 

@@ -48,10 +48,8 @@ func machineDeploymentUp(old *clusterv1beta1.MachineDeployment, hub, kept *clust
 			UnavailableReplicas: from.UnavailableReplicas,
 		}},
 	}
-	if v := from.V1Beta2; v != nil {
-		hub.Status.Conditions = v.Conditions
-		hub.Status.ReadyReplicas, hub.Status.AvailableReplicas, hub.Status.UpToDateReplicas = v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
-	}
+	v, to := rules.Value(from.V1Beta2), &hub.Status
+	to.Conditions, to.ReadyReplicas, to.AvailableReplicas, to.UpToDateReplicas = v.Conditions, v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
 	return nil
 }
 
@@ -78,11 +76,9 @@ func machineDeploymentDown(hub *clusterv1.MachineDeployment, old *clusterv1beta1
 		Phase:              from.Phase,
 		V1Beta2:            countersDown(from.Conditions, from.ReadyReplicas, from.AvailableReplicas, from.UpToDateReplicas),
 	}
-	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		deprecated, to := from.Deprecated.V1Beta1, &old.Status
-		to.Conditions, to.UpdatedReplicas, to.ReadyReplicas = deprecated.Conditions, deprecated.UpdatedReplicas, deprecated.ReadyReplicas
-		to.AvailableReplicas, to.UnavailableReplicas = deprecated.AvailableReplicas, deprecated.UnavailableReplicas
-	}
+	deprecated, to := rules.Value(rules.Value(from.Deprecated).V1Beta1), &old.Status
+	to.Conditions, to.UpdatedReplicas, to.ReadyReplicas = deprecated.Conditions, deprecated.UpdatedReplicas, deprecated.ReadyReplicas
+	to.AvailableReplicas, to.UnavailableReplicas = deprecated.AvailableReplicas, deprecated.UnavailableReplicas
 	return nil
 }
 

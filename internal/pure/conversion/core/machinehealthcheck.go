@@ -21,19 +21,15 @@ func machineHealthCheckUp(old *clusterv1beta1.MachineHealthCheck, hub, kept *clu
 	hub.Spec = clusterv1.MachineHealthCheckSpec{ClusterName: old.Spec.ClusterName, Selector: old.Spec.Selector, Checks: checks, Remediation: remediation}
 	from, before := &old.Status, rules.Value(kept).Status
 	hub.Status = clusterv1.MachineHealthCheckStatus{
+		Conditions:          rules.Value(from.V1Beta2).Conditions,
 		ExpectedMachines:    rules.Meant(from.ExpectedMachines, before.ExpectedMachines),
 		CurrentHealthy:      rules.Meant(from.CurrentHealthy, before.CurrentHealthy),
 		RemediationsAllowed: rules.Meant(from.RemediationsAllowed, before.RemediationsAllowed),
 		ObservedGeneration:  from.ObservedGeneration,
 		Targets:             from.Targets,
-	}
-	if from.V1Beta2 != nil {
-		hub.Status.Conditions = from.V1Beta2.Conditions
-	}
-	if from.Conditions != nil {
-		hub.Status.Deprecated = &clusterv1.MachineHealthCheckDeprecatedStatus{
-			V1Beta1: &clusterv1.MachineHealthCheckV1Beta1DeprecatedStatus{Conditions: from.Conditions},
-		}
+		Deprecated: rules.Pointer(clusterv1.MachineHealthCheckDeprecatedStatus{
+			V1Beta1: rules.Pointer(clusterv1.MachineHealthCheckV1Beta1DeprecatedStatus{Conditions: from.Conditions}),
+		}),
 	}
 	return nil
 }
@@ -46,15 +42,13 @@ func machineHealthCheckDown(hub *clusterv1.MachineHealthCheck, old *clusterv1bet
 	}
 	from := &hub.Status
 	old.Status = clusterv1beta1.MachineHealthCheckStatus{
+		Conditions:          rules.Value(rules.Value(from.Deprecated).V1Beta1).Conditions,
 		ExpectedMachines:    rules.Value(from.ExpectedMachines),
 		CurrentHealthy:      rules.Value(from.CurrentHealthy),
 		RemediationsAllowed: rules.Value(from.RemediationsAllowed),
 		ObservedGeneration:  from.ObservedGeneration,
 		Targets:             from.Targets,
 		V1Beta2:             conditionsDown(from.Conditions),
-	}
-	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		old.Status.Conditions = from.Deprecated.V1Beta1.Conditions
 	}
 	return nil
 }

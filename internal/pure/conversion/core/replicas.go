@@ -76,10 +76,8 @@ func machineSetUp(old *clusterv1beta1.MachineSet, hub, _ *clusterv1.MachineSet) 
 			AvailableReplicas:    from.AvailableReplicas,
 		}},
 	}
-	if v := from.V1Beta2; v != nil {
-		hub.Status.Conditions = v.Conditions
-		hub.Status.ReadyReplicas, hub.Status.AvailableReplicas, hub.Status.UpToDateReplicas = v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
-	}
+	v, to := rules.Value(from.V1Beta2), &hub.Status
+	to.Conditions, to.ReadyReplicas, to.AvailableReplicas, to.UpToDateReplicas = v.Conditions, v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
 	return nil
 }
 
@@ -103,11 +101,9 @@ func machineSetDown(hub *clusterv1.MachineSet, old *clusterv1beta1.MachineSet, l
 		Versions:           from.Versions,
 		V1Beta2:            countersDown(from.Conditions, from.ReadyReplicas, from.AvailableReplicas, from.UpToDateReplicas),
 	}
-	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		deprecated, to := from.Deprecated.V1Beta1, &old.Status
-		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
-		to.FullyLabeledReplicas, to.ReadyReplicas, to.AvailableReplicas = deprecated.FullyLabeledReplicas, deprecated.ReadyReplicas, deprecated.AvailableReplicas
-	}
+	deprecated, to := rules.Value(rules.Value(from.Deprecated).V1Beta1), &old.Status
+	to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
+	to.FullyLabeledReplicas, to.ReadyReplicas, to.AvailableReplicas = deprecated.FullyLabeledReplicas, deprecated.ReadyReplicas, deprecated.AvailableReplicas
 	return nil
 }
 
@@ -150,10 +146,8 @@ func machinePoolUp(old *clusterv1beta1.MachinePool, hub, kept *clusterv1.Machine
 			UnavailableReplicas: from.UnavailableReplicas,
 		}},
 	}
-	if v := from.V1Beta2; v != nil {
-		hub.Status.Conditions = v.Conditions
-		hub.Status.ReadyReplicas, hub.Status.AvailableReplicas, hub.Status.UpToDateReplicas = v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
-	}
+	v, to := rules.Value(from.V1Beta2), &hub.Status
+	to.Conditions, to.ReadyReplicas, to.AvailableReplicas, to.UpToDateReplicas = v.Conditions, v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
 	return nil
 }
 
@@ -179,10 +173,8 @@ func machinePoolDown(hub *clusterv1.MachinePool, old *clusterv1beta1.MachinePool
 		ObservedGeneration:  from.ObservedGeneration,
 		V1Beta2:             countersDown(from.Conditions, from.ReadyReplicas, from.AvailableReplicas, from.UpToDateReplicas),
 	}
-	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
-		deprecated, to := from.Deprecated.V1Beta1, &old.Status
-		to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
-		to.ReadyReplicas, to.AvailableReplicas, to.UnavailableReplicas = deprecated.ReadyReplicas, deprecated.AvailableReplicas, deprecated.UnavailableReplicas
-	}
+	deprecated, to := rules.Value(rules.Value(from.Deprecated).V1Beta1), &old.Status
+	to.Conditions, to.FailureReason, to.FailureMessage = deprecated.Conditions, deprecated.FailureReason, deprecated.FailureMessage
+	to.ReadyReplicas, to.AvailableReplicas, to.UnavailableReplicas = deprecated.ReadyReplicas, deprecated.AvailableReplicas, deprecated.UnavailableReplicas
 	return nil
 }

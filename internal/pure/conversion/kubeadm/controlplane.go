@@ -177,9 +177,8 @@ func controlPlaneStatusUp(old *controlplanev1beta1.KubeadmControlPlaneStatus, hu
 	if r := old.LastRemediation; r != nil {
 		hub.LastRemediation = controlplanev1.LastRemediationStatus{Machine: r.Machine, Time: rules.Time(&r.Timestamp), RetryCount: &r.RetryCount}
 	}
-	if v := old.V1Beta2; v != nil {
-		hub.Conditions, hub.ReadyReplicas, hub.AvailableReplicas, hub.UpToDateReplicas = v.Conditions, v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
-	}
+	v := rules.Value(old.V1Beta2)
+	hub.Conditions, hub.ReadyReplicas, hub.AvailableReplicas, hub.UpToDateReplicas = v.Conditions, v.ReadyReplicas, v.AvailableReplicas, v.UpToDateReplicas
 }
 
 func controlPlaneStatusDown(hub *controlplanev1.KubeadmControlPlaneStatus, old *controlplanev1beta1.KubeadmControlPlaneStatus) {
@@ -187,16 +186,13 @@ func controlPlaneStatusDown(hub *controlplanev1.KubeadmControlPlaneStatus, old *
 		Selector: hub.Selector, Replicas: rules.Value(hub.Replicas), Version: rules.Pointer(hub.Version), Versions: hub.Versions, ObservedGeneration: hub.ObservedGeneration,
 		Initialized: rules.Value(hub.Initialization.ControlPlaneInitialized),
 	}
-	if d := hub.Deprecated; d != nil && d.V1Beta1 != nil {
-		v := d.V1Beta1
-		old.Conditions, old.UpdatedReplicas, old.ReadyReplicas, old.UnavailableReplicas = v.Conditions, v.UpdatedReplicas, v.ReadyReplicas, v.UnavailableReplicas
-		old.FailureReason, old.FailureMessage, old.Ready = v.FailureReason, v.FailureMessage, v.ReadyReplicas > 0
-	}
+	d := rules.Value(rules.Value(hub.Deprecated).V1Beta1)
+	old.Conditions, old.UpdatedReplicas, old.ReadyReplicas, old.UnavailableReplicas = d.Conditions, d.UpdatedReplicas, d.ReadyReplicas, d.UnavailableReplicas
+	old.FailureReason, old.FailureMessage, old.Ready = d.FailureReason, d.FailureMessage, d.ReadyReplicas > 0
 	if r := hub.LastRemediation; !rules.IsZero(r) {
 		old.LastRemediation = &controlplanev1beta1.LastRemediationStatus{Machine: r.Machine, Timestamp: r.Time, RetryCount: rules.Value(r.RetryCount)}
 	}
-	v := controlplanev1beta1.KubeadmControlPlaneV1Beta2Status{
+	old.V1Beta2 = rules.Pointer(controlplanev1beta1.KubeadmControlPlaneV1Beta2Status{
 		Conditions: hub.Conditions, ReadyReplicas: hub.ReadyReplicas, AvailableReplicas: hub.AvailableReplicas, UpToDateReplicas: hub.UpToDateReplicas,
-	}
-	old.V1Beta2 = rules.Pointer(v)
+	})
 }

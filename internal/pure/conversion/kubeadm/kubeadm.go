@@ -44,6 +44,7 @@ func configUp(old *bootstrapv1beta1.KubeadmConfig, hub, kept *bootstrapv1.Kubead
 		return err
 	}
 	hub.Status = bootstrapv1.KubeadmConfigStatus{
+		Conditions:         rules.Value(old.Status.V1Beta2).Conditions,
 		DataSecretName:     rules.Value(old.Status.DataSecretName),
 		ObservedGeneration: old.Status.ObservedGeneration,
 		Deprecated: &bootstrapv1.KubeadmConfigDeprecatedStatus{V1Beta1: &bootstrapv1.KubeadmConfigV1Beta1DeprecatedStatus{
@@ -51,24 +52,20 @@ func configUp(old *bootstrapv1beta1.KubeadmConfig, hub, kept *bootstrapv1.Kubead
 		}},
 	}
 	hub.Status.Initialization.DataSecretCreated = rules.Meant(old.Status.Ready, k.Status.Initialization.DataSecretCreated)
-	if old.Status.V1Beta2 != nil {
-		hub.Status.Conditions = old.Status.V1Beta2.Conditions
-	}
 	return nil
 }
 
 func configDown(hub *bootstrapv1.KubeadmConfig, old *bootstrapv1beta1.KubeadmConfig, _ rules.Lookup) error {
 	specDown(&hub.Spec, &old.Spec)
+	deprecated := rules.Value(rules.Value(hub.Status.Deprecated).V1Beta1)
 	old.Status = bootstrapv1beta1.KubeadmConfigStatus{
+		Conditions:         deprecated.Conditions,
+		FailureReason:      deprecated.FailureReason,
+		FailureMessage:     deprecated.FailureMessage,
+		V1Beta2:            rules.Pointer(bootstrapv1beta1.KubeadmConfigV1Beta2Status{Conditions: hub.Status.Conditions}),
 		Ready:              rules.Value(hub.Status.Initialization.DataSecretCreated),
 		DataSecretName:     rules.Pointer(hub.Status.DataSecretName),
 		ObservedGeneration: hub.Status.ObservedGeneration,
-	}
-	if d := hub.Status.Deprecated; d != nil && d.V1Beta1 != nil {
-		old.Status.Conditions, old.Status.FailureReason, old.Status.FailureMessage = d.V1Beta1.Conditions, d.V1Beta1.FailureReason, d.V1Beta1.FailureMessage
-	}
-	if hub.Status.Conditions != nil {
-		old.Status.V1Beta2 = &bootstrapv1beta1.KubeadmConfigV1Beta2Status{Conditions: hub.Status.Conditions}
 	}
 	return nil
 }
