@@ -3,6 +3,7 @@
 package healthcheck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,9 +83,7 @@ type Told struct {
 // Event is the event to send, if the status does not report it yet.
 func Event(f Facts, d Decision) Told {
 	c, was := f.allowed(d), conditions.Get(f.Check, clusterv1.MachineHealthCheckRemediationAllowedCondition)
-	if was == nil {
-		was = &metav1.Condition{}
-	}
+	was = cmp.Or(was, &metav1.Condition{})
 	switch {
 	case c.Reason == clusterv1.MachineHealthCheckTooManyUnhealthyReason && was.Reason != c.Reason:
 		return Told{corev1.EventTypeWarning, "RemediationRestricted", c.Message, c.Reason}

@@ -176,10 +176,7 @@ func parseAdditional(text string) (types.Config, error) {
 		})
 	}
 	for _, u := range a.Systemd.Units {
-		enabled := u.Enabled
-		if enabled == nil {
-			enabled = u.Enable
-		}
+		enabled := cmp.Or(u.Enabled, u.Enable)
 		c.Systemd.Units = append(c.Systemd.Units, types.Unit{Name: u.Name, Enabled: enabled, Mask: u.Mask, Contents: u.Contents, Dropins: u.Dropins})
 	}
 	for _, r := range a.Storage.Raid {

@@ -9,10 +9,12 @@
 package ignition
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -173,9 +175,7 @@ func content(f bootstrapv1.File) (r types.Resource, _ error) {
 const defaultPermissions = "0644"
 
 func permissions(text string) (int, error) {
-	if text == "" {
-		text = defaultPermissions
-	}
+	text = cmp.Or(text, defaultPermissions)
 	mode, err := strconv.ParseUint(text, 8, 12)
 	if err != nil {
 		return 0, fmt.Errorf("its permissions %q are not an octal number such as %s", text, defaultPermissions)
@@ -197,12 +197,7 @@ func idOrName(text string) (*int, *string) {
 // hidden reports whether a path is where the system mounts its own file system at start,
 // so that files from Ignition are hidden.
 func hidden(path string) bool {
-	for _, dir := range []string{"/run/", "/tmp/", "/proc/", "/sys/", "/dev/"} {
-		if strings.HasPrefix(path, dir) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/run/", "/tmp/", "/proc/", "/sys/", "/dev/"}, func(dir string) bool { return strings.HasPrefix(path, dir) })
 }
 
 const hiddenWhy = "what lies there before the system starts is hidden afterwards: choose another folder"

@@ -3,6 +3,7 @@
 package kubeadm
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -109,10 +110,7 @@ func (b Boot) command() string {
 // where kubeadm reads it; with an external etcd that path is in the config. A pair
 // without content is omitted.
 func CertificateFiles(c bootstrapv1.ClusterConfiguration, pairs Pairs) []bootstrapv1.File {
-	dir := c.CertificatesDir
-	if dir == "" {
-		dir = DefaultCertificatesDir
-	}
+	dir := cmp.Or(c.CertificatesDir, DefaultCertificatesDir)
 	files := certFiles(path.Join(dir, "ca.crt"), path.Join(dir, "ca.key"), pairs.CA)
 	if external := c.Etcd.External; len(external.Endpoints) > 0 {
 		files = append(files, certFiles(external.CAFile, "", pairs.Etcd)...)

@@ -236,11 +236,7 @@ func AvailableAt(m *clusterv1.Machine) (time.Time, bool) {
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return time.Time{}, false
 	}
-	var seconds int32
-	if m.Spec.MinReadySeconds != nil {
-		seconds = *m.Spec.MinReadySeconds
-	}
-	return c.LastTransitionTime.Add(time.Duration(seconds) * time.Second), true
+	return c.LastTransitionTime.Add(time.Duration(ptr.Deref(m.Spec.MinReadySeconds, 0)) * time.Second), true
 }
 
 func phaseOf(f Facts) clusterv1.MachinePhase {

@@ -3,6 +3,7 @@
 package machinestatus
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -102,9 +103,7 @@ func NodeHealthy(node *corev1.Node) metav1.Condition {
 func nodeCondition(node *corev1.Node, conditionType corev1.NodeConditionType) corev1.NodeCondition {
 	for _, c := range node.Status.Conditions {
 		if c.Type == conditionType {
-			if c.Message == "" {
-				c.Message = "Condition is " + string(c.Status)
-			}
+			c.Message = cmp.Or(c.Message, "Condition is "+string(c.Status))
 			return c
 		}
 	}

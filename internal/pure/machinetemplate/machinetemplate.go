@@ -9,6 +9,7 @@
 package machinetemplate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -153,9 +154,7 @@ func (t Template) annotated(have map[string]string) bool {
 // deletion returns a copy of the timeouts, with defaults.
 func (t Template) deletion() clusterv1.MachineDeletionSpec {
 	d := *t.Spec.Deletion.DeepCopy()
-	if d.NodeDeletionTimeoutSeconds == nil {
-		d.NodeDeletionTimeoutSeconds = new(int32(nodeDeletionSeconds))
-	}
+	d.NodeDeletionTimeoutSeconds = cmp.Or(d.NodeDeletionTimeoutSeconds, new(int32(nodeDeletionSeconds)))
 	return d
 }
 

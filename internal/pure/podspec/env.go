@@ -3,6 +3,7 @@
 package podspec
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -220,10 +221,7 @@ func pairs(of map[string]string) string {
 // resource is the request or limit of a container in the requested unit. A limit that is
 // not set is what the Node can allocate.
 func resource(pod *corev1.Pod, own string, r *corev1.ResourceFieldSelector, node *corev1.Node) (string, error) {
-	name := r.ContainerName
-	if name == "" {
-		name = own
-	}
+	name := cmp.Or(r.ContainerName, own)
 	all := Containers(pod)
 	i := slices.IndexFunc(all, func(c Container) bool { return c.Name == name })
 	if i < 0 {
@@ -292,10 +290,7 @@ func linksTo(s corev1.Service) []string {
 		}
 	}
 	for i, p := range s.Spec.Ports {
-		protocol := string(p.Protocol)
-		if protocol == "" {
-			protocol = string(corev1.ProtocolTCP)
-		}
+		protocol := cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP))
 		url := fmt.Sprintf("%s://%s:%d", strings.ToLower(protocol), ip, p.Port)
 		if i == 0 {
 			env = append(env, name+"_PORT="+url)

@@ -4,6 +4,7 @@ package podspec
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,12 +47,9 @@ func Fits(pod *corev1.Pod, node *corev1.Node) []Problem {
 }
 
 func matchesAny(terms []corev1.NodeSelectorTerm, node *corev1.Node) bool {
-	for _, term := range terms {
-		if len(term.MatchExpressions)+len(term.MatchFields) > 0 && matches(term, node) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
+		return len(term.MatchExpressions)+len(term.MatchFields) > 0 && matches(term, node)
+	})
 }
 
 func matches(term corev1.NodeSelectorTerm, node *corev1.Node) bool {
@@ -71,10 +69,7 @@ func matches(term corev1.NodeSelectorTerm, node *corev1.Node) bool {
 // holds reports whether a requirement matches; one with an unknown operator does not.
 func holds(e corev1.NodeSelectorRequirement, of map[string]string) bool {
 	value, there := of[e.Key]
-	among := false
-	for _, v := range e.Values {
-		among = among || v == value
-	}
+	among := slices.Contains(e.Values, value)
 	switch e.Operator {
 	case corev1.NodeSelectorOpIn:
 		return there && among

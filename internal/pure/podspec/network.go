@@ -3,6 +3,7 @@
 package podspec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,10 +20,7 @@ const (
 
 // Hostname is that of a Pod.
 func Hostname(pod *corev1.Pod) string {
-	name := pod.Spec.Hostname
-	if name == "" {
-		name = pod.Name
-	}
+	name := cmp.Or(pod.Spec.Hostname, pod.Name)
 	if len(name) > maxHostname {
 		name = strings.TrimRight(name[:maxHostname], "-.")
 	}

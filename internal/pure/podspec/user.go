@@ -3,6 +3,7 @@
 package podspec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,15 +25,11 @@ type User struct {
 // image.
 func UserOf(pod *corev1.Pod, c Container, image Image, accounts Accounts) (User, error) {
 	p, s := pod.Spec.SecurityContext, c.SecurityContext
-	if p == nil {
-		p = &corev1.PodSecurityContext{}
-	}
-	if s == nil {
-		s = &corev1.SecurityContext{}
-	}
+	p = cmp.Or(p, &corev1.PodSecurityContext{})
+	s = cmp.Or(s, &corev1.SecurityContext{})
 	u, err := imageUser(image.User, accounts)
-	uid, gid := first(s.RunAsUser, p.RunAsUser), first(s.RunAsGroup, p.RunAsGroup)
-	nonRoot := first(s.RunAsNonRoot, p.RunAsNonRoot)
+	uid, gid := cmp.Or(s.RunAsUser, p.RunAsUser), cmp.Or(s.RunAsGroup, p.RunAsGroup)
+	nonRoot := cmp.Or(s.RunAsNonRoot, p.RunAsNonRoot)
 	if uid != nil {
 		u = User{UID: *uid, GID: groupOf(*uid, accounts)}
 	} else if err != nil {
@@ -61,22 +58,11 @@ func UserOf(pod *corev1.Pod, c Container, image Image, accounts Accounts) (User,
 	return u, nil
 }
 
-func first[T any](all ...*T) *T {
-	for _, each := range all {
-		if each != nil {
-			return each
-		}
-	}
-	return nil
-}
-
 // imageUser parses the user of an image: a name or number, and after a colon the same
 // for a group.
 func imageUser(text string, a Accounts) (User, error) {
 	name, group, _ := strings.Cut(text, ":")
-	if name == "" {
-		name = "0"
-	}
+	name = cmp.Or(name, "0")
 	var u User
 	if uid, err := strconv.ParseInt(name, 10, 64); err == nil {
 		u = User{UID: uid, GID: groupOf(uid, a)}

@@ -3,6 +3,7 @@
 package podspec
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -250,7 +251,7 @@ func local(p string) bool {
 }
 
 func modeOf(own, volume *int32) int32 {
-	if m := first(own, volume); m != nil {
+	if m := cmp.Or(own, volume); m != nil {
 		return *m & 0o777
 	}
 	return 0o644

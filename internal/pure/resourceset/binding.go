@@ -132,10 +132,7 @@ func SetFailures(b *addonsv1.ClusterResourceSetBinding, failures []Failure) {
 		delete(b.Annotations, FailuresAnnotation)
 		return
 	}
-	if b.Annotations == nil {
-		b.Annotations = map[string]string{}
-	}
-	b.Annotations[FailuresAnnotation] = "[" + strings.Join(lines, ",") + "]"
+	metav1.SetMetaDataAnnotation(&b.ObjectMeta, FailuresAnnotation, "["+strings.Join(lines, ",")+"]")
 }
 
 // Failures decodes what SetFailures wrote. It returns nil for an annotation that another

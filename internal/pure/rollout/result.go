@@ -60,10 +60,7 @@ func (p *planner) result() Result {
 			r.Actions = append(r.Actions, Create{p.desired(m, revision), "no MachineSet matches the template"})
 		default:
 			if set := p.desired(m, revision); !same(m.MachineSet, set) {
-				why := m.why
-				if why == "" {
-					why = "bring in what changed in place"
-				}
+				why := cmp.Or(m.why, "bring in what changed in place")
 				r.Actions = append(r.Actions, Update{set, m.before, why})
 			}
 		}

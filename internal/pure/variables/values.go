@@ -4,6 +4,7 @@ package variables
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -52,9 +53,7 @@ type list struct {
 
 // lists are the values for the whole cluster, and then the overrides.
 func lists(at *field.Path, t, old *clusterv1.Topology) []list {
-	if old == nil {
-		old = &clusterv1.Topology{}
-	}
+	old = cmp.Or(old, &clusterv1.Topology{})
 	overrides := func(at *field.Path) *field.Path { return at.Child("variables", "overrides") }
 	out := []list{
 		{at.Child("variables"), &t.Variables, old.Variables},
