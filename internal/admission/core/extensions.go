@@ -3,6 +3,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -55,9 +56,7 @@ func ExtensionWebhooks(c *catalog.Catalog) []webhook.Webhook {
 
 // DefaultExtensionConfig sets what the user left out.
 func DefaultExtensionConfig(e, _ *runtimev1.ExtensionConfig) {
-	if e.Spec.NamespaceSelector == nil {
-		e.Spec.NamespaceSelector = &metav1.LabelSelector{}
-	}
+	e.Spec.NamespaceSelector = cmp.Or(e.Spec.NamespaceSelector, &metav1.LabelSelector{})
 	if s := &e.Spec.ClientConfig.Service; *s != (runtimev1.ServiceReference{}) && s.Port == nil {
 		s.Port = new(int32(defaultPort))
 	}

@@ -3,8 +3,11 @@
 package core
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
@@ -18,9 +21,7 @@ const defaultNodeDeletionSeconds = 10
 // DefaultMachine sets what the user left out.
 func DefaultMachine(m, _ *clusterv1.Machine) {
 	labelCluster(m, m.Spec.ClusterName)
-	if m.Spec.Deletion.NodeDeletionTimeoutSeconds == nil {
-		m.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(defaultNodeDeletionSeconds))
-	}
+	m.Spec.Deletion.NodeDeletionTimeoutSeconds = cmp.Or(m.Spec.Deletion.NodeDeletionTimeoutSeconds, new(int32(defaultNodeDeletionSeconds)))
 	m.Spec.Version = fieldvalidation.NormalVersion(m.Spec.Version)
 }
 
@@ -32,10 +33,7 @@ func ValidateMachine(m, old *clusterv1.Machine) field.ErrorList {
 		errs = fieldvalidation.Bootstrap(spec.Child("bootstrap"), m.Spec.Bootstrap)
 	}
 	errs = append(errs, fieldvalidation.Version(spec.Child("version"), m.Spec.Version)...)
-	var before clusterv1.MachineSpec
-	if old != nil {
-		before = old.Spec
-	}
+	before := ptr.Deref(old, clusterv1.Machine{}).Spec
 	errs = append(errs, references(spec, m.Spec, before, false)...)
 	if old != nil {
 		errs = append(errs, fieldvalidation.Unchanged(spec.Child("clusterName"), m.Spec.ClusterName, old.Spec.ClusterName)...)

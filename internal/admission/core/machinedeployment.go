@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -22,11 +23,7 @@ func DefaultMachineDeployment(d, old *clusterv1.MachineDeployment) {
 	}
 	labelCluster(d, d.Spec.ClusterName)
 	if d.Spec.Replicas == nil {
-		var before *int32
-		if old != nil {
-			before = old.Spec.Replicas
-		}
-		d.Spec.Replicas = new(replicas(d.Annotations, before))
+		d.Spec.Replicas = new(replicas(d.Annotations, ptr.Deref(old, clusterv1.MachineDeployment{}).Spec.Replicas))
 	}
 	selector, template := &d.Spec.Selector, &d.Spec.Template
 	if fieldvalidation.IsEmptySelector(*selector) {
@@ -41,18 +38,12 @@ func DefaultMachineDeployment(d, old *clusterv1.MachineDeployment) {
 }
 
 func defaultStrategy(s *clusterv1.MachineDeploymentRolloutStrategy) {
-	if s.Type == "" {
-		s.Type = clusterv1.RollingUpdateMachineDeploymentStrategyType
-	}
+	s.Type = cmp.Or(s.Type, clusterv1.RollingUpdateMachineDeploymentStrategyType)
 	if s.Type != clusterv1.RollingUpdateMachineDeploymentStrategyType {
 		return
 	}
-	if s.RollingUpdate.MaxSurge == nil {
-		s.RollingUpdate.MaxSurge = new(intstr.FromInt32(1))
-	}
-	if s.RollingUpdate.MaxUnavailable == nil {
-		s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(0))
-	}
+	s.RollingUpdate.MaxSurge = cmp.Or(s.RollingUpdate.MaxSurge, new(intstr.FromInt32(1)))
+	s.RollingUpdate.MaxUnavailable = cmp.Or(s.RollingUpdate.MaxUnavailable, new(intstr.FromInt32(0)))
 }
 
 // ValidateMachineDeployment returns the errors in a MachineDeployment.
@@ -64,10 +55,7 @@ func ValidateMachineDeployment(d, old *clusterv1.MachineDeployment) field.ErrorL
 	errs = append(errs, annotations(d.Annotations)...)
 	errs = append(errs, fieldvalidation.RolloutStrategy(spec.Child("rollout", "strategy"), d.Spec.Rollout.Strategy)...)
 	errs = append(errs, fieldvalidation.Amount(spec.Child("remediation", "maxInFlight"), d.Spec.Remediation.MaxInFlight)...)
-	var before clusterv1.MachineSpec
-	if old != nil {
-		before = old.Spec.Template.Spec
-	}
+	before := ptr.Deref(old, clusterv1.MachineDeployment{}).Spec.Template.Spec
 	errs = append(errs, references(spec.Child("template", "spec"), d.Spec.Template.Spec, before, true)...)
 	if old != nil {
 		errs = append(errs, fieldvalidation.Unchanged(spec.Child("clusterName"), d.Spec.ClusterName, old.Spec.ClusterName)...)

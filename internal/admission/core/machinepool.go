@@ -3,10 +3,12 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
@@ -16,16 +18,10 @@ import (
 func DefaultMachinePool(p, old *clusterv1.MachinePool) {
 	labelCluster(p, p.Spec.ClusterName)
 	if p.Spec.Replicas == nil {
-		var before *int32
-		if old != nil {
-			before = old.Spec.Replicas
-		}
-		p.Spec.Replicas = new(replicas(p.Annotations, before))
+		p.Spec.Replicas = new(replicas(p.Annotations, ptr.Deref(old, clusterv1.MachinePool{}).Spec.Replicas))
 	}
 	spec := &p.Spec.Template.Spec
-	if spec.Deletion.NodeDeletionTimeoutSeconds == nil {
-		spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(defaultNodeDeletionSeconds))
-	}
+	spec.Deletion.NodeDeletionTimeoutSeconds = cmp.Or(spec.Deletion.NodeDeletionTimeoutSeconds, new(int32(defaultNodeDeletionSeconds)))
 	spec.Version = fieldvalidation.NormalVersion(spec.Version)
 }
 
@@ -35,10 +31,7 @@ func ValidateMachinePool(p, old *clusterv1.MachinePool) field.ErrorList {
 	template := field.NewPath("spec", "template")
 	errs := fieldvalidation.MachineTemplate(template, p.Spec.Template, p.Spec.ClusterName, metav1.LabelSelector{})
 	errs = append(errs, annotations(p.Annotations)...)
-	var before clusterv1.MachineSpec
-	if old != nil {
-		before = old.Spec.Template.Spec
-	}
+	before := ptr.Deref(old, clusterv1.MachinePool{}).Spec.Template.Spec
 	if taints := p.Spec.Template.Spec.Taints; len(taints) > 0 && !slices.Equal(taints, before.Taints) { // what was stored once must stay editable
 		errs = append(errs, field.Forbidden(template.Child("spec", "taints"), "the provider of a pool makes its machines and knows nothing of taints; set them in the bootstrap config"))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
@@ -17,11 +18,7 @@ import (
 func DefaultMachineSet(s, old *clusterv1.MachineSet) {
 	labelCluster(s, s.Spec.ClusterName)
 	if s.Spec.Replicas == nil {
-		var before *int32
-		if old != nil {
-			before = old.Spec.Replicas
-		}
-		s.Spec.Replicas = new(replicas(s.Annotations, before))
+		s.Spec.Replicas = new(replicas(s.Annotations, ptr.Deref(old, clusterv1.MachineSet{}).Spec.Replicas))
 	}
 	if fieldvalidation.IsEmptySelector(s.Spec.Selector) {
 		name := fieldvalidation.AsLabelValue(s.Name)
@@ -37,10 +34,7 @@ func ValidateMachineSet(s, old *clusterv1.MachineSet) field.ErrorList {
 	errs := fieldvalidation.MachineTemplate(spec.Child("template"), s.Spec.Template, s.Spec.ClusterName, s.Spec.Selector)
 	errs = append(errs, fieldvalidation.MachineName(spec.Child("machineNaming", "template"), s.Spec.MachineNaming.Template, "machineSet")...)
 	errs = append(errs, annotations(s.Annotations)...)
-	var before clusterv1.MachineSpec
-	if old != nil {
-		before = old.Spec.Template.Spec
-	}
+	before := ptr.Deref(old, clusterv1.MachineSet{}).Spec.Template.Spec
 	errs = append(errs, references(spec.Child("template", "spec"), s.Spec.Template.Spec, before, true)...)
 	if old != nil {
 		errs = append(errs, fieldvalidation.Unchanged(spec.Child("clusterName"), s.Spec.ClusterName, old.Spec.ClusterName)...)

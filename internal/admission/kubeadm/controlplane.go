@@ -38,9 +38,7 @@ func DefaultKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) {
 	if old == nil {
 		controllerutil.AddFinalizer(c, controlplanev1.KubeadmControlPlaneFinalizer)
 	}
-	if c.Spec.Replicas == nil {
-		c.Spec.Replicas = new(int32(1))
-	}
+	c.Spec.Replicas = cmp.Or(c.Spec.Replicas, new(int32(1)))
 	c.Spec.Version = fieldvalidation.NormalVersion(c.Spec.Version)
 	defaultStrategy(&c.Spec.Rollout.Strategy)
 }

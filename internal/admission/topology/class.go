@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/blang/semver/v4"
@@ -20,9 +21,7 @@ import (
 // Clusters that use it.
 func ValidateClass(class, old *clusterv1.ClusterClass) field.ErrorList {
 	spec := field.NewPath("spec")
-	if old == nil {
-		old = &clusterv1.ClusterClass{}
-	}
+	old = cmp.Or(old, &clusterv1.ClusterClass{})
 	errs := templates(class, old)
 	errs = append(errs, desired.CheckNameTemplate(spec.Child("infrastructure", "naming", "template"), class.Spec.Infrastructure.Naming.Template, desired.NameOfCluster)...)
 	errs = append(errs, controlPlaneClass(spec.Child("controlPlane"), &class.Spec.ControlPlane)...)

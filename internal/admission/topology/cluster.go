@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldvalidation"
@@ -21,10 +22,7 @@ func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 		errs = append(errs, field.Required(spec.Child("infrastructureRef"), "set infrastructureRef, controlPlaneRef or both"))
 	}
 	errs = append(errs, validateTopology(spec.Child("topology"), c, old)...)
-	var before clusterv1.ClusterSpec
-	if old != nil {
-		before = old.Spec
-	}
+	before := ptr.Deref(old, clusterv1.Cluster{}).Spec
 	errs = append(errs, reference.ClusterInfrastructure.Reference(spec.Child("infrastructureRef"), c.Spec.InfrastructureRef, before.InfrastructureRef, false)...)
 	errs = append(errs, reference.ControlPlane.Reference(spec.Child("controlPlaneRef"), c.Spec.ControlPlaneRef, before.ControlPlaneRef, false)...)
 	if old != nil {

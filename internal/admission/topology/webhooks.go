@@ -11,6 +11,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -106,9 +107,7 @@ func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[cluster
 // the namespace yet.
 func classKey(r webhook.Review[clusterv1.Cluster]) client.ObjectKey {
 	key := r.Object.GetClassKey()
-	if key.Namespace == "" {
-		key.Namespace = r.Namespace
-	}
+	key.Namespace = cmp.Or(key.Namespace, r.Namespace)
 	return key
 }
 
