@@ -31,14 +31,14 @@ type Reconciler struct {
 }
 
 // Setup registers the controller, its index and its watches.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("cluster"); err != nil {
 		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Cluster{}, refs); err != nil {
 		return err
 	}
-	c, err := controller.For(mgr, name, &clusterv1.Cluster{}).
+	r.watcher, err = controller.For(mgr, name, &clusterv1.Cluster{}).
 		Watches(&clusterv1.MachineDeployment{}, ofDescendant).
 		Watches(&clusterv1.MachineSet{}, ofDescendant).
 		Watches(&clusterv1.MachinePool{}, ofDescendant).
@@ -48,7 +48,6 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		WatchesSource(r.Workload.Source(nil, ofConnection)).
 		Concurrency(50).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

@@ -45,18 +45,17 @@ type Reconciler struct {
 
 // Setup registers the controller and its watches; watches of templates start when
 // classes name their kinds.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("clusterclass"); err != nil {
 		return err
 	}
 	if r.Extensions == nil {
 		return errors.New("clusterclass: Extensions are required")
 	}
-	c, err := controller.For(mgr, name, &clusterv1.ClusterClass{}, predicate.Or[client.Object](
+	r.watcher, err = controller.For(mgr, name, &clusterv1.ClusterClass{}, predicate.Or[client.Object](
 		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})).
 		WatchesSource(r.Extensions.Source(r.ofExtension)).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

@@ -3,6 +3,7 @@
 package kubeadmconfig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,9 +107,7 @@ func (r *Reconciler) discover(ctx context.Context, s *state, newToken bool) (dis
 	have := &s.config.Spec.JoinConfiguration.Discovery
 	d := *have.DeepCopy()
 	if t := &d.BootstrapToken; d.File.KubeConfigPath == "" {
-		if t.APIServerEndpoint == "" {
-			t.APIServerEndpoint = s.cluster.Spec.ControlPlaneEndpoint.String()
-		}
+		t.APIServerEndpoint = cmp.Or(t.APIServerEndpoint, s.cluster.Spec.ControlPlaneEndpoint.String())
 		if len(t.CACertHashes) == 0 && !ptr.Deref(t.UnsafeSkipCAVerification, false) {
 			if t.CACertHashes, err = certs.PinHashes(s.draft.pairs.CA.Cert); err != nil {
 				return false, fmt.Errorf("hash the certificate authority of Cluster %s: %w", s.cluster.Name, err)

@@ -4,6 +4,7 @@ package kubeadmconfig
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,12 +87,8 @@ func clusterMatters() predicate.Predicate {
 func certificatesMatter() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
-		for _, p := range []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount, certs.APIServerEtcdClient} {
-			if obj.GetName() == certs.SecretName(cluster, p) {
-				return true
-			}
-		}
-		return false
+		all := []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount, certs.APIServerEtcdClient}
+		return slices.ContainsFunc(all, func(p certs.Purpose) bool { return obj.GetName() == certs.SecretName(cluster, p) })
 	})
 }
 

@@ -45,7 +45,7 @@ type Reconciler struct {
 }
 
 // Setup registers the controller and its watches.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("kubeadmcontrolplane"); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &controlplanev1.KubeadmControlPlane{}, templates); err != nil {
 		return err
 	}
-	c, err := controller.For(mgr, name, &controlplanev1.KubeadmControlPlane{}).
+	r.watcher, err = controller.For(mgr, name, &controlplanev1.KubeadmControlPlane{}).
 		Owns(&corev1.Secret{}).
 		Watches(&corev1.Secret{}, r.ofSecret, broughtByUsers()).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
@@ -66,7 +66,6 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		Concurrency(50).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

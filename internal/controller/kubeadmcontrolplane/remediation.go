@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,10 +53,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (reconciler.Next, 
 	if client.IgnoreNotFound(err) != nil {
 		return reconciler.Continue(), fmt.Errorf("delete Machine %s: %w", m.Name, err)
 	}
-	if s.ControlPlane.Annotations == nil {
-		s.ControlPlane.Annotations = map[string]string{}
-	}
-	s.ControlPlane.Annotations[controlplanev1.RemediationInProgressAnnotation] = record.String()
+	metav1.SetMetaDataAnnotation(&s.ControlPlane.ObjectMeta, controlplanev1.RemediationInProgressAnnotation, record.String())
 	s.ControlPlane.Status.LastRemediation = controlplanev1.LastRemediationStatus{
 		Machine: record.Machine, Time: record.Timestamp, RetryCount: new(record.RetryCount),
 	}

@@ -3,6 +3,7 @@
 package localcluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -107,10 +108,7 @@ func gone() predicate.Predicate {
 // key returns the name of the cluster for the backend: that of the Cluster that
 // owns it, or that its label still names.
 func (s *state) key() types.NamespacedName {
-	name := owner.Name(s.local, ownerKind)
-	if name == "" {
-		name = s.local.Labels[clusterv1.ClusterNameLabel]
-	}
+	name := cmp.Or(owner.Name(s.local, ownerKind), s.local.Labels[clusterv1.ClusterNameLabel])
 	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
 }
 

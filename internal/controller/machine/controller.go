@@ -44,14 +44,14 @@ type Reconciler struct {
 }
 
 // Setup registers the controller, its index and its watches.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("machine"); err != nil {
 		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Machine{}, refs); err != nil {
 		return err
 	}
-	c, err := controller.For(mgr, name, &clusterv1.Machine{}).
+	r.watcher, err = controller.For(mgr, name, &clusterv1.Machine{}).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		Watches(&clusterv1.MachineSet{}, r.ofLabel(clusterv1.MachineSetNameLabel), setMatters()).
 		Watches(&clusterv1.MachineDeployment{}, r.ofLabel(clusterv1.MachineDeploymentNameLabel), templateMatters()).
@@ -61,7 +61,6 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		Concurrency(50).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

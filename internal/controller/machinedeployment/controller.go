@@ -38,20 +38,19 @@ type Reconciler struct {
 }
 
 // Setup registers the controller, its index and its watches.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("machinedeployment"); err != nil {
 		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineDeployment{}, templates); err != nil {
 		return err
 	}
-	c, err := controller.For(mgr, name, &clusterv1.MachineDeployment{}).
+	r.watcher, err = controller.For(mgr, name, &clusterv1.MachineDeployment{}).
 		Owns(&clusterv1.MachineSet{}).
 		Watches(&clusterv1.MachineSet{}, r.ofOrphan, controller.Orphan()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		Concurrency(50).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

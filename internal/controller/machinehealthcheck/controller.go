@@ -34,14 +34,14 @@ type Reconciler struct {
 }
 
 // Setup registers the controller, its index and its watches.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("machinehealthcheck"); err != nil {
 		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineHealthCheck{}, templates); err != nil {
 		return err
 	}
-	c, err := controller.For(mgr, name, &clusterv1.MachineHealthCheck{}).
+	r.watcher, err = controller.For(mgr, name, &clusterv1.MachineHealthCheck{}).
 		Watches(&clusterv1.MachineHealthCheck{}, r.ofSibling, controller.Matters(healthcheck.Reach)).
 		Watches(&clusterv1.Machine{}, r.ofMachine, machineMatters()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
@@ -49,7 +49,6 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		Concurrency(50).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

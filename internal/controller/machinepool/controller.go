@@ -37,21 +37,20 @@ type Reconciler struct {
 }
 
 // Setup registers the controller, its indexes and its watches.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("machinepool"); err != nil {
 		return err
 	}
 	if err := makeIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	c, err := controller.For(mgr, name, &clusterv1.MachinePool{}).
+	r.watcher, err = controller.For(mgr, name, &clusterv1.MachinePool{}).
 		Owns(&clusterv1.Machine{}).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		WatchesSource(r.Workload.Source(nil, r.ofConnection)).
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		Concurrency(50).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

@@ -34,14 +34,14 @@ type Reconciler struct {
 }
 
 // Setup registers the controller, its index and its watches.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("machineset"); err != nil {
 		return err
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineSet{}, templates); err != nil {
 		return err
 	}
-	c, err := controller.For(mgr, name, &clusterv1.MachineSet{}).
+	r.watcher, err = controller.For(mgr, name, &clusterv1.MachineSet{}).
 		Owns(&clusterv1.Machine{}).
 		Watches(&clusterv1.Machine{}, r.ofOrphan, controller.Orphan()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
@@ -49,7 +49,6 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.MachineSet{}, ofRecipient, receives()).
 		Concurrency(50).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

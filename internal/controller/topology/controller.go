@@ -67,14 +67,14 @@ type Reconciler struct {
 // Setup registers the controller and its watches; watches of provider kinds start
 // when classes name the kinds. The index of Clusters by their references is that of
 // controller cluster.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) (err error) {
 	if err := r.Check("topology"); err != nil {
 		return err
 	}
 	if r.Classes == nil || r.Schemas == nil || r.Extensions == nil {
 		return errors.New("topology: Classes, Schemas and Extensions are required")
 	}
-	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters(), notJustCreated()).
+	r.watcher, err = controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters(), notJustCreated()).
 		Watches(&clusterv1.ClusterClass{}, controller.OfClass(r.Mgmt), classMatters()).
 		Watches(&clusterv1.MachineDeployment{}, ofOwned, ownedMatters()).
 		Watches(&clusterv1.MachinePool{}, ofOwned, poolMatters()).
@@ -87,7 +87,6 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Concurrency(50).
 		Pace(followUp).
 		Build(r)
-	r.watcher = c
 	return err
 }
 

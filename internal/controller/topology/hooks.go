@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
@@ -36,10 +38,7 @@ func (r *Reconciler) beforeDelete(ctx context.Context, s *state) (reconciler.Nex
 		s.facts.DeleteHook = &upgrade.Blocking{Hook: beforeClusterDelete, Message: response.Message}
 		return reconciler.RequeueAfter(after), nil
 	}
-	if s.cluster.Annotations == nil {
-		s.cluster.Annotations = map[string]string{}
-	}
-	s.cluster.Annotations[runtimev1.OkToDeleteAnnotation] = ""
+	metav1.SetMetaDataAnnotation(&s.cluster.ObjectMeta, runtimev1.OkToDeleteAnnotation, "")
 	return reconciler.Continue(), nil
 }
 

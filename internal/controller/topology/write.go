@@ -3,14 +3,15 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,10 +77,8 @@ func (r *Reconciler) classTemplate(ctx context.Context, s *state, ref clusterv1.
 // objects will be found, and the pending hooks.
 func (r *Reconciler) writeCluster(ctx context.Context, s *state) (reconciler.Next, error) {
 	c, plan := s.cluster, s.facts.Plan
-	if c.Labels == nil {
-		c.Labels = map[string]string{}
-	}
-	maps.Copy(c.Labels, map[string]string{clusterv1.ClusterNameLabel: c.Name, clusterv1.ClusterTopologyOwnedLabel: ""})
+	metav1.SetMetaDataLabel(&c.ObjectMeta, clusterv1.ClusterNameLabel, c.Name)
+	metav1.SetMetaDataLabel(&c.ObjectMeta, clusterv1.ClusterTopologyOwnedLabel, "")
 	annotate(c, runtimev1.PendingHooksAnnotation, inplace.List(plan.Pending))
 	annotate(c, clusterv1.ClusterTopologyUpgradeStepAnnotation, plan.Step)
 	if s.lost == nil {
@@ -97,10 +96,7 @@ func annotate(c *clusterv1.Cluster, name, value string) {
 		delete(c.Annotations, name)
 		return
 	}
-	if c.Annotations == nil {
-		c.Annotations = map[string]string{}
-	}
-	c.Annotations[name] = value
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, name, value)
 }
 
 // writeObjects updates all objects to their desired state, each independently of
@@ -141,10 +137,7 @@ type change struct {
 
 func (w *writing) group(ctx context.Context, key upgrade.GroupKey, p desired.GroupPart) {
 	w.failed(p.Err)
-	was := w.groups[key]
-	if was == nil {
-		was = &group{}
-	}
+	was := cmp.Or(w.groups[key], &group{})
 	bootstrap, hosts := w.template(ctx, p.Bootstrap, was.Bootstrap), w.template(ctx, p.Hosts, was.Hosts)
 	if bootstrap && hosts {
 		w.write(ctx, p.Object, change{from: was.version, to: w.facts.Plan.Workers[key].Version})

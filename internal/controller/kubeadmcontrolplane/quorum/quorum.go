@@ -122,12 +122,9 @@ func Orphans(members []Member, nodes []string) []Member {
 
 // complete reports whether each of the machines has a member that has run.
 func complete(members []Member, nodes []string) bool {
-	for _, node := range nodes {
-		if node == "" || !slices.ContainsFunc(members, func(m Member) bool { return m.Name == node }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(nodes, func(node string) bool {
+		return node == "" || !slices.ContainsFunc(members, func(m Member) bool { return m.Name == node })
+	})
 }
 
 // Candidate is a leader candidate: a machine that could lead etcd.

@@ -258,9 +258,7 @@ func rollout(class clusterv1.MachineDeploymentClassRolloutSpec, topology cluster
 const startupTimeout = 600
 
 func healthCheck(checks clusterv1.MachineHealthCheckChecks, remediation clusterv1.MachineHealthCheckRemediation) *HealthCheck {
-	if checks.NodeStartupTimeoutSeconds == nil {
-		checks.NodeStartupTimeoutSeconds = new(int32(startupTimeout))
-	}
+	checks.NodeStartupTimeoutSeconds = cmp.Or(checks.NodeStartupTimeoutSeconds, new(int32(startupTimeout)))
 	return &HealthCheck{Checks: checks, Remediation: remediation}
 }
 

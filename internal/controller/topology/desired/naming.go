@@ -3,6 +3,7 @@
 package desired
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -75,9 +76,7 @@ func RandomName(uid types.UID, parts ...string) string {
 // RenderName generates a name; an empty text is the default of the subject. A name that is
 // too long is cut, and ends in the random characters.
 func RenderName(text string, s NameSubject, d NameData) (string, error) {
-	if text == "" {
-		text = defaults[s]
-	}
+	text = cmp.Or(text, defaults[s])
 	parsed, err := gotemplate.ParseName(text)
 	if err != nil {
 		return "", err

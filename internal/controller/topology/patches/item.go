@@ -3,6 +3,7 @@
 package patches
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -73,9 +74,7 @@ func (i *Item) String() string {
 // holder is the reference to the template with its field path.
 func (i *Item) holder() hooksv1.HolderReference {
 	h := i.Holder
-	if h.FieldPath == "" {
-		h.FieldPath = fieldPaths[i.Role]
-	}
+	h.FieldPath = cmp.Or(h.FieldPath, fieldPaths[i.Role])
 	return h
 }
 
