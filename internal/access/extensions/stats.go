@@ -3,6 +3,7 @@
 package extensions
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -91,10 +92,7 @@ func (d *discoveries) begin(t target) *stats {
 	if d.of == nil {
 		d.of = map[string]discovery{}
 	}
-	s := d.of[t.config].stats
-	if s == nil {
-		s = &stats{}
-	}
+	s := cmp.Or(d.of[t.config].stats, &stats{})
 	d.of[t.config] = discovery{t, s}
 	return s
 }

@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -55,10 +56,7 @@ func (e Endpoint) Host() string {
 	if err != nil || u.Host == "" {
 		return "unknown host"
 	}
-	port := u.Port()
-	if port == "" {
-		port = strconv.Itoa(defaultPort)
-	}
+	port := cmp.Or(u.Port(), strconv.Itoa(defaultPort))
 	return clean(net.JoinHostPort(strings.ToLower(u.Hostname()), port))
 }
 

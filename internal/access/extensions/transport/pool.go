@@ -6,6 +6,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -62,9 +63,7 @@ type Pool struct {
 
 // New returns a pool. It fails if the client certificate cannot be read.
 func New(o Options) (*Pool, error) {
-	if o.MaxResponseBytes == 0 {
-		o.MaxResponseBytes = DefaultMaxResponseBytes
-	}
+	o.MaxResponseBytes = cmp.Or(o.MaxResponseBytes, DefaultMaxResponseBytes)
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext
 	}
