@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -208,7 +209,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 		*v = namedVersion{*v, c.kubernetes}
 	}
 	takeTurns(&cfg.Aggregator.GenericConfig.Config)
-	letRelaysLast(&cfg.Aggregator.GenericConfig.Config)
+	letLast(&cfg.Aggregator.GenericConfig.Config, append(c.Lasting, relay.Path))
 	openapi.Defer(cfg.KubeAPIs.ControlPlane.Generic)
 	openapi.Defer(&cfg.ApiExtensions.GenericConfig.Config)
 	if c.Conversion != nil {
@@ -237,12 +238,12 @@ func takeTurns(c *genericapiserver.Config) {
 	}
 }
 
-// letRelaysLast exempts connections for other planes from the time limit of a
-// request.
-func letRelaysLast(c *genericapiserver.Config) {
+// letLast exempts paths, such as that of connections for other planes, from the time
+// limit of a request.
+func letLast(c *genericapiserver.Config, paths []string) {
 	long := c.LongRunningFunc
 	c.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
-		return long(r, info) || !info.IsResourceRequest && info.Path == relay.Path
+		return long(r, info) || !info.IsResourceRequest && slices.Contains(paths, info.Path)
 	}
 }
 

@@ -59,6 +59,8 @@ type Options struct {
 	// Handlers are served by the API server, each at its path, and below it if that ends
 	// in a slash, for clients that are allowed to use the path as a nonResourceURL.
 	Handlers map[string]http.Handler
+	// Lasting are those of their paths that limit the time of a request themselves.
+	Lasting []string
 	// Dial connects the API server to addresses in the cluster. Nil dials from the
 	// host, which cannot reach the addresses of Services and Pods.
 	Dial Dial

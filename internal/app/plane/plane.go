@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
@@ -145,6 +147,13 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	handlers := manager.DecisionPages(p.decisions)
 	if slices.Contains(o.Providers, controllers.Core) {
 		maps.Copy(handlers, p.pages.Handlers())
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		handlers[changeplan.EndpointPath] = changeplan.NewEndpoint(datadir.Dir(o.Dir).Kubeconfig(), func(ctx context.Context, args ...string) *exec.Cmd {
+			return exec.CommandContext(ctx, program, args...)
+		})
 	}
 	converter, err := webhooks.NewConverter(p.definitions.Version)
 	if err != nil {
@@ -161,7 +170,8 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
 		DialURL: dial,
-		Dir:     o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
+		Dir:     o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress,
+		Handlers: handlers, Lasting: []string{changeplan.EndpointPath},
 		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect,
 		Workloads: true, Dial: p.pods.Dial, Kubelets: []string{p.pods.Name()},
 		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
