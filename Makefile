@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv peer-plan charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves fuzz tenant hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv peer-plan coverage charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves fuzz tenant hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -73,6 +73,9 @@ e2e-alone: test-programs ; $(STEP) e2e-alone build/test-pass.sh alone $(ALONE:/=
 # The tests of one package that use a plane: make test-one PKG=internal/e2e RUN=TestName
 PKG ?= internal/e2e
 test-one: test-programs ; V=1 build/test-pass.sh all $(PKG)
+
+# How many tests there are, and how many lines of internal/ the unit tests reach.
+coverage: ; @build/coverage.sh
 
 # Round trips against upstream's API module, and our conversions against its, in a module of their own.
 peer: ; $(STEP) peer bash -c 'cd peer && go vet ./... && go test -vet=off ./... && cd e2e && go vet -tags e2e ./...'
