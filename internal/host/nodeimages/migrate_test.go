@@ -91,7 +91,7 @@ func TestImagesOfEarlierVersionsAreTakenOver(t *testing.T) {
 	if inUse, ok := errors.AsType[*ociimages.InUseError](s.Remove(t.Context(), "v1.35.0")); !ok || !slices.Equal(inUse.Users, []string{"m2"}) {
 		t.Errorf("got %v, want that m2 needs it", inUse)
 	}
-	if s = openIn(t, store); !exists(t, used) {
+	if openIn(t, store); !exists(t, used) {
 		t.Error("the root of m2 is gone")
 	}
 	if err := i.Release("m2"); err != nil {

@@ -184,11 +184,11 @@ type Exit struct {
 	LastMessage string
 }
 
-// Streams and Size are those of a client.
-type (
-	Streams = podlogs.Streams
-	Size    = podlogs.Size
-)
+// Streams are those of a client.
+type Streams = podlogs.Streams
+
+// Size is that of a client's terminal.
+type Size = podlogs.Size
 
 const (
 	// defaultPIDs is ten times what a controller has. Half of kubelet's usual limit
