@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,11 +113,12 @@ func flagsOf(cmd *cobra.Command) (all map[string]string, given, arguments []stri
 		case "detach", "report-fd", "help":
 			return
 		}
+		if f.Name == "data-dir" { // first, so that a list of processes shows which plane it is
+			arguments = slices.Insert(arguments, 1, "--data-dir="+value)
+			return
+		}
 		if value != "" {
 			arguments = append(arguments, "--"+f.Name+"="+value)
-		}
-		if f.Name == "data-dir" { // it does not configure the running plane
-			return
 		}
 		all[f.Name] = f.Value.String()
 		if f.Changed {

@@ -44,6 +44,9 @@ func TestTheBackgroundProcessGetsTheSameOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := parseUp(t, args)
+			if want.arguments[1] != "--data-dir=/data" {
+				t.Errorf("%v does not name the plane first, for those who list processes", want.arguments)
+			}
 			got := parseUp(t, want.arguments[1:])
 			want.given, got.given = nil, nil // a background process compares nothing
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(upOptions{}, logr.Logger{}), cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() })); diff != "" {
