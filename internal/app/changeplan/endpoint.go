@@ -29,6 +29,12 @@ import (
 // objects to apply are the body of a POST, as YAML or JSON.
 const EndpointPath = "/capstan/v1/plans"
 
+// Exit statuses of the program that makes plans, if there is a plan and it is not 0.
+const (
+	StatusMachinesGo   = 2
+	StatusNotPredicted = 3
+)
+
 const (
 	// longestPlan is the time limit of a plan, in which a class of a thousand Clusters
 	// is planned.
@@ -141,7 +147,7 @@ func (e *Endpoint) run(ctx context.Context, w http.ResponseWriter, change []byte
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, niceness) // it has ended already
 	err := cmd.Wait()
 	switch code := cmd.ProcessState.ExitCode(); {
-	case plan.started && (code == 0 || code == 2 || code == 3): // see "capstan plan --help"
+	case plan.started && (code == 0 || code == StatusMachinesGo || code == StatusNotPredicted):
 		return nil
 	case plan.started:
 		panic(http.ErrAbortHandler) // the plan is incomplete

@@ -101,7 +101,7 @@ Exit status: 0 if the plans do the same, 2 if not, 1 if a plan cannot be read.`,
 				env.Print("%s", text)
 			}
 			if len(differences) > 0 {
-				return command.StatusError{Status: machinesGo, Cause: errors.New("the plans differ")}
+				return command.StatusError{Status: changeplan.StatusMachinesGo, Cause: errors.New("the plans differ")}
 			}
 			env.Print("Each machine has the same fate in both plans.")
 			return nil

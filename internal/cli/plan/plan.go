@@ -73,12 +73,6 @@ const heapLimit = 160 << 20
 // with 100, a fifth of the CPU time of a plan is that of the collector.
 const heapGrowth = 400
 
-// Exit statuses.
-const (
-	machinesGo   = 2
-	notPredicted = 3
-)
-
 // New returns the command.
 func New(env *command.Env) *cobra.Command {
 	var o options
@@ -250,9 +244,9 @@ func misuse(format string, args ...any) error {
 func status(p *planv1.Plan) error {
 	switch {
 	case p.Summary.NotPredicted > 0:
-		return command.StatusError{Status: notPredicted, Cause: fmt.Errorf("%d machines cannot be predicted", p.Summary.NotPredicted)}
+		return command.StatusError{Status: changeplan.StatusNotPredicted, Cause: fmt.Errorf("%d machines cannot be predicted", p.Summary.NotPredicted)}
 	case p.Summary.Go() > 0:
-		return command.StatusError{Status: machinesGo, Cause: fmt.Errorf("%d machines are replaced, and %d are deleted", p.Summary.Replaced, p.Summary.Deleted)}
+		return command.StatusError{Status: changeplan.StatusMachinesGo, Cause: fmt.Errorf("%d machines are replaced, and %d are deleted", p.Summary.Replaced, p.Summary.Deleted)}
 	}
 	return nil
 }
