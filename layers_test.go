@@ -28,7 +28,7 @@ var layers = []layer{
 	{name: "simulation", dirs: []string{"internal/sim", "internal/app/controllers"}, may: []string{"api", "leaf", "pure", "planner", "access", "controller", "simulation"}},
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "planner", "access", "simulated", "host", "controller", "library", "simulation", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
-	{name: "cmd", dirs: []string{"cmd/", "build/release", "build/errcheck"}, may: []string{"host", "app"}},
+	{name: "cmd", dirs: []string{"cmd/", "build/release", "build/lint"}, may: []string{"host", "app"}},
 	{name: "build", dirs: []string{"build/image"}, may: []string{"host"}},
 	{name: "testing", dirs: []string{"bench", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "planner", "access", "simulated", "host", "controller", "library", "simulation", "app", "testing"}},
 }
