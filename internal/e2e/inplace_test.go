@@ -14,14 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
-	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
@@ -68,35 +67,35 @@ func sample(f fleet) {
 }
 
 // TestMachinesAreUpdatedInPlace changes workers and control plane while the sample
-// extension is registered: each keeps its machines, and no other is created.
+// extension is registered: each keeps its machines, no other is created, and a plan that
+// asks the extension says so before.
 func TestMachinesAreUpdatedInPlace(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	sample(f)
+	pool, err := transport.New(transport.Options{})
+	f.must(err)
+	t.Cleanup(pool.Close)
+	p := &planned{fleet: f, name: "c", extensions: pool}
+	p.connect()
 	f.create("c", shape{controlPlane: 3, workers: 2, version: "v1.36.3"})
-	f.becomes("c")
+	p.steady(true)
 	before := f.uids("c", every)
 
-	files := []bootstrapv1.File{{Path: "/etc/motd", Content: "in place"}}
 	var old bootstrapv1.KubeadmConfigTemplate
 	f.must(f.Client.Get(t.Context(), f.key("c-workers"), &old))
 	next := &bootstrapv1.KubeadmConfigTemplate{Spec: *old.Spec.DeepCopy()}
-	next.Namespace, next.Name, next.Spec.Template.Spec.Files = f.Namespace, "c-workers-2", files
+	next.Namespace, next.Name = f.Namespace, "c-workers-2"
+	next.Spec.Template.Spec.Files = []bootstrapv1.File{{Path: "/etc/motd", Content: "in place"}}
 	f.must(f.Client.Create(t.Context(), next))
-	modify(f, "c-control-plane", &controlplanev1.KubeadmControlPlane{}, func(k *controlplanev1.KubeadmControlPlane) {
-		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
-		k.Spec.Version = "v1.36.4"
-		k.Spec.KubeadmConfigSpec.Files = files
-	})
+	p.comesTrue("version and files of the control plane", p.change(step{apiVersion: kubeadmVersion, kind: "KubeadmControlPlane", object: "c-control-plane", patch: `{"spec": {
+		"version": "v1.36.4", "rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0}}},
+		"kubeadmConfigSpec": {"files": [{"path": "/etc/motd", "content": "in place"}]}}}`}))
 	f.eventually(func() error { return f.updated("c", controlPlane, "v1.36.4", before) })
-	modify(f, "c-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) {
-		d.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
-		d.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
-		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = next.Name
-		d.Spec.Template.Spec.Version = "v1.36.4"
-	})
+	p.comesTrue("version and files of the workers", p.change(step{apiVersion: coreVersion, kind: "MachineDeployment", object: "c-workers", patch: `{"spec": {
+		"rollout": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
+		"template": {"spec": {"version": "v1.36.4", "bootstrap": {"configRef": {"name": "c-workers-2"}}}}}}`}))
 	f.eventually(func() error { return f.updated("c", every, "v1.36.4", before) })
-	f.eventually(func() error { return f.settled("c") })
 	f.eventually(func() error {
 		var sets clusterv1.MachineSetList
 		if err := f.list("c", &sets); err != nil || len(sets.Items) != 1 {

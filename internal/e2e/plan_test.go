@@ -26,6 +26,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/shards"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
@@ -39,11 +40,12 @@ const unchangedFor = 2 * time.Second
 // planned is a cluster whose changes are planned and then made.
 type planned struct {
 	fleet
-	name  string
-	mgmt  client.WithWatch
-	rand  *rand.Rand
-	count int           // for values that no change had before
-	quiet time.Duration // see unchangedFor, which is the default
+	name       string
+	mgmt       client.WithWatch
+	extensions extensions.Poster // nil if there are none
+	rand       *rand.Rand
+	count      int           // for values that no change had before
+	quiet      time.Duration // see unchangedFor, which is the default
 }
 
 // TestPlansComeTrue makes random changes to live clusters. Before each, a plan says
@@ -342,7 +344,7 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 	var plan *planv1.Plan
 	var text []byte
 	p.eventually(func() error { // on a busy machine, controllers can pause for longer than steady waits
-		if plan, err = changeplan.Make(p.Context(), changeplan.Options{Mgmt: p.mgmt, Workload: changeplan.ReadWorkload}, change); err != nil {
+		if plan, err = changeplan.Make(p.Context(), changeplan.Options{Mgmt: p.mgmt, Workload: changeplan.ReadWorkload, Extensions: p.extensions}, change); err != nil {
 			p.Fatalf("%s: %v", what, err)
 		}
 		text, _ = json.MarshalIndent(plan, "", " ")
