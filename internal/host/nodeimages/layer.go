@@ -42,27 +42,10 @@ var enabled = []string{"containerd.service", "kubelet.service"}
 // masked are the units of Debian that are useless in a container: for hardware,
 // disks and consoles that it does not have, and for clocks and packages, which are
 // the host's.
-var masked = strings.Fields(`
-	apt-daily-upgrade.service apt-daily-upgrade.timer apt-daily.service apt-daily.timer
-	console-getty.service container-getty@.service getty@.service getty.target serial-getty@.service autovt@.service
-	cloud-init-hotplugd.service cloud-init-hotplugd.socket
-	dev-hugepages.mount dev-mqueue.mount
-	dpkg-db-backup.service dpkg-db-backup.timer
-	e2scrub_all.service e2scrub_all.timer e2scrub_reap.service fstrim.service fstrim.timer
-	kmod-static-nodes.service modprobe@.service systemd-modules-load.service
-	man-db.service man-db.timer
-	netfilter-persistent.service nftables.service
-	proc-sys-fs-binfmt_misc.automount proc-sys-fs-binfmt_misc.mount systemd-binfmt.service
-	sys-fs-fuse-connections.mount sys-kernel-config.mount sys-kernel-debug.mount sys-kernel-tracing.mount
-	systemd-ask-password-console.path systemd-ask-password-wall.path
-	systemd-boot-check-no-failures.service systemd-firstboot.service systemd-machine-id-commit.service
-	systemd-hwdb-update.service systemd-initctl.socket systemd-logind.service
-	systemd-network-generator.service systemd-networkd.service systemd-networkd.socket systemd-networkd-wait-online.service
-	systemd-pstore.service systemd-random-seed.service systemd-remount-fs.service systemd-rfkill.service systemd-rfkill.socket
-	systemd-resolved.service systemd-timesyncd.service systemd-udev-settle.service systemd-udev-trigger.service
-	systemd-udevd-control.socket systemd-udevd-kernel.socket systemd-udevd.service systemd-update-utmp.service
-	systemd-update-utmp-runlevel.service systemd-journal-flush.service systemd-journald-audit.socket tmp.mount
-`)
+var masked = strings.Fields(maskedList)
+
+//go:embed masked.txt
+var maskedList string
 
 // inputs returns the inputs of a layer in addition to its programs.
 func (c nodeLayer) inputs() ([]string, error) {

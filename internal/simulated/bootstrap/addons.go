@@ -3,6 +3,7 @@
 package bootstrap
 
 import (
+	_ "embed" // for Corefile
 	"fmt"
 	"net/netip"
 	"strings"
@@ -20,30 +21,9 @@ import (
 
 // corefile is what kubeadm's CoreDNS starts with; %[1]s is the cluster's
 // domain. KubeadmControlPlane migrates it when CoreDNS changes.
-const corefile = `.:53 {
-    errors
-    health {
-       lameduck 5s
-    }
-    ready
-    kubernetes %[1]s in-addr.arpa ip6.arpa {
-       pods insecure
-       fallthrough in-addr.arpa ip6.arpa
-       ttl 30
-    }
-    prometheus :9153
-    forward . /etc/resolv.conf {
-       max_concurrent 1000
-    }
-    cache 30 {
-       disable success %[1]s
-       disable denial %[1]s
-    }
-    loop
-    reload
-    loadbalance
-}
-`
+//
+//go:embed Corefile
+var corefile string
 
 // serviceIP is the nth address of the first service subnet.
 func serviceIP(d kubeadm.Data, n int) string {
