@@ -68,7 +68,7 @@ func sample(f fleet) {
 
 // TestMachinesAreUpdatedInPlace changes workers and control plane while the sample
 // extension is registered: each keeps its machines, no other is created, and a plan that
-// asks the extension says so before.
+// asks the extension predicts that.
 func TestMachinesAreUpdatedInPlace(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
