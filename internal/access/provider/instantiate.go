@@ -5,7 +5,6 @@ package provider
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
 // Copy is an object to be created from a template.
@@ -59,8 +59,8 @@ func Instantiate(c Copy) (*Object, error) {
 	obj.SetKind(kind)
 	obj.SetNamespace(t.GetNamespace())
 	obj.SetName(c.Name)
-	obj.SetLabels(merged(labels, c.Labels, map[string]string{clusterv1.ClusterNameLabel: c.Cluster}))
-	obj.SetAnnotations(merged(annotations, c.Annotations, map[string]string{
+	obj.SetLabels(metadata.Union(labels, c.Labels, map[string]string{clusterv1.ClusterNameLabel: c.Cluster}))
+	obj.SetAnnotations(metadata.Union(annotations, c.Annotations, map[string]string{
 		clusterv1.TemplateClonedFromNameAnnotation:      t.GetName(),
 		clusterv1.TemplateClonedFromGroupKindAnnotation: t.GroupVersionKind().GroupKind().String(),
 	}))
@@ -88,13 +88,4 @@ func (o *Objects) Make(ctx context.Context, c Copy, manager client.FieldOwner, m
 	made.Push("creation of "+obj.GetKind()+" "+obj.GetName(), func(ctx context.Context) error { return o.Delete(ctx, obj) })
 	gvk := obj.GroupVersionKind()
 	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: obj.GetName()}, nil
-}
-
-// merged merges maps; later ones take precedence.
-func merged(all ...map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, m := range all {
-		maps.Copy(out, m)
-	}
-	return out
 }

@@ -97,6 +97,18 @@ func merged(have, want map[string]string, owned map[string]any) map[string]strin
 	return out
 }
 
+// Union merges labels or annotations; later ones take precedence. It is nil if there are
+// none.
+func Union(all ...map[string]string) (out map[string]string) {
+	for _, m := range all {
+		if out == nil && len(m) > 0 {
+			out = map[string]string{}
+		}
+		maps.Copy(out, m)
+	}
+	return out
+}
+
 // Pointers returns pointers to the items of a list.
 func Pointers[T any](list []T) []*T {
 	all := make([]*T, len(list))

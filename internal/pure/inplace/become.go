@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
 // ErrLost means that it is unknown which fields of an object are from its template.
@@ -41,16 +41,9 @@ func Become(current, fresh *unstructured.Unstructured, former map[string]any, ma
 	if had != nil || wanted != nil {
 		out.Object["spec"] = merge(had, wanted, owned)
 	}
-	out.SetLabels(joined(out.GetLabels(), fresh.GetLabels()))
-	out.SetAnnotations(joined(out.GetAnnotations(), fresh.GetAnnotations()))
+	out.SetLabels(metadata.Union(out.GetLabels(), fresh.GetLabels()))
+	out.SetAnnotations(metadata.Union(out.GetAnnotations(), fresh.GetAnnotations()))
 	return out, nil
-}
-
-func joined(a, b map[string]string) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, a)
-	maps.Copy(out, b)
-	return out
 }
 
 // merge combines the desired fields with the current ones; owned are the fields that can

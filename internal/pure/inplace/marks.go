@@ -29,6 +29,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 )
 
 // updateMachine is the hook that is pending until a Machine is updated.
@@ -66,7 +67,7 @@ type Target struct {
 func (t Target) Take(m *clusterv1.Machine) {
 	m.OwnerReferences = slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
 	m.OwnerReferences = append(m.OwnerReferences, t.Owner)
-	m.Labels = joined(m.Labels, t.Labels)
+	m.Labels = metadata.Union(m.Labels, t.Labels)
 	annotate(m, clusterv1.PendingAcknowledgeMoveAnnotation, "")
 	Mark(m)
 }
