@@ -333,6 +333,33 @@ func TestReconcileAdoptsMachineSetsFirst(t *testing.T) {
 	}
 }
 
+func TestReconcileRestoresLabelsOfItsMachineSets(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*clusterv1.MachineSet){
+		"one of the selector":    func(s *clusterv1.MachineSet) { delete(s.Labels, "app") },
+		"the one that is unique": func(s *clusterv1.MachineSet) { delete(s.Labels, clusterv1.MachineDeploymentUniqueLabel) },
+		"all of them":            func(s *clusterv1.MachineSet) { s.Labels = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1))
+			w.reconcile("create MachineSet md-n1", "patch status of MachineDeployment md")
+			set := get(w, &clusterv1.MachineSet{}, "md-n1")
+			want := set.DeepCopy()
+			lose(set)
+			w.update(set)
+			w.reconcile("patch MachineSet md-n1")
+			got := get(w, &clusterv1.MachineSet{}, "md-n1")
+			if diff := cmp.Diff(want.Labels, got.Labels); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestReconcileDeletesItsMachineSetsBeforeItGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1))

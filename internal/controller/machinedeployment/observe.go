@@ -5,6 +5,7 @@ package machinedeployment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,14 +60,16 @@ func (r *Reconciler) observe(ctx context.Context, md *clusterv1.MachineDeploymen
 	in := []client.ListOption{
 		client.InNamespace(md.Namespace),
 		client.MatchingFields{index.ClusterName: md.Spec.ClusterName},
-		client.MatchingLabelsSelector{Selector: s.selector},
 	}
 	var sets clusterv1.MachineSetList
 	if err := r.Mgmt.List(ctx, &sets, in...); err != nil {
 		return nil, fmt.Errorf("list MachineSets: %w", err)
 	}
+	// A set that lost a label of the selector still belongs to the deployment, which
+	// restores the label: otherwise it would create the Machines a second time.
 	s.sets, s.orphans = owner.Divide(sets.Items, md.UID)
-	return s, r.observeMachines(ctx, s, in)
+	s.orphans = slices.DeleteFunc(s.orphans, func(set *clusterv1.MachineSet) bool { return !s.selector.Matches(labels.Set(set.Labels)) })
+	return s, r.observeMachines(ctx, s, append(in, client.MatchingLabelsSelector{Selector: s.selector}))
 }
 
 // observeMachines reads the Machines of all sets; the set controller writes them.

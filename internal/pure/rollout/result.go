@@ -86,8 +86,6 @@ func (p *planner) finished(m *member) bool {
 // place stay; all others are from the MachineDeployment.
 func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 	md, set := p.Deployment, m.DeepCopy()
-	unique := set.Labels[clusterv1.MachineDeploymentUniqueLabel]
-
 	from := md.Spec.Template.DeepCopy()
 	set.Spec.Replicas = new(int32(m.replicas))
 	set.Spec.MachineNaming = md.Spec.MachineNaming
@@ -96,7 +94,7 @@ func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 		set.Spec.Deletion.Order = order
 	}
 	set.Spec.Template.Annotations = from.Annotations
-	set.Spec.Template.Labels = withLabels(from.Labels, clusterv1.MachineDeploymentUniqueLabel, unique)
+	set.Spec.Template.Labels = metadata.Union(from.Labels, uniqueLabel(set))
 	if have := &set.Spec.Template.Spec.MinReadySeconds; ptr.Deref(*have, 0) != ptr.Deref(from.Spec.MinReadySeconds, 0) {
 		*have = from.Spec.MinReadySeconds // v1beta1 cannot distinguish unset from zero
 	}
@@ -104,18 +102,18 @@ func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 	set.Spec.Template.Spec.Taints = from.Spec.Taints
 	set.Spec.Template.Spec.Deletion = from.Spec.Deletion
 
-	want := metadata.Want{Labels: labelsOf(md, unique), Annotations: p.annotations(m, revision)}
+	want := metadata.Want{Labels: labelsOf(md, set), Annotations: p.annotations(m, revision)}
 	maps.DeleteFunc(set.Annotations, func(key, _ string) bool { return slices.Contains(moveMarks, key) }) // of this controller, with any field owner
 	if _, err := metadata.Sync(set, p.FieldOwner, want); err != nil {
 		// The record of field owners cannot be read: add, and remove nothing.
-		set.Labels, set.Annotations = union(set.Labels, want.Labels), union(set.Annotations, want.Annotations)
+		set.Labels, set.Annotations = metadata.Union(set.Labels, want.Labels), metadata.Union(set.Annotations, want.Annotations)
 	}
 	return set
 }
 
 // Passed is the metadata that a MachineSet gets from its MachineDeployment.
 func Passed(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) metadata.Want {
-	want := metadata.Want{Labels: labelsOf(md, set.Labels[clusterv1.MachineDeploymentUniqueLabel]), Annotations: copied(md)}
+	want := metadata.Want{Labels: labelsOf(md, set), Annotations: copied(md)}
 	for _, key := range []string{clusterv1.DesiredReplicasAnnotation, clusterv1.MaxReplicasAnnotation, clusterv1.RevisionAnnotation, clusterv1.DisableMachineCreateAnnotation} {
 		if value, ok := set.Annotations[key]; ok {
 			want.Annotations[key] = value
@@ -124,11 +122,20 @@ func Passed(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) metadata
 	return want
 }
 
-func labelsOf(md *clusterv1.MachineDeployment, unique string) map[string]string {
-	return withLabels(md.Spec.Template.Labels,
-		clusterv1.MachineDeploymentUniqueLabel, unique,
-		clusterv1.MachineDeploymentNameLabel, md.Name,
-		clusterv1.ClusterNameLabel, md.Spec.ClusterName)
+func labelsOf(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) map[string]string {
+	return metadata.Union(md.Spec.Template.Labels, uniqueLabel(set), map[string]string{
+		clusterv1.MachineDeploymentNameLabel: md.Name, clusterv1.ClusterNameLabel: md.Spec.ClusterName,
+	})
+}
+
+// uniqueLabel is the label that distinguishes a MachineSet, if it has one. Its selector
+// has that label too, also after a client removed it.
+func uniqueLabel(set *clusterv1.MachineSet) map[string]string {
+	const key = clusterv1.MachineDeploymentUniqueLabel
+	if value := cmp.Or(set.Spec.Selector.MatchLabels[key], set.Labels[key]); value != "" {
+		return map[string]string{key: value}
+	}
+	return nil
 }
 
 // copied are the annotations of a MachineDeployment that its MachineSets get.
@@ -139,23 +146,6 @@ func copied(md *clusterv1.MachineDeployment) map[string]string {
 			out[k] = v
 		}
 	}
-	return out
-}
-
-func withLabels(labels map[string]string, more ...string) map[string]string {
-	out := union(labels, nil)
-	for i := 0; i < len(more); i += 2 {
-		if more[i+1] != "" {
-			out[more[i]] = more[i+1]
-		}
-	}
-	return out
-}
-
-func union(a, b map[string]string) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, a)
-	maps.Copy(out, b)
 	return out
 }
 
