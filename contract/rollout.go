@@ -4,9 +4,10 @@ package contract
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // IsProvisioning reports whether a control plane has a desired version and runs
@@ -22,13 +23,14 @@ func (c ControlPlane) IsProvisioning(obj *unstructured.Unstructured) (bool, erro
 
 // IsUpgrading reports whether the desired version of a control plane is newer
 // than one that it runs. Versions that differ only in build metadata have no
-// order: that is an upgrade either way.
+// order: that is an upgrade either way. A managed control plane may name only the
+// minor version, such as v1.31.
 func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) {
 	text, ok, err := c.Version.Get(obj)
 	if err != nil || !ok {
 		return false, err
 	}
-	wanted, err := version.ParseSemantic(text)
+	wanted, err := parse(text)
 	if err != nil {
 		return false, fmt.Errorf("read %s of %s %s: %w", c.Version, obj.GetKind(), obj.GetName(), err)
 	}
@@ -37,15 +39,24 @@ func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) 
 		return false, err
 	}
 	for _, text := range running {
-		v, err := version.ParseSemantic(text)
+		v, err := parse(text)
 		if err != nil {
 			return false, fmt.Errorf("read running versions of %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
-		if v.LessThan(wanted) || !wanted.LessThan(v) && v.BuildMetadata() != wanted.BuildMetadata() {
+		if v.LT(wanted) || v.EQ(wanted) && !slices.Equal(v.Build, wanted.Build) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// parse reads a version; its error is for users.
+func parse(text string) (semver.Version, error) {
+	v, err := semver.ParseTolerant(text)
+	if err != nil {
+		err = fmt.Errorf("could not parse %q as version", text)
+	}
+	return v, err
 }
 
 // IsScaling reports whether any counter of a control plane differs from the

@@ -137,6 +137,8 @@ func TestControlPlaneState(t *testing.T) {
 		"in steady state":                   {spec, full("version", "v1.36.1"), state{}, ""},
 		"an old version runs":               {spec, full("versions", []any{m("version", "v1.36.0"), m("version", "v1.36.1")}), state{Upgrading: true}, ""},
 		"versions come before version":      {spec, full("version", "v1.35.0", "versions", []any{m("version", "v1.36.1")}), state{}, ""},
+		"minor versions of a managed plane": {m("version", "v1.31", "replicas", int64(3)), full("version", "1.30"), state{Upgrading: true}, ""},
+		"a managed plane in steady state":   {m("version", "v1.31", "replicas", int64(3)), full("version", "v1.31.4"), state{}, ""},
 		"a newer version runs":              {spec, full("version", "v1.36.2"), state{}, ""},
 		"another build runs":                {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.1+b.2"), state{Upgrading: true}, ""},
 		"a newer version of another build":  {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.2+b.2"), state{}, ""},

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/blang/semver/v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -112,21 +112,9 @@ func countsAsRunning(m *clusterv1.Machine) string {
 
 // compareVersions sorts older versions first, and invalid versions last.
 func compareVersions(a, b string) int {
-	va, errA := version.ParseSemantic(a)
-	vb, errB := version.ParseSemantic(b)
-	switch {
-	case errA != nil && errB != nil:
-		return cmp.Compare(a, b)
-	case errA != nil:
-		return 1
-	case errB != nil:
-		return -1
-	case va.LessThan(vb):
-		return -1
-	case vb.LessThan(va):
-		return 1
-	}
-	return cmp.Compare(a, b)
+	va, errA := semver.ParseTolerant(a)
+	vb, errB := semver.ParseTolerant(b)
+	return cmp.Or(cmp.Compare(one(errA != nil), one(errB != nil)), va.Compare(vb), cmp.Compare(a, b))
 }
 
 func one(is bool) int32 {

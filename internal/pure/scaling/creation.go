@@ -96,8 +96,8 @@ func (c Creation) objections() ([]string, error) {
 	if t := c.Bootstrap.Obj; t != nil {
 		p.Skip = append(p.Skip, SkipList(t.GetAnnotations()[skip])...)
 	}
-	if c.ControlPlane.Obj == nil {
-		return p.Objections()
+	if c.ControlPlane.Obj == nil || slices.Contains(p.Skip, clusterv1.MachineSetPreflightCheckAll) {
+		return nil, nil
 	}
 	var err error
 	if p.ControlPlane, err = controlPlane(c.ControlPlane, c.Contract); err != nil {

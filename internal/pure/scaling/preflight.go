@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/version"
+	"github.com/blang/semver/v4"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -43,7 +43,7 @@ type Preflight struct {
 // check is one rule; it returns its objection, or nothing.
 type check struct {
 	name    clusterv1.MachineSetPreflightCheck
-	objects func(p Preflight, machine, controlPlane *version.Version) string
+	objects func(p Preflight, machine *semver.Version, controlPlane semver.Version) string
 }
 
 var checks = []check{
@@ -75,15 +75,17 @@ func (p Preflight) Objections() ([]string, error) {
 	if p.ControlPlane == nil || p.ControlPlane.Version == "" || slices.Contains(p.Skip, clusterv1.MachineSetPreflightCheckAll) {
 		return nil, nil
 	}
-	controlPlane, err := version.ParseSemantic(p.ControlPlane.Version)
+	controlPlane, err := semver.ParseTolerant(p.ControlPlane.Version)
 	if err != nil {
 		return nil, fmt.Errorf("read version of %s: %w", p.ControlPlane.Name, err)
 	}
-	var machine *version.Version
+	var machine *semver.Version
 	if p.Version != "" {
-		if machine, err = version.ParseSemantic(p.Version); err != nil {
+		v, err := semver.ParseTolerant(p.Version)
+		if err != nil {
 			return nil, fmt.Errorf("read spec.template.spec.version: %w", err)
 		}
+		machine = &v
 	}
 	var why []string
 	for _, c := range checks {
@@ -97,7 +99,7 @@ func (p Preflight) Objections() ([]string, error) {
 	return why, nil
 }
 
-func controlPlaneIsStable(p Preflight, _, _ *version.Version) string {
+func controlPlaneIsStable(p Preflight, _ *semver.Version, _ semver.Version) string {
 	switch {
 	case p.ControlPlane.Provisioning:
 		return p.ControlPlane.Name + " is provisioning"
@@ -109,26 +111,26 @@ func controlPlaneIsStable(p Preflight, _, _ *version.Version) string {
 	return ""
 }
 
-func kubernetesVersionSkew(p Preflight, machine, controlPlane *version.Version) string {
+func kubernetesVersionSkew(p Preflight, machine *semver.Version, controlPlane semver.Version) string {
 	switch {
-	case machine == nil || machine.Major() != controlPlane.Major():
+	case machine == nil || machine.Major != controlPlane.Major:
 		return ""
-	case machine.Minor() > controlPlane.Minor():
+	case machine.Minor > controlPlane.Minor:
 		return fmt.Sprintf("version %s is above %s of the control plane", p.Version, p.ControlPlane.Version)
-	case machine.Minor()+maxMinorsBehind < controlPlane.Minor():
+	case machine.Minor+maxMinorsBehind < controlPlane.Minor:
 		return fmt.Sprintf("version %s is more than %d minor versions below %s of the control plane", p.Version, maxMinorsBehind, p.ControlPlane.Version)
 	}
 	return ""
 }
 
-func kubeadmVersionSkew(p Preflight, machine, controlPlane *version.Version) string {
-	if !p.Kubeadm || machine == nil || (machine.Major() == controlPlane.Major() && machine.Minor() == controlPlane.Minor()) {
+func kubeadmVersionSkew(p Preflight, machine *semver.Version, controlPlane semver.Version) string {
+	if !p.Kubeadm || machine == nil || (machine.Major == controlPlane.Major && machine.Minor == controlPlane.Minor) {
 		return ""
 	}
 	return fmt.Sprintf("kubeadm of version %s joins only a control plane of the same minor version, not %s", p.Version, p.ControlPlane.Version)
 }
 
-func controlPlaneVersionSkew(p Preflight, machine, _ *version.Version) string {
+func controlPlaneVersionSkew(p Preflight, machine *semver.Version, _ semver.Version) string {
 	if !p.Topology || machine == nil || p.Version == p.ControlPlane.Version {
 		return ""
 	}
