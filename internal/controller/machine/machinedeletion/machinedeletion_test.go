@@ -290,7 +290,8 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 	attachment.Spec.NodeName, attachment.Spec.Source.PersistentVolumeName = "n0", new("pv0")
 	volume := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv0"}}
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "app", Name: "data"}
-	waits := "WaitingForVolumeDetach: Waiting for Node volumes to be detached (started at 2026-03-02T08:00:00Z):\n* PersistentVolumeClaim app/data"
+	unseen := "WaitingForVolumeDetach: Waiting for Node volumes to be detached (started at 2026-03-02T08:00:00Z): "
+	waits := strings.TrimSpace(unseen) + "\n* PersistentVolumeClaim app/data"
 	undrained := annotated(clusterv1.ExcludeNodeDrainingAnnotation)
 	for name, tc := range map[string]struct {
 		facts           Facts
@@ -301,6 +302,13 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 		"unless that is excluded":               {facts(undrained, annotated(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)), hostGoes, "DoDeleteInfrastructure"},
 		"unless the Node is unreachable":        {facts(undrained, silent), hostGoes, "DoDeleteInfrastructure"},
 		"unless the host is going":              {facts(undrained, func(f *Facts) { f.Infrastructure.Going = true }), hostGoes, plane + ", DoDeleteInfrastructure"},
+		"for a connection, without a drain":     {facts(undrained, lost), unseen + "waiting for a connection to the workload cluster", plane},
+		"for a connection, after the time of the drain": {
+			facts(lost, limits(60, 90, 0), began(clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(time.Minute)})),
+			unseen + "waiting for a connection to the workload cluster, again after 1m30s", plane,
+		},
+		"for the Node, if that cannot be read": {facts(undrained, ambiguous), unseen + "two Nodes have it, error two Nodes have it", plane},
+		"unless there is no Node":              {facts(undrained, noNode), hostGoes, "DoDeleteInfrastructure"},
 		"unless its time is over": {
 			facts(undrained, limits(0, 5, 0), began(clusterv1.MachineDeletionStatus{WaitForNodeVolumeDetachStartTime: ago(5 * time.Second)})), hostGoes, plane + ", DoDeleteInfrastructure",
 		},

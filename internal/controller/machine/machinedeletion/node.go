@@ -80,16 +80,8 @@ func drain(p *planner) (bool, error) {
 		return true, nil
 	}
 	p.at(clusterv1.MachineDeletingDrainingNodeReason, "Drain not completed yet (started at %s)", since.UTC().Format(time.RFC3339))
-	switch {
-	case p.NodeFailure != nil:
-		p.plan.Message += ": " + p.NodeFailure.Error()
-		return false, p.NodeFailure
-	case !p.Connected:
-		p.plan.Message += ": waiting for a connection to the workload cluster"
-		p.plan.After = max(0, left)
-		return false, nil
-	case p.Node == nil:
-		return true, nil
+	if read, err := p.nodeRead(left); !read || p.Node == nil {
+		return read, err
 	}
 	todo, refused, known, err := p.evict()
 	if err != nil || !known {
@@ -104,6 +96,21 @@ func drain(p *planner) (bool, error) {
 	p.plan.Message = draining.Report(since, todo, refused)
 	p.lookAfter(since, left, bounded)
 	return false, nil
+}
+
+// nodeRead reports whether the Node was read, whether or not it exists. A step that needs
+// it waits until then.
+func (p *planner) nodeRead(left time.Duration) (bool, error) {
+	switch {
+	case p.NodeFailure != nil:
+		p.plan.Message += ": " + p.NodeFailure.Error()
+		return false, p.NodeFailure
+	case !p.Connected:
+		p.plan.Message += ": waiting for a connection to the workload cluster"
+		p.plan.After = max(0, left)
+		return false, nil
+	}
+	return true, nil
 }
 
 // evict evicts the next Pods. It returns the Pods still to wait for, and which evictions
@@ -177,9 +184,9 @@ func (p *planner) drainDecisions() (verdicts []draining.Result, known bool, err 
 func volumes(p *planner) (bool, error) {
 	why, known := "", true
 	switch {
-	case p.Node == nil:
-		why = "the Node is not known"
-	case unreachable(p.Node):
+	case p.Node == nil && p.Connected:
+		why = "the Node does not exist"
+	case p.Node != nil && unreachable(p.Node):
 		why = "the Node is unreachable, no kubelet would detach them"
 	default:
 		why, known = p.tooLate(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)
@@ -197,12 +204,15 @@ func volumes(p *planner) (bool, error) {
 		p.skip("wait for volumes", "its time is over")
 		return true, nil
 	}
+	p.at(clusterv1.MachineDeletingWaitingForVolumeDetachReason, "Waiting for Node volumes to be detached (started at %s)", since.UTC().Format(time.RFC3339))
+	if read, err := p.nodeRead(left); !read {
+		return false, err
+	}
 	attached, known, err := p.attached()
 	if err != nil || !known || len(attached) == 0 {
 		return known, err
 	}
-	p.at(clusterv1.MachineDeletingWaitingForVolumeDetachReason, "Waiting for Node volumes to be detached (started at %s):\n* %s",
-		since.UTC().Format(time.RFC3339), strings.Join(attached, "\n* "))
+	p.plan.Message += ":\n* " + strings.Join(attached, "\n* ")
 	p.lookAfter(since, left, bounded)
 	return false, nil
 }
