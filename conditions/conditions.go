@@ -15,6 +15,7 @@ package conditions
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,13 @@ const (
 	NotYetReportedReason = "NotYetReported"
 	// NoReasonReportedReason replaces the reason of a condition without one.
 	NoReasonReportedReason = "NoReasonReported"
+)
+
+// maxMessage is the maximum length of a message in the API, in bytes. One that is longer
+// would have the API reject the whole status. more ends what was cut.
+const (
+	maxMessage = 32768
+	more       = " …"
 )
 
 // Getter is an object that has conditions.
@@ -134,6 +142,9 @@ func Set(to Setter, now time.Time, c metav1.Condition) {
 	}
 	if c.Reason == "" {
 		c.Reason = NoReasonReportedReason
+	}
+	if len(c.Message) > maxMessage {
+		c.Message = strings.ToValidUTF8(c.Message[:maxMessage-len(more)], "") + more
 	}
 	switch {
 	case at >= 0 && c == old && slices.IsSortedFunc(list, inOrder):

@@ -3,6 +3,7 @@
 package conditions
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,9 @@ func TestSet(t *testing.T) {
 		},
 		"a reason is never empty": {
 			set: cond("Ready", "True", "", ""), want: []metav1.Condition{at(tuesday, cond("Ready", "True", NoReasonReportedReason, ""))},
+		},
+		"a message that the API would reject is cut": {
+			set: cond("Ready", "True", "Ready", strings.Repeat("ä", maxMessage)), want: []metav1.Condition{at(tuesday, cond("Ready", "True", "Ready", strings.Repeat("ä", maxMessage/2-2)+" …"))},
 		},
 		"the order is Available, Ready, by name, Deleting, Paused": {
 			before: []metav1.Condition{at(monday, cond("Paused", "False", "a", "")), at(monday, cond("Zulu", "False", "a", "")), at(monday, cond("Deleting", "False", "a", "")), ready, at(monday, cond("Bravo", "False", "a", ""))},
