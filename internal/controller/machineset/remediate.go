@@ -38,7 +38,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (reconciler.Next, 
 		Machines:    s.machines,
 		Held:        held,
 		Outdated:    outdated,
-		MaxInFlight: scaling.MaxInFlight(s.deployment, s.want()),
+		MaxInFlight: scaling.MaxInFlight(s.deployment),
 		Blocked:     s.blocked,
 	}
 	plan := scaling.Remediation(facts)

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -31,14 +32,14 @@ type Unhealthy struct {
 	Blocked []string
 }
 
-// MaxInFlight resolves spec.remediation.maxInFlight of a MachineDeployment with that
-// many desired Machines. Without the field, or without a MachineDeployment, there is no
-// limit.
-func MaxInFlight(md *clusterv1.MachineDeployment, want int) int {
+// MaxInFlight resolves spec.remediation.maxInFlight of a MachineDeployment. A percentage
+// refers to all its replicas, also while a rollout divides them among MachineSets. Without
+// the field, or without a MachineDeployment, there is no limit.
+func MaxInFlight(md *clusterv1.MachineDeployment) int {
 	if md == nil || md.Spec.Remediation.MaxInFlight == nil {
 		return -1
 	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(md.Spec.Remediation.MaxInFlight, want, true)
+	n, err := intstr.GetScaledValueFromIntOrPercent(md.Spec.Remediation.MaxInFlight, int(ptr.Deref(md.Spec.Replicas, 1)), true)
 	if err != nil {
 		return 0 // admission refuses such a value; zero is the safe interpretation
 	}

@@ -154,14 +154,15 @@ func TestMaxInFlight(t *testing.T) {
 		"what is neither none": {"lots", 0},
 	} {
 		md := &clusterv1.MachineDeployment{}
+		md.Spec.Replicas = new(int32(5))
 		if tc.value != "" {
 			md.Spec.Remediation.MaxInFlight = new(intstr.Parse(tc.value))
 		}
-		if got := MaxInFlight(md, 5); got != tc.want {
+		if got := MaxInFlight(md); got != tc.want {
 			t.Errorf("%s: got %d, want %d", name, got, tc.want)
 		}
 	}
-	if got := MaxInFlight(nil, 5); got != -1 {
+	if got := MaxInFlight(nil); got != -1 {
 		t.Errorf("without MachineDeployment: got %d, want no bound", got)
 	}
 }
