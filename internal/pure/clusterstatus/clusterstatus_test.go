@@ -288,9 +288,11 @@ func TestConditionsOfMembers(t *testing.T) {
 	t.Parallel()
 	unhealthy := is(clusterv1.MachineHealthCheckSucceededCondition, "False", "")
 	replaced := is(clusterv1.MachineOwnerRemediatedCondition, "False", "Waiting for its deletion")
-	rolling := reference.Object{
-		Ref: clusterv1.ContractVersionedObjectReference{Kind: "Brain", Name: "demo"},
-		Obj: object("Brain", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "RollingOut", "status": "True", "reason": "RollingOut", "message": "one to go"}}}}),
+	reporting := func(condition string) reference.Object {
+		return reference.Object{
+			Ref: clusterv1.ContractVersionedObjectReference{Kind: "Brain", Name: "demo"},
+			Obj: object("Brain", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": condition, "status": "True", "reason": condition, "message": "one to go"}}}}),
+		}
 	}
 	old := machine("old", "")
 	old.CreationTimestamp = metav1.NewTime(now.Add(-youngMachine))
@@ -303,10 +305,12 @@ func TestConditionsOfMembers(t *testing.T) {
 		"a worker that is not ready": {func(f *Facts) {
 			f.Workers = []*clusterv1.Machine{machine("w0", "", is(clusterv1.MachineReadyCondition, "False", "no Node"))}
 		}, clusterv1.ClusterWorkerMachinesReadyCondition, "False NotReady: * Machine w0: no Node"},
-		"a Machine that was just made":     {func(f *Facts) { f.Workers = []*clusterv1.Machine{machine("w0", "")} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "True NoReplicas: "},
-		"a Machine without a health check": {func(f *Facts) { f.Workers = []*clusterv1.Machine{old} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
-		"a control plane that rolls out":   {func(f *Facts) { f.ControlPlane = rolling }, clusterv1.ClusterRollingOutCondition, "True RollingOut: * Brain demo: one to go"},
-		"one without a report":             {func(*Facts) {}, clusterv1.ClusterRollingOutCondition, "False NotRollingOut: "},
+		"a Machine that was just made":      {func(f *Facts) { f.Workers = []*clusterv1.Machine{machine("w0", "")} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "True NoReplicas: "},
+		"a Machine without a health check":  {func(f *Facts) { f.Workers = []*clusterv1.Machine{old} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
+		"a control plane that rolls out":    {func(f *Facts) { f.ControlPlane = reporting("RollingOut") }, clusterv1.ClusterRollingOutCondition, "True RollingOut: * Brain demo: one to go"},
+		"one that reports only its scaling": {func(f *Facts) { f.ControlPlane = reporting("ScalingUp") }, clusterv1.ClusterScalingUpCondition, "True ScalingUp: * Brain demo: one to go"},
+		"one that does not report that":     {func(f *Facts) { f.ControlPlane = reporting("RollingOut") }, clusterv1.ClusterScalingUpCondition, "False NotScalingUp: "},
+		"one without a report":              {func(*Facts) {}, clusterv1.ClusterRollingOutCondition, "False NotRollingOut: "},
 		"a Machine that is being replaced": {func(f *Facts) {
 			f.Workers = []*clusterv1.Machine{machine("w0", "", unhealthy, replaced), machine("w1", "", unhealthy)}
 		}, clusterv1.ClusterRemediatingCondition, "True Remediating: * Machine w0: Waiting for its deletion"},

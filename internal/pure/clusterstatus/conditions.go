@@ -143,9 +143,7 @@ func hasMoreDetail(old metav1.Condition, why string) bool {
 func ofDescendants(f Facts) []metav1.Condition {
 	workers := conditions.Objects("MachineDeployment", f.Deployments...)
 	workers = append(workers, conditions.Objects("MachinePool", f.Pools...)...)
-	scaling := append(controlPlaneObject(f), workers...)
-	scaling = append(scaling, conditions.Objects("MachineSet", f.StandaloneSets()...)...)
-	rolling := append(controlPlaneObject(f), workers...)
+	scaling := append(workers, conditions.Objects("MachineSet", f.StandaloneSets()...)...)
 
 	ready := reasons(clusterv1.NotReadyReason, clusterv1.ReadyUnknownReason, clusterv1.ReadyReason)
 	upToDate := reasons(clusterv1.NotUpToDateReason, clusterv1.UpToDateUnknownReason, clusterv1.UpToDateReason)
@@ -167,11 +165,11 @@ func ofDescendants(f Facts) []metav1.Condition {
 		conditions.Aggregate(conditions.Objects(machine, f.Workers...), clusterv1.MachineReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition, readyOptions),
 		conditions.Aggregate(conditions.Objects(machine, oldEnough(f, f.ControlPlaneMachines)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterControlPlaneMachinesUpToDateCondition, upToDateOptions),
 		conditions.Aggregate(conditions.Objects(machine, oldEnough(f, f.Workers)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, upToDateOptions),
-		conditions.Aggregate(rolling, clusterv1.RollingOutCondition, clusterv1.ClusterRollingOutCondition,
+		conditions.Aggregate(withControlPlane(f, workers, clusterv1.RollingOutCondition), clusterv1.RollingOutCondition, clusterv1.ClusterRollingOutCondition,
 			negative(clusterv1.ClusterRollingOutReason, clusterv1.ClusterRollingOutUnknownReason, clusterv1.ClusterNotRollingOutReason)),
-		conditions.Aggregate(scaling, clusterv1.ScalingUpCondition, clusterv1.ClusterScalingUpCondition,
+		conditions.Aggregate(withControlPlane(f, scaling, clusterv1.ScalingUpCondition), clusterv1.ScalingUpCondition, clusterv1.ClusterScalingUpCondition,
 			negative(clusterv1.ClusterScalingUpReason, clusterv1.ClusterScalingUpUnknownReason, clusterv1.ClusterNotScalingUpReason)),
-		conditions.Aggregate(scaling, clusterv1.ScalingDownCondition, clusterv1.ClusterScalingDownCondition,
+		conditions.Aggregate(withControlPlane(f, scaling, clusterv1.ScalingDownCondition), clusterv1.ScalingDownCondition, clusterv1.ClusterScalingDownCondition,
 			negative(clusterv1.ClusterScalingDownReason, clusterv1.ClusterScalingDownUnknownReason, clusterv1.ClusterNotScalingDownReason)),
 	}
 }
@@ -186,17 +184,17 @@ func oldEnough(f Facts, machines []*clusterv1.Machine) (out []*clusterv1.Machine
 	return out
 }
 
-// controlPlaneObject is the control plane as an object to aggregate. If it does not
-// report a condition, it is not part of that aggregate.
-func controlPlaneObject(f Facts) []conditions.Object {
+// withControlPlane adds the control plane to the objects of an aggregate, if it reports
+// the condition: the contract does not require that.
+func withControlPlane(f Facts, workers []conditions.Object, condition string) []conditions.Object {
 	if f.ControlPlane.Obj == nil {
-		return nil
+		return workers
 	}
 	reported, err := conditions.FromUnstructured(f.ControlPlane.Obj)
-	if err != nil || !conditions.Has(reported, clusterv1.RollingOutCondition) {
-		return nil
+	if err != nil || !conditions.Has(reported, condition) {
+		return workers
 	}
-	return []conditions.Object{{Kind: f.ControlPlane.Ref.Kind, Name: f.ControlPlane.Ref.Name, Conditions: reported}}
+	return append([]conditions.Object{{Kind: f.ControlPlane.Ref.Kind, Name: f.ControlPlane.Ref.Name, Conditions: reported}}, workers...)
 }
 
 func reasons(issue, unknown, info string) conditions.Reasons {
