@@ -156,7 +156,7 @@ func TestTheNodeIsSpared(t *testing.T) {
 			c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: now}, []string{clusterv1.ClusterFinalizer}
 		}), plane(), controlPlaneMachine()}, wantSpare: true},
 		"of a Cluster that is gone":                {objects: nil, wantSpare: true},
-		"when the control plane is gone":           {objects: []client.Object{cluster(), controlPlaneMachine()}, wantSpare: true},
+		"not when its object alone is gone":        {objects: []client.Object{cluster(), controlPlaneMachine()}},
 		"when the control plane is being deleted":  {objects: []client.Object{cluster(), object(planeRef, nil, going), controlPlaneMachine()}, wantSpare: true},
 		"when no control plane Machine is left":    {objects: []client.Object{cluster(), plane()}, wantSpare: true},
 		"not when the control plane runs outside":  {objects: []client.Object{cluster(), external}},

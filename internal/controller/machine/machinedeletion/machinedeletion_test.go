@@ -185,7 +185,6 @@ func TestANodeThatNoControlPlaneOutlivesIsSpared(t *testing.T) {
 	}{
 		"the Cluster is gone":                {change: func(f *Facts) { f.Cluster = nil }},
 		"the Cluster is being deleted":       {change: func(f *Facts) { f.Cluster.DeletionTimestamp = &metav1.Time{Time: now} }},
-		"the control plane is gone":          {answers: map[Kind]Answer{ControlPlane: {}}, wantAsked: "ControlPlane"},
 		"the control plane is being deleted": {answers: map[Kind]Answer{ControlPlane: {Exists: true, Going: true}}, wantAsked: "ControlPlane"},
 		"no control plane Machine is left":   {answers: map[Kind]Answer{ControlPlaneMachines: {}}, wantAsked: plane},
 		"not when the control plane runs outside": {
@@ -194,7 +193,8 @@ func TestANodeThatNoControlPlaneOutlivesIsSpared(t *testing.T) {
 		"not without a reference to a control plane": {
 			change: func(f *Facts) { f.Cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{} }, wantAsked: "ControlPlaneMachines, DoDeleteNode n0",
 		},
-		"not with one that stays": {wantAsked: plane + ", DoDeleteNode n0"},
+		"not when only its object is gone": {answers: map[Kind]Answer{ControlPlane: {}}, wantAsked: plane + ", DoDeleteNode n0"},
+		"not with one that stays":          {wantAsked: plane + ", DoDeleteNode n0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,8 +33,6 @@ func (p *planner) spared() (why string, known bool) {
 		switch cp, known := p.Ask(Question{Kind: ControlPlane}); {
 		case !known:
 			return "", false
-		case !cp.Exists:
-			return "the control plane is gone", true
 		case cp.Going:
 			return "the control plane is being deleted", true
 		case cp.External:
