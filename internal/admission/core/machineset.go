@@ -65,6 +65,9 @@ var preflightChecks = []clusterv1.MachineSetPreflightCheck{
 	clusterv1.MachineSetPreflightCheckControlPlaneVersionSkew,
 }
 
+// checkedAnnotations are those that annotations checks.
+var checkedAnnotations = []string{clusterv1.MachineSetSkipPreflightChecksAnnotation, clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation}
+
 // annotations checks those annotations of a group of machines that have a
 // form.
 func annotations(all map[string]string) (errs field.ErrorList) {
@@ -77,7 +80,7 @@ func annotations(all map[string]string) (errs field.ErrorList) {
 			}
 		}
 	}
-	for _, key := range []string{clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation} {
+	for _, key := range checkedAnnotations[1:] {
 		if text, ok := all[key]; ok {
 			if _, err := strconv.ParseInt(text, 10, 32); err != nil {
 				errs = append(errs, field.Invalid(at.Key(key), text, "must be a number"))

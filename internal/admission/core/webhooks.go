@@ -7,6 +7,8 @@
 package core
 
 import (
+	"strings"
+
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
@@ -20,13 +22,13 @@ func Webhooks() []webhook.Webhook {
 		webhook.Check(target("Machine", "machines", doubtful(machineDoubtful)), ValidateMachine),
 
 		webhook.Default(target("MachineSet", "machinesets", lacking(machineSetLacks)), DefaultMachineSet),
-		webhook.Check(target("MachineSet", "machinesets", changedOrPreflight), ValidateMachineSet),
+		webhook.Check(target("MachineSet", "machinesets", changedOrAnnotated), ValidateMachineSet),
 
 		webhook.Default(target("MachineDeployment", "machinedeployments", lacking("("+webhook.LacksFinalizer(clusterv1.MachineDeploymentFinalizer)+") || "+machineDeploymentLacks)), DefaultMachineDeployment),
-		webhook.Check(target("MachineDeployment", "machinedeployments", changed), ValidateMachineDeployment),
+		webhook.Check(target("MachineDeployment", "machinedeployments", changedOrAnnotated), ValidateMachineDeployment),
 
 		webhook.Default(target("MachinePool", "machinepools", lacking(machinePoolLacks)), DefaultMachinePool),
-		webhook.Check(target("MachinePool", "machinepools", changed), ValidateMachinePool),
+		webhook.Check(target("MachinePool", "machinepools", changedOrAnnotated), ValidateMachinePool),
 
 		webhook.Default(target("MachineHealthCheck", "machinehealthchecks", lacking(healthCheckLacks)), DefaultMachineHealthCheck),
 		webhook.Check(target("MachineHealthCheck", "machinehealthchecks", changed), ValidateMachineHealthCheck),
@@ -42,9 +44,11 @@ func Webhooks() []webhook.Webhook {
 var (
 	changed = map[string]string{"spec-changed": webhook.SpecChanged}
 
-	changedOrPreflight = map[string]string{"spec-or-annotation-changed": webhook.SpecChanged +
-		` || object.metadata.?annotations[?'machineset.cluster.x-k8s.io/skip-preflight-checks'].orValue('')` +
-		` != oldObject.metadata.?annotations[?'machineset.cluster.x-k8s.io/skip-preflight-checks'].orValue('')`}
+	// changedOrAnnotated is for groups of machines. Those of a MachineDeployment get its
+	// annotations: what is refused for them must be refused for it.
+	changedOrAnnotated = map[string]string{"spec-or-annotation-changed": webhook.SpecChanged +
+		` || ['` + strings.Join(checkedAnnotations, `', '`) + `'].exists(key, object.metadata.?annotations[?key].orValue('')` +
+		` != oldObject.metadata.?annotations[?key].orValue(''))`}
 )
 
 // doubtful is for kinds with many objects: validation is called for a changed spec

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/localinfra"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -255,6 +256,18 @@ func TestValidationIsCalledOnlyForCheckedFields(t *testing.T) {
 				t.Error("not called for a creation")
 			}
 		})
+	}
+}
+
+func TestGroupsOfMachinesAreCheckedForTheirAnnotations(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"MachineSet", "MachineDeployment", "MachinePool"} {
+		for _, key := range []string{clusterv1.MachineSetSkipPreflightChecksAnnotation, clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation} {
+			was, is := object(t, kind, "spec: {}"), object(t, kind, "{metadata: {annotations: {"+key+": x}}, spec: {}}")
+			if !called(t, find(t, kind, false), is, was) {
+				t.Errorf("%s: not called for annotation %s", kind, key)
+			}
+		}
 	}
 }
 
