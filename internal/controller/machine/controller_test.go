@@ -531,9 +531,6 @@ func TestStandaloneMachineHasNoUpToDateCondition(t *testing.T) {
 	if report(s, nil); conditions.Has(s.machine, clusterv1.MachineUpToDateCondition) {
 		t.Error("a Machine without MachineDeployment got the condition")
 	}
-	if got, err := outdated(s); got != nil || err != nil {
-		t.Errorf("without MachineDeployment: %v, %v", got, err)
-	}
 }
 
 // pooled changes a Machine to one of a pool.

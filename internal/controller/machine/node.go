@@ -41,7 +41,7 @@ func (r *Reconciler) node(ctx context.Context, s *state) (reconciler.Next, error
 	}
 
 	before := s.seen.Node.DeepCopy()
-	outdated, err := outdated(s)
+	outdated, err := rollout.Superseded(s.deployment, s.set)
 	if err != nil {
 		return reconciler.Continue(), err
 	}
@@ -138,13 +138,4 @@ func findNode(ctx context.Context, workloadClient client.Client, id, name string
 		return nil, fmt.Errorf("spec.providerID %s is that of Nodes %s and %s: delete the one that does not exist",
 			id, nodes.Items[0].Name, nodes.Items[1].Name)
 	}
-}
-
-// outdated reports whether a rollout will replace the Machine; nil when it is
-// not part of a MachineDeployment.
-func outdated(s *state) (*bool, error) {
-	if s.set == nil || s.deployment == nil {
-		return nil, nil
-	}
-	return rollout.Superseded(s.deployment, s.set)
 }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +25,7 @@ import (
 
 // remediate handles the Machines that a health check marked for remediation.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (reconciler.Next, error) {
-	outdated, err := outdated(s)
+	outdated, err := rollout.Superseded(s.deployment, s.set)
 	if err != nil {
 		return reconciler.Continue(), err
 	}
@@ -78,13 +77,4 @@ func (r *Reconciler) deleteMachine(ctx context.Context, s *state, m *clusterv1.M
 	r.Recorder.Eventf(s.set, m, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "%s", why)
 	m.DeletionTimestamp = new(metav1.NewTime(s.now)) // as the cache will show it
 	return nil
-}
-
-// outdated reports whether a rollout will replace the Machines.
-func outdated(s *state) (bool, error) {
-	if s.deployment == nil {
-		return false, nil
-	}
-	superseded, err := rollout.Superseded(s.deployment, s.set)
-	return ptr.Deref(superseded, false), err
 }

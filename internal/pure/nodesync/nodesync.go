@@ -39,9 +39,8 @@ type Want struct {
 	Machine *clusterv1.Machine
 	// Interruptible says that the infrastructure may terminate the machine.
 	Interruptible bool
-	// Outdated says whether a rollout will replace the Machine; nil when it is
-	// not part of one.
-	Outdated *bool
+	// Outdated says whether a rollout will replace the Machine.
+	Outdated bool
 	// Additional selects what is copied to the Node in addition to the default.
 	Additional Additional
 }
@@ -51,7 +50,7 @@ func Apply(node *corev1.Node, w Want) bool {
 	initialized := has(node.Annotations, clusterv1.LabelsFromMachineAnnotation)
 	labels, annotations := wantedLabels(w), managed(w.Machine.Annotations, managedAnnotation, w.Additional.Annotations)
 	newLabels := replace(node.Labels, labels, tracked(node, clusterv1.LabelsFromMachineAnnotation))
-	newAnnotations := replace(node.Annotations, annotations, tracked(node, clusterv1.AnnotationsFromMachineAnnotation))
+	newAnnotations := replace(node.Annotations, annotations, append(tracked(node, clusterv1.AnnotationsFromMachineAnnotation), owned...))
 	maps.Copy(newAnnotations, identity(w.Machine))
 	newAnnotations[clusterv1.LabelsFromMachineAnnotation] = joined(labels)
 	newAnnotations[clusterv1.AnnotationsFromMachineAnnotation] = joined(annotations)
@@ -79,6 +78,9 @@ func wantedLabels(w Want) map[string]string {
 	}
 	return labels
 }
+
+// owned are the annotations of a Machine with an owner.
+var owned = []string{clusterv1.OwnerKindAnnotation, clusterv1.OwnerNameAnnotation}
 
 // identity are the annotations that identify the Machine of a Node.
 func identity(m *clusterv1.Machine) map[string]string {
@@ -166,12 +168,10 @@ func taints(node *corev1.Node, w Want, initialized bool) (out []corev1.Taint, no
 		}
 	}
 	out = unset(out, Uninitialized)
-	if w.Outdated != nil {
-		if *w.Outdated {
-			out = set(out, OutdatedRevision)
-		} else {
-			out = unset(out, OutdatedRevision)
-		}
+	if w.Outdated {
+		out = set(out, OutdatedRevision)
+	} else {
+		out = unset(out, OutdatedRevision)
 	}
 	slices.Sort(keys)
 	return out, strings.Join(keys, ","), len(keys) > 0 || has(node.Annotations, clusterv1.TaintsFromMachineAnnotation)

@@ -44,7 +44,8 @@ func TestApply(t *testing.T) {
 		labels, annotations map[string]string // of the Machine
 		taints              []clusterv1.MachineTaint
 		interruptible       bool
-		outdated            *bool
+		alone               bool // without an owner
+		outdated            bool
 		more                [2]string // patterns for labels and annotations
 		node                corev1.Node
 		want                node
@@ -124,10 +125,18 @@ func TestApply(t *testing.T) {
 			want: node{map[string]string{}, seen("cluster.x-k8s.io/taints-from-machine", ""), []string{"gpu=yes:NoSchedule"}},
 		},
 		"an outdated Machine taints its Node": {
-			outdated: new(true), want: node{map[string]string{}, seen(), []string{"node.cluster.x-k8s.io/outdated-revision=:PreferNoSchedule"}},
+			outdated: true, want: node{map[string]string{}, seen(), []string{"node.cluster.x-k8s.io/outdated-revision=:PreferNoSchedule"}},
 		},
-		"a Machine of the newest revision takes that taint off": {
-			outdated: new(false), node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{OutdatedRevision}}}, want: node{map[string]string{}, seen(), nil},
+		"a Machine of the newest revision, or of none, takes that taint off": {
+			node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{OutdatedRevision}}}, want: node{map[string]string{}, seen(), nil},
+		},
+		"a Machine without an owner takes the former one off": {
+			alone: true,
+			node:  corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: seen()}},
+			want: node{map[string]string{}, map[string]string{
+				"cluster.x-k8s.io/cluster-name": "demo", "cluster.x-k8s.io/cluster-namespace": "ns", "cluster.x-k8s.io/machine": "m0",
+				"cluster.x-k8s.io/labels-from-machine": "", "cluster.x-k8s.io/annotations-from-machine": "",
+			}, nil},
 		},
 		"nothing to do": {
 			node:     corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: seen("z", "z")}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("other", "", "NoExecute")}}},
@@ -144,6 +153,9 @@ func TestApply(t *testing.T) {
 					OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "s0", Controller: new(true)}},
 				},
 				Spec: clusterv1.MachineSpec{ClusterName: "demo", Taints: tc.taints},
+			}
+			if tc.alone {
+				m.OwnerReferences = nil
 			}
 			w := Want{Machine: m, Interruptible: tc.interruptible, Outdated: tc.outdated}
 			if err := errors.Join(w.Additional.Labels.Set(tc.more[0]), w.Additional.Annotations.Set(tc.more[1])); err != nil {

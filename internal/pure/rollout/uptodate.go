@@ -98,20 +98,19 @@ func UpToDate(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, m *clu
 }
 
 // Superseded reports whether a rollout has made another MachineSet the current one, so
-// that it will replace the Machines of this one; nil while that cannot be determined
-// because one of the two has no revision yet. Unlike Behind, it depends on the decision,
-// and not on the desired state: while a rollout is paused or blocked, nothing will be
-// replaced.
-func Superseded(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (*bool, error) {
+// that it will replace the Machines of this one; not without both of them, or while one
+// has no revision yet. Unlike Behind, it depends on the decision, and not on the desired
+// state: while a rollout is paused or blocked, nothing will be replaced.
+func Superseded(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (bool, error) {
+	if md == nil || set == nil {
+		return false, nil
+	}
 	own, err := revision(set)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	newest, err := revision(md)
-	if err != nil || own == 0 || newest == 0 {
-		return nil, err
-	}
-	return new(own < newest), nil
+	return own > 0 && own < newest, err
 }
 
 // revision parses the revision of a MachineSet or MachineDeployment; 0 when it has none

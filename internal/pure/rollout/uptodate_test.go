@@ -125,12 +125,12 @@ func TestSuperseded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		set, deployment string
-		want            *bool
+		want            bool
 		wantErr         string
 	}{
-		"an older revision":             {set: "1", deployment: "2", want: new(true)},
-		"the newest":                    {set: "10", deployment: "10", want: new(false)},
-		"one that is not noted yet":     {set: "2", deployment: "1", want: new(false)},
+		"an older revision":             {set: "1", deployment: "2", want: true},
+		"the newest":                    {set: "10", deployment: "10"},
+		"one that is not noted yet":     {set: "2", deployment: "1"},
 		"no revision yet":               {deployment: "1"},
 		"none of the MachineDeployment": {set: "1"},
 		"a broken revision":             {set: "one", deployment: "1", wantErr: `annotation machinedeployment.clusters.x-k8s.io/revision of ns/set must be a number: strconv.ParseInt: parsing "one": invalid syntax`},
@@ -149,9 +149,12 @@ func TestSuperseded(t *testing.T) {
 		if (err == nil) != (tc.wantErr == "") || err != nil && err.Error() != tc.wantErr {
 			t.Errorf("%s: error %v, want %s", name, err, tc.wantErr)
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: superseded (-want +got):\n%s", name, diff)
+		if got != tc.want {
+			t.Errorf("%s: superseded %v, want %v", name, got, tc.want)
 		}
+	}
+	if got, err := Superseded(nil, &clusterv1.MachineSet{}); got || err != nil {
+		t.Errorf("without MachineDeployment: %v, %v", got, err)
 	}
 }
 
