@@ -66,14 +66,12 @@ func (s Status) evaluated() []*clusterv1.Machine {
 }
 
 func phaseOf(s Status, n *machinestatus.Counters) clusterv1.MachineDeploymentPhase {
-	want := int32(s.want())
-	if !s.Deployment.DeletionTimestamp.IsZero() {
-		want = 0
-	}
-	switch {
-	case n.Replicas > want:
+	switch want := int32(s.want()); {
+	case s.Deployment.Spec.Replicas == nil:
+		return clusterv1.MachineDeploymentPhaseUnknown
+	case !s.Deployment.DeletionTimestamp.IsZero() || n.Replicas > want:
 		return clusterv1.MachineDeploymentPhaseScalingDown
-	case n.Ready < want:
+	case n.Replicas < want:
 		return clusterv1.MachineDeploymentPhaseScalingUp
 	}
 	return clusterv1.MachineDeploymentPhaseRunning

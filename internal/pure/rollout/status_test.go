@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 		},
 		"one is not ready": {
 			s:         Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{machine("a", metav1.ConditionFalse)}},
-			wantPhase: "ScalingUp",
+			wantPhase: "Running",
 			want: map[string]string{
 				"Available":     "False NotAvailable 0 available replicas, at least 1 required (spec.replicas is 1, 0 may be unavailable)",
 				"MachinesReady": "False NotReady * Machine a: no Node",
@@ -117,7 +117,7 @@ func TestReport(t *testing.T) {
 		},
 		"replicas are not set": {
 			s:         Status{Deployment: unset},
-			wantPhase: "Running",
+			wantPhase: "Unknown",
 			want: map[string]string{
 				"Available":   "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
 				"ScalingUp":   "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
