@@ -193,6 +193,7 @@ func TestADrainThatIsSkipped(t *testing.T) {
 	tests := map[string]struct {
 		machine func(*clusterv1.Machine)
 		host    *unstructured.Unstructured
+		node    func(*corev1.Node)
 		want    bool // evicted
 	}{
 		"is done": {want: true},
@@ -210,7 +211,9 @@ func TestADrainThatIsSkipped(t *testing.T) {
 		"when the pre-terminate hooks are under way": {machine: func(m *clusterv1.Machine) {
 			m.Status.Deletion = &clusterv1.MachineDeletionStatus{WaitForPreTerminateHookStartTime: metav1.NewTime(now)}
 		}},
-		"when the host is going": {host: object(hostRef, nil, going)},
+		"when the host is going":                   {host: object(hostRef, nil, going)},
+		"is done for a Node that lost its ID":      {want: true, node: func(n *corev1.Node) { n.Spec.ProviderID = "" }},
+		"when another machine has the Node's name": {node: func(n *corev1.Node) { n.Spec.ProviderID = "x://other" }},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -219,11 +222,15 @@ func TestADrainThatIsSkipped(t *testing.T) {
 			if change == nil {
 				change = func(*clusterv1.Machine) {}
 			}
+			nodeChange := tc.node
+			if nodeChange == nil {
+				nodeChange = func(*corev1.Node) {}
+			}
 			h := tc.host
 			if h == nil {
 				h = held(provisioned())
 			}
-			w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, change, deletedSince(0)), h, node(), pod("p0"))
+			w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, change, deletedSince(0)), h, node(nodeChange), pod("p0"))
 			if _, _, err := w.reconcile(); err != nil {
 				t.Fatal(err)
 			}

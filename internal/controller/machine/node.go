@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
@@ -86,7 +87,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 		return nil, err
 	}
 	s.seen.Connected = true
-	if s.seen.Node, err = findNode(ctx, workloadClient, id, m.Status.NodeRef.Name); err != nil {
+	if s.seen.Node, err = findNode(ctx, workloadClient, m, id); err != nil {
 		s.nodeErr = err
 		return nil, err
 	}
@@ -111,10 +112,22 @@ func (r *Reconciler) grace() time.Duration {
 	return r.RemoteGrace
 }
 
-// findNode returns the Node with a provider ID or, without one, of that name; nil
+// findNode returns the Node of a Machine, by its provider ID or else by its name; nil
 // if not found.
-func findNode(ctx context.Context, workloadClient client.Client, id, name string) (*corev1.Node, error) {
-	if id == "" {
+func findNode(ctx context.Context, workloadClient client.Client, m *clusterv1.Machine, id string) (*corev1.Node, error) {
+	var nodes corev1.NodeList
+	if id != "" {
+		if err := workloadClient.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: id}); err != nil {
+			return nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", id, err)
+		}
+	}
+	switch name := machinestatus.NodeName(m, id); {
+	case len(nodes.Items) == 1:
+		return &nodes.Items[0], nil
+	case len(nodes.Items) > 1:
+		return nil, fmt.Errorf("spec.providerID %s is that of Nodes %s and %s: delete the one that does not exist",
+			id, nodes.Items[0].Name, nodes.Items[1].Name)
+	case name != "":
 		node := &corev1.Node{}
 		err := workloadClient.Get(ctx, client.ObjectKey{Name: name}, node)
 		if apierrors.IsNotFound(err) {
@@ -123,19 +136,7 @@ func findNode(ctx context.Context, workloadClient client.Client, id, name string
 		if err != nil {
 			return nil, fmt.Errorf("get Node %s: %w", name, err)
 		}
-		return node, nil
+		return machinestatus.ByName(node, id), nil
 	}
-	var nodes corev1.NodeList
-	if err := workloadClient.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: id}); err != nil {
-		return nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", id, err)
-	}
-	switch len(nodes.Items) {
-	case 0:
-		return nil, nil
-	case 1:
-		return &nodes.Items[0], nil
-	default:
-		return nil, fmt.Errorf("spec.providerID %s is that of Nodes %s and %s: delete the one that does not exist",
-			id, nodes.Items[0].Name, nodes.Items[1].Name)
-	}
+	return nil, nil
 }

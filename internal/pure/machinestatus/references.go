@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -136,6 +137,24 @@ func ProviderID(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVe
 	}
 	id, _, err := c.ProviderID.Get(obj)
 	return id, err
+}
+
+// NodeName is the name by which the Node of a Machine is looked up if no Node has its
+// provider ID; empty for none. A Node that was registered again has no ID at first, and
+// must be drained with its Machine.
+func NodeName(m *clusterv1.Machine, id string) string {
+	if id != "" && m.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return m.Status.NodeRef.Name
+}
+
+// ByName returns a Node that was found by its name, or nil if it is of another machine.
+func ByName(node *corev1.Node, id string) *corev1.Node {
+	if id != "" && node.Spec.ProviderID != "" {
+		return nil
+	}
+	return node
 }
 
 // BeforeNode is what must happen before a Node can be looked up; empty if it can be. id
