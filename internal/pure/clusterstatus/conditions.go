@@ -218,7 +218,7 @@ func remediating(f Facts) metav1.Condition {
 	}
 	switch {
 	case len(replaced) > 0:
-		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterRemediatingReason, bullets(replaced))
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterRemediatingReason, "* "+strings.Join(replaced, "\n* "))
 	case len(unhealthy) > 0:
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterNotRemediatingReason, fmt.Sprintf("Not healthy, and not to be replaced: %s", conditions.Names(unhealthy)))
 	}

@@ -16,7 +16,6 @@
 package clusterstatus
 
 import (
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -189,9 +188,4 @@ func countWorkers(f Facts) {
 		UpgradePlan: plan, DesiredReplicas: &n.Desired, Replicas: &n.Replicas, ReadyReplicas: &n.Ready, AvailableReplicas: &n.Available, UpToDateReplicas: &n.UpToDate,
 		Versions: n.Versions(machinestatus.MostOfCluster),
 	}
-}
-
-// bullets joins lines to a list.
-func bullets(lines []string) string {
-	return "* " + strings.Join(lines, "\n* ")
 }

@@ -241,19 +241,17 @@ func AvailableAt(m *clusterv1.Machine) (time.Time, bool) {
 
 func phaseOf(f Facts) clusterv1.MachinePhase {
 	m := f.Machine
-	i := m.Status.Initialization
-	switch {
+	switch i, provisioned := m.Status.Initialization, ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false); {
 	case !m.DeletionTimestamp.IsZero():
 		return clusterv1.MachinePhaseDeleting
-	case ptr.Deref(i.InfrastructureProvisioned, false) && m.Status.NodeRef.IsDefined() && conditions.IsTrue(m, clusterv1.MachineUpdatingCondition):
-		return clusterv1.MachinePhaseUpdating
-	case ptr.Deref(i.InfrastructureProvisioned, false) && m.Status.NodeRef.IsDefined():
-		return clusterv1.MachinePhaseRunning
-	case ptr.Deref(i.InfrastructureProvisioned, false):
-		return clusterv1.MachinePhaseProvisioned
-	case ptr.Deref(i.BootstrapDataSecretCreated, false):
+	case !provisioned && ptr.Deref(i.BootstrapDataSecretCreated, false):
 		return clusterv1.MachinePhaseProvisioning
-	default:
+	case !provisioned:
 		return clusterv1.MachinePhasePending
+	case !m.Status.NodeRef.IsDefined():
+		return clusterv1.MachinePhaseProvisioned
+	case conditions.IsTrue(m, clusterv1.MachineUpdatingCondition):
+		return clusterv1.MachinePhaseUpdating
 	}
+	return clusterv1.MachinePhaseRunning
 }

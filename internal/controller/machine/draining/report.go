@@ -10,12 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/conditions"
 )
 
-const (
-	maxNames    = 3 // Pods named for one reason
-	maxFailures = 5 // different reasons why evictions failed
-)
+// maxFailures is how many different reasons why evictions failed are reported.
+const maxFailures = 5
 
 // Refusal is an eviction that was refused.
 type Refusal struct {
@@ -46,7 +46,7 @@ func Report(started time.Time, p Plan, refused []Refusal) string {
 	}
 	say(p.Completing, "waiting for completion")
 	if len(p.Later) > 0 {
-		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+strings.Join(keys(p.Later), ", "))
+		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+names(p.Later))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -85,17 +85,13 @@ func named(pods []*corev1.Pod) string {
 	if len(pods) == 1 {
 		return "Pod " + Key(pods[0])
 	}
-	return "Pods " + strings.Join(keys(pods), ", ")
+	return "Pods " + names(pods)
 }
 
-// keys lists at most three Pods, and how many more there are.
-func keys(pods []*corev1.Pod) []string {
-	var out []string
-	for _, p := range pods[:min(len(pods), maxNames)] {
-		out = append(out, Key(p))
+func names(pods []*corev1.Pod) string {
+	var keys []string
+	for _, p := range pods {
+		keys = append(keys, Key(p))
 	}
-	if more := len(pods) - maxNames; more > 0 {
-		out = append(out, fmt.Sprintf("... (%d more)", more))
-	}
-	return out
+	return conditions.Names(keys)
 }
