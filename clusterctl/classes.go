@@ -17,6 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // withClasses inserts before objects the classes that their Clusters name and that are
@@ -98,7 +99,7 @@ func (c *Client) awaitClass(ctx context.Context, cluster *unstructured.Unstructu
 	ctx, cancel := context.WithTimeout(ctx, classTimeout)
 	defer cancel()
 	for class := (&clusterv1.ClusterClass{}); c.mgmt.Get(ctx, key, class) == nil; {
-		if class.Status.ObservedGeneration == class.Generation && conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition) || !sleep(ctx, classPeriod) {
+		if class.Status.ObservedGeneration == class.Generation && conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition) || lifecycle.Sleep(ctx, classPeriod) != nil {
 			return
 		}
 	}

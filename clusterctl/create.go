@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
@@ -213,7 +214,7 @@ const lookPeriod = time.Second
 func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*clusterv1.Cluster) bool) (*clusterv1.Cluster, error) {
 	var last *clusterv1.Cluster
 	for first := true; ; first = false {
-		if !first && !sleep(ctx, lookPeriod) {
+		if !first && lifecycle.Sleep(ctx, lookPeriod) != nil {
 			return last, nil
 		}
 		cluster := &clusterv1.Cluster{}
@@ -239,18 +240,6 @@ func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*cl
 		if last == nil || done(last) || ctx.Err() != nil {
 			return last, nil
 		}
-	}
-}
-
-// sleep reports whether it ended without a cancellation of ctx.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
@@ -158,7 +159,7 @@ func (c *Client) WaitRemains(ctx context.Context, remains []metav1.PartialObject
 		}
 		// They are few, of several kinds, and deleted in a moment: reading them again
 		// costs less than a watch of each kind.
-		if !sleep(ctx, 200*time.Millisecond) {
+		if lifecycle.Sleep(ctx, 200*time.Millisecond) != nil {
 			return errors.New("these are still being deleted:\n" + strings.Join(left, "\n"))
 		}
 	}

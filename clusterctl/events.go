@@ -20,6 +20,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/causes"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // ReadEvents returns the Events of a Cluster and of all that belongs to it, oldest first.
@@ -60,7 +61,7 @@ func (c *Client) readEvents(ctx context.Context, key client.ObjectKey) ([]corev1
 // repeated one. It ends without an error when ctx does.
 func (c *Client) FollowEvents(ctx context.Context, key client.ObjectKey, show func(*corev1.Event) error) error {
 	shown := map[types.UID]string{} // to the version
-	for first := true; first || sleep(ctx, lookPeriod); first = false {
+	for first := true; first || lifecycle.Sleep(ctx, lookPeriod) == nil; first = false {
 		events, b, version, err := c.readEvents(ctx, key)
 		if ctx.Err() != nil {
 			return nil

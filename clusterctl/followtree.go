@@ -13,6 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // settle is how long further changes are awaited after one: an operation on a cluster
@@ -58,7 +59,7 @@ func (c *Client) FollowTree(ctx context.Context, key client.ObjectKey, o tree.Op
 		case <-ctx.Done():
 			return nil
 		}
-		if !sleep(ctx, settle) {
+		if lifecycle.Sleep(ctx, settle) != nil {
 			return nil
 		}
 		select {

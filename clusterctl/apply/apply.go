@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // oldest is the oldest Kubernetes version that components are written to. An older API
@@ -201,11 +202,7 @@ func (c *Cluster) patiently(ctx context.Context, try func() error) error {
 		if err == nil || !passes(err) || backoff.Steps == 0 {
 			return err
 		}
-		t := time.NewTimer(backoff.Step())
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if lifecycle.Sleep(ctx, backoff.Step()) != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
@@ -139,11 +140,7 @@ func (c *Cluster) wait(ctx context.Context, deployments []*unstructured.Unstruct
 		if awaited = now; len(awaited) == 0 {
 			return nil
 		}
-		t := time.NewTimer(lookPeriod)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if lifecycle.Sleep(ctx, lookPeriod) != nil {
 			return tooLong(ctx, awaited)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 const (
@@ -174,11 +175,7 @@ func (c *Cluster) waitGone(ctx context.Context, objects []*unstructured.Unstruct
 			if err != nil && ctx.Err() == nil {
 				return fmt.Errorf("get %s: %w", Name(obj), err)
 			}
-			t := time.NewTimer(lookPeriod)
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				t.Stop()
+			if lifecycle.Sleep(ctx, lookPeriod) != nil {
 				text := fmt.Sprintf("%s is still being deleted", Name(obj))
 				if finalizers := live.GetFinalizers(); len(finalizers) > 0 {
 					text += ": finalizers " + strings.Join(finalizers, ", ") + " hold it"

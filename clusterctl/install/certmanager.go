@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/repository"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/internal/access/migration"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 const (
@@ -103,12 +104,8 @@ func (m *CertManager) install(ctx context.Context, how config.CertManager, objec
 		if err == nil {
 			return nil
 		}
-		t := time.NewTimer(probePeriod)
-		select {
-		case <-t.C:
-		case <-limited.Done():
-			t.Stop()
-			return errors.Join(context.Cause(limited), fmt.Errorf("it last said: %w", err))
+		if ended := lifecycle.Sleep(limited, probePeriod); ended != nil {
+			return errors.Join(ended, fmt.Errorf("it last said: %w", err))
 		}
 	}
 }

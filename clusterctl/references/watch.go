@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // Retry is the delay before a watch that ended, or could not start, is started again. For
@@ -73,12 +75,8 @@ func (w *Watcher) follow(ctx context.Context, gvk schema.GroupVersionKind, of []
 			w.notify()
 			w.pass(ctx, watching)
 		}
-		t := time.NewTimer(Retry)
-		select {
-		case <-t.C:
+		if lifecycle.Sleep(ctx, Retry) == nil {
 			w.notify()
-		case <-ctx.Done():
-			t.Stop()
 		}
 	}
 }

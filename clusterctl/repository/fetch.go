@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/download"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
 )
 
@@ -56,20 +57,9 @@ func newFetcher(o Options) *fetcher {
 	f := &fetcher{timeout: cmp.Or(o.Timeout, defaultTimeout), plain: o.PlainHTTP, pause: o.Pause}
 	f.client = &http.Client{Transport: download.Impatient(o.Transport, cmp.Or(o.Stall, defaultStall)), CheckRedirect: f.checkRedirect}
 	if f.pause == nil {
-		f.pause = pause
+		f.pause = lifecycle.Sleep
 	}
 	return f
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }
 
 // request is what to read.

@@ -26,6 +26,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/references"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
@@ -190,12 +191,7 @@ func (c *Client) wait(ctx context.Context, progress func(string), state func(*re
 		case <-ctx.Done():
 			continue
 		}
-		t := time.NewTimer(rest)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		_ = lifecycle.Sleep(ctx, rest) // the next state reports its end
 	}
 }
 

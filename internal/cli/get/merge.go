@@ -15,6 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // lockTimeout is how long another program may hold the lock of a kubeconfig, which
@@ -87,10 +88,9 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 		case time.Now().After(deadline):
 			return nil, fmt.Errorf("another program changes it: if none does, remove %s", name)
 		}
-		select { // no event reports that a file is removed
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		// No event reports that a file is removed.
+		if err := lifecycle.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // pause is the delay before a watch that has ended starts again.
@@ -113,11 +114,8 @@ func (w *watching) follow(ctx context.Context, version string, out io.Writer) (s
 			if ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); !ended || ctx.Err() != nil {
 				return version, err
 			}
-			select { // a watch ends now and then, and continues from here
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
-			return version, nil
+			_ = lifecycle.Sleep(ctx, pause)
+			return version, nil // a watch ends now and then, and continues from here
 		}
 		if e.Type == string(watch.Error) {
 			status := &metav1.Status{Code: http.StatusInternalServerError}

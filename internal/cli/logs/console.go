@@ -13,10 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/containermachines/bootresult"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // console shows what is written to the console of a container, without what looks
@@ -53,9 +53,7 @@ func (c *console) show(ctx context.Context, follow bool) error {
 			c.end()
 			return err
 		}
-		select {
-		case <-time.After(look):
-		case <-ctx.Done():
+		if lifecycle.Sleep(ctx, look) != nil {
 			return nil
 		}
 		if newer, err = c.next(newer); newer == nil || err != nil {

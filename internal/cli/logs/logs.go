@@ -19,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
@@ -167,9 +168,7 @@ func (s *selection) all(ctx context.Context, f *os.File) error {
 		if err := s.end(); err != nil || !s.o.follow {
 			return err
 		}
-		select {
-		case <-time.After(look):
-		case <-ctx.Done():
+		if lifecycle.Sleep(ctx, look) != nil {
 			return nil
 		}
 		if again, err := s.restarted(f); err != nil {

@@ -23,6 +23,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/pure/chaos"
 )
 
@@ -152,7 +153,7 @@ func (r *run) follow(ctx context.Context, plan []chaos.Step) error {
 
 func (r *run) steps(ctx context.Context, plan []chaos.Step) error {
 	began := r.env.Now()
-	until := func(at time.Duration) error { return sleep(ctx, at-r.env.Now().Sub(began)) }
+	until := func(at time.Duration) error { return lifecycle.Sleep(ctx, at-r.env.Now().Sub(began)) }
 	for _, s := range plan {
 		if err := until(s.At.Duration); err != nil {
 			return err
@@ -279,20 +280,8 @@ func (r *runner) insist(ctx context.Context) (n int, err error) {
 		if n += some; err == nil {
 			return n, nil
 		}
-		if sleep(ctx, time.Second) != nil {
+		if lifecycle.Sleep(ctx, time.Second) != nil {
 			return n, err
 		}
-	}
-}
-
-// sleep lets time pass, or returns why it was interrupted.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle undoes, in reverse order, what a server started.
+// Package lifecycle undoes, in reverse order, what a server started. Sleep waits for a
+// duration, or for the end of a context.
 package lifecycle
 
 import (
@@ -22,6 +23,18 @@ const DeposedTimeout = 2 * time.Minute
 // that it still does. It may be started again immediately, and waits to become
 // leader.
 var ErrDeposed = errors.New("this plane heard nothing of etcd for so long that another one may lead now")
+
+// Sleep returns after a duration, or the cause of the end of ctx before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
 // takingBack is the context key that marks a rollback.
 type takingBack struct{}
