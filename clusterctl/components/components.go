@@ -13,13 +13,13 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/config"
+	"github.com/capstan-dev/capstan/clusterctl/inventory"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/manifests"
@@ -159,21 +159,7 @@ func (c *Components) YAML() ([]byte, error) { return template.YAML(c.objects) }
 
 // InventoryObject returns the object by which clusterctl finds the provider.
 func (c *Components) InventoryObject() *clusterctlv1.Provider {
-	return &clusterctlv1.Provider{
-		TypeMeta: metav1.TypeMeta{APIVersion: clusterctlv1.GroupVersion().String(), Kind: "Provider"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.Namespace,
-			Name:      c.Provider.Label(),
-			Labels: map[string]string{
-				clusterctlv1.ClusterctlLabel:     "",
-				clusterctlv1.ClusterctlCoreLabel: clusterctlv1.ClusterctlCoreLabelInventoryValue,
-				clusterv1.ProviderNameLabel:      c.Provider.Label(),
-			},
-		},
-		ProviderName: c.Provider.Name,
-		Type:         string(c.Provider.Type),
-		Version:      c.Version,
-	}
+	return new(inventory.Object(c.Provider.Label(), c.Provider.Name, c.Provider.Type, c.Version, c.Namespace))
 }
 
 // Validate returns an error for each CustomResourceDefinition whose name differs from the
