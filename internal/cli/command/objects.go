@@ -32,7 +32,7 @@ func (e *Env) ReadObjects(files []string) (all []*unstructured.Unstructured, err
 			}
 		}
 		for _, file := range within {
-			text, err := e.readFile(file)
+			text, err := e.ReadFile(file)
 			if err != nil {
 				return nil, fmt.Errorf("read -f: %w", err)
 			}
@@ -86,7 +86,8 @@ func manifests(folder string) (all []string, err error) {
 	return all, err
 }
 
-func (e *Env) readFile(name string) ([]byte, error) {
+// ReadFile reads a file, or standard input for -.
+func (e *Env) ReadFile(name string) ([]byte, error) {
 	in := e.In
 	if name != "-" {
 		f, err := os.Open(name)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,14 +23,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// maxRequest bounds the size of a request; the API server accepts no larger objects
-// in one.
-const maxRequest = 20 << 20
-
 // readRequest reads the request of a hook from a file, or from standard input
 // for -. The version of the hook is the one the file names, or the newest.
 func readRequest(env *command.Env, file string, hook catalog.Descriptor) (runtime.Object, catalog.Descriptor, error) {
-	data, err := readFile(env, file)
+	data, err := env.ReadFile(file)
 	if err != nil {
 		return nil, hook, fmt.Errorf("read the request: %w", err)
 	}
@@ -43,23 +38,6 @@ func readRequest(env *command.Env, file string, hook catalog.Descriptor) (runtim
 		return nil, hook, fmt.Errorf("read the request from %s: %w", file, err)
 	}
 	return request, of, nil
-}
-
-func readFile(env *command.Env, file string) ([]byte, error) {
-	in := env.In
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxRequest+1))
-	if err == nil && len(data) > maxRequest {
-		err = errors.New("it has more than 20 MiB")
-	}
-	return data, err
 }
 
 // decodeRequest reads one YAML or JSON document. Every field must be known.

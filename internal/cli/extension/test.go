@@ -75,7 +75,7 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 	}
 	requests := map[string][]byte{}
 	for of, file := range o.requests {
-		text, err := readFile(env, file)
+		text, err := env.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("read --request %s: %w", of, err)
 		}

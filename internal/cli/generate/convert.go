@@ -4,7 +4,6 @@ package generate
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -45,9 +44,9 @@ in an annotation, and references to objects of providers get version v1beta1.`,
 			if !slices.Contains(versions, version) {
 				return command.Misuse(fmt.Errorf("--to-version %q is not known: use %s", version, strings.Join(versions, " or ")))
 			}
-			in, err := read(env, args)
+			in, err := env.ReadFile(append(args, "-")[0])
 			if err != nil {
-				return err
+				return fmt.Errorf("read the objects to convert: %w", err)
 			}
 			out, err := convert(in, version)
 			if err != nil {
@@ -67,21 +66,6 @@ in an annotation, and references to objects of providers get version v1beta1.`,
 	cmd.Flags().StringVar(&version, "to-version", versions[0], "version to convert to: "+strings.Join(versions, " or "))
 	_ = cmd.RegisterFlagCompletionFunc("to-version", cobra.FixedCompletions(versions, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-func read(env *command.Env, args []string) ([]byte, error) {
-	if len(args) == 0 || args[0] == "-" {
-		data, err := io.ReadAll(env.In)
-		if err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
-		}
-		return data, nil
-	}
-	data, err := os.ReadFile(args[0])
-	if err != nil {
-		return nil, fmt.Errorf("read the objects to convert: %w", err)
-	}
-	return data, nil
 }
 
 // convert returns the objects of a file with those of ours in another version.

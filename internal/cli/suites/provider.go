@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,14 +132,7 @@ func runTest(ctx context.Context, env *command.Env, o testOptions) error {
 // readConfig reads the config. Files that it names lie where it does.
 func readConfig(env *command.Env, o testOptions) (c provider.Config, err error) {
 	if o.config != "" {
-		var text []byte
-		dir := ""
-		if o.config == "-" {
-			text, err = io.ReadAll(env.In)
-		} else {
-			dir = filepath.Dir(o.config)
-			text, err = os.ReadFile(o.config)
-		}
+		text, err := env.ReadFile(o.config)
 		if err != nil {
 			return c, fmt.Errorf("read --config: %w", err)
 		}
@@ -150,7 +141,7 @@ func readConfig(env *command.Env, o testOptions) (c provider.Config, err error) 
 		}
 		for i, file := range c.Files {
 			if !filepath.IsAbs(file) {
-				c.Files[i] = filepath.Join(dir, file)
+				c.Files[i] = filepath.Join(filepath.Dir(o.config), file) // the working directory for -
 			}
 		}
 	}
