@@ -188,8 +188,11 @@ func show(env *command.Env, o listOptions, p printer, answers ...json.RawMessage
 // could control the terminal.
 func tableOf(answer json.RawMessage) (*metav1.Table, error) {
 	table := &metav1.Table{}
-	if err := json.Unmarshal(answer, table); err != nil || table.Kind != "Table" {
-		return nil, fmt.Errorf("the management cluster answers with %q and not with a table (%w): use -o json", table.Kind, err)
+	if err := json.Unmarshal(answer, table); err != nil {
+		return nil, fmt.Errorf("read the answer of the management cluster: %w", err)
+	}
+	if table.Kind != "Table" {
+		return nil, fmt.Errorf("the management cluster answers with %q and not with a table: use -o json", table.Kind)
 	}
 	for i := range table.Rows {
 		row := &table.Rows[i]

@@ -111,6 +111,19 @@ func TestWatchResumesOrRestarts(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsNoTableIsNamed(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`{"kind":"ClusterList","items":[]}`: `the management cluster answers with "ClusterList" and not with a table: use -o json`,
+		"<html>":                            "read the answer of the management cluster: invalid character '<' looking for beginning of value",
+	} {
+		_, _, err := against(t.Context(), t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }, "clusters")
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", answer, err, want)
+		}
+	}
+}
+
 func TestListReportsMisuseBeforeRequests(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
