@@ -5,6 +5,7 @@ package get
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -95,8 +96,13 @@ func runKubeconfig(cmd *cobra.Command, env *command.Env, o kubeconfigOptions, na
 		_, err = env.Out.Write(data)
 		return err
 	}
-	// A rename takes the place of a link, and does not follow it.
-	if err := atomicfile.Write(o.output, data); err != nil {
+	// A rename takes the place of a link, and does not follow it. It must not take that of
+	// a device or a pipe, such as /dev/null.
+	write := atomicfile.Write
+	if info, err := os.Stat(o.output); err == nil && !info.Mode().IsRegular() {
+		write = func(name string, data []byte) error { return os.WriteFile(name, data, 0o600) }
+	}
+	if err := write(o.output, data); err != nil {
 		return fmt.Errorf("write the kubeconfig of Cluster %s: %w", key, err)
 	}
 	env.Say("Wrote %s", o.output)
