@@ -4,8 +4,10 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +26,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 func run(ctx context.Context, t *testing.T, env *Env, args ...string) (status int, said string) {
 	t.Helper()
 	var talk bytes.Buffer
-	env.Name, env.Err, env.In = "capstan", &talk, strings.NewReader("")
+	env.Name, env.Err, env.In = "capstan", &talk, cmp.Or[io.Reader](env.In, strings.NewReader(""))
 	home := t.TempDir()
 	env.LookupEnv = func(name string) (string, bool) {
 		if name == "HOME" {
@@ -97,6 +99,23 @@ func TestAnInterruptIsSaidInWords(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(command.Interrupted{Signal: syscall.SIGINT})
 			status, said := run(ctx, t, &Env{Env: command.Env{Out: &bytes.Buffer{}}}, strings.Fields(strings.ReplaceAll(args, "FILE", file))...)
+			if status != 130 || !strings.Contains(said, "interrupted by signal: interrupt") {
+				t.Errorf("status %d, %s", status, said)
+			}
+		})
+	}
+}
+
+// TestAnInterruptEndsAReadOfStandardInput, of a terminal or a pipe that has nothing.
+func TestAnInterruptEndsAReadOfStandardInput(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"generate yaml", "convert", "generate cluster demo --from -", "topology render -f -", "provider test --config -", "extension call BeforeClusterCreate --file - --url https://127.0.0.1:1"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			in, _ := io.Pipe()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(command.Interrupted{Signal: syscall.SIGINT})
+			status, said := run(ctx, t, &Env{Env: command.Env{In: in, Out: &bytes.Buffer{}}}, strings.Fields(args)...)
 			if status != 130 || !strings.Contains(said, "interrupted by signal: interrupt") {
 				t.Errorf("status %d, %s", status, said)
 			}

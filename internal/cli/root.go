@@ -178,7 +178,7 @@ func refuseUnknown(cmd *cobra.Command) {
 // misuse, 128 and the signal's number if one interrupted it, or a command's own
 // status.
 func Run(ctx context.Context, env *Env, args []string) int {
-	env.Out = &output{Writer: env.Out}
+	env.Out, env.In = &output{Writer: env.Out}, command.Input(ctx, env.In)
 	root := New(env)
 	if p, ok := external(env, root, args); ok {
 		return exitStatus(env, root, p.Exec())

@@ -19,27 +19,47 @@ var ErrNotAgreed = errors.New("nothing was changed")
 // is another one. The error is io.EOF if there is no user to answer.
 func (e *Env) Ask(ctx context.Context, question string) error {
 	e.Say("%s [y/N]", question)
-	type line struct {
-		text string
+	answer, err := bufio.NewReader(io.LimitReader(Input(ctx, e.In), 100)).ReadString('\n')
+	switch text := strings.ToLower(strings.TrimSpace(answer)); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case text == "y" || text == "yes":
+		return nil
+	case text == "" && err != nil:
+		return io.EOF
+	}
+	return ErrNotAgreed
+}
+
+// Input returns a reader of in whose reads end with ctx: a terminal or a pipe may never
+// have more to read, and only the end of the program would end that.
+func Input(ctx context.Context, in io.Reader) io.Reader { return input{ctx, in} }
+
+type input struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read implements io.Reader.
+func (i input) Read(p []byte) (int, error) {
+	type part struct {
+		text []byte
 		err  error
 	}
-	answers := make(chan line, 1)
-	go recovery.Func(ctx, func() { // without an answer it blocks until the program ends
-		defer close(answers) // no answer is none that agrees
-		text, err := bufio.NewReader(io.LimitReader(e.In, 100)).ReadString('\n')
-		answers <- line{text, err}
+	parts, buffer := make(chan part, 1), make([]byte, len(p))
+	go recovery.Func(i.ctx, func() { // without input it blocks until the program ends
+		defer close(parts)
+		n, err := i.in.Read(buffer)
+		parts <- part{buffer[:n], err}
 	})()
 	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case answer := <-answers:
-		switch text := strings.ToLower(strings.TrimSpace(answer.text)); {
-		case text == "y" || text == "yes":
-			return nil
-		case text == "" && answer.err != nil:
-			return io.EOF
+	case <-i.ctx.Done():
+		return 0, context.Cause(i.ctx)
+	case read, ok := <-parts:
+		if !ok { // it panicked
+			return 0, io.ErrUnexpectedEOF
 		}
-		return ErrNotAgreed
+		return copy(p, read.text), read.err
 	}
 }
 

@@ -130,7 +130,8 @@ type Interrupted struct{ Signal syscall.Signal }
 
 func (i Interrupted) Error() string { return "interrupted by signal: " + i.Signal.String() }
 
-// Interruptible returns a context that the first SIGINT or SIGTERM ends.
+// Interruptible returns a context that the first SIGINT or SIGTERM ends. A second SIGINT
+// ends the program.
 func Interruptible(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -138,6 +139,7 @@ func Interruptible(parent context.Context) (context.Context, context.CancelFunc)
 	go recovery.Func(context.Background(), func() {
 		select {
 		case s := <-signals:
+			signal.Reset(syscall.SIGINT)
 			cancel(Interrupted{s.(syscall.Signal)})
 		case <-ctx.Done():
 		}
