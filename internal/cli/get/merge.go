@@ -51,6 +51,9 @@ func merge(ctx context.Context, path, name string, data []byte, use bool) (repla
 	if errors.Is(err, fs.ErrNotExist) {
 		all, err = clientcmdapi.NewConfig(), nil
 	}
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
+		return "", err
+	}
 	if err != nil {
 		return "", errors.New("it is not a kubeconfig: correct it, or name another with --merge=FILE")
 	}

@@ -121,3 +121,11 @@ func TestAFileThatIsNoKubeconfigIsNotMergedInto(t *testing.T) {
 		t.Errorf("%s are left", left)
 	}
 }
+
+func TestAFileThatCannotBeReadIsNotMergedInto(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() // a folder, which also root cannot read
+	if _, err := merge(t.Context(), path, "n/c", kubeconfigOf(t, "c", "a"), false); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("error %v", err)
+	}
+}
