@@ -99,7 +99,7 @@ func announce(env *Env, mgmt command.MgmtFlags, key client.ObjectKey, data []byt
 	if unreachable != nil { // the management cluster may be on another host, or in another network
 		env.Say("Cluster %s is Available, but not from this host: %v. Next:", key, unreachable)
 	} else {
-		env.Say("Cluster %s is Available. Next:\n  kubectl --kubeconfig %s get nodes", key, path)
+		env.Say("Cluster %s is Available. Next:\n  kubectl --kubeconfig %s get nodes", key, command.Quote(path))
 	}
 	env.Say(`  capstan describe cluster %[2]s -n %[1]s%[3]s
   capstan delete cluster %[2]s -n %[1]s%[3]s`, key.Namespace, key.Name, mgmt.Repeat())

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,10 +52,20 @@ func (f *MgmtFlags) Repeat() string {
 	var out strings.Builder
 	for _, flag := range [][2]string{{"kubeconfig", f.kubeconfig}, {"kubeconfig-context", f.context}, {"data-dir", f.DataDir}} {
 		if f.flags.Changed(flag[0]) {
-			out.WriteString(" --" + flag[0] + " " + flag[1])
+			out.WriteString(" --" + flag[0] + " " + Quote(flag[1]))
 		}
 	}
 	return out.String()
+}
+
+// Quote returns a text as one word of a shell.
+func Quote(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("%+,-./:=@_", r)
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Mgmt is a chosen management cluster.
@@ -138,7 +149,7 @@ const elsewhere = "is it running? Another is chosen with --kubeconfig or --data-
 func (f *MgmtFlags) plane() (Mgmt, error) {
 	up, from := "`capstan up`", "the plane on "+f.DataDir
 	if f.flags.Changed("data-dir") {
-		up, from = "`capstan up --data-dir "+f.DataDir+"`", "--data-dir "+f.DataDir
+		up, from = "`capstan up --data-dir "+Quote(f.DataDir)+"`", "--data-dir "+f.DataDir
 	}
 	if f.DataDir == "" {
 		return Mgmt{}, errors.New("no management cluster: name one with --kubeconfig or --data-dir (neither XDG_DATA_HOME nor HOME says where a plane would be)")

@@ -116,11 +116,11 @@ func TestWithoutAHomeAManagementClusterMustBeNamed(t *testing.T) {
 
 func TestACommandLineThatIsSuggestedMeansTheSameManagementCluster(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "d")
+	dir := filepath.Join(t.TempDir(), "it's d")
 	writeKubeconfig(t, dir, "https://d:6443", "authority")
 	env := &Env{LookupEnv: func(string) (string, bool) { return "", false }}
 	m, repeat, err := choose(env, "--kubeconfig-context", "other", "--data-dir", dir)
-	if want := " --kubeconfig-context other --data-dir " + dir; err != nil || repeat != want || m.Namespace != "other" {
+	if want := " --kubeconfig-context other --data-dir '" + strings.TrimSuffix(dir, "'s d") + `'\''s d'`; err != nil || repeat != want || m.Namespace != "other" {
 		t.Errorf("repeat %q, namespace %q, error %v; want %q and other", repeat, m.Namespace, err, want)
 	}
 }
