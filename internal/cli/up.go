@@ -87,10 +87,11 @@ fails otherwise.`,
 	return cmd
 }
 
-// absolute converts paths for a process that runs in another directory.
+// absolute converts paths for processes that run in another directory, such as a later
+// "logs".
 func (o *upOptions) absolute() (err error) {
-	for what, path := range map[string]*string{"data directory": &o.Dir, "directory of simulated machines": &o.SimulatedDir, "directory of container machines": &o.ContainersDir, "file to join by": &o.join} {
-		if *path == "" && path != &o.Dir {
+	for what, path := range map[string]*string{"data directory": &o.Dir, "directory of simulated machines": &o.SimulatedDir, "directory of container machines": &o.ContainersDir, "file to join by": &o.join, "log file": &o.logFile} {
+		if (*path == "" || *path == "-") && path != &o.Dir {
 			continue
 		}
 		if *path, err = filepath.Abs(*path); err != nil {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"testing"
 	"testing/synctest"
@@ -53,6 +55,20 @@ func TestTheBackgroundProcessGetsTheSameOptions(t *testing.T) {
 				t.Errorf("options (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPathsOfAPlaneAreAbsolute(t *testing.T) {
+	t.Parallel()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{"plane.log": filepath.Join(dir, "plane.log"), "/var/log/plane": "/var/log/plane", "-": "-"} {
+		o := parseUp(t, []string{"--data-dir", "data", "--log-file", given})
+		if o.logFile != want || o.Flags["log-file"] != want || o.Dir != filepath.Join(dir, "data") {
+			t.Errorf("data in %s, log in %s, for later commands %s; want %s", o.Dir, o.logFile, o.Flags["log-file"], want)
+		}
 	}
 }
 
