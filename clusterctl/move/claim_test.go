@@ -49,6 +49,44 @@ func TestAProcessThatLostItsClaimWritesNothing(t *testing.T) {
 	}
 }
 
+// TestARetriedWriteNeedsTheClaim: a write fails so that it can be sent again. Until then,
+// the claim of its process ends, and another process ends the move.
+func TestARetriedWriteNeedsTheClaim(t *testing.T) {
+	t.Parallel()
+	begin, _, after := beginning(t)
+	calm := begin.fork()
+	if err := calm.run(false); err != nil {
+		t.Fatal(err)
+	}
+	for at, call := range calm.calls {
+		if !isWrite(call) || strings.Contains(call, JournalName) || strings.Contains(call, "Namespace") {
+			continue // these are written without the claim
+		}
+		s, versions := begin.fork(), [2]int{}
+		s.fails = func(n int, _ string) failure {
+			if n != at+1 {
+				return none
+			}
+			s.fails = nil
+			s.clock.Step(claimLasts + time.Second)
+			o := s.options()
+			o.Gone = nil
+			if err := Run(t.Context(), o); err != nil {
+				t.Errorf("the second, at %s: %v", call, err)
+			}
+			versions = [2]int{s.source.version, s.target.version}
+			return busy
+		}
+		if err := s.run(false); err == nil {
+			t.Errorf("at %s, the first process reports no error", call)
+		}
+		if now := [2]int{s.source.version, s.target.version}; now != versions {
+			t.Errorf("at %s, the first process has written: versions %v, then %v", call, versions, now)
+		}
+		s.has("at "+call, after)
+	}
+}
+
 // TestAMoveIsNotResumedOnOtherSides, also if the user may not read what identifies them.
 func TestAMoveIsNotResumedOnOtherSides(t *testing.T) {
 	t.Parallel()

@@ -39,8 +39,13 @@ func passing(err error) bool {
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
 
-func (p persistent) send(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
+func (p persistent) send(ctx context.Context, limit time.Duration, hold, ask func(context.Context) error) error {
 	for _, wait := range append(again(), 0) {
+		if hold != nil { // each time: a claim can end between two tries
+			if err := hold(ctx); err != nil {
+				return err
+			}
+		}
 		inTime, stop := context.WithTimeout(ctx, limit)
 		err := ask(inTime)
 		stop()
@@ -57,16 +62,11 @@ func (p persistent) send(ctx context.Context, limit time.Duration, ask func(cont
 }
 
 func (p persistent) write(ctx context.Context, ask func(context.Context) error) error {
-	if p.hold != nil {
-		if err := p.hold(ctx); err != nil {
-			return err
-		}
-	}
-	return p.send(ctx, requestLasts, ask)
+	return p.send(ctx, requestLasts, p.hold, ask)
 }
 
 func read[T any](ctx context.Context, p persistent, ask func(context.Context) (T, error)) (got T, err error) {
-	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
+	err = p.send(ctx, readLasts, nil, func(ctx context.Context) (err error) {
 		got, err = ask(ctx)
 		return err
 	})
