@@ -16,9 +16,9 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 )
 
-// candidates is how many releases are checked for the newest one: a release is tagged
+// Candidates is how many releases are checked for the newest one: a release is tagged
 // before its files are published, and a few may have none. It is upstream's.
-const candidates = 5
+const Candidates = 5
 
 // parseVersion parses a semantic version, with or without a v.
 func parseVersion(version string) (semver.Version, error) {
@@ -110,7 +110,7 @@ func newestOf(ctx context.Context, r Repository, versions []string) (string, *cl
 	slices.Reverse(order)
 	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(preRelease(a), preRelease(b)) })
 	var absent error = errors.New("there is no release whose tag is a semantic version")
-	for _, v := range order[:min(candidates, len(order))] {
+	for _, v := range order[:min(Candidates, len(order))] {
 		m, err := Metadata(ctx, r, v)
 		if err == nil {
 			return v, m, nil

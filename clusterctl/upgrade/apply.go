@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/config"
 	"github.com/capstan-dev/capstan/clusterctl/install"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
+	"github.com/capstan-dev/capstan/clusterctl/repository"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/migration"
 )
@@ -69,6 +70,7 @@ func (u *Upgrader) Read(ctx context.Context) (all []Releases, err error) {
 	return all, nil
 }
 
+// read reads the releases of a provider. It leaves out new ones without files.
 func (u *Upgrader) read(ctx context.Context, p clusterctlv1.Provider) (r Releases, err error) {
 	r.Provider = p
 	w := install.Wanted{Name: p.ProviderName, Type: p.GetProviderType(), Version: p.Version}
@@ -83,11 +85,17 @@ func (u *Upgrader) read(ctx context.Context, p clusterctlv1.Provider) (r Release
 	if err != nil {
 		return r, fmt.Errorf("look for the releases of %s: %w", p.Name, err)
 	}
-	r.Metadata, err = u.Source.Metadata(ctx, w, newestOf(append(slices.Clone(r.Versions), p.Version)))
-	if err != nil {
-		return r, fmt.Errorf("look for the releases of %s: %w", p.Name, err)
+	for n := 1; ; n++ {
+		newest := newestOf(append(slices.Clone(r.Versions), p.Version))
+		r.Metadata, err = u.Source.Metadata(ctx, w, newest)
+		if err == nil {
+			return r, nil
+		}
+		if !errors.As(err, new(*repository.NotFoundError)) || newest == p.Version || n == repository.Candidates {
+			return r, fmt.Errorf("look for the releases of %s: %w", p.Name, err)
+		}
+		r.Versions = slices.DeleteFunc(r.Versions, func(v string) bool { return v == newest })
 	}
-	return r, nil
 }
 
 // Apply upgrades providers to the versions of a plan. It reads and checks everything

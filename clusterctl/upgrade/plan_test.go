@@ -3,14 +3,17 @@
 package upgrade
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	"github.com/capstan-dev/capstan/clusterctl/apply"
 	"github.com/capstan-dev/capstan/clusterctl/install"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
+	"github.com/capstan-dev/capstan/clusterctl/repository"
 )
 
 const (
@@ -186,5 +189,35 @@ func TestAPlanIsChosenByItsContract(t *testing.T) {
 		if _, err := Allowed(plans, contract); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", contract, err, want)
 		}
+	}
+}
+
+// unpublished has a tag without files, which a release has before it is published.
+type unpublished struct{ releases }
+
+func (unpublished) Versions(context.Context, install.Wanted) ([]string, error) {
+	return []string{"v1.11.0", "v1.12.0", "v1.13.0"}, nil
+}
+
+func (u unpublished) Metadata(ctx context.Context, w install.Wanted, version string) (*clusterctlv1.Metadata, error) {
+	if version == "v1.13.0" {
+		return nil, &repository.NotFoundError{Version: version, Name: repository.MetadataFile}
+	}
+	return u.releases.Metadata(ctx, w, version)
+}
+
+func TestReadLeavesOutReleasesWithoutFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := w.init(t); err != nil {
+		t.Fatal(err)
+	}
+	all, err := (&Upgrader{Cluster: apply.NewWithClient(w, kinds{}), Source: unpublished{}}).Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"v1beta2, cluster-api v1.11.0 to v1.12.0, bootstrap-kubeadm v1.11.0 to v1.12.0, control-plane-kubeadm v1.11.0 to v1.12.0, infrastructure-aws v1.11.0 to v1.12.0"}
+	if diff := cmp.Diff(want, told(Plans(all)...)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 }
