@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	rbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
@@ -180,10 +181,20 @@ func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionIn
 		if replaced(live[want.Name], want) {
 			return nil
 		}
-		if len(want.Spec.Versions) > 1 {
-			convert(want, live[want.Name])
-		}
-		if err := writeCRD(ctx, c, live[want.Name], want); err != nil {
+		now := live[want.Name]
+		err := withReplicas(func() error {
+			if len(want.Spec.Versions) > 1 {
+				convert(want, now)
+			}
+			err := writeCRD(ctx, c, now, want)
+			if err != nil {
+				if other, unread := c.Get(ctx, want.Name, metav1.GetOptions{}); unread == nil {
+					now = other
+				}
+			}
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 		}
 		return nil
@@ -301,7 +312,7 @@ func installRoles(ctx context.Context, cfg *rest.Config) error {
 		return err
 	}
 	return each(roles, func(want *rbacv1.ClusterRole) error {
-		if err := writeRole(ctx, access.ClusterRoles(), want); err != nil {
+		if err := withReplicas(func() error { return writeRole(ctx, access.ClusterRoles(), want) }); err != nil {
 			return fmt.Errorf("install ClusterRole %s: %w", want.Name, err)
 		}
 		return nil
@@ -328,6 +339,12 @@ func writeRole(ctx context.Context, c rbac.ClusterRoleInterface, want *rbacv1.Cl
 	}
 	_, err = c.Update(ctx, update, metav1.UpdateOptions{FieldManager: "capstan"})
 	return err
+}
+
+// withReplicas repeats do if another replica, which started at the same time, wrote the
+// same object.
+func withReplicas(do func() error) error {
+	return retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }, do)
 }
 
 // each calls do for all items, a few at a time, and joins the errors.

@@ -72,6 +72,34 @@ func TestInstallWaitsWithoutPermissionToTouch(t *testing.T) {
 	}
 }
 
+// TestInstallEndsWhenReplicasStartTogether: another one creates a definition, and changes
+// another one, after this one has read them.
+func TestInstallEndsWhenReplicasStartTogether(t *testing.T) {
+	t.Parallel()
+	all, err := Definitions(controllers.PlaneProviders())(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	created, changed := all[0], all[1]
+	old := changed.DeepCopy()
+	old.Spec.Names.Categories = []string{"old"}
+	c, conflicts := fake.NewSimpleClientset(old), 0
+	c.PrependReactor("create", "customresourcedefinitions", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return false, nil, c.Tracker().Add(created.DeepCopy())
+	})
+	c.PrependReactor("update", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) {
+		conflicts++
+		return conflicts == 1, nil, apierrors.NewConflict(apiextensionsv1.Resource("customresourcedefinitions"), changed.Name, errors.New("changed"))
+	})
+	if _, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), []*apiextensionsv1.CustomResourceDefinition{created.DeepCopy(), changed.DeepCopy()}, convertInProcess); err != nil {
+		t.Fatal(err)
+	}
+	live, err := c.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), changed.Name, metav1.GetOptions{})
+	if err != nil || !equality.Semantic.DeepEqual(live.Spec, changed.Spec) {
+		t.Errorf("spec %+v, error %v", live.Spec, err)
+	}
+}
+
 func TestDefinitionsOfANewPlaneNeedNoWrite(t *testing.T) {
 	t.Parallel()
 	defined, err := Definitions(controllers.PlaneProviders())(time.Now())

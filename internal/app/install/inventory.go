@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/retry"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -52,10 +51,7 @@ func Inventory(ctx context.Context, cfg *rest.Config, running []string) error {
 	if err != nil {
 		return err
 	}
-	// Replicas that start together write the same.
-	return retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }, func() error {
-		return noteManager(ctx, c, running)
-	})
+	return withReplicas(func() error { return noteManager(ctx, c, running) })
 }
 
 // writeInventory records the running providers in clusterctl's inventory, which
