@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
@@ -297,12 +298,12 @@ func usual(installed inventory.Providers) (string, error) {
 }
 
 // installed are the providers that the management cluster has. One that is not named
-// need not answer.
+// need not answer, and a user of one namespace may not read them.
 func (f *finder) installed(ctx context.Context, c *clusterctl.Client) (inventory.Providers, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	all, err := c.Providers(ctx)
-	if err != nil && !f.explicit {
+	if err != nil && (!f.explicit || apierrors.IsForbidden(err)) {
 		f.env.Say("The providers of the management cluster are unknown: %v", err)
 		return nil, nil
 	}

@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -101,6 +103,7 @@ func TestTheProviderIsThatOfTheManagementCluster(t *testing.T) {
 		"none that is named":                     {connect: none, explicit: true, err: "no management cluster"},
 		"one that does not answer":               {refuse: away, want: ours, said: "The providers of the management cluster are unknown: "},
 		"one that does not answer, but is named": {refuse: away, explicit: true, err: "it does not answer"},
+		"one that reports nothing to the user":   {refuse: apierrors.NewForbidden(schema.GroupResource{Resource: "providers"}, "", errors.New("no role")), explicit: true, want: ours, said: "The providers of the management cluster are unknown: "},
 		"one without providers":                  {want: ours},
 		"the program's own":                      {providers: []clusterctlv1.Provider{local}, want: ours},
 		"one provider":                           {providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
