@@ -27,7 +27,7 @@ type registerOptions struct {
 	url, service              string
 	caFile, caSecret          string
 	namespaceSelector, output string
-	settings                  map[string]string
+	settings                  command.Pairs
 	wait                      time.Duration
 	dryRun                    bool
 }
@@ -60,7 +60,7 @@ that are not given: repeat the flags that must stay.`,
 	f.StringVar(&o.caFile, "ca-file", "", "file with the certificates (PEM) that the extension's certificate is verified with")
 	f.StringVar(&o.caSecret, "inject-ca-from-secret", "", "Secret, as namespace/name, whose ca.crt is used instead of --ca-file and followed when it changes")
 	f.StringVar(&o.namespaceSelector, "namespace-selector", "", "labels of the namespaces whose objects the extension is asked about, as k=v,k in (a,b) (default: all)")
-	f.StringToStringVar(&o.settings, "setting", nil, "setting that is sent with each request, as k=v; may be repeated")
+	f.Var(&o.settings, "setting", "setting that is sent with each request, as k=v; may be repeated")
 	f.DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait for the extension to be discovered; 0 does not wait")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the ExtensionConfig instead; nothing is asked or changed")
 	command.OutputFlag(cmd, &o.output, "a table of its handlers", "json", "yaml")

@@ -39,7 +39,7 @@ type targetFlags struct {
 	caFile          string
 	clientCert, key string
 	serviceAddress  string
-	settings        map[string]string
+	settings        command.Pairs
 	timeout         time.Duration
 	url, config     string
 }
@@ -51,7 +51,7 @@ func (f *targetFlags) add(cmd *cobra.Command, env *command.Env) {
 	fl.StringVar(&f.clientCert, "client-cert-file", "", "certificate to show to an extension that asks for one")
 	fl.StringVar(&f.key, "client-key-file", "", "key of --client-cert-file")
 	fl.StringVar(&f.serviceAddress, "service-address", "", "host:port at which the extension's Service is reached from here, such as one that kubectl port-forward listens on")
-	fl.StringToStringVar(&f.settings, "setting", nil, "setting to send, as k=v; may be repeated; wins over that of the ExtensionConfig")
+	fl.Var(&f.settings, "setting", "setting to send, as k=v; may be repeated; wins over that of the ExtensionConfig")
 	fl.DurationVar(&f.timeout, "timeout", 0, "how long a call may take, at most 30s (default: what the handler says)")
 	for _, name := range []string{"ca-file", "client-cert-file", "client-key-file"} {
 		_ = cmd.MarkFlagFilename(name, "crt", "pem", "cert", "key")

@@ -19,7 +19,7 @@ import (
 type testOptions struct {
 	target   targetFlags
 	hooks    []string
-	requests map[string]string
+	requests command.Pairs
 	output   suites.Output
 	list     bool
 }
@@ -59,7 +59,7 @@ called, --request sends requests of your own.`,
 	o.target.add(cmd, env)
 	f := cmd.Flags()
 	f.StringSliceVar(&o.hooks, "hooks", nil, "hooks to call (default: all that the extension has)")
-	f.StringToStringVar(&o.requests, "request", nil, "request to send instead of the suite's, as HOOK=FILE or HANDLER=FILE; may be repeated")
+	f.Var(&o.requests, "request", "request to send instead of the suite's, as HOOK=FILE or HANDLER=FILE; may be repeated")
 	f.BoolVar(&o.list, "list", false, "print the checks instead")
 	o.output.Add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("hooks", completeHooks(2))

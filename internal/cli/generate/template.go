@@ -55,7 +55,7 @@ type Template struct {
 	controlPlane, workers                       int32
 	from                                        string
 	configMap, configMapNamespace, configMapKey string
-	vars                                        map[string]string
+	vars                                        command.Pairs
 }
 
 // Add adds the flags to a command.
@@ -75,7 +75,7 @@ func (t *Template) Add(cmd *cobra.Command, env *command.Env) {
 	fl.StringVar(&t.configMap, "from-config-map", "", "ConfigMap of the management cluster that holds the template")
 	fl.StringVar(&t.configMapNamespace, "from-config-map-namespace", "", "namespace of that ConfigMap (default: that of the cluster)")
 	fl.StringVar(&t.configMapKey, "from-config-map-key", "template", "key of that ConfigMap")
-	fl.StringToStringVar(&t.vars, "var", nil, "value of a variable of the template, as NAME=VALUE; may be repeated; wins over the environment")
+	fl.Var(&t.vars, "var", "value of a variable of the template, as NAME=VALUE; may be repeated; wins over the environment")
 }
 
 // flavors are those of the chosen provider, as far as they are known without a
