@@ -125,12 +125,13 @@ func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		// Controllers write objects repeatedly while a cluster is created, also between
-		// the read and the comparison.
-		for {
+		// the read and the comparison. A webhook can answer with a conflict each time.
+		for range 100 {
 			if live, err = c.checkSame(ctx, want); !apierrors.IsConflict(err) {
-				return live, false, err
+				break
 			}
 		}
+		return live, false, err
 	case apierrors.IsNotFound(err) && refused.ErrStatus.Details != nil && refused.ErrStatus.Details.Kind == "namespaces":
 		return nil, false, &noNamespaceError{want.GetNamespace()}
 	case err != nil:

@@ -301,6 +301,21 @@ func TestWhatIsWrittenBetweenTwoLooksIsNoDifference(t *testing.T) {
 	}
 }
 
+// TestAConflictThatStaysIsReported: a webhook can answer so.
+func TestAConflictThatStaysIsReported(t *testing.T) {
+	t.Parallel()
+	s, usual := newServer(t), generate(t, nil)
+	if err := (&Client{mgmt: s}).Create(t.Context(), usual, func(Event) {}); err != nil {
+		t.Fatal(err)
+	}
+	refused := interceptor.NewClient(s, interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+		return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("the quota is used"))
+	}})
+	if err := (&Client{mgmt: refused}).Create(t.Context(), usual, func(Event) {}); err == nil || !strings.Contains(err.Error(), "the quota is used") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestAMistakeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	absent := func(client.Object) error { return apierrors.NewNotFound(corev1.Resource("namespaces"), "default") }
