@@ -213,6 +213,30 @@ func TestALogThatLeadsElsewhereIsNotRead(t *testing.T) {
 	}
 }
 
+func TestDataThatMachineReplacedIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]func(string) error{
+		"by a pipe":        func(data string) error { return errors.Join(os.Remove(data), syscall.Mkfifo(data, 0o600)) },
+		"by more of it":    func(data string) error { return os.Truncate(data, 1<<40) },
+		"by an empty file": func(data string) error { return os.Truncate(data, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.cluster()
+			l.machine()
+			data := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var/lib/cloud/seed/nocloud/user-data")
+			if err := replace(data); err != nil {
+				t.Fatal(err)
+			}
+			l.launcher.appears(bootresult.Result, "{}")
+			if s := l.machine(); s.Stage != localinfra.Failed || !strings.Contains(s.Message, "cannot be shown") {
+				t.Errorf("got %+v", s)
+			}
+		})
+	}
+}
+
 func TestMachinesRunOnWhileTheProcessIsAway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

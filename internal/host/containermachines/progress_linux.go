@@ -26,6 +26,8 @@ const (
 	maxResult   = 64 << 10
 	// maxOutput is how much of the end of a log is read.
 	maxOutput = 16 << 10
+	// maxData is far more than the API server stores of bootstrap data.
+	maxData = 8 << 20
 )
 
 // status is how far a machine is. Called with its lock.
@@ -164,35 +166,32 @@ func (b *Backend) failure(m *machine, say func(output, data []byte) string) stri
 		return unknown
 	}
 	defer func() { _ = inVar.Close() }() // only read
-	data, err := inVar.ReadFile("lib/cloud/seed/nocloud/user-data")
-	if err != nil {
+	data, from := endOf(inVar, "lib/cloud/seed/nocloud/user-data", maxData)
+	if len(data) == 0 || from > 0 {
 		return unknown // it is not known what must be omitted
 	}
-	return say(lastOf(inVar, bootresult.Output), data)
+	output, from := endOf(inVar, bootresult.Output, maxOutput)
+	if from > 0 { // half a word would not be recognized as a secret
+		_, output, _ = bytes.Cut(output, []byte("\n"))
+	}
+	return say(output, data)
 }
 
-// lastOf is the end of a file that a machine wrote; nothing if there is none that is
-// a regular one.
-func lastOf(root *os.Root, name string) []byte {
+// endOf returns the end of a file that a machine may have written, and where that starts;
+// nothing unless it is a regular file.
+func endOf(root *os.Root, name string, limit int64) (text []byte, from int64) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	defer func() { _ = f.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil
+		return nil, 0
 	}
-	from := max(0, info.Size()-maxOutput)
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return nil
+	from = max(0, info.Size()-limit)
+	if text, err = io.ReadAll(io.NewSectionReader(f, from, limit)); err != nil {
+		return nil, 0
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxOutput))
-	if err != nil {
-		return nil
-	}
-	if from > 0 { // half a word would not be recognized as a secret
-		_, text, _ = bytes.Cut(text, []byte("\n"))
-	}
-	return text
+	return text, from
 }
