@@ -56,7 +56,7 @@ func (s *Store) Empty(pod, volume string) error {
 // Write sets the files of a volume, if they differ.
 func (s *Store) Write(pod, volume string, files []podspec.File) (err error) {
 	dir := s.Path(pod, volume)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil { // as above
 		return fmt.Errorf("make volume %s: %w", volume, err)
 	}
 	if same(filepath.Join(dir, data), files) {
@@ -71,13 +71,18 @@ func (s *Store) Write(pod, volume string, files []podspec.File) (err error) {
 			err = errors.Join(fmt.Errorf("write volume %s: %w", volume, err), os.RemoveAll(generation))
 		}
 	}()
-	if err := os.Chmod(generation, 0o755); err != nil {
-		return err
-	}
 	for _, f := range files {
 		if err := write(generation, f); err != nil {
 			return err
 		}
+	}
+	if err := filepath.WalkDir(generation, func(name string, e os.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return os.Chmod(name, 0o755)
+	}); err != nil {
+		return err
 	}
 	old, _ := os.Readlink(filepath.Join(dir, data)) // "": there is none
 	_ = os.Remove(filepath.Join(dir, temporary))    // left by an interrupted process

@@ -3,9 +3,11 @@
 package podvolumes
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,18 +79,24 @@ func TestFilesOfAVolumeChangeAllAtOnce(t *testing.T) {
 }
 
 func TestWhatIsInAVolumeIsForThePodAlone(t *testing.T) {
-	t.Parallel()
+	for _, umask := range []int{0, 0o22, 0o77} {
+		t.Run(fmt.Sprintf("umask %o", umask), func(t *testing.T) { isForPodAlone(t, umask) })
+	}
+}
+
+func isForPodAlone(t *testing.T, umask int) {
+	defer syscall.Umask(syscall.Umask(umask))
 	s, err := Open(filepath.Join(t.TempDir(), "volumes"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Write("pod", "v", []podspec.File{{Path: "key", Data: []byte("secret"), Mode: 0o400}}); err != nil {
+	if err := s.Write("pod", "v", []podspec.File{{Path: "a/b/key", Data: []byte("secret"), Mode: 0o400}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Empty("pod", "e"); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]os.FileMode{s.dir: 0o700, s.Path("pod", "v"): 0o755, s.Path("pod", "v") + "/key": 0o444, s.Path("pod", "e"): 0o777} {
+	for path, want := range map[string]os.FileMode{s.dir: 0o700, s.Path("pod", "v"): 0o755, s.Path("pod", "v/a"): 0o755, s.Path("pod", "v/a/b"): 0o755, s.Path("pod", "v/a/b/key"): 0o444, s.Path("pod", "e"): 0o777} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)
 		}
