@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -89,12 +90,12 @@ func (g *guard) check(r *http.Request) error {
 		// Only a request for a token has a body. It contains the refresh token.
 		return &RefusedError{"request for a token is redirected to " + r.URL.Host}
 	}
-	// A registry without TLS may use servers next to it.
-	if g.plain != nil || strings.EqualFold(r.URL.Hostname(), g.hostname) {
+	if strings.EqualFold(r.URL.Hostname(), g.hostname) {
 		return nil
 	}
 	for _, a := range g.resolve(r, r.URL.Hostname()) {
-		if dialguard.IsReserved(a) {
+		// A registry of this host, which need not use TLS, may use servers next to it.
+		if dialguard.IsReserved(a) && (g.plain == nil || !slices.ContainsFunc(g.resolve(r, g.hostname), dialguard.IsReserved)) {
 			return &RefusedError{fmt.Sprintf("%s names server %s, which has the local address %s", g.hostname, r.URL.Host, a)}
 		}
 	}

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -11,10 +12,11 @@ import (
 
 func TestGuardRefusesServers(t *testing.T) {
 	t.Parallel()
-	addresses := map[string]string{"local.example.com": "127.0.0.1", "cdn.example.com": "198.51.100.7", "10.1.2.3": "10.1.2.3", "169.254.169.254": "169.254.169.254"}
+	addresses := map[string]string{"local.example.com": "127.0.0.1", "cdn.example.com": "198.51.100.7"}
 	for name, tc := range map[string]struct {
 		method, url string
 		redirected  bool
+		registry    string // ghcr.io if empty
 		plain       func(string) bool
 		want        string // part of the error
 	}{
@@ -29,17 +31,19 @@ func TestGuardRefusesServers(t *testing.T) {
 		"a host that is not found":          {url: "https://unknown.example.com/token"},
 		"a token":                           {method: http.MethodPost, url: "https://cdn.example.com/token"},
 		"a redirected token":                {method: http.MethodPost, url: "https://cdn.example.com/token", redirected: true, want: "request for a token is redirected to cdn.example.com"},
-		"this host for a registry of it":    {url: "http://127.0.0.2/token", plain: IsLoopback},
-		"plain HTTP for a registry of it":   {url: "http://cdn.example.com/blob", plain: IsLoopback, want: "would be asked without encryption"},
-		"another name for a registry of it": {url: "https://local.example.com/token", plain: IsLoopback},
+		"this host for a registry of it":    {registry: "127.0.0.1", url: "http://127.0.0.2/token", plain: IsLoopback},
+		"plain HTTP for a registry of it":   {registry: "127.0.0.1", url: "http://cdn.example.com/blob", plain: IsLoopback, want: "would be asked without encryption"},
+		"another name for a registry of it": {registry: "local.example.com", url: "https://127.0.0.2/token", plain: IsLoopback},
+		"this host for one without TLS":     {url: "http://127.0.0.2/token", plain: IsLoopback, want: "ghcr.io names server 127.0.0.2, which has the local address 127.0.0.2"},
+		"metadata for one without TLS":      {url: "https://169.254.169.254/token", plain: IsLoopback, want: "has the local address 169.254.169.254"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := &guard{hostname: "ghcr.io", plain: tc.plain, resolve: func(_ *http.Request, host string) []netip.Addr {
-				if addresses[host] == "" {
-					return nil
+			g := &guard{hostname: cmp.Or(tc.registry, "ghcr.io"), plain: tc.plain, resolve: func(_ *http.Request, host string) []netip.Addr {
+				if a, err := netip.ParseAddr(cmp.Or(addresses[host], host)); err == nil {
+					return []netip.Addr{a}
 				}
-				return []netip.Addr{netip.MustParseAddr(addresses[host])}
+				return nil
 			}}
 			r, err := http.NewRequestWithContext(t.Context(), tc.method, tc.url, nil)
 			if err != nil {
