@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -163,9 +164,16 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	}
 	defer func() { _ = lockfile.Unlock(busy) }() // it was only locked
 	group, inner := errgroup.WithContext(ctx)
+	var sum atomic.Int64
 	for n, layer := range d.manifest.Layers {
 		group.Go(func() error {
-			return recovery.Call(inner, func() error { return s.layer(inner, src, layer, m.Layers[n], tell) })
+			return recovery.Call(inner, func() error {
+				if err := s.layer(inner, src, layer, m.Layers[n], tell); err != nil {
+					return err
+				}
+				bytes, _ := s.sizeOf(m.Layers[n])
+				return s.fits(sum.Add(bytes))
+			})
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -187,9 +195,10 @@ func (s *Store) recordOf(d described) Image {
 func (s *Store) finish(ctx context.Context, m Image, names []string) (Image, error) {
 	for _, digest := range m.Layers {
 		bytes, _ := s.sizeOf(digest)
-		if m.Size += bytes; m.Size > s.limits.Bytes {
-			return Image{}, fmt.Errorf("its layers unfold to more than %d bytes: make the image smaller", s.limits.Bytes)
-		}
+		m.Size += bytes
+	}
+	if err := s.fits(m.Size); err != nil {
+		return Image{}, err
 	}
 	if s.whole { // root in a machine may have written to a layer that other images have, too
 		if err := s.verifyLayers(ctx, m); err != nil {
@@ -206,6 +215,14 @@ func (s *Store) finish(ctx context.Context, m Image, names []string) (Image, err
 		}
 	}
 	return s.put(m, names...)
+}
+
+// fits returns an error if the layers of an image have too many bytes.
+func (s *Store) fits(bytes int64) error {
+	if bytes > s.limits.Bytes {
+		return fmt.Errorf("its layers unfold to more than %d bytes: make the image smaller", s.limits.Bytes)
+	}
+	return nil
 }
 
 // layer fetches and unpacks a layer unless it exists. If another call fetches the

@@ -323,6 +323,24 @@ func TestBadImagesAreRefused(t *testing.T) {
 	}
 }
 
+// TestLayersAreFetchedOnlyUpToLimit: a hundred layers of the largest size would fill the
+// disk before they are added up.
+func TestLayersAreFetchedOnlyUpToLimit(t *testing.T) {
+	t.Parallel()
+	r, s := newServer(t), openStore(t, func(o *Options) { o.Concurrent = 1 })
+	var many []v1.Layer
+	for n := range 8 {
+		many = append(many, layerWith(t, map[string]string{"a": strings.Repeat(fmt.Sprint(n), 700<<10)}))
+	}
+	_, err := s.Pull(t.Context(), r.push(t, "org/a:v1", imageOf(t, amd64, many...)), PullOptions{})
+	if err == nil || !strings.Contains(err.Error(), "unfold to more than") {
+		t.Errorf("got %v", err)
+	}
+	if n := len(r.blobs()); n != 3 {
+		t.Errorf("got %d blobs, want the configuration and two layers", n)
+	}
+}
+
 // endless responds without end to requests with a part in their path.
 func endless(what string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
