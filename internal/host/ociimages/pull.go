@@ -164,6 +164,7 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	}
 	defer func() { _ = lockfile.Unlock(busy) }() // it was only locked
 	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(cap(s.tokens))
 	var sum atomic.Int64
 	for n, layer := range d.manifest.Layers {
 		group.Go(func() error {
@@ -228,12 +229,6 @@ func (s *Store) fits(bytes int64) error {
 // layer fetches and unpacks a layer unless it exists. If another call fetches the
 // same layer, it waits for that.
 func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff string, tell func(Progress)) error {
-	select {
-	case s.tokens <- struct{}{}:
-		defer func() { <-s.tokens }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 	lock, err := lockWhile(ctx, s.dir.Join(partsDir, hexOf(diff)+".lock"))
 	if err != nil {
 		return err
@@ -255,6 +250,12 @@ func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff str
 
 // unpack moves a layer to its place if it matches its digest.
 func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
+	select {
+	case s.tokens <- struct{}{}:
+		defer func() { <-s.tokens }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	plain, err := layers.Decompress(r)
 	if err != nil {
 		return err

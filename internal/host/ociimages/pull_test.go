@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -338,6 +340,49 @@ func TestLayersAreFetchedOnlyUpToLimit(t *testing.T) {
 	}
 	if n := len(r.blobs()); n != 3 {
 		t.Errorf("got %d blobs, want the configuration and two layers", n)
+	}
+}
+
+// TestLayersThatHangDelayNoOtherImage: a registry sends nothing of as many layers as are
+// fetched at a time.
+func TestLayersThatHangDelayNoOtherImage(t *testing.T) {
+	t.Parallel()
+	r, s := newServer(t), openStore(t, func(o *Options) { o.Concurrent = 2 })
+	hang := map[string]bool{}
+	var layers []v1.Layer
+	for n := range 2 {
+		layer := layerWith(t, map[string]string{"a": fmt.Sprint(n)})
+		digest, err := layer.Digest()
+		must(t, err)
+		layers, hang[digest.String()] = append(layers, layer), true
+	}
+	hanging := r.push(t, "org/hanging:v1", imageOf(t, amd64, layers...))
+	good := r.push(t, "org/good:v1", imageOf(t, amd64, layerWith(t, map[string]string{"a": "good"})))
+	arrived := make(chan struct{}, 2)
+	r.instead = func(_ http.ResponseWriter, req *http.Request) bool {
+		if hang[path.Base(req.URL.Path)] {
+			arrived <- struct{}{}
+			<-req.Context().Done()
+		}
+		return false
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Pull(ctx, hanging, PullOptions{})
+		ended <- err
+	}()
+	for range 2 {
+		<-arrived
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := s.Pull(soon, good, PullOptions{}); err != nil {
+		t.Errorf("another image: %v", err)
+	}
+	stop()
+	if err := <-ended; err == nil {
+		t.Error("an image without layers was pulled")
 	}
 }
 

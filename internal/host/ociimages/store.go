@@ -32,8 +32,8 @@ type Options struct {
 	Platform v1.Platform
 	// Limits limit one image; zero is ten times the size of the images of providers.
 	Limits Limits
-	// Concurrent is how many layers of all images are fetched and unpacked at a time;
-	// 0 is 4.
+	// Concurrent is how many layers of all images are unpacked at a time, and how many
+	// of one image are fetched: a registry that hangs delays no other. 0 is 4.
 	Concurrent int
 	// Privileged is for images of machines, as in layers.Limits. Pods must not share a
 	// store with them: root in a machine can write to files of its image.
@@ -67,7 +67,7 @@ type Store struct {
 	limits   Limits
 	whole    bool // Options.Privileged
 	check    func(Image) error
-	tokens   chan struct{} // one for each layer that may be processed concurrently
+	tokens   chan struct{} // one for each layer that may be unpacked concurrently
 	disk     func(dir string) (diskspace.Space, error)
 	now      func() time.Time
 }
