@@ -103,6 +103,8 @@ func (r *Reconciler) reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 	facts := podstatus.Facts{Pod: pod, Now: r.Node.Clock.Now()}
 	var result ctrl.Result
 	if l == nil {
+		// A Pod that was replaced at once under its name is not reported as deleted.
+		r.Forget(client.ObjectKeyFromObject(pod))
 		problems := podspec.Check(pod)
 		if pod.Spec.NodeName == "" {
 			node, err := r.node(ctx)

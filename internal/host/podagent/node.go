@@ -186,16 +186,17 @@ func (n *Node) life(uid types.UID) *life {
 	return n.pods[uid]
 }
 
-// named returns the latest Pod of a name, nil if there is none.
-func (n *Node) named(key client.ObjectKey) *life {
+// named returns the Pod of a name, rather than an earlier one that ends; nil if there is
+// none.
+func (n *Node) named(key client.ObjectKey) (found *life) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.pods {
-		if l.key == key {
-			return l
+		if l.key == key && (found == nil || found.stopping()) {
+			found = l
 		}
 	}
-	return nil
+	return found
 }
 
 // take starts to run a Pod, which has an address from now on.
@@ -234,7 +235,9 @@ func (n *Node) free() (netip.Addr, error) {
 func (n *Node) forget(l *life) {
 	n.mu.Lock()
 	delete(n.pods, l.uid)
-	delete(n.addresses, l.address)
+	if n.addresses[l.address] == l { // it may be called again
+		delete(n.addresses, l.address)
+	}
 	n.mu.Unlock()
 	if err := errors.Join(n.Logs.Remove(l.name), n.Volumes.Remove(l.name)); err != nil {
 		klog.ErrorS(err, "Leaving files of a Pod", "pod", klog.KRef(l.key.Namespace, l.key.Name))

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/host/podlogs"
 )
 
@@ -127,5 +129,26 @@ func TestTheLastMessageIsThatOfItsFile(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestPodReplacedUnderItsNameEnds: a watch combines the deletion of a Pod and the creation
+// of the next one, such as those of "kubectl replace --force".
+func TestPodReplacedUnderItsNameEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("spec: {containers: [{name: a, image: x}]}")
+	first := w.until("it to be ready", ready)
+	if err := w.mgmt.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	next := builder.Parse[corev1.Pod](t, "metadata: {namespace: ns, name: p, uid: u2}\nspec: {containers: [{name: a, image: x}]}")
+	if err := w.mgmt.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the next one to be ready", ready)
+	w.until("the end of the first", func(*corev1.Pod) bool { return w.r.Node.life("u1") == nil })
+	if l := w.r.Node.named(client.ObjectKeyFromObject(next)); l == nil || l.uid != "u2" || w.sandboxes.stopped != 1 {
+		t.Errorf("the Pod of the name is %+v, and %d sandboxes have ended", l, w.sandboxes.stopped)
 	}
 }
