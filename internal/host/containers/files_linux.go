@@ -7,50 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capstan-dev/capstan/internal/host/containers/supervisor"
 	"github.com/capstan-dev/capstan/internal/host/rootfs"
 )
-
-// Console returns the end of a container's current console output.
-func (l *Launcher) Console(name string) (io.ReadCloser, error) {
-	if _, err := l.spec(name); err != nil {
-		return nil, fmt.Errorf("read the console of container %s: %w", name, err)
-	}
-	c := &parts{}
-	var readers []io.Reader
-	for _, file := range []string{supervisor.OlderFile, supervisor.ConsoleFile} {
-		f, err := os.Open(filepath.Join(l.folder(name), file))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("read the console of container %s: %w", name, err), c.Close())
-		}
-		c.files, readers = append(c.files, f), append(readers, f)
-	}
-	// It does not follow output that is written meanwhile.
-	c.Reader = io.LimitReader(io.MultiReader(readers...), 2*l.options.ConsoleBytes)
-	return c, nil
-}
-
-// parts concatenates files.
-type parts struct {
-	io.Reader
-	files []*os.File
-}
-
-// Close closes all of them.
-func (p *parts) Close() error {
-	var errs []error
-	for _, f := range p.files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
-}
 
 // ReadFile reads a regular file as the processes of a running container see it, at
 // most limit bytes; a longer file is an error. It follows no link out of the root.
