@@ -221,21 +221,22 @@ func (l *Log) End() error {
 	return l.file.Close()
 }
 
-// content returns everything that is stored, the number of rotations, and a channel
-// that is closed when there is more; nil after the end.
-func (l *Log) content() (entries []byte, rotated int, more chan struct{}, err error) {
+// content returns everything that is stored, how much of that is in the current file, the
+// number of rotations, and a channel that is closed when there is more; nil after the end.
+func (l *Log) content() (entries []byte, current int64, rotated int, more chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all bytes.Buffer
 	for _, name := range []string{l.aside(), l.path} {
 		b, err := os.ReadFile(name)
 		if ignoreMissing(err) != nil {
-			return nil, 0, nil, fmt.Errorf("read a log: %w", err)
+			return nil, 0, 0, nil, fmt.Errorf("read a log: %w", err)
 		}
 		all.Write(b)
+		current = int64(len(b))
 	}
 	if !l.ended {
 		more = l.changed
 	}
-	return all.Bytes(), l.rotated, more, nil
+	return all.Bytes(), current, l.rotated, more, nil
 }

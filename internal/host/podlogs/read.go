@@ -44,11 +44,10 @@ func (l *Log) Read(ctx context.Context, o Options, w io.Writer) error {
 }
 
 func (l *Log) read(ctx context.Context, o Options, w io.Writer) error {
-	all, rotated, more, err := l.content()
+	all, current, rotated, more, err := l.content()
 	if err != nil {
 		return err
 	}
-	current := l.currentSize(all, rotated)
 	if err := write(w, chosen(all, o), o); err != nil {
 		return err
 	}
@@ -69,18 +68,6 @@ func (l *Log) read(ctx context.Context, o Options, w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// currentSize returns how much of the result of content is from the current file.
-func (l *Log) currentSize(all []byte, rotated int) int64 {
-	if rotated == 0 {
-		return int64(len(all))
-	}
-	info, err := os.Stat(l.aside())
-	if err != nil {
-		return int64(len(all))
-	}
-	return int64(len(all)) - info.Size()
 }
 
 // since returns what was written after an offset in the file that was current after
