@@ -20,7 +20,7 @@ type Rights struct {
 	// Nested means that the process has a user namespace with UID and GID alone, which
 	// it cannot change.
 	Nested bool
-	// PIDs is how many processes its user may have; 0 is no limit.
+	// PIDs is how many processes its user may have; 0 is no limit of its own.
 	PIDs uint64
 	// Autogroup is the nice value of its session; 0 leaves that unchanged.
 	Autogroup int
@@ -34,10 +34,8 @@ var machineDrops = []uintptr{unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_S
 type drop struct {
 	machine, nested bool
 	weight          unix.SchedAttr
-	raising         [len(raising)]int
-	no              unix.Rlimit
+	limits          []limit
 	bounding        uint64 // capabilities that leave the bounding set
-	limit           unix.Rlimit
 	groups          []uint32
 	uid, gid        uintptr
 	head            unix.CapUserHeader
@@ -47,7 +45,7 @@ type drop struct {
 }
 
 func newDrop(r Rights) (*drop, error) {
-	d := &drop{machine: r.Machine, nested: r.Nested, weight: lowest, raising: raising, limit: unix.Rlimit{Cur: r.PIDs, Max: r.PIDs},
+	d := &drop{machine: r.Machine, nested: r.Nested, weight: lowest,
 		uid: uintptr(r.UID), gid: uintptr(r.GID), groups: []uint32{}, head: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}}
 	for c := uintptr(0); c < 64; c++ {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err != nil {
@@ -74,6 +72,9 @@ func newDrop(r Rights) (*drop, error) {
 		d.groups = append(d.groups, uint32(g))
 	}
 	var err error
+	if d.limits, err = limitsOf(r); err != nil {
+		return nil, err
+	}
 	if d.filter, err = rules(runtime.GOARCH, r.Autogroup > 0); err != nil {
 		return nil, err
 	}
@@ -127,11 +128,6 @@ func (d *drop) run() (step byte, e unix.Errno) {
 		if _, _, e = unix.RawSyscall(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(&d.weight)), 0); e != 0 {
 			return toWeight, e
 		}
-		for _, l := range d.raising {
-			if _, _, e = unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, uintptr(l), uintptr(unsafe.Pointer(&d.no)), 0, 0, 0); e != 0 {
-				return toWeight, e
-			}
-		}
 	}
 	for c := uintptr(0); c < 64; c++ {
 		if d.bounding&(1<<c) != 0 {
@@ -143,8 +139,9 @@ func (d *drop) run() (step byte, e unix.Errno) {
 	if e = prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL); e != 0 {
 		return toBounding, e
 	}
-	if d.limit.Max > 0 {
-		if _, _, e = unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, uintptr(unsafe.Pointer(&d.limit)), 0, 0, 0); e != 0 {
+	for i := range d.limits {
+		l := &d.limits[i]
+		if _, _, e = unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, l.which, uintptr(unsafe.Pointer(&l.Rlimit)), 0, 0, 0); e != 0 {
 			return toUser, e
 		}
 	}

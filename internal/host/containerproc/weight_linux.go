@@ -4,6 +4,7 @@ package containerproc
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -24,8 +25,29 @@ const (
 // SCHED_BATCH its processes do not preempt others when they become runnable.
 var lowest = unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: niceness}
 
-// raising are the limits that would let a program raise its weight.
-var raising = [...]int{unix.RLIMIT_NICE, unix.RLIMIT_RTPRIO}
+// limit is a limit of a program, which cannot raise it.
+type limit struct {
+	which uintptr
+	unix.Rlimit
+}
+
+// limitsOf returns the limits of a program of a Pod: it can neither raise its weight nor
+// use up what its user has, which in a plain user's plane is the user of the plane, too.
+func limitsOf(r Rights) ([]limit, error) {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return nil, fmt.Errorf("read the limit of open files: %w", err)
+	}
+	// A process cannot send a descriptor while more than this are sent and not received by
+	// all processes of its user. The limit of the plane and its shims is twice as high.
+	files.Max /= 2
+	files.Cur = min(files.Cur, files.Max)
+	all := []limit{{which: unix.RLIMIT_NICE}, {which: unix.RLIMIT_RTPRIO}, {unix.RLIMIT_NOFILE, files}}
+	if r.PIDs > 0 {
+		all = append(all, limit{unix.RLIMIT_NPROC, unix.Rlimit{Cur: r.PIDs, Max: r.PIDs}})
+	}
+	return all, nil
+}
 
 // LowerSession sets the nice value of the session of a process (an id, or self) among
 // all sessions of the host, which the kernel uses where processes have no control group

@@ -5,6 +5,7 @@ package pods
 import (
 	"bufio"
 	"fmt"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -71,5 +72,26 @@ func TestAPodHasLimitsOfKernelObjects(t *testing.T) {
 		if n, err := strconv.Atoi(strings.TrimSpace(out)); err != nil || n > 1<<16 {
 			t.Errorf("%s: got %q %q, want at most %d", f.Name(), out, failed, 1<<16)
 		}
+	}
+}
+
+// TestPodsLeaveSendingDescriptorsToPlane: the kernel counts the descriptors that all
+// processes of a user have sent and that are not received yet.
+func TestPodsLeaveSendingDescriptorsToPlane(t *testing.T) {
+	h := open(t, Options{})
+	s := start(t, h)
+	c := container(t, "inflight")
+	c.Stdin = true
+	p, err := s.Run(soon(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, p.Stdout(), "sent ")
+	if out, code := command(t, s, "echo", "fine"); out != "fine\n" {
+		t.Errorf("a command of the Pod: got %q, %d", out, code)
+	}
+	other := start(t, h, func(s *Spec) { s.Name, s.Address = "default_other_2", netip.MustParseAddr("10.244.0.8") })
+	if out, failed, e := outcome(t, other, container(t, "echo", "fine")); out != "fine\n" {
+		t.Errorf("another Pod: got %q %q, %+v", out, failed, e)
 	}
 }

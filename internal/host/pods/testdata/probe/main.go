@@ -209,6 +209,23 @@ var deeds = map[string]func(args []string) error{
 		_, err := io.Copy(io.Discard, os.Stdin)
 		return err
 	},
+	"inflight": func([]string) error { // sends all descriptors that it may, until its input ends
+		n, many, err := 0, make([]int, 250), error(nil)
+		for err != syscall.ETOOMANYREFS {
+			var pair [2]int
+			if pair, err = syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0); err != nil {
+				return err
+			}
+			for err == nil { // until the socket is full
+				if err = syscall.Sendmsg(pair[0], []byte("x"), syscall.UnixRights(many...), nil, 0); err == nil {
+					n += len(many)
+				}
+			}
+		}
+		fmt.Println("sent", n)
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
+	},
 	"threads": func(args []string) error { // so many, for an hour
 		n, err := strconv.Atoi(args[0])
 		if err != nil {
