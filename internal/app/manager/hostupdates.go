@@ -39,7 +39,7 @@ func (m *Manager) openHostUpdates() error {
 			return nil
 		}))
 	}
-	s, err := updateextension.New(updater, server.Options{Log: m.options.Log.WithName("updates")})
+	s, err := updateextension.New(updater, m.mgr.GetClient(), server.Options{Log: m.options.Log.WithName("updates")})
 	if err != nil {
 		return fmt.Errorf("set up updates of container machines: %w", err)
 	}

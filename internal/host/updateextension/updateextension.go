@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/extension/mutation"
@@ -34,8 +36,9 @@ const again = 3
 // for machines that are created later.
 var can = mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"clusterConfiguration.featureGates", "clusterConfiguration.dns"}}
 
-// New returns the extension, which listens on the loopback interface.
-func New(updater localinfra.Updater, o server.Options) (*server.Server, error) {
+// New returns the extension, which listens on the loopback interface. It reads Machines
+// with known, since every process of the host can send requests.
+func New(updater localinfra.Updater, known client.Reader, o server.Options) (*server.Server, error) {
 	o.Address = "127.0.0.1:0"
 	s, err := server.New(o)
 	if err != nil {
@@ -45,7 +48,7 @@ func New(updater localinfra.Updater, o server.Options) (*server.Server, error) {
 		server.Handle(s, hooksv1.CanUpdateMachine, canUpdateMachine),
 		server.Handle(s, hooksv1.CanUpdateMachineSet, canUpdateMachineSet),
 		server.Handle(s, hooksv1.UpdateMachine, func(ctx context.Context, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
-			return update(ctx, updater, req, resp)
+			return update(ctx, updater, known, req, resp)
 		}),
 	)
 }
@@ -95,7 +98,7 @@ func oneStep(from, to string) bool {
 	return err1 == nil && err2 == nil && b.AtLeast(a) && a.Major() == b.Major() && b.Minor() <= a.Minor()+1
 }
 
-func update(ctx context.Context, updater localinfra.Updater, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
+func update(ctx context.Context, updater localinfra.Updater, known client.Reader, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
 	var m infrav1.LocalMachine
 	ours, err := decode(req.Desired.InfrastructureMachine, "LocalMachine", &m)
 	if err != nil {
@@ -103,6 +106,13 @@ func update(ctx context.Context, updater localinfra.Updater, req *hooksv1.Update
 	}
 	if !ours || m.Spec.Container == nil {
 		return fmt.Errorf("the infrastructure of Machine %s/%s is no container machine: register the extension that is to update it", req.Desired.Machine.Namespace, req.Desired.Machine.Name)
+	}
+	live, want := &clusterv1.Machine{}, req.Desired.Machine.Spec
+	if err := known.Get(ctx, client.ObjectKeyFromObject(&req.Desired.Machine), live); err != nil {
+		return fmt.Errorf("get the Machine to update: %w", err)
+	}
+	if is := live.Spec; is.Version != want.Version || is.ClusterName != want.ClusterName || is.InfrastructureRef.Kind != m.Kind || is.InfrastructureRef.Name != m.Name || live.Namespace != m.Namespace {
+		return fmt.Errorf("Machine %s/%s has version %s and %s %s, not those of the request", live.Namespace, live.Name, is.Version, is.InfrastructureRef.Kind, is.InfrastructureRef.Name)
 	}
 	progress, err := updater.UpdateMachine(ctx, localinfra.Machine{
 		NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, ID: localinfra.MachineID(&m),

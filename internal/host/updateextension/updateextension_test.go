@@ -11,8 +11,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -117,6 +120,42 @@ func (u *updater) UpdateMachine(_ context.Context, want localinfra.Machine) (loc
 	return u.Progress, u.err
 }
 
+// known has a Machine of version v1.36.3.
+func known(t *testing.T) client.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
+	m.Spec.ClusterName, m.Spec.Version = "c", "v1.36.3"
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "LocalMachine", Name: "m"}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).Build()
+}
+
+// TestUpdateRefusesWhatMachineDoesNotDesire: any process of the host can send a request.
+func TestUpdateRefusesWhatMachineDoesNotDesire(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ machine, cluster, version, infrastructure string }{
+		"another version":      {"m", "c", "v1.36.2", container},
+		"another cluster":      {"m", "d", "v1.36.3", container},
+		"that of another":      {"m", "c", "v1.36.3", strings.ReplaceAll(container, `"m"`, `"n"`)},
+		"in another namespace": {"m", "c", "v1.36.3", strings.ReplaceAll(container, `"ns"`, `"other"`)},
+		"no Machine":           {"n", "c", "v1.36.3", container},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u, req := &updater{}, &hooksv1.UpdateMachineRequest{}
+			req.Desired.Machine.Namespace, req.Desired.Machine.Name = "ns", tc.machine
+			req.Desired.Machine.Spec = clusterv1.MachineSpec{ClusterName: tc.cluster, Version: tc.version}
+			req.Desired.InfrastructureMachine = raw(tc.infrastructure)
+			if err := update(t.Context(), u, known(t), req, &hooksv1.UpdateMachineResponse{}); err == nil || u.asked.Name != "" {
+				t.Errorf("got %v, and the host was asked for %+v", err, u.asked)
+			}
+		})
+	}
+}
+
 func TestTheHostIsAskedForAnUpdate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -139,7 +178,7 @@ func TestTheHostIsAskedForAnUpdate(t *testing.T) {
 			req.Desired.Machine.Namespace, req.Desired.Machine.Name = "ns", "m"
 			req.Desired.Machine.Spec = clusterv1.MachineSpec{ClusterName: "c", Version: "v1.36.3"}
 			req.Desired.InfrastructureMachine = raw(tc.infrastructure)
-			check(t, update(t.Context(), u, req, resp), tc.fail)
+			check(t, update(t.Context(), u, known(t), req, resp), tc.fail)
 			if resp.RetryAfterSeconds != tc.again || resp.Message != tc.message {
 				t.Errorf("asked again after %d s with message %q", resp.RetryAfterSeconds, resp.Message)
 			}
