@@ -3,7 +3,11 @@
 package podagent
 
 import (
+	"bufio"
 	"bytes"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -358,5 +362,25 @@ func TestHooksComeBeforeTheEnd(t *testing.T) {
 	w.delete()
 	if diff := cmp.Diff([]string{"hello", "farewell"}, w.sandboxes.execs); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestHookBeforeTheEndReachesThePod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	near, far := net.Pipe()
+	w.sandboxes.dialled <- near
+	asked := make(chan string, 1)
+	go func() {
+		if req, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+			asked <- req.URL.Path
+			_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	}()
+	w.add("spec: {containers: [{name: a, image: x, lifecycle: {preStop: {httpGet: {path: /farewell, port: 80}}}}]}")
+	w.until("it to be ready", ready)
+	w.delete()
+	if n := w.told.of("FailedPreStopHook"); n > 0 || len(asked) != 1 || <-asked != "/farewell" {
+		t.Errorf("it was not reached: %q", w.told.all)
 	}
 }

@@ -357,11 +357,12 @@ func (l *life) dial(ctx context.Context, port int) (net.Conn, error) {
 	return s.Dial(ctx, port)
 }
 
-// runs returns the sandbox, if it exists and need not end.
+// runs returns the sandbox, if it exists. A Pod that ends can be reached until it has
+// ended, by its hooks and by clients that have its address.
 func (l *life) runs() (Running, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sandbox == nil || l.stopping() {
+	if l.sandbox == nil {
 		return nil, fmt.Errorf("Pod %s has no sandbox that runs", l.key)
 	}
 	return l.sandbox, nil

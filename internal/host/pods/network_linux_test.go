@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -189,6 +191,36 @@ func TestPodsAreDialled(t *testing.T) {
 	cancel()
 	if _, err := s.Dial(ctx, 9443); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestPodThatEndsIsDialled(t *testing.T) {
+	s := start(t, open(t, Options{}))
+	p, err := s.Run(t.Context(), container(t, "serve", ":9443", "stubborn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, p.Stdout(), "listening\n")
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Stop(ctx, time.Hour) }()
+	for stopping := false; !stopping; runtime.Gosched() {
+		s.mu.Lock()
+		stopping = s.stopping
+		s.mu.Unlock()
+	}
+	if c, err := s.Dial(soon(t), 9443); err != nil {
+		t.Errorf("in its grace period: %v", err)
+	} else if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	end()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Dial(soon(t), 9443); err == nil {
+		t.Error("it is reached after its end")
 	}
 }
 

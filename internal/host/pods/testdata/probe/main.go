@@ -246,6 +246,9 @@ var deeds = map[string]func(args []string) error{
 		return nil
 	},
 	"serve": func(args []string) error {
+		if len(args) > 1 {
+			signal.Ignore(syscall.SIGTERM)
+		}
 		l, err := net.Listen("tcp", args[0])
 		if err != nil {
 			return err
