@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"sync"
 	"syscall"
 	"time"
@@ -349,7 +350,7 @@ func (s *Sandbox) Stop(ctx context.Context, grace time.Duration) error {
 	s.cancel(errors.New("the sandbox was stopped"))
 	var errs []error
 	for _, c := range []io.Closer{s.ctl, s.tcp, s.udp, s.users} {
-		if !absent(c) {
+		if c != nil && !reflect.ValueOf(c).IsNil() { // its creation failed before
 			errs = append(errs, c.Close())
 		}
 	}
@@ -362,16 +363,6 @@ func (s *Sandbox) Stop(ctx context.Context, grace time.Duration) error {
 		return fmt.Errorf("stop sandbox %s: %w", s.spec.Name, err)
 	}
 	return nil
-}
-
-func absent(c io.Closer) bool {
-	switch c := c.(type) {
-	case *net.UnixConn:
-		return c == nil
-	case *os.File:
-		return c == nil
-	}
-	return c == nil
 }
 
 // wait asks processes to exit and waits until they have, or the time is over.
