@@ -26,7 +26,7 @@ func Compose(ctx context.Context, unpacked []string, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	c := &composer{root: root}
+	c := &composer{root: root, left: maxWork}
 	for _, layer := range unpacked {
 		c.layer = layer
 		for _, step := range []func(*entry) error{c.hide, c.add} {
@@ -47,7 +47,12 @@ func Compose(ctx context.Context, unpacked []string, dir string) (err error) {
 type composer struct {
 	root  *os.Root
 	layer string // its folder
+	left  int    // of maxWork
 }
+
+// maxWork limits how many folders are passed on the way to the entries of an image, whose
+// names and links may be long: three times as many as in an image of a million files.
+const maxWork = 1 << 26
 
 // hide removes what an entry hides.
 func (c *composer) hide(e *entry) error {
@@ -191,7 +196,7 @@ func Resolve(root, name string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = in.Close() }() // only read
-	return (&composer{root: in}).lookup(name, false, false)
+	return (&composer{root: in, left: maxWork}).lookup(name, false, false)
 }
 
 // resolve returns the path of a folder of the image, like Resolve. A missing folder is
@@ -205,6 +210,9 @@ func (c *composer) lookup(name string, create, folder bool) (string, error) {
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
 		rest = rest[1:]
+		if c.left -= 1 + strings.Count(at, "/"); c.left < 0 {
+			return "", ErrTooLarge
+		}
 		switch part {
 		case "", ".":
 			continue

@@ -292,6 +292,32 @@ func TestOneFileServesSeveralImages(t *testing.T) {
 	}
 }
 
+// TestPlacesOfEntriesCostBoundedWork: links make short names cost as much as long ones.
+func TestPlacesOfEntriesCostBoundedWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Symlink(strings.Repeat("a/../", 800)+"a", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	c := &composer{root: root, left: 10_000}
+	for n := range 100 {
+		if _, err = c.resolve("link", false); err != nil {
+			if n < 2 {
+				t.Errorf("after %d: %v", n, err)
+			}
+			break
+		}
+	}
+	if !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want that it is too large", err)
+	}
+}
+
 func TestACutLayerIsNoLayer(t *testing.T) {
 	t.Parallel()
 	whole := archive(t, "f a "+strings.Repeat("x", 3000))
