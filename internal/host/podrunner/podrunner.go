@@ -88,8 +88,10 @@ func keychain(secrets [][]byte) (authn.Keychain, error) {
 			return nil, errors.New("a Secret of spec.imagePullSecrets holds no configuration of Docker in .dockerconfigjson: make it with kubectl create secret docker-registry")
 		}
 		for name, auth := range config.Auths {
-			name = strings.TrimPrefix(strings.TrimPrefix(name, "https://"), "http://")
-			name, _, _ = strings.Cut(name, "/")
+			name = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "https://"), "http://"), "/")
+			if host, version, _ := strings.Cut(name, "/"); version == "v1" || version == "v2" {
+				name = host // that of the API, as Docker writes it for its own registry
+			}
 			all[name] = auth
 		}
 	}

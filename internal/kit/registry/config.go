@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -87,13 +88,15 @@ func trusted(dir, file string) (*x509.CertPool, error) {
 	return all, nil
 }
 
-// Keys are credentials by the name of the registry.
+// Keys are credentials by the name of a registry, or of repositories below a path of it.
 type Keys map[string]authn.AuthConfig
 
-// Resolve implements authn.Keychain.
+// Resolve implements authn.Keychain. The longest name counts.
 func (k Keys) Resolve(of authn.Resource) (authn.Authenticator, error) {
-	if auth, ok := k[of.RegistryStr()]; ok {
-		return authn.FromConfig(auth), nil
+	for at := of.String(); at != "." && at != "/"; at = path.Dir(at) {
+		if auth, ok := k[at]; ok {
+			return authn.FromConfig(auth), nil
+		}
 	}
 	return authn.Anonymous, nil
 }
