@@ -210,7 +210,9 @@ func (l *Launcher) make(want Spec) (err error) {
 	}
 	l.reached("folder made")
 	for i, p := range shadowPaths(want) {
-		if err := os.WriteFile(filepath.Join(made, shadowsDir, strconv.Itoa(i)), want.Shadows[p], 0o644); err != nil {
+		file := filepath.Join(made, shadowsDir, strconv.Itoa(i))
+		// Every user in it may read them, regardless of the umask here.
+		if err := errors.Join(os.WriteFile(file, want.Shadows[p], 0o644), os.Chmod(file, 0o644)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -274,6 +275,20 @@ func TestTheConsoleKeepsTheNewest(t *testing.T) {
 	newer, nerr := os.ReadFile(filepath.Join(b.folder("one"), supervisor.ConsoleFile))
 	if text = append(text, newer...); errors.Join(err, nerr) != nil || len(text) > 4096 || len(text) < 1024 || !strings.HasSuffix(string(text), "line 9999\n") {
 		t.Errorf("%d bytes, end %q, %v", len(text), text[max(0, len(text)-20):], err)
+	}
+}
+
+// TestShadowsAreReadableRegardlessOfUmask: services of a machine have users of their own.
+func TestShadowsAreReadableRegardlessOfUmask(t *testing.T) {
+	b := newLab(t)
+	defer syscall.Umask(syscall.Umask(0o077))
+	s := b.spec("one", "wait")
+	s.Shadows = map[string][]byte{"/proc/meminfo": []byte("mine\n")}
+	if err := b.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(b.folder("one"), shadowsDir, "0")); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("got %v, %v", info.Mode(), err)
 	}
 }
 
