@@ -201,9 +201,7 @@ type executor struct {
 
 // ExecInContainer implements remotecommand.Executor.
 func (e *executor) ExecInContainer(ctx context.Context, _, _, container string, args []string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	c := command(ctx, in, out, errs, tty, resize)
+	c := command(in, out, errs, tty, resize)
 	c.Args = args
 	code, err := e.pods.Exec(ctx, e.namespace, e.pod, container, c)
 	if err == nil && code != 0 {
@@ -214,49 +212,19 @@ func (e *executor) ExecInContainer(ctx context.Context, _, _, container string, 
 
 // AttachContainer implements remotecommand.Attacher.
 func (e *executor) AttachContainer(ctx context.Context, _, _, container string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return e.pods.Attach(ctx, e.namespace, e.pod, container, command(ctx, in, out, errs, tty, resize))
+	return e.pods.Attach(ctx, e.namespace, e.pod, container, command(in, out, errs, tty, resize))
 }
 
 // command returns the streams of a request, without those that were not requested.
-// Sizes are forwarded until ctx ends.
-func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Command {
-	c := Command{Streams: podlogs.Streams{Stdin: in, TTY: tty}}
+func command(in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Command {
+	c := Command{Streams: podlogs.Streams{Stdin: in, TTY: tty, Resize: resize}}
 	if out != nil {
 		c.Stdout = out
 	}
 	if errs != nil {
 		c.Stderr = errs
 	}
-	if resize != nil {
-		c.Resize = sizes(ctx, resize)
-	}
 	return c
-}
-
-// sizes forwards the sizes of a terminal until ctx ends.
-func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan podlogs.Size {
-	to := make(chan podlogs.Size)
-	go recovery.Func(ctx, func() {
-		defer close(to)
-		for {
-			select {
-			case s, ok := <-from:
-				if !ok {
-					return
-				}
-				select {
-				case to <- podlogs.Size{Rows: s.Height, Columns: s.Width}:
-				case <-ctx.Done():
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	})()
-	return to
 }
 
 // exited is the exit code of a command that did not return 0, as the library's

@@ -2,7 +2,11 @@
 
 package podlogs
 
-import "io"
+import (
+	"io"
+
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+)
 
 // Streams connect a client to a container, or to a command in it.
 type Streams struct {
@@ -16,4 +20,4 @@ type Streams struct {
 }
 
 // Size is the size of a terminal, in characters.
-type Size struct{ Rows, Columns uint16 }
+type Size = remotecommand.TerminalSize

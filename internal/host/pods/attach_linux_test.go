@@ -147,7 +147,7 @@ func TestClientSetsTerminalSize(t *testing.T) {
 	r, w := io.Pipe()
 	in, say := io.Pipe()
 	sizes, ended := make(chan Size, 1), make(chan error, 1)
-	sizes <- Size{Rows: 21, Columns: 77}
+	sizes <- Size{Height: 21, Width: 77}
 	go func() { ended <- p.Attach(t.Context(), Streams{Stdin: in, Stdout: w, TTY: true, Resize: sizes}) }()
 	until(t, r, "21 77")
 	go func() { _, _ = io.Copy(io.Discard, r) }()

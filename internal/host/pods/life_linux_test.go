@@ -197,7 +197,7 @@ func TestATerminalHasASize(t *testing.T) {
 		t.Fatal(err)
 	}
 	sizes := make(chan Size, 1)
-	sizes <- Size{Rows: 33, Columns: 99}
+	sizes <- Size{Height: 33, Width: 99}
 	r, w := io.Pipe()
 	in, say := io.Pipe()
 	ended := make(chan int, 1)

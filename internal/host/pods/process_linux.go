@@ -100,14 +100,6 @@ func endWith(ctx context.Context, pidfd *os.File) (stop func()) {
 	}
 }
 
-// Resize sets the size of its terminal.
-func (p *Process) Resize(s Size) error {
-	if p.terminal == nil {
-		return fmt.Errorf("container %s has no terminal", p.container.Name)
-	}
-	return resize(p.terminal, s)
-}
-
 func resize(terminal *os.File, s Size) error {
 	raw, err := terminal.SyscallConn()
 	if err != nil {
@@ -115,7 +107,7 @@ func resize(terminal *os.File, s Size) error {
 	}
 	var inner error
 	err = raw.Control(func(fd uintptr) {
-		inner = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Columns})
+		inner = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: s.Height, Col: s.Width})
 	})
 	return errors.Join(err, inner)
 }
