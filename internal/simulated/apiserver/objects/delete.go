@@ -170,10 +170,14 @@ func (s *Store) release(owner *store.Entry) {
 	}
 }
 
-// deleteEntry deletes what the server itself decided to delete.
+// deleteEntry deletes what the server itself decided to delete, unless it is being
+// deleted: objects can own each other, and themselves.
 func (s *Store) deleteEntry(e *store.Entry, policy metav1.DeletionPropagation) {
-	k := s.Kinds().ByGroupResource(e.Key.Resource)
-	if k == nil {
+	k, now := s.Kinds().ByGroupResource(e.Key.Resource), s.raw.Get(e.Key)
+	if k == nil || now == nil {
+		return
+	}
+	if u, err := Parse(now); err == nil && u.GetDeletionTimestamp() != nil {
 		return
 	}
 	uid := e.UID

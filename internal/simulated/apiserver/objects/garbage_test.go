@@ -126,6 +126,35 @@ func TestFinalizersDecideDeletionOfDependents(t *testing.T) {
 	y.want("an orphan stays", "b")
 }
 
+// TestDeletionEndsWhereOwnersFormACycle: a stack without end would end the process.
+func TestDeletionEndsWhereOwnersFormACycle(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	a := y.add("a", false)
+	b := y.add("b", false, a)
+	own := func(c *corev1.ConfigMap, by ...*corev1.ConfigMap) {
+		if err := objects.Modify(y.store, c, func(c *corev1.ConfigMap) error {
+			for _, o := range by {
+				c.OwnerReferences = append(c.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: o.Name, UID: o.UID})
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own(a, a, b)
+	y.finalizers(a, "x/a")
+	y.finalizers(b, "x/b")
+	for range 2 {
+		y.delete("a")
+		y.want("while finalizers keep both", "a leaves [x/a]", "b leaves [x/b]")
+	}
+	y.finalizers(a)
+	y.want("after the first", "b leaves [x/b]")
+	y.finalizers(b)
+	y.want("in the end")
+}
+
 func TestAJobLeavesItsPodsUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
