@@ -48,6 +48,15 @@ type Conn struct {
 	streams map[spdy.StreamId]*Stream
 }
 
+// What the other side may send. The headers of a stream have some tens of bytes, but
+// are compressed: by default a frame of a megabyte could take a gigabyte of memory. A
+// port-forward has two streams for each connection.
+const (
+	maxHeaders     = 16 << 10
+	maxHeaderCount = 16
+	maxStreams     = 1024
+)
+
 // Client is the end that opens streams.
 func Client(conn net.Conn) *Conn { return start(conn, nil) }
 
@@ -56,7 +65,8 @@ func Client(conn net.Conn) *Conn { return start(conn, nil) }
 func Server(conn net.Conn, accept func(*Stream) error) *Conn { return start(conn, accept) }
 
 func start(conn net.Conn, accept func(*Stream) error) *Conn {
-	framer, _ := spdy.NewFramer(io.Discard, bufio.NewReader(conn)) // it can only fail for a level of compression
+	framer, _ := spdy.NewFramerWithOptions(io.Discard, bufio.NewReader(conn), // it can only fail for a level of compression
+		spdy.WithMaxControlFramePayloadSize(maxHeaders), spdy.WithMaxHeaderFieldSize(maxHeaders), spdy.WithMaxHeaderCount(maxHeaderCount))
 	c := &Conn{conn: conn, framer: framer, accept: accept, closed: make(chan bool), next: 1, streams: map[spdy.StreamId]*Stream{}}
 	go recovery.Func(context.Background(), c.read)()
 	return c
@@ -158,7 +168,10 @@ func (c *Conn) take(frame spdy.Frame) error {
 
 // opened calls accept for a new stream, and replies.
 func (c *Conn) opened(f *spdy.SynStreamFrame) error {
-	if c.accept == nil || c.stream(f.StreamId) != nil {
+	c.mu.Lock()
+	full := len(c.streams) >= maxStreams
+	c.mu.Unlock()
+	if c.accept == nil || full || c.stream(f.StreamId) != nil {
 		return c.write(reset(f.StreamId))
 	}
 	s := c.add(f.StreamId, f.Headers)

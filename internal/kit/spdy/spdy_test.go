@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/spdystream/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 	library "k8s.io/streaming/pkg/httpstream/spdy"
 )
@@ -166,6 +167,32 @@ func TestTheEndOfAConnectionEndsItsStreams(t *testing.T) {
 				t.Error("a stream was opened over a closed connection")
 			}
 		})
+	}
+}
+
+// TestConnLimitsWhatItReads: headers are compressed, and streams kept.
+func TestConnLimitsWhatItReads(t *testing.T) {
+	t.Parallel()
+	a, b := sockets(t)
+	accepted := 0 // by the goroutine that reads, until the connection is closed
+	server := Server(b, func(*Stream) error { accepted++; return nil })
+	framer, err := spdy.NewFramer(a, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, a) }()
+	for i := range maxStreams + 10 {
+		if err := framer.WriteFrame(&spdy.SynStreamFrame{StreamId: spdy.StreamId(2*i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := &spdy.SynStreamFrame{StreamId: 9999, Headers: http.Header{"A": {strings.Repeat("x", 1<<19)}}}
+	if err := framer.WriteFrame(large); err != nil {
+		t.Fatal(err)
+	}
+	<-server.CloseChan()
+	if accepted != maxStreams {
+		t.Errorf("accepted %d streams, want %d", accepted, maxStreams)
 	}
 }
 

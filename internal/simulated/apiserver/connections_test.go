@@ -90,6 +90,16 @@ func TestPortsAreForwarded(t *testing.T) {
 			if _, _, err := dialer(t, c.admin(t), "absent").Dial("portforward.k8s.io"); err == nil {
 				t.Error("a pod that is not there was dialled")
 			}
+			waiting, h := 0, http.Header{}
+			h.Set(corev1.PortHeader, "2379")
+			h.Set(corev1.StreamType, corev1.StreamTypeError)
+			for ; waiting < 600 && err == nil; waiting++ {
+				h.Set(corev1.PortForwardRequestIDHeader, fmt.Sprint("waiting-", waiting))
+				_, err = conn.CreateStream(h)
+			}
+			if err == nil {
+				t.Error("any number of streams can wait for others")
+			}
 		})
 	}
 }

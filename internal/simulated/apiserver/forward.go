@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,8 +28,10 @@ import (
 const (
 	forwardProtocol = "portforward.k8s.io"
 	tunnelProtocol  = "SPDY/3.1+" + forwardProtocol
-	// pairWithin is how long one stream of a pair waits for the other.
+	// pairWithin is how long one stream of a pair waits for the other, and maxPairs how many
+	// of one connection wait.
 	pairWithin = 30 * time.Second
+	maxPairs   = 512
 )
 
 // forward carries connections to ports of a Pod, over SPDY or over SPDY in a
@@ -125,6 +128,9 @@ func (f *forwarder) accept(stream *spdy.Stream) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := f.waiting[id]
+	if p == nil && len(f.waiting) >= maxPairs {
+		return errors.New("too many streams wait for their pair")
+	}
 	if p == nil {
 		p = &pair{}
 		f.waiting[id] = p
