@@ -41,6 +41,7 @@ type waiting struct {
 	mu      sync.Mutex // guards all below
 	writers int
 	of      map[types.UID][]postponed
+	swept   time.Time
 }
 
 // postponed is the delayed write of one writer.
@@ -104,9 +105,9 @@ const (
 	longest = time.Minute
 )
 
-// maxPostponed is how many objects are kept before those are dropped that were
-// deleted while their write was delayed.
-const maxPostponed = 10_000
+// abandonedAfter is how long after its time a write counts as one of an object that was
+// deleted meanwhile. Each of these would have others wait longer.
+const abandonedAfter = 5 * time.Minute
 
 // postpone returns how long a write may still wait; 0 means that it is due. A write
 // that was given a long delay keeps it when others have reached steady state, too:
@@ -115,16 +116,17 @@ func (d *StatusDebounce) postpone(uid types.UID, carry func(to client.Object)) t
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
+	if now.Sub(d.swept) >= longest {
+		d.swept = now
+		maps.DeleteFunc(d.of, func(_ types.UID, all []postponed) bool {
+			return !slices.ContainsFunc(all, func(p postponed) bool { return now.Sub(p.until) < abandonedAfter })
+		})
+	}
 	others := len(d.of)
 	if others > 0 && d.of[uid] != nil {
 		others--
 	}
 	length := max(d.length, min(longest, d.length+d.length*time.Duration(others)/loadFactor))
-	if others >= maxPostponed {
-		maps.DeleteFunc(d.of, func(_ types.UID, all []postponed) bool { // waits longer than any write does
-			return now.Sub(all[0].since) > time.Minute
-		})
-	}
 	all, n := d.find(uid)
 	if n < 0 {
 		d.of[uid] = append(all, postponed{d.writer, now, now.Add(length), carry})

@@ -134,6 +134,10 @@ func TestUnderLoadWritesWaitLonger(t *testing.T) {
 	if got := d.postpone("one", nil); got != 0 {
 		t.Errorf("after a minute: wait %s, want none", got)
 	}
+	clock.SetTime(time.Unix(1000, 0)) // the others were deleted before they were written
+	if got := d.postpone("two", nil); got != time.Second || len(d.of) != 1 {
+		t.Errorf("long after them: wait %s with %d, want a second with one", got, len(d.of))
+	}
 }
 
 func TestAWriteWaitsAsLongAsItWasOnceToWait(t *testing.T) {
