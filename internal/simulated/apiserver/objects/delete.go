@@ -290,6 +290,9 @@ func (s *Store) orphan(owner *store.Entry) error {
 // disown removes an owner reference from an object.
 func (s *Store) disown(d, owner *store.Entry) error {
 	k := s.Kinds().ByGroupResource(d.Key.Resource)
+	if k == nil { // its definition is deleted, and so it cannot be written
+		return nil
+	}
 	_, err := s.Update(k, d.Key.Namespace, d.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		latest.SetOwnerReferences(slices.DeleteFunc(latest.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }))
 		return latest, nil

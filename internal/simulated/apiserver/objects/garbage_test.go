@@ -11,10 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 // yard is a store, with names for its objects.
@@ -153,6 +156,20 @@ func TestDeletionEndsWhereOwnersFormACycle(t *testing.T) {
 	y.want("after the first", "b leaves [x/b]")
 	y.finalizers(b)
 	y.want("in the end")
+}
+
+func TestDeletionLeavesDependentsThatAreNotServed(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	owner := y.add("a", false)
+	key := store.Key{Resource: schema.GroupResource{Group: "example.com", Resource: "things"}, Namespace: "default", Name: "b"}
+	if _, err := y.store.Entries().Put(key, nil, func(uint64) (*store.Entry, error) {
+		return &store.Entry{UID: "b", Owners: []types.UID{owner.UID}, Raw: []byte("{}")}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	y.delete("a", metav1.DeletePropagationOrphan)
+	y.want("of the owner")
 }
 
 func TestAJobLeavesItsPodsUnlessToldOtherwise(t *testing.T) {
