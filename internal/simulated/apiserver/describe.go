@@ -5,6 +5,7 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/openapi"
@@ -60,12 +61,19 @@ func describe(w http.ResponseWriter, r *request, d *openapi.Document, media stri
 	_, _ = w.Write(d.JSON) // a client that left needs no answer
 }
 
-// count adds a request that was answered with a code. What is not served is
-// not told apart: clients could invent names without end.
+// counted are the verbs that are counted each.
+var counted = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+// count adds a request that was answered with a code. Verbs and paths that are not served
+// are not distinguished, because clients can invent any number of them, and no text of a
+// request is kept, because it refers to all of its URL.
 func (s *Server) count(r *request, code int) {
-	c := requestmetrics.Request{Verb: strings.ToUpper(r.verb), Code: code}
-	if r.kind != nil {
-		c.Group, c.Version, c.Resource, c.Sub = r.gvr.Group, r.gvr.Version, r.gvr.Resource, r.sub
+	c := requestmetrics.Request{Verb: "OTHER", Code: code}
+	if slices.Contains(counted, r.verb) {
+		c.Verb = strings.ToUpper(r.verb)
+	}
+	if k := r.kind; k != nil && k.HasSub(r.sub) {
+		c.Group, c.Version, c.Resource, c.Sub = k.Group, k.Version, k.Resource, strings.Clone(r.sub)
 	}
 	s.counted.Count(c)
 }

@@ -227,8 +227,17 @@ func TestRequestsAndObjectsAreCounted(t *testing.T) {
 	t.Parallel()
 	admin := start(t).admin(t)
 	call(t, admin, http.StatusNotFound, "GET", "/api/v1/namespaces/default/configmaps/nope", "", "")
+	for _, invented := range []string{"xa", "xb"} {
+		call(t, admin, http.StatusNotFound, "GET", "/api/v1/namespaces/default/configmaps/a/"+invented, "", "")
+		call(t, admin, http.StatusMethodNotAllowed, invented, "/version", "", "")
+	}
 	_, got := send(t, admin, "GET", "/metrics", "", "text/plain", "")
+	if strings.Contains(strings.ToLower(string(got)), `"xa"`) {
+		t.Errorf("a name that a client invented is in\n%s", got)
+	}
 	for _, want := range []string{
+		`apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""} 2`,
+		`apiserver_request_total{code="405",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="OTHER",version=""} 2`,
 		`apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="configmaps",scope="",subresource="",verb="GET",version="v1"} 1`,
 		`apiserver_storage_objects{resource="namespaces"} 4`, `kubernetes_build_info{git_version="v1.34.2",major="1",minor="34"} 1`,
 	} {
