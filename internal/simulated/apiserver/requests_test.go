@@ -61,6 +61,7 @@ func TestRequestsThatMakeNoSenseAreAnsweredWithAStatus(t *testing.T) {
 		"a namespace for a node":         {"GET", "/api/v1/namespaces/default/nodes", asJSON, "", "", 404, "could not find"},
 		"no namespace for a pod":         {"POST", "/api/v1/pods", asJSON, "", one, 400, "empty namespace"},
 		"another namespace":              {"POST", configMaps, asJSON, "", strings.Replace(one, `"a"`, `"a","namespace":"b"`, 1), 400, "does not match the namespace"},
+		"a time that is none":            {"PATCH", "/api/v1/namespaces/default/status?fieldManager=x", "application/apply-patch+yaml", "", `{"apiVersion":"v1","kind":"Namespace","status":{"conditions":[{"type":"A","status":"True","lastTransitionTime":"soon"}]}}`, 400, "cannot be decoded"},
 		"no JSON":                        {"POST", configMaps, asJSON, "", "{", 400, "unrecognized"},
 		"another kind":                   {"POST", configMaps, asJSON, "", strings.Replace(one, "ConfigMap", "Secret", 1), 400, "unknown conversion"},
 		"no name":                        {"POST", configMaps, asJSON, "", `{"apiVersion":"v1","kind":"ConfigMap"}`, 422, "name or generateName is required"},

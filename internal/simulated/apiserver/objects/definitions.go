@@ -34,13 +34,21 @@ func settle(k *kinds.Kind, was, next *unstructured.Unstructured, w Writing) erro
 	return nil
 }
 
-// fit drops what a merge has left of an object that its kind does not have.
+// fit drops what a merge has left of an object that its kind does not have. A merge does
+// not check texts, such as times, by which no client could read the object.
 func fit(k *kinds.Kind, u *unstructured.Unstructured) error {
-	if k.Custom == nil {
-		return nil
+	if k.Custom != nil {
+		_, err := k.Custom.Fit(u)
+		return err
 	}
-	_, err := k.Custom.Fit(u)
-	return err
+	obj, err := k.New()
+	if err == nil {
+		err = into(u, obj)
+	}
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s cannot be decoded: %v", k.Kind, err))
+	}
+	return nil
 }
 
 func terminating(k *kinds.Kind) error {
