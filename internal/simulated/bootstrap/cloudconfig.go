@@ -17,9 +17,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxContent bounds the user data and each file in it; real ones are a few
-// tens of KiB, and clouds take far less than this.
+// maxContent bounds the user data, and what its files hold together; real ones are a
+// few tens of KiB, and clouds take far less than this.
 const maxContent = 4 << 20
+
+var errFiles = fmt.Errorf("the files in the user data are larger than %d MiB", maxContent>>20)
 
 // Config is what a machine would have done.
 type Config struct {
@@ -60,7 +62,7 @@ func Parse(data []byte, hostname string) (*Config, error) {
 	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
 		return nil, fmt.Errorf("the cloud-config is not valid YAML%s", lineOf(err))
 	}
-	c := &Config{Files: map[string][]byte{}}
+	c, left := &Config{Files: map[string][]byte{}}, maxContent
 	for i, f := range w.WriteFiles {
 		if !path.IsAbs(f.Path) {
 			return nil, fmt.Errorf("write_files[%d]: the path is not absolute", i)
@@ -69,9 +71,12 @@ func Parse(data []byte, hostname string) (*Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write_files[%d] %s: %w", i, f.Path, err)
 		}
+		if left -= len(content); left < 0 {
+			return nil, errFiles
+		}
 		name := path.Clean(f.Path)
 		if f.Append {
-			content = append(bytes.Clone(c.Files[name]), content...)
+			content = append(c.Files[name], content...)
 		}
 		c.Files[name] = content
 	}
@@ -182,20 +187,26 @@ func commandLine(raw json.RawMessage) (string, error) {
 	return strings.Join(list, " "), nil
 }
 
+// maxArgs is more than a call of kubeadm has: others are not searched over and over.
+const maxArgs = 100
+
 var separators = regexp.MustCompile(`&&|\|\||[;|&\n()]`)
 
 // Kubeadm finds the first kubeadm init or join among the commands, and in
 // scripts of Files that they run.
 func (c *Config) Kubeadm() (Command, bool) {
+	read := map[string]bool{}
 	for _, line := range c.Commands {
-		if cmd, ok := c.kubeadm(line, true); ok {
+		if cmd, ok := c.kubeadm(line, read); ok {
 			return cmd, true
 		}
 	}
 	return Command{}, false
 }
 
-func (c *Config) kubeadm(script string, follow bool) (Command, bool) {
+// kubeadm finds it in a script. It reads each of the files that the script names once, and
+// none if read is nil.
+func (c *Config) kubeadm(script string, read map[string]bool) (Command, bool) {
 	script = strings.ReplaceAll(script, "\\\n", " ")
 	for _, part := range separators.Split(script, -1) {
 		words := strings.Fields(part)
@@ -205,12 +216,17 @@ func (c *Config) kubeadm(script string, follow bool) (Command, bool) {
 			}
 			w = strings.Trim(w, `"'`)
 			if path.Base(w) == "kubeadm" {
-				if cmd, ok := kubeadmCall(words[i+1:]); ok {
+				if cmd, ok := kubeadmCall(words[i+1 : min(len(words), i+1+maxArgs)]); ok {
 					return cmd, true
 				}
 			}
-			if content, ok := c.Files[path.Clean(w)]; ok && follow && path.IsAbs(w) {
-				if cmd, ok := c.kubeadm(string(content), false); ok {
+			if read == nil || !path.IsAbs(w) {
+				continue
+			}
+			name := path.Clean(w)
+			if content, ok := c.Files[name]; ok && !read[name] {
+				read[name] = true
+				if cmd, ok := c.kubeadm(string(content), nil); ok {
 					return cmd, true
 				}
 			}

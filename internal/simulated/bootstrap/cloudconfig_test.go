@@ -76,6 +76,7 @@ func TestBadUserDataIsRefusedWithoutRepeatingIt(t *testing.T) {
 		"a command that is a map":   {"#cloud-config\nruncmd:\n- {a: SECRET}\n", "runcmd[0]: a command is"},
 		"a file that is a number":   {"#cloud-config\nwrite_files: 7\n", "not valid YAML"},
 		"too much of it":            {"#cloud-config\n" + strings.Repeat("#", maxContent), "larger than 4 MiB"},
+		"files that grow to much":   {"#cloud-config\nwrite_files:\n" + strings.Repeat("- {path: /f, append: true, encoding: gz+b64, content: "+packed(t, strings.Repeat("x", maxContent/2))+"}\n", 3), "larger than 4 MiB"},
 		"a file that grows to much": {"#cloud-config\nwrite_files:\n- {path: /f, encoding: gz+b64, content: " + packed(t, strings.Repeat("x", maxContent+1)) + "}\n", "larger than 4 MiB"},
 	}
 	for name, tc := range tests {
@@ -131,6 +132,18 @@ func TestKubeadmIsFoundAmongTheCommands(t *testing.T) {
 				t.Errorf("got %+v, %v, want %+v, %v", got, found, tc.want, tc.found)
 			}
 		})
+	}
+}
+
+// TestKubeadmReadsEachWordOnce would take minutes otherwise.
+func TestKubeadmReadsEachWordOnce(t *testing.T) {
+	t.Parallel()
+	files := map[string][]byte{
+		"/a": []byte(strings.Repeat("true; ", maxContent/8)), "/b": []byte(strings.Repeat("kubeadm --config ", maxContent/20)), "/c": []byte("kubeadm init\n"),
+	}
+	c := &Config{Files: files, Commands: []string{strings.Repeat("/a ", 10_000) + "/b /c"}}
+	if cmd, ok := c.Kubeadm(); !ok || cmd.Verb != "init" {
+		t.Errorf("got %+v, %v", cmd, ok)
 	}
 }
 

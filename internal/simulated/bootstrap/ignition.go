@@ -39,13 +39,16 @@ func ParseIgnition(data []byte) (*Config, error) {
 	if err != nil {
 		return nil, errors.New("the user data is not an Ignition config of a version from 3.0 to 3.3")
 	}
-	c := &Config{Files: map[string][]byte{}}
+	c, left := &Config{Files: map[string][]byte{}}, maxContent
 	for _, f := range in.Storage.Files {
 		var whole []byte
 		for _, r := range append([]types.Resource{f.Contents}, f.Append...) {
 			content, err := content(r)
 			if err != nil {
 				return nil, fmt.Errorf("storage.files %s: %w", f.Path, err)
+			}
+			if left -= len(content); left < 0 {
+				return nil, errFiles
 			}
 			whole = append(whole, content...)
 		}
