@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,8 +21,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
-// maxOperations bounds a JSON patch, as API servers do.
-const maxOperations = 10000
+// maxOperations and maxCopied bound a JSON patch, as API servers do: each copy can double an
+// object.
+const maxOperations, maxCopied = 10_000, 3 << 20
 
 // Patch returns latest changed by a patch of the named type. Server-side apply
 // is not one of them; see Apply.
@@ -72,6 +74,8 @@ func applyJSON(before, patch []byte) ([]byte, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
 			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
 	}
+	// The library has one limit for the process, which an API server in it sets, too.
+	atomic.CompareAndSwapInt64(&jsonpatch.AccumulatedCopySizeLimit, 0, maxCopied)
 	after, err := ops.Apply(before)
 	if err != nil {
 		return nil, apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", err.Error(), 0, false)
