@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // DataKey is the key of the kubeconfig in the Secret.
@@ -139,6 +140,9 @@ func parse(data []byte) (*clientcmdapi.Config, *clientcmdapi.AuthInfo, error) {
 		return nil, nil, errors.New("it is missing or empty")
 	case len(data) > maxSize:
 		return nil, nil, fmt.Errorf("it is larger than %d KiB", maxSize>>10)
+	}
+	if err := sanitize.CheckYAML(data); err != nil {
+		return nil, nil, fmt.Errorf("it is %w", err)
 	}
 	cfg, err := clientcmd.Load(data)
 	if err != nil {

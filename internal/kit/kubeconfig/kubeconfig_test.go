@@ -94,6 +94,7 @@ users: [{name: u, user: USER}]
 		"an authority in a file":    {with("{server: 'https://x:1', certificate-authority: /etc/hunter2}", "{}"), "refers to a file"},
 		"a socket as server":        {with("{server: 'unix:///run/hunter2'}", "{}"), "its server is not an http or https URL"},
 		"a name without its object": {strings.Replace(with(good, "{}"), "cluster: k,", "cluster: hunter2,", 1), "the cluster of its current context"},
+		"aliases of a long text":    {with(good, "{}") + "a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]", "aliases that make too much"},
 		"far too large":             {strings.Repeat("x", maxSize+1), "it is larger than 256 KiB"},
 	}
 	for name, tc := range tests {

@@ -15,6 +15,8 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_3/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // additional lists the supported sections of a Container Linux Config: those with a
@@ -156,6 +158,9 @@ var (
 // parseAdditional reads a Container Linux Config as a part of an Ignition config.
 func parseAdditional(text string) (types.Config, error) {
 	var a additional
+	if err := sanitize.CheckYAML([]byte(text)); err != nil {
+		return types.Config{}, fmt.Errorf("it is %w", err)
+	}
 	if err := yaml.UnmarshalStrict([]byte(text), &a); err != nil {
 		return types.Config{}, translated(err)
 	}

@@ -194,6 +194,7 @@ func TestCheckNamesTheFieldThatIgnitionCannotFollow(t *testing.T) {
 		"another type":         {additional("systemd: {units: hunter2}"), config + "systemd.units is of another type"},
 		"text":                 {additional("hunter2"), config + "it is not a Container Linux Config"},
 		"no YAML":              {additional("a:\n  - b: [\n"), config + "it is not YAML: see line"},
+		"too many aliases":     {additional("a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]"), config + "it is YAML with aliases that make too much of it"},
 		"a key twice":          {additional("systemd: {}\nsystemd: {}"), config + "systemd is there twice"},
 		"half a MiB":           {additional("storage: {disks: [{device: /dev/sdb, partitions: [{number: 1, size: 1536KiB}]}]}"), config + "storage: disks: partition 1 of /dev/sdb: size and start must be whole MiB"},
 		"sectors":              {additional("storage: {disks: [{device: /dev/sdb, partitions: [{number: 1, start: 2048}]}]}"), config + "storage: disks: partition 1 of /dev/sdb: size and start must be numbers with KiB"},

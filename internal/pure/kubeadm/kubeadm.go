@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // The supported versions of kubeadm's own API.
@@ -172,6 +173,9 @@ func ParseCluster(text string) (*Documents, error) {
 // a certificate key.
 func (d *Documents) add(raw []byte) error {
 	var kind metav1.TypeMeta
+	if err := sanitize.CheckYAML(raw); err != nil {
+		return fmt.Errorf("a document of the kubeadm config is %w", err)
+	}
 	if err := yaml.Unmarshal(raw, &kind); err != nil {
 		return errors.New("a document of the kubeadm config is not YAML with apiVersion and kind")
 	}

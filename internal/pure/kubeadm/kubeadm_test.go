@@ -246,6 +246,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"not YAML":             {"{", "is not YAML"},
 		"a wrong type":         {"apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery: secret-word\n", "discovery is not a struct"},
 		"a token out of shape": {"apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nbootstrapTokens: [{token: secret-word}]\n", "bootstrapTokens[0]"},
+		"too much by aliases":  {"a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]", "aliases that make too much"},
 		"too much":             {strings.Repeat("#", maxConfig+1), "larger than"},
 	}
 	for name, tc := range tests {

@@ -11,14 +11,11 @@ import (
 	"regexp"
 	"strings"
 
-	goyaml "go.yaml.in/yaml/v3"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
-)
 
-// maxNodes limits the expansion of aliases in one document: a value of a MiB has fewer
-// nodes without them.
-const maxNodes = 500_000
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
+)
 
 // documents parses the documents of a value up to the first invalid one; nil is one
 // without content.
@@ -37,10 +34,13 @@ func documents(data []byte) (all []any, broken string) {
 		case err != nil:
 			return all, "is not YAML"
 		}
-		if expands(doc) {
+		var raw []byte
+		if err = sanitize.CheckYAML(doc); err == nil {
+			raw, err = yaml.YAMLToJSON(doc)
+		}
+		if errors.Is(err, sanitize.ErrAliases) {
 			return all, "has aliases that make too much of it"
 		}
-		raw, err := yaml.YAMLToJSON(doc)
 		if err != nil {
 			return all, "is not YAML" + line(err)
 		}
@@ -106,34 +106,4 @@ func line(err error) string {
 		return ": see line " + found[1] + " of it"
 	}
 	return ""
-}
-
-// expands reports whether a document is much larger than its text, through aliases of
-// aliases, or is infinite.
-func expands(doc []byte) bool {
-	if !bytes.ContainsRune(doc, '*') || !bytes.ContainsRune(doc, '&') {
-		return false
-	}
-	var root goyaml.Node
-	if goyaml.Unmarshal(doc, &root) != nil {
-		return false // the real parser reports the error
-	}
-	return nodes(&root, map[*goyaml.Node]int{}) > maxNodes
-}
-
-// nodes counts the nodes that n expands to, up to slightly above maxNodes.
-func nodes(n *goyaml.Node, of map[*goyaml.Node]int) int {
-	if known, ok := of[n]; ok {
-		return known
-	}
-	of[n] = maxNodes + 1 // for a cycle
-	sum := 1
-	if n.Alias != nil {
-		sum += nodes(n.Alias, of)
-	}
-	for _, child := range n.Content {
-		sum = min(sum+nodes(child, of), maxNodes+1)
-	}
-	of[n] = sum
-	return sum
 }

@@ -106,6 +106,7 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		"the same object twice":       {map[string]string{"a": good + good, "b": good}, []string{"key a, document 2: ConfigMap good is in key a, document 1, too", "key b: ConfigMap good is in key a, document 1, too"}},
 		"a name that moves cursors":   {map[string]string{"a": `{"apiVersion":"v1","kind":"\u001b[2JSecret"}`}, []string{`key a: \x1b[2JSecret has no metadata.name and no metadata.generateName`}},
 		"aliases of aliases":          {map[string]string{"a": bomb(12)}, []string{"key a: document 1 has aliases that make too much of it"}},
+		"aliases of a long text":      {map[string]string{"a": "{a: &a " + strings.Repeat("x", 100<<10) + ", b: [" + strings.Repeat("*a,", 1000) + "]}"}, []string{"key a: document 1 has aliases that make too much of it"}},
 		"an alias within itself":      {map[string]string{"a": "kind: &a\n- *a\n"}, []string{"key a: document 1 has aliases that make too much of it"}},
 	}
 	for name, tc := range tests {

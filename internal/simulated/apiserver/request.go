@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
 // maxBody is what an API server accepts in one request.
 const maxBody = 3 << 20
+
+// protobuf is the start of an object in this encoding.
+var protobuf = []byte("k8s\x00")
 
 // request is a parsed request of a client.
 type request struct {
@@ -133,6 +138,12 @@ func (r *request) body() ([]byte, error) {
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("read request: %v", err))
+	}
+	if bytes.HasPrefix(body, protobuf) { // which no parser of YAML accepts
+		return body, nil
+	}
+	if err := sanitize.CheckYAML(body); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request is %v", err))
 	}
 	return body, nil
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // maxContent bounds the user data, and what its files hold together; real ones are a
@@ -59,6 +61,9 @@ func Parse(data []byte, hostname string) (*Config, error) {
 		return nil, err
 	}
 	var w wire
+	if err := sanitize.CheckYAML([]byte(text)); err != nil {
+		return nil, fmt.Errorf("the cloud-config is %w", err)
+	}
 	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
 		return nil, fmt.Errorf("the cloud-config is not valid YAML%s", lineOf(err))
 	}

@@ -76,6 +76,7 @@ func TestBadUserDataIsRefusedWithoutRepeatingIt(t *testing.T) {
 		"a command that is a map":   {"#cloud-config\nruncmd:\n- {a: SECRET}\n", "runcmd[0]: a command is"},
 		"a file that is a number":   {"#cloud-config\nwrite_files: 7\n", "not valid YAML"},
 		"too much of it":            {"#cloud-config\n" + strings.Repeat("#", maxContent), "larger than 4 MiB"},
+		"aliases of a long text":    {"#cloud-config\n" + "a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]", "aliases that make too much"},
 		"files that grow to much":   {"#cloud-config\nwrite_files:\n" + strings.Repeat("- {path: /f, append: true, encoding: gz+b64, content: "+packed(t, strings.Repeat("x", maxContent/2))+"}\n", 3), "larger than 4 MiB"},
 		"a file that grows to much": {"#cloud-config\nwrite_files:\n- {path: /f, encoding: gz+b64, content: " + packed(t, strings.Repeat("x", maxContent+1)) + "}\n", "larger than 4 MiB"},
 	}

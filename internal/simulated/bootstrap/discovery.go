@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 )
@@ -221,6 +222,9 @@ func (r *Run) discoveryFile() (discovery, error) {
 	content, ok := r.files[path.Clean(name)]
 	if !ok {
 		return discovery{}, fmt.Errorf(discoveryPhase+"failed to load the discovery file %q: open %s: no such file or directory", name, name)
+	}
+	if err := sanitize.CheckYAML(content); err != nil {
+		return discovery{}, fmt.Errorf(discoveryPhase+"failed to load the discovery file %q: it is %w", name, err)
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {

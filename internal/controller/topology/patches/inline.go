@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
@@ -89,6 +90,9 @@ func fromYAML(text string) (any, error) {
 	}
 	if value, err := decodeJSON([]byte(text)); err == nil {
 		return value, nil
+	}
+	if err := sanitize.CheckYAML([]byte(text)); err != nil {
+		return nil, err
 	}
 	converted, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {

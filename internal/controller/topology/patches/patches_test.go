@@ -241,6 +241,15 @@ func TestTemplateBombsEnd(t *testing.T) {
 	}
 }
 
+func TestYAMLOfTemplatesHasALimit(t *testing.T) {
+	t.Parallel()
+	bomb := strconv.Quote("{a: &a " + strings.Repeat("x", 20<<10) + ", b: [" + strings.Repeat("*a,", 1000) + "]}")
+	_, errs := finish(t, begin(t, "[{name: p, definitions: [{selector: "+controlPlanes+", jsonPatches: [{op: add, path: /spec/template/spec/a, valueFrom: {template: "+bomb+"}}]}]}]"))
+	if !strings.Contains(errs[0], "aliases that make too much") {
+		t.Errorf("got %.300q, want that aliases make too much", errs)
+	}
+}
+
 // TestPatchesOfAnObjectShareABudget: many templates that each cost little enough.
 func TestPatchesOfAnObjectShareABudget(t *testing.T) {
 	t.Parallel()
