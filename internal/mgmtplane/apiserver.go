@@ -231,10 +231,10 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 func takeTurns(c *genericapiserver.Config) {
 	build, atOnce := c.BuildHandlerChainFunc, max(minWritesAtOnce, writesPerCPU*runtime.GOMAXPROCS(0))
 	c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return build(handlertransport.Limit(withoutKnownWarnings(h), atOnce, func(r *http.Request) bool {
+		return build(handlertransport.LimitYAML(handlertransport.Limit(withoutKnownWarnings(h), atOnce, func(r *http.Request) bool {
 			info, ok := request.RequestInfoFrom(r.Context())
 			return ok && info.IsResourceRequest && !readVerbs.Has(info.Verb) && !strings.HasSuffix(info.Resource, "reviews") && !c.LongRunningFunc(r, info)
-		}), c)
+		}), c.MaxRequestBodyBytes), c)
 	}
 }
 

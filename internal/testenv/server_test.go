@@ -112,6 +112,27 @@ func TestBadObjectsAreRefusedWithTheFieldAndTheReason(t *testing.T) {
 	}
 }
 
+// TestYAMLWithLargeAliasesIsRefused: any authenticated client can ask what it may do.
+func TestYAMLWithLargeAliasesIsRefused(t *testing.T) {
+	t.Parallel()
+	env := testenv.Start(t)
+	cs, err := kubernetes.NewForConfig(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nspec: {nonResourceAttributes: {path: '/*&', verb: get}}\n"
+	post := func(text string) error {
+		return cs.AuthorizationV1().RESTClient().Post().Resource("selfsubjectaccessreviews").SetHeader("Content-Type", "Application/YAML").Body([]byte(text)).Do(t.Context()).Error()
+	}
+	if err := post(review); err != nil {
+		t.Errorf("without aliases: %v", err)
+	}
+	err = post(review + "a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]\n")
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "aliases that make too much") {
+		t.Errorf("with aliases: %v, want a bad request", err)
+	}
+}
+
 func TestGarbageOfOurKindsIsCollected(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)

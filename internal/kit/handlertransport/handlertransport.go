@@ -9,12 +9,17 @@ package handlertransport
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Transport serves each request by a handler in a separate goroutine. The handler
@@ -219,5 +224,34 @@ func Limit(next http.Handler, n int, counts func(*http.Request) bool) http.Handl
 		case <-r.Context().Done():
 			http.Error(w, "the request ended before its turn came", http.StatusServiceUnavailable)
 		}
+	})
+}
+
+// LimitYAML refuses requests with YAML that aliases make much larger: an API server converts
+// all of it to JSON, for any authenticated client. A body of more than maxBody bytes is left
+// to next, which must not read more either.
+func LimitYAML(next http.Handler, maxBody int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(strings.ToLower(r.Header.Get("Content-Type")), "yaml") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+		if err == nil && int64(len(text)) <= maxBody {
+			err = sanitize.CheckYAML(text)
+		}
+		if err != nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			status := apierrors.NewBadRequest(fmt.Sprintf("the body of the request is %v", err)).Status()
+			status.APIVersion, status.Kind = "v1", "Status"
+			_ = json.NewEncoder(w).Encode(status) // the client may have disconnected
+			return
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(text), r.Body), r.Body}
+		next.ServeHTTP(w, r)
 	})
 }

@@ -229,3 +229,28 @@ func TestLimitReleasesEndedRequest(t *testing.T) {
 		close(leave)
 	})
 }
+
+func TestLimitYAMLRefusesLargeAliases(t *testing.T) {
+	t.Parallel()
+	const maxBody = 200 << 10
+	h := LimitYAML(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), maxBody)
+	bomb := "a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]"
+	tests := map[string]struct {
+		media, body string
+		code        int
+	}{
+		"YAML":         {"application/yaml", "a: '&*'", http.StatusOK},
+		"a large body": {"application/yaml", strings.Repeat("&*", maxBody), http.StatusOK},
+		"JSON":         {"application/json", bomb, http.StatusOK},
+		"aliases":      {"Application/Apply-Patch+YAML", bomb, http.StatusBadRequest},
+	}
+	for name, tc := range tests {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(tc.body))
+		r.Header.Set("Content-Type", tc.media)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Body.String(); w.Code != tc.code || (got == tc.body) != (tc.code == http.StatusOK) {
+			t.Errorf("%s: code %d, body %.200s", name, w.Code, got)
+		}
+	}
+}
