@@ -250,11 +250,12 @@ func componentsRemain(f Facts, r *Remediation) {
 }
 
 // componentsRemainWithout reports whether, without one of the machines, another one
-// remains that can serve the API: one whose components are all healthy. etcd has its own
-// rules.
+// remains that can serve the API: one whose components are all healthy, and that has not
+// been released to terminate. etcd has its own rules.
 func componentsRemainWithout(machines []*Machine, leaving *Machine) bool {
 	return slices.ContainsFunc(machines, func(m *Machine) bool {
-		return m != leaving && m.Node() != "" && len(Unhealthy(m, false)) == 0
+		released := m.Deleting() && !m.marked(controlplanev1.PreTerminateHookCleanupAnnotation)
+		return m != leaving && !released && m.Node() != "" && len(Unhealthy(m, false)) == 0
 	})
 }
 

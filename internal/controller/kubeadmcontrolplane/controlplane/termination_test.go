@@ -62,6 +62,7 @@ func TestTerminations(t *testing.T) {
 		"one that is still drained":           {"a going held,b,c", nil, []string{"a: early: its deletion has not come to the hooks yet"}},
 		"another hook goes first":             {"a drained hooked,b,c", nil, []string{"a: early: hook pre-terminate.delete.hook.machine.cluster.x-k8s.io/x goes first: without its etcd member the Node may stop working"}},
 		"two at once":                         {"a drained,b drained,c", nil, []string{"a: remove its member a", "b: remove its member b"}},
+		"next to one that is on its way":      {"a going,b drained,c failing", nil, []string{"b: wait: " + lastComponents}},
 		"the last one":                        {"a drained", nil, []string{"a: go"}},
 		"the last one, still drained":         {"a going held", nil, []string{"a: go"}},
 		"the whole cluster goes":              {"a drained,b failing", func(f *Facts) { f.Cluster.DeletionTimestamp = new(metav1.NewTime(now)) }, []string{"a: go"}},
