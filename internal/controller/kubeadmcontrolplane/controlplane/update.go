@@ -52,7 +52,9 @@ func decide(f Facts, ask *questions.Asker[Question, Reply]) (Decision, error) {
 	if m := f.updating(); m != nil {
 		d.Action = Delete{m, "its update in place was started and cannot be continued"}
 		d.Blocked = f.objections(m)
-		d.askFor(m, "its update in place was started", ask)
+		if f.Workload.Connected { // joining machines must find their configuration first
+			d.askFor(m, "its update in place was started", ask)
+		}
 		return d, nil
 	}
 	d.Action, d.Blocked = Plan(f)

@@ -81,6 +81,10 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 			machines: "a,b old,c", change: func(f *Facts) { markUpdating(f, "b", false) }, reply: yes, asked: true,
 			want: "update b in place: its update in place was started",
 		},
+		"but not before the workload cluster is connected": {
+			machines: "a,b old,c", change: func(f *Facts) { markUpdating(f, "b", false); f.Workload.Connected = false }, reply: yes,
+			want: "delete b: its update in place was started and cannot be continued", blocked: []string{"waiting for a connection to the workload cluster"},
+		},
 		"or replaced, if that is not possible any more": {
 			machines: "a,b old,c", change: func(f *Facts) { markUpdating(f, "b", false) }, reply: no, asked: true,
 			want: "delete b: its update in place was started and cannot be continued",
