@@ -29,19 +29,23 @@ import (
 var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind}
 
 // inspectOrphans checks whether the machines without a controller can be adopted,
-// such as those that outlived an earlier KubeadmControlPlane: all, or none. A
-// mixture is refused: machines of another creator have other names for the same
-// objects. Then it takes over the Secrets that would be deleted with a machine: the
-// certificates must outlive it.
+// such as those that outlived an earlier KubeadmControlPlane, or one that lost its
+// owner: all, or none. Then it takes over the Secrets that would be deleted with a
+// machine: the certificates must outlive it. Next to machines of another controller
+// nothing is done: their etcd members would be removed as members without a machine.
 func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (reconciler.Next, error) {
+	if len(s.foreign) > 0 {
+		return reconciler.Continue(), fmt.Errorf("control plane machines %v of the Cluster have another controller than this control plane: delete them, or remove that owner", names(s.foreign))
+	}
 	if len(s.orphans) == 0 {
 		return reconciler.Continue(), nil
 	}
-	if len(s.Machines) > 0 {
-		return reconciler.Continue(), fmt.Errorf("control plane machines %v of the Cluster have no owner, yet others are owned by this control plane: delete them, or make this control plane their controller", names(s.orphans))
-	}
-	if s.orphans = slices.DeleteFunc(s.orphans, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() }); len(s.orphans) == 0 {
+	s.orphans = slices.DeleteFunc(s.orphans, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	switch {
+	case len(s.orphans) == 0 && len(s.Machines) == 0:
 		return reconciler.Wait(repairInterval), nil // the answering machine is being deleted, and its etcd with it
+	case len(s.orphans) == 0:
+		return reconciler.Continue(), nil
 	}
 	var configs []string
 	var errs []error

@@ -123,6 +123,30 @@ func TestMachinesAreAdoptedTogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
+// TestAMachineThatLostItsOwnerIsAdopted: the others still have theirs. One of another
+// owner stays with its etcd member, and stops the control plane.
+func TestAMachineThatLostItsOwnerIsAdopted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	owned := func(by ...metav1.OwnerReference) {
+		m := l.machines()[1]
+		before := m.DeepCopy()
+		m.OwnerReferences = by
+		l.must(l.Mgmt.Patch(t.Context(), m, client.MergeFrom(before)))
+	}
+	owned()
+	l.settle()
+	if diff := cmp.Diff([]string{"KubeadmControlPlane cp", "KubeadmControlPlane cp", "KubeadmControlPlane cp"}, l.keepers()); diff != "" {
+		t.Errorf("controllers (-want +got):\n%s", diff)
+	}
+	owned(metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion().String(), Kind: kind, Name: "other", UID: "other", Controller: new(true)})
+	const want = "control plane machines [cp-2] of the Cluster have another controller"
+	if _, err := l.once(); err == nil || !strings.Contains(err.Error(), want) || len(l.etcd.log) > 0 {
+		t.Errorf("error %v, want %q; etcd %q", err, want, l.etcd.log)
+	}
+}
+
 func TestReconcileWaitsForDeletedUnownedMachines(t *testing.T) {
 	t.Parallel()
 	l := orphaned(t)

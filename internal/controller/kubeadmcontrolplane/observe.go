@@ -42,6 +42,7 @@ type state struct {
 	owned     []*machine           // the Machines of Facts, with their pending writes
 	workers   []string             // names of the Cluster's other machines
 	orphans   []*clusterv1.Machine // of the control plane, without a controller
+	foreign   []*clusterv1.Machine // of the control plane, with another controller
 	template  *provider.Object     // of infrastructure machines; nil if not found
 	unwatched bool                 // no watch will report when the template can be used
 	ca        certs.Pair           // of the cluster; without a key until it is found to exist
@@ -97,6 +98,8 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 			if err := r.observeMachine(ctx, s, m); err != nil {
 				return nil, err
 			}
+		default:
+			s.foreign = append(s.foreign, m)
 		}
 	}
 	controlplane.Sort(s.Machines)
