@@ -230,6 +230,9 @@ func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *core
 	if due.at.After(s.Now) {
 		return reconciler.RequeueAfter(due.at.Sub(s.Now)), nil
 	}
+	if !s.ca.HasKey() {
+		return reconciler.RequeueAfter(repairInterval), nil // it is still valid; the condition of the certificates reports why
+	}
 	data, err := r.newKubeconfig(s)
 	if err != nil {
 		return reconciler.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)

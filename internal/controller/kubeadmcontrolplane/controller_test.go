@@ -396,6 +396,10 @@ func TestKeyOfTheAuthorityIsNeeded(t *testing.T) {
 		if got := conditions.Message(kcp, "CertificatesAvailable"); got != want {
 			t.Errorf("%s: message %q", name, got)
 		}
+		l.clock.Step(200 * 24 * time.Hour) // the kubeconfig should be renewed, and is still valid
+		if _, err := l.once(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
