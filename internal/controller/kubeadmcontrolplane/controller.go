@@ -60,6 +60,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 		Watches(&corev1.Secret{}, r.ofSecret, broughtByUsers()).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
 		Watches(&clusterv1.Machine{}, r.ofWorker, workerGone()).
+		Watches(&clusterv1.MachinePool{}, r.ofWorker, workerGone()).
 		WatchesSource(r.machines(mgr)).
 		WatchesSource(r.Workload.Source(nil, r.ofWorkload)).
 		WatchesSource(r.Workload.Source(&corev1.Pod{}, r.ofWorkload)).

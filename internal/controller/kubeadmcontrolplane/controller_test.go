@@ -647,14 +647,21 @@ func TestDeletionWaitsForWorkersAndThenTakesAll(t *testing.T) {
 	l := newLab(t, 3)
 	l.settle()
 	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "w", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Spec: clusterv1.MachineSpec{ClusterName: "demo"}}
-	l.must(l.Mgmt.Create(t.Context(), worker))
+	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}, Spec: clusterv1.MachinePoolSpec{ClusterName: "demo"}}
+	l.must(errors.Join(l.Mgmt.Create(t.Context(), worker), l.Mgmt.Create(t.Context(), pool)))
 	l.must(l.Mgmt.Delete(t.Context(), l.controlPlane()))
-	l.settle()
-	l.want(l.controlPlane(), "Deleting True WaitingForWorkersDeletion", "Available False NotAvailable")
-	if n := len(l.machines()); n != 3 {
-		t.Fatalf("%d machines while a worker is there", n)
+	for _, step := range []struct {
+		by   string
+		last client.Object
+	}{{"1 worker Machine: w; 1 MachinePool: p", worker}, {"1 MachinePool: p", pool}} {
+		l.settle()
+		kcp := l.controlPlane()
+		l.want(kcp, "Deleting True WaitingForWorkersDeletion", "Available False NotAvailable")
+		if got := conditions.Message(kcp, "Deleting"); got != "KubeadmControlPlane deletion blocked by "+step.by || len(l.machines()) != 3 {
+			t.Fatalf("%d machines while there is a worker: %s", len(l.machines()), got)
+		}
+		l.must(l.Mgmt.Delete(t.Context(), step.last))
 	}
-	l.must(l.Mgmt.Delete(t.Context(), worker))
 	if _, err := l.once(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,12 +19,21 @@ import (
 
 // waitForWorkers delays the deletion of the control plane while it has workers.
 func waitForWorkers(_ context.Context, s *state) (reconciler.Next, error) {
-	if len(s.workers) == 0 {
+	var by []string
+	for _, w := range []struct {
+		kind  string
+		names []string
+	}{{"worker Machine", s.workers}, {"MachinePool", s.pools}} {
+		if n := len(w.names); n > 0 {
+			by = append(by, fmt.Sprintf("%s: %s", conditions.Count(n, w.kind), conditions.Names(w.names)))
+		}
+	}
+	if len(by) == 0 {
 		return reconciler.Continue(), nil
 	}
 	s.Deletion = controlplane.Deletion{
 		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
-		Message: fmt.Sprintf("KubeadmControlPlane deletion blocked by %s: %s", conditions.Count(len(s.workers), "worker Machine"), conditions.Names(s.workers)),
+		Message: "KubeadmControlPlane deletion blocked by " + strings.Join(by, "; "),
 	}
 	return reconciler.Wait(0), nil // their deletion triggers a reconcile
 }

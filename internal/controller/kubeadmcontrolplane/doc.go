@@ -3,7 +3,7 @@
 // Package kubeadmcontrolplane maintains a control plane of machines that kubeadm
 // sets up: with the desired number and spec, and without loss of etcd's quorum.
 //
-// Watches: KubeadmControlPlane; Machine and Secret, by owner; Secrets that users
+// Watches: KubeadmControlPlane; Machine and Secret, by owner; deleted MachinePools; Secrets that users
 // provide for a cluster; infrastructure templates, by reference; Cluster, by its
 // control plane reference; in the workload cluster the connection, control
 // plane Pods and Nodes.

@@ -110,6 +110,7 @@ func (l *lab) management(objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithReturnManagedFields().
 		WithStatusSubresource(&clusterv1.Cluster{}, &clusterv1.Machine{}, &controlplanev1.KubeadmControlPlane{}).
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
+		WithIndex(&clusterv1.MachinePool{}, index.ClusterName, index.Of).
 		WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of).
 		WithInterceptorFuncs(writes.Before(func(verb string, obj client.Object) error {
 			l.writes++

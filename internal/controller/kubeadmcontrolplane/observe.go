@@ -41,6 +41,7 @@ type state struct {
 
 	owned     []*machine           // the Machines of Facts, with their pending writes
 	workers   []string             // names of the Cluster's other machines
+	pools     []string             // names of the Cluster's MachinePools; only read for a deletion
 	orphans   []*clusterv1.Machine // of the control plane, without a controller
 	foreign   []*clusterv1.Machine // of the control plane, with another controller
 	template  *provider.Object     // of infrastructure machines; nil if not found
@@ -103,6 +104,16 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 		}
 	}
 	controlplane.Sort(s.Machines)
+	if kcp.DeletionTimestamp.IsZero() {
+		return s, nil
+	}
+	var pools clusterv1.MachinePoolList
+	if err := r.Mgmt.List(ctx, &pools, client.InNamespace(kcp.Namespace), client.MatchingFields{index.ClusterName: s.Cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MachinePools: %w", err)
+	}
+	for i := range pools.Items {
+		s.pools = append(s.pools, pools.Items[i].Name)
+	}
 	return s, nil
 }
 

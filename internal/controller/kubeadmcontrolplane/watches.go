@@ -88,8 +88,8 @@ func broughtByUsers() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(obj client.Object) bool { return metav1.GetControllerOfNoCopy(obj) == nil })
 }
 
-// workerGone passes deletions of Machines of which no owner is notified, because
-// they have none.
+// workerGone passes deletions of MachinePools, and of Machines of which no owner is
+// notified, because they have none.
 func workerGone() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
