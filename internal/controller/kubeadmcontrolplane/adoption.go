@@ -34,18 +34,12 @@ var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: 
 // machine: the certificates must outlive it. Next to machines of another controller
 // nothing is done: their etcd members would be removed as members without a machine.
 func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (reconciler.Next, error) {
-	if len(s.foreign) > 0 {
-		return reconciler.Continue(), fmt.Errorf("control plane machines %v of the Cluster have another controller than this control plane: delete them, or remove that owner", names(s.foreign))
-	}
 	if len(s.orphans) == 0 {
 		return reconciler.Continue(), nil
 	}
 	s.orphans = slices.DeleteFunc(s.orphans, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
-	switch {
-	case len(s.orphans) == 0 && len(s.Machines) == 0:
+	if len(s.orphans) == 0 && len(s.Machines) == 0 {
 		return reconciler.Wait(repairInterval), nil // the answering machine is being deleted, and its etcd with it
-	case len(s.orphans) == 0:
-		return reconciler.Continue(), nil
 	}
 	var configs []string
 	var errs []error

@@ -141,7 +141,7 @@ func TestAMachineThatLostItsOwnerIsAdopted(t *testing.T) {
 		t.Errorf("controllers (-want +got):\n%s", diff)
 	}
 	owned(metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion().String(), Kind: kind, Name: "other", UID: "other", Controller: new(true)})
-	const want = "control plane machines [cp-2] of the Cluster have another controller"
+	const want = "adopt machines: Machine cp-2 has another controller, KubeadmControlPlane other: delete it"
 	if _, err := l.once(); err == nil || !strings.Contains(err.Error(), want) || len(l.etcd.log) > 0 {
 		t.Errorf("error %v, want %q; etcd %q", err, want, l.etcd.log)
 	}

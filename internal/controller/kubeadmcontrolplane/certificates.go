@@ -230,12 +230,10 @@ func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *core
 	if due.at.After(s.Now) {
 		return reconciler.RequeueAfter(due.at.Sub(s.Now)), nil
 	}
-	if !s.ca.HasKey() {
-		return reconciler.RequeueAfter(repairInterval), nil // it is still valid; the condition of the certificates reports why
-	}
 	data, err := r.newKubeconfig(s)
-	if err != nil {
-		return reconciler.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+	if err != nil { // it is still valid; without a key, the condition of the certificates reports why
+		ctrl.LoggerFrom(ctx).V(2).Info("Not renewing kubeconfig", "Secret", secret.Name, "reason", err.Error())
+		return reconciler.RequeueAfter(repairInterval), nil
 	}
 	renewed := secret.DeepCopy()
 	renewed.Data[kubeconfig.DataKey] = data

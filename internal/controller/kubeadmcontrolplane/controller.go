@@ -140,7 +140,7 @@ func (r *Reconciler) deletion(s *state) (all []reconciler.Phase[*state]) {
 		all = append(all, reconciler.Do("own the infrastructure template", r.ownTemplate))
 	}
 	return append(all,
-		reconciler.Do("wait for workers", waitForWorkers),
+		reconciler.Do("wait for workers", r.waitForWorkers),
 		reconciler.Do("delete machines", r.deleteMachines),
 		reconciler.Do("release", release),
 	)

@@ -6,34 +6,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // waitForWorkers delays the deletion of the control plane while it has workers.
-func waitForWorkers(_ context.Context, s *state) (reconciler.Next, error) {
-	var by []string
-	for _, w := range []struct {
-		kind  string
-		names []string
-	}{{"worker Machine", s.workers}, {"MachinePool", s.pools}} {
-		if n := len(w.names); n > 0 {
-			by = append(by, fmt.Sprintf("%s: %s", conditions.Count(n, w.kind), conditions.Names(w.names)))
-		}
+func (r *Reconciler) waitForWorkers(ctx context.Context, s *state) (reconciler.Next, error) {
+	var pools clusterv1.MachinePoolList
+	if err := r.Mgmt.List(ctx, &pools, client.InNamespace(s.ControlPlane.Namespace), client.MatchingFields{index.ClusterName: s.Cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return reconciler.Continue(), fmt.Errorf("list MachinePools: %w", err)
 	}
-	if len(by) == 0 {
+	if s.Deletion = controlplane.BlockedBy(s.workers, pools.Items); s.Deletion.Reason == "" {
 		return reconciler.Continue(), nil
-	}
-	s.Deletion = controlplane.Deletion{
-		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
-		Message: "KubeadmControlPlane deletion blocked by " + strings.Join(by, "; "),
 	}
 	return reconciler.Wait(0), nil // their deletion triggers a reconcile
 }

@@ -41,9 +41,7 @@ type state struct {
 
 	owned     []*machine           // the Machines of Facts, with their pending writes
 	workers   []string             // names of the Cluster's other machines
-	pools     []string             // names of the Cluster's MachinePools; only read for a deletion
-	orphans   []*clusterv1.Machine // of the control plane, without a controller
-	foreign   []*clusterv1.Machine // of the control plane, with another controller
+	orphans   []*clusterv1.Machine // of the control plane, which does not control them
 	template  *provider.Object     // of infrastructure machines; nil if not found
 	unwatched bool                 // no watch will report when the template can be used
 	ca        certs.Pair           // of the cluster; without a key until it is found to exist
@@ -92,28 +90,15 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 			s.workers = append(s.workers, m.Name)
 			continue
 		}
-		switch keeper := metav1.GetControllerOfNoCopy(m); {
-		case keeper == nil:
+		if !metav1.IsControlledBy(m, kcp) {
 			s.orphans = append(s.orphans, m)
-		case metav1.IsControlledBy(m, kcp):
-			if err := r.observeMachine(ctx, s, m); err != nil {
-				return nil, err
-			}
-		default:
-			s.foreign = append(s.foreign, m)
+			continue
+		}
+		if err := r.observeMachine(ctx, s, m); err != nil {
+			return nil, err
 		}
 	}
 	controlplane.Sort(s.Machines)
-	if kcp.DeletionTimestamp.IsZero() {
-		return s, nil
-	}
-	var pools clusterv1.MachinePoolList
-	if err := r.Mgmt.List(ctx, &pools, client.InNamespace(kcp.Namespace), client.MatchingFields{index.ClusterName: s.Cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list MachinePools: %w", err)
-	}
-	for i := range pools.Items {
-		s.pools = append(s.pools, pools.Items[i].Name)
-	}
 	return s, nil
 }
 

@@ -49,6 +49,24 @@ type Addons struct{ Blocked string }
 // Deletion is the progress of the deletion of a control plane.
 type Deletion struct{ Reason, Message string }
 
+// BlockedBy is the state of a deletion that waits for workers; zero if there are none.
+func BlockedBy(machines []string, pools []clusterv1.MachinePool) (d Deletion) {
+	var by, names []string
+	if n := len(machines); n > 0 {
+		by = append(by, conditions.Count(n, "worker Machine")+": "+conditions.Names(machines))
+	}
+	for i := range pools {
+		names = append(names, pools[i].Name)
+	}
+	if n := len(names); n > 0 {
+		by = append(by, conditions.Count(n, "MachinePool")+": "+conditions.Names(names))
+	}
+	if len(by) > 0 {
+		d.Reason, d.Message = controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, "KubeadmControlPlane deletion blocked by "+strings.Join(by, "; ")
+	}
+	return d
+}
+
 // reporter builds a status, and determines until when it is valid.
 type reporter struct {
 	Facts

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -137,15 +138,19 @@ func (v Comparison) Message() string {
 	return "* " + strings.Join(v.Why, "\n* ")
 }
 
-// Adoptable returns why a control plane cannot adopt a machine without a controller; nil
-// if it can.
+// Adoptable returns why a control plane cannot adopt a machine that it does not control;
+// nil if it can.
 //
+//   - The machine has no other controller.
 //   - The machine must have been created by kubeadm, or later actions on it would not
 //     work: it refers to a KubeadmConfig, which exists.
 //   - Its version is at most one minor from the control plane's: with a greater
 //     difference, etcd and API servers cannot run side by side while one replaces the
 //     other.
 func Adoptable(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine, config *bootstrapv1.KubeadmConfig) error {
+	if by := metav1.GetControllerOf(m); by != nil {
+		return fmt.Errorf("Machine %s has another controller, %s %s: delete it, or remove that owner", m.Name, by.Kind, by.Name) // a kind's name
+	}
 	if ref := m.Spec.Bootstrap.ConfigRef; ref.APIGroup != bootstrapv1.GroupVersion().Group || ref.Kind != "KubeadmConfig" {
 		return fmt.Errorf("spec.bootstrap.configRef of Machine %s must name a KubeadmConfig: it names %s %q", m.Name, ref.Kind, ref.Name)
 	}
