@@ -57,7 +57,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) (err error) {
 	}
 	r.watcher, err = controller.For(mgr, name, &controlplanev1.KubeadmControlPlane{}).
 		Owns(&corev1.Secret{}).
-		Watches(&corev1.Secret{}, r.ofSecret, broughtByUsers()).
+		Watches(&corev1.Secret{}, r.ofWorker, broughtByUsers()).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
 		Watches(&clusterv1.Machine{}, r.ofWorker, workerGone()).
 		Watches(&clusterv1.MachinePool{}, r.ofWorker, workerGone()).

@@ -63,8 +63,9 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// ofWorker returns a request for the control plane whose deletion waits for the
-// deletion of a worker, which may outlive the Cluster that refers to it.
+// ofWorker returns a request for the control plane of the cluster of a Secret, or of a
+// worker, for which its deletion waits, and which may outlive the Cluster that refers
+// to it.
 func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster, err := owner.Cluster(ctx, r.Mgmt, obj)
 	if err != nil {
@@ -77,13 +78,8 @@ func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcil
 	return requestFor(cluster)
 }
 
-// ofSecret returns a request for the control plane of a cluster whose certificates
-// or kubeconfig a user has provided, repaired or removed.
-func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.ofWorker(ctx, obj)
-}
-
-// broughtByUsers passes objects without a controlling owner.
+// broughtByUsers passes objects without a controlling owner: users may have provided,
+// repaired or removed certificates or the kubeconfig.
 func broughtByUsers() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(obj client.Object) bool { return metav1.GetControllerOfNoCopy(obj) == nil })
 }

@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/quorum"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -124,24 +125,14 @@ func brokenFirst(managesEtcd bool) func(a, b *Machine) int {
 	}
 	return func(a, b *Machine) int {
 		order := []int{
-			trueFirst(a.marked(clusterv1.RemediateMachineAnnotation), b.marked(clusterv1.RemediateMachineAnnotation)),
-			trueFirst(a.Node() == "", b.Node() == ""),
+			quorum.TrueFirst(a.marked(clusterv1.RemediateMachineAnnotation), b.marked(clusterv1.RemediateMachineAnnotation)),
+			quorum.TrueFirst(a.Node() == "", b.Node() == ""),
 		}
 		for _, t := range types {
-			order = append(order, trueFirst(!conditions.IsTrue(a.Health, t), !conditions.IsTrue(b.Health, t)))
+			order = append(order, quorum.TrueFirst(!conditions.IsTrue(a.Health, t), !conditions.IsTrue(b.Health, t)))
 		}
 		return cmp.Or(append(order, oldest(a, b))...)
 	}
-}
-
-func trueFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }
 
 // mayReplace are the rules, in order; the first that objects provides the message for

@@ -140,7 +140,7 @@ type Candidate struct {
 func Candidates(members []Member, candidates []Candidate) []Member {
 	slices.SortStableFunc(candidates, func(a, b Candidate) int {
 		return cmp.Or(
-			first(a.MemberHealthy, b.MemberHealthy), first(a.MachineHealthy, b.MachineHealthy), first(a.Current, b.Current),
+			TrueFirst(a.MemberHealthy, b.MemberHealthy), TrueFirst(a.MachineHealthy, b.MachineHealthy), TrueFirst(a.Current, b.Current),
 			b.Created.Compare(a.Created), strings.Compare(a.Node, b.Node))
 	})
 	var heirs []Member
@@ -153,8 +153,8 @@ func Candidates(members []Member, candidates []Candidate) []Member {
 	return heirs
 }
 
-// first sorts true before false.
-func first(a, b bool) int {
+// TrueFirst compares: true is before false.
+func TrueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
