@@ -29,8 +29,6 @@ type Client interface {
 	Status(ctx context.Context) (Status, error)
 	// Remove removes a member. etcd refuses if the quorum would not survive.
 	Remove(ctx context.Context, id uint64) error
-	// Promote makes a learner that has caught up a voting member.
-	Promote(ctx context.Context, id uint64) error
 	// MoveLeader transfers the leadership to another voting member; it finds the
 	// leader itself. It does nothing if that member is the leader already.
 	MoveLeader(ctx context.Context, to uint64) error
@@ -43,23 +41,17 @@ type Alarm string
 
 // Member is a member of the cluster.
 type Member struct {
-	ID         uint64
-	Name       string // that of the node; empty until the member has run
-	PeerURLs   []string
-	ClientURLs []string
-	Learner    bool
-	Alarms     []Alarm
+	ID      uint64
+	Name    string // that of the node; empty until the member has run
+	Learner bool
+	Alarms  []Alarm
 }
 
 // Status is a member's view of itself and of the cluster.
 type Status struct {
-	Member   uint64 // the member that answers
-	Leader   uint64 // 0 if there is none
-	RaftTerm uint64
-	Learner  bool
-	DBSize   int64 // bytes on disk
-	Version  string
-	Errors   []string // alarms, and the lack of a leader
+	Member uint64   // the member that answers
+	Leader uint64   // 0 if there is none
+	Errors []string // alarms, and the lack of a leader
 }
 
 // client is a Client on one gRPC connection. It uses etcd's services without etcd's
@@ -90,7 +82,7 @@ func (c *client) Members(ctx context.Context) ([]Member, error) {
 	}
 	members := make([]Member, 0, len(list.Members))
 	for _, m := range list.Members {
-		member := Member{ID: m.ID, Name: sanitize.Line(m.Name, maxText), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner}
+		member := Member{ID: m.ID, Name: sanitize.Line(m.Name, maxText), Learner: m.IsLearner}
 		for _, a := range alarms.Alarms {
 			if a.MemberID == m.ID {
 				member.Alarms = append(member.Alarms, Alarm(a.Alarm.String()))
@@ -121,10 +113,7 @@ func (c *client) ask(ctx context.Context) (Status, error) {
 	for i := range s.Errors {
 		s.Errors[i] = sanitize.Line(s.Errors[i], maxText)
 	}
-	return Status{
-		Member: s.Header.GetMemberId(), Leader: s.Leader, RaftTerm: s.RaftTerm, Learner: s.IsLearner,
-		DBSize: s.DbSize, Version: sanitize.Line(s.Version, maxText), Errors: s.Errors,
-	}, nil
+	return Status{Member: s.Header.GetMemberId(), Leader: s.Leader, Errors: s.Errors}, nil
 }
 
 func (c *client) Remove(ctx context.Context, id uint64) error {
@@ -132,15 +121,6 @@ func (c *client) Remove(ctx context.Context, id uint64) error {
 	defer cancel()
 	if _, err := c.cluster().MemberRemove(ctx, &pb.MemberRemoveRequest{ID: id}); err != nil {
 		return c.failed(fmt.Sprintf("remove member %x", id), err)
-	}
-	return nil
-}
-
-func (c *client) Promote(ctx context.Context, id uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.call)
-	defer cancel()
-	if _, err := c.cluster().MemberPromote(ctx, &pb.MemberPromoteRequest{ID: id}); err != nil {
-		return c.failed(fmt.Sprintf("promote member %x", id), err)
 	}
 	return nil
 }

@@ -228,7 +228,6 @@ func (c *link) Remove(_ context.Context, id uint64) error {
 	c.list = slices.DeleteFunc(c.list, func(m etcd.Member) bool { return m.ID == id })
 	return nil
 }
-func (c *link) Promote(context.Context, uint64) error { return errors.New("an unexpected call") }
 func (c *link) MoveLeader(_ context.Context, to uint64) error {
 	if c.deaf {
 		return errors.New("etcd does not listen")

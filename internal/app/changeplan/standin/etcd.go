@@ -61,7 +61,7 @@ func (m *member) Members(context.Context) ([]etcd.Member, error) {
 
 // Status implements etcd.Client.
 func (m *member) Status(context.Context) (etcd.Status, error) {
-	return etcd.Status{Member: m.id, Leader: m.of.leader, RaftTerm: 2, DBSize: 1 << 20, Version: "3.6.0"}, nil
+	return etcd.Status{Member: m.id, Leader: m.of.leader}, nil
 }
 
 // Remove implements etcd.Client.
@@ -73,9 +73,6 @@ func (m *member) Remove(_ context.Context, id uint64) error {
 	}
 	return nil
 }
-
-// Promote implements etcd.Client. There are no learners.
-func (*member) Promote(context.Context, uint64) error { return nil }
 
 // MoveLeader implements etcd.Client.
 func (m *member) MoveLeader(_ context.Context, to uint64) error {
@@ -92,7 +89,7 @@ func (c *cluster) join(node string) {
 	c.changes++
 	c.servers[node] = true
 	c.lastID++
-	c.members = append(c.members, etcd.Member{ID: c.lastID, Name: node, PeerURLs: []string{"https://" + node + ":2380"}, ClientURLs: []string{"https://" + node + ":2379"}})
+	c.members = append(c.members, etcd.Member{ID: c.lastID, Name: node})
 	if c.leader == 0 {
 		c.leader = c.lastID
 	}
