@@ -53,7 +53,7 @@ func UpdateCoreDNS(ctx context.Context, workload client.Client, kcp *controlplan
 			return fmt.Errorf("get %T %s of the workload cluster: %w", obj, coreDNS, err)
 		}
 	}
-	container := dnsContainer(&deployment)
+	container := containerOf(&deployment.Spec.Template, coreDNS.Name)
 	if container == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (u *dnsUpdate) run(ctx context.Context) error {
 		}
 	}
 	return patch(ctx, u.workload, u.deployment, func() {
-		dnsContainer(u.deployment).Image = u.plan.Image
+		containerOf(&u.deployment.Spec.Template, coreDNS.Name).Image = u.plan.Image
 		readFrom(u.deployment, corefileKey)
 	})
 }
@@ -160,10 +160,11 @@ func patch(ctx context.Context, workload client.Client, obj client.Object, chang
 	return nil
 }
 
-func dnsContainer(d *appsv1.Deployment) *corev1.Container {
-	containers := d.Spec.Template.Spec.Containers
+// containerOf returns a container of a Pod template; nil if not found.
+func containerOf(of *corev1.PodTemplateSpec, name string) *corev1.Container {
+	containers := of.Spec.Containers
 	for i := range containers {
-		if containers[i].Name == coreDNS.Name {
+		if containers[i].Name == name {
 			return &containers[i]
 		}
 	}

@@ -122,21 +122,14 @@ func UpdateKubeProxy(ctx context.Context, workload client.Client, kcp *controlpl
 	if err != nil {
 		return fmt.Errorf("get DaemonSet %s of the workload cluster: %w", kubeProxy, err)
 	}
-	changed := ds.DeepCopy()
-	containers := changed.Spec.Template.Spec.Containers
-	for i := range containers {
-		if containers[i].Name != kubeProxy.Name {
-			continue
-		}
-		wanted := controlplane.Image(containers[i].Image, kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository, kcp.Spec.Version)
-		if wanted == containers[i].Image {
-			return nil
-		}
-		containers[i].Image = wanted
-		if err := workload.Patch(ctx, changed, client.StrategicMergeFrom(&ds)); err != nil {
-			return fmt.Errorf("patch DaemonSet %s of the workload cluster: %w", kubeProxy, err)
-		}
-		ctrl.LoggerFrom(ctx).Info("Updated kube-proxy", "image", wanted)
+	container := containerOf(&ds.Spec.Template, kubeProxy.Name)
+	if container == nil {
+		return nil
 	}
-	return nil
+	wanted := controlplane.Image(container.Image, kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository, kcp.Spec.Version)
+	if wanted == container.Image {
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Updating kube-proxy", "image", wanted)
+	return patch(ctx, workload, &ds, func() { container.Image = wanted })
 }
