@@ -27,7 +27,7 @@ func ValidateClass(class, old *clusterv1.ClusterClass) field.ErrorList {
 	errs = append(errs, controlPlaneClass(spec.Child("controlPlane"), &class.Spec.ControlPlane)...)
 	errs = append(errs, workerClasses(spec.Child("workers"), &class.Spec.Workers)...)
 	errs = append(errs, variables.Check(spec.Child("variables"), class.Spec.Variables, old.Spec.Variables)...)
-	errs = append(errs, patches(spec.Child("patches"), class)...)
+	errs = append(errs, classPatches(spec.Child("patches"), class)...)
 	errs = append(errs, versions(spec.Child("kubernetesVersions"), class.Spec.KubernetesVersions)...)
 	if old.Name != "" {
 		for _, difference := range classrefs.Compatible(class, old) {

@@ -14,12 +14,13 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/variables"
 )
 
-// patches requires that each patch can be applied to a Cluster of the class.
-func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorList) {
+// classPatches requires that each patch can be applied to a Cluster of the class.
+func classPatches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorList) {
 	seen, budget := map[string]bool{}, gotemplate.PerObject
 	for i := range class.Spec.Patches {
 		p, here := &class.Spec.Patches[i], at.Key(class.Spec.Patches[i].Name)
@@ -128,7 +129,7 @@ func classNames(at *field.Path, names []string, classes map[string]bool, unlike 
 		}
 		found, like := false, false
 		for class, is := range classes {
-			if matches(name, class) {
+			if patches.Matches(name, class) {
 				found, like = true, like || is
 			}
 		}
@@ -140,16 +141,6 @@ func classNames(at *field.Path, names []string, classes map[string]bool, unlike 
 		}
 	}
 	return errs
-}
-
-func matches(pattern, name string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(name, prefix)
-	}
-	if suffix, ok := strings.CutPrefix(pattern, "*"); ok {
-		return strings.HasSuffix(name, suffix)
-	}
-	return pattern == name
 }
 
 // jsonPatch requires that a change has a valid path and value.

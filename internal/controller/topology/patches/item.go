@@ -96,18 +96,17 @@ func (i *Item) hasRole(m clusterv1.PatchSelectorMatch) bool {
 	return false
 }
 
-// hasClass reports whether a name, maybe with a star at one end, means the
-// class of the item.
-func (i *Item) hasClass(name string) bool {
-	switch {
-	case name == i.Class || name == "*":
-		return true
-	case strings.HasPrefix(name, "*"):
-		return strings.HasSuffix(i.Class, name[1:])
-	case strings.HasSuffix(name, "*"):
-		return strings.HasPrefix(i.Class, name[:len(name)-1])
+func (i *Item) hasClass(name string) bool { return Matches(name, i.Class) }
+
+// Matches reports whether a name, maybe with a star at one end, means a class.
+func Matches(name, class string) bool {
+	if prefix, ok := strings.CutSuffix(name, "*"); ok {
+		return strings.HasPrefix(class, prefix)
 	}
-	return false
+	if suffix, ok := strings.CutPrefix(name, "*"); ok {
+		return strings.HasSuffix(class, suffix)
+	}
+	return name == class
 }
 
 // selectedBy reports whether a selector means the item.
