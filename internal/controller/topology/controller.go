@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
@@ -93,10 +94,9 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) (err error) {
 // state has what one reconcile has read. The phases fill it, and report reads
 // nothing else.
 type state struct {
-	cluster *clusterv1.Cluster // the stored object; its changes are written
-	commit  patch.Commit       // writes it
-	memory  *memory
-	before  *clusterv1.ClusterSpec // as it was read
+	cluster    *clusterv1.Cluster // as it was read; what is reported about it is written at the end
+	generation int64              // of its stored spec, if that has changed since
+	memory     *memory
 
 	class     *clusterv1.ClusterClass
 	wanted    *clusterv1.Cluster // the Cluster with its variables defaulted
@@ -141,13 +141,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		reconciler.Do("objects", r.writeObjects),
 		reconciler.Do("leftovers", r.removeLeftovers))
 	return reconciler.Flow[*clusterv1.Cluster, state]{
-		Clock:   r.Clock,
-		Observe: r.observe,
-		Snapshot: func(s *state) patch.Commit {
-			return func(ctx context.Context) error { return s.commit(ctx) }
-		},
-		Cluster: func(*state) *clusterv1.Cluster { return cluster },
-		Paused:  r.paused,
+		Clock:    r.Clock,
+		Observe:  r.observe,
+		Snapshot: func(*state) patch.Commit { return r.snapshot(cluster) },
+		Cluster:  func(*state) *clusterv1.Cluster { return cluster },
+		Paused:   r.paused,
 		Normal: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			res, err := live(ctx, s)
 			if err = errors.Join(err, s.failure()); err != nil {
@@ -173,25 +171,21 @@ func (r *Reconciler) observe(_ context.Context, cluster *clusterv1.Cluster) (*st
 	if !cluster.Spec.Topology.IsDefined() || !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return nil, nil
 	}
-	s := &state{cluster: cluster, before: cluster.Spec.DeepCopy(), memory: r.memories.Get(cluster), used: map[object]bool{}}
+	s := &state{cluster: cluster, memory: r.memories.Get(cluster), used: map[object]bool{}}
 	if s.memory == nil {
 		s.memory = &memory{kinds: map[schema.GroupKind]bool{}}
 		r.memories.Set(cluster, s.memory)
 	}
-	s.commit = r.snapshot(cluster)
 	return s, nil
 }
 
-// snapshot copies the Cluster. Its conditions have another writer, too.
-func (r *Reconciler) snapshot(cluster *clusterv1.Cluster, how ...patch.Option) patch.Commit {
-	return patch.Snapshot(r.Mgmt, cluster, append(how, patch.Locked)...)
-}
-
-// snapshotToReport is snapshot for a write that only reports: no controller waits for
-// it, and a Cluster that is being provisioned is written again soon by its own
-// controller, whose write then includes this report.
-func (r *Reconciler) snapshotToReport(cluster *clusterv1.Cluster) patch.Commit {
-	return r.snapshot(cluster, patch.Debounced(r.Debounce), patch.Carried(r.carry))
+// snapshot copies the Cluster, whose conditions have another writer, too. The report
+// can wait: no controller waits for it, and a Cluster that is being provisioned is
+// written again soon by its own controller, whose write then includes it. A pause or
+// a deletion is reported immediately.
+func (r *Reconciler) snapshot(cluster *clusterv1.Cluster) patch.Commit {
+	awaited := pause.Requested(cluster, cluster) || !cluster.DeletionTimestamp.IsZero()
+	return patch.Snapshot(r.Mgmt, cluster, patch.Locked, patch.Debounced(r.Debounce), patch.Carried(r.carry), patch.Immediately(awaited))
 }
 
 // writer applies the desired state.

@@ -3,6 +3,7 @@
 package topology_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -19,7 +23,9 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
 // TestTheClusterIsWrittenBeforeItsObjects checks that one request writes references
@@ -362,6 +368,51 @@ func TestReconcileReportsWhatClusterWaitsFor(t *testing.T) {
 				t.Errorf("wrote %q", w.wrote)
 			}
 		})
+	}
+}
+
+// TestTheReportIsAboutTheStoredGeneration: a refused change of spec gives no other.
+func TestTheReportIsAboutTheStoredGeneration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(cluster)
+	invalid := apierrors.NewInvalid(clusterv1.GroupVersion().WithKind("Cluster").GroupKind(), "c", nil)
+	w.r.Mgmt = interceptor.NewClient(w.mgmt.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if _, ok := obj.(*clusterv1.Cluster); ok {
+				return invalid
+			}
+			return c.Patch(ctx, obj, p, opts...)
+		},
+	})
+	if _, err := w.once(); !errors.Is(err, invalid) {
+		t.Errorf("error %v", err)
+	}
+	c := w.cluster()
+	if got := conditions.Get(c, clusterv1.ClusterTopologyReconciledCondition); got == nil || got.Reason != clusterv1.ClusterTopologyReconciledFailedReason || got.ObservedGeneration != c.Generation {
+		t.Errorf("generation %d, reported %+v", c.Generation, got)
+	}
+}
+
+// TestAPauseEndsTheDelayOfAReport: no other writer includes what it replaces.
+func TestAPauseEndsTheDelayOfAReport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(cluster)
+	w.must()
+	w.r.Debounce = patch.NewStatusDebounce(time.Minute, w.Clock)
+	w.topology(func(t *clusterv1.Topology) { t.Version = "v1.34.0" })
+	_, err := w.once()
+	if _, postponed := errors.AsType[*patch.PostponedError](err); !postponed {
+		t.Fatalf("error %v, want a delay", err)
+	}
+	edit(w, "c", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
+	w.must()
+	w.reconciled("False Paused")
+	c := w.cluster()
+	patch.Snapshot(w.Mgmt, c, patch.Debounced(w.r.Debounce.Sibling()))
+	if got := conditions.Reason(c, clusterv1.ClusterTopologyReconciledCondition); got != clusterv1.PausedReason {
+		t.Errorf("reason %s, want Paused", got)
 	}
 }
 

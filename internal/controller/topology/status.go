@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/controller/topology/status"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
@@ -51,7 +51,7 @@ func (r *Reconciler) condition(s *state) {
 	if c.Status == metav1.ConditionTrue {
 		c.Message = strings.Join(append(s.notes, s.desired.Unmatched...), "\n")
 	}
-	c.ObservedGeneration = patch.Generation(s.cluster, s.before, s.cluster.Spec)
+	c.ObservedGeneration = cmp.Or(s.generation, s.cluster.Generation)
 	conditions.Set(s.cluster, r.Clock.Now(), c)
 	if r.Deprecated {
 		clusterstatus.SetDeprecated(s.cluster, r.Clock.Now(), status.Deprecated(c))

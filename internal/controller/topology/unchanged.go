@@ -57,7 +57,6 @@ func (r *Reconciler) reuseUnchanged(ctx context.Context, s *state) (reconciler.N
 	}
 	s.memory.unchanged = last
 	s.facts.Plan, s.facts.Held, s.notes = last.plan, last.held, last.notes
-	s.commit = r.snapshotToReport(s.cluster)
 	return reconciler.Wait(0), nil
 }
 

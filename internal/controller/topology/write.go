@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology/desired"
 	"github.com/capstan-dev/capstan/internal/controller/topology/upgrade"
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
@@ -76,7 +77,8 @@ func (r *Reconciler) classTemplate(ctx context.Context, s *state, ref clusterv1.
 // writeCluster stores, before any object is written, the references by which the
 // objects will be found, and the pending hooks.
 func (r *Reconciler) writeCluster(ctx context.Context, s *state) (reconciler.Next, error) {
-	c, plan := s.cluster, s.facts.Plan
+	c, plan := s.cluster.DeepCopy(), s.facts.Plan
+	commit := patch.Snapshot(r.Mgmt, c)
 	metav1.SetMetaDataLabel(&c.ObjectMeta, clusterv1.ClusterNameLabel, c.Name)
 	metav1.SetMetaDataLabel(&c.ObjectMeta, clusterv1.ClusterTopologyOwnedLabel, "")
 	annotate(c, runtimev1.PendingHooksAnnotation, inplace.List(plan.Pending))
@@ -85,9 +87,11 @@ func (r *Reconciler) writeCluster(ctx context.Context, s *state) (reconciler.Nex
 		c.Spec.InfrastructureRef = s.desired.InfrastructureRef
 	}
 	c.Spec.ControlPlaneRef = s.desired.ControlPlaneRef
-	err := s.commit(ctx)
-	s.commit = r.snapshotToReport(c)
-	return reconciler.Continue(), err
+	if err := commit(ctx); err != nil {
+		return reconciler.Continue(), err
+	}
+	s.generation, s.cluster.ResourceVersion = patch.Generation(c, &s.cluster.Spec, c.Spec), c.ResourceVersion
+	return reconciler.Continue(), nil
 }
 
 // annotate sets an annotation, or removes it if its value would be empty.

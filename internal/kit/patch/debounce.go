@@ -78,6 +78,12 @@ func Debounced(d *StatusDebounce, fields ...string) Option {
 	return func(c *commit) { c.debounce, c.informs = d, fields }
 }
 
+// Immediately lets a commit delay nothing, and end the delay of earlier ones, if it is
+// true.
+func Immediately(is bool) Option {
+	return func(c *commit) { c.immediate = is }
+}
+
 // Carried lets other writers of the object include what this one has delayed, which
 // saves its own request: carry copies what from reports to their copy, to. It may
 // be called until the next commit of this writer, and changes no other field than
@@ -186,7 +192,7 @@ var informative = []string{
 
 // mayWait reports whether a change of those fields of status can be delayed.
 func (p *commit) mayWait(fields []string) bool {
-	if p.debounce == nil || p.debounce.length == 0 {
+	if p.immediate || p.debounce == nil || p.debounce.length == 0 {
 		return false
 	}
 	for _, field := range fields {

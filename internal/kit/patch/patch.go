@@ -41,6 +41,7 @@ type commit struct {
 	lockStatus bool
 	informs    []string // status fields in addition to those that always only inform
 	debounce   *StatusDebounce
+	immediate  bool
 	carry      func(from, to client.Object)
 }
 
@@ -68,6 +69,7 @@ func Snapshot(c client.Client, obj client.Object, opts ...Option) Commit {
 // first, the status is sent anyway: it explains to users why. An object whose last
 // finalizer was removed has no status to write.
 func (p *commit) write(ctx context.Context) error {
+	p.before.SetResourceVersion(p.obj.GetResourceVersion()) // this reconcile may have written it already
 	rest, fields := changed(p.before, p.obj)
 	version := p.before.GetResourceVersion()
 	var rejected error // of metadata and spec
