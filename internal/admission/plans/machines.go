@@ -97,33 +97,39 @@ func (a *admission) updateMachine(ctx context.Context, r webhook.Review[clusterv
 	return a.hold(ctx, g, planv1.Held{Kind: "Machine", Name: m.Name, UID: m.UID, What: "updated in place", User: r.User, Why: outcome.Cause(m)}, r.DryRun), nil
 }
 
-// deleteInfrastructure admits the deletion of a Machine's infrastructure if that of the
-// Machine was admitted.
+// deleteInfrastructure admits the deletion of the infrastructure of a Machine or MachinePool
+// if that of its owner was admitted.
 func (a *admission) deleteInfrastructure(ctx context.Context, r webhook.Review[metav1.PartialObjectMetadata]) (webhook.Result, error) {
 	obj := r.Old
 	g, err := a.guard(ctx, obj.Namespace, obj.Labels[clusterv1.ClusterNameLabel])
 	if err != nil || g == nil || moved(obj) {
 		return webhook.Result{}, err
 	}
-	m := &clusterv1.Machine{}
+	of := ""
 	for _, ref := range obj.OwnerReferences {
-		if ref.Kind != "Machine" {
+		if ref.Kind != "Machine" && ref.Kind != "MachinePool" {
 			continue
 		}
-		m.Name, m.UID = ref.Name, ref.UID
-		live := &clusterv1.Machine{}
-		err := a.live.Get(ctx, client.ObjectKey{Namespace: obj.Namespace, Name: ref.Name}, live)
-		switch {
-		case client.IgnoreNotFound(err) != nil:
-			return webhook.Result{}, fmt.Errorf("read Machine %s: %w", ref.Name, err)
-		case err == nil && live.UID == ref.UID:
-			m = live
+		of = ref.Kind + " " + ref.Name
+		if goes, err := a.goes(ctx, g, ref); goes || err != nil {
+			return webhook.Result{}, err
 		}
 	}
-	if !m.DeletionTimestamp.IsZero() || planguard.Deletes(g, m, a.now()) {
-		return webhook.Result{}, nil
+	return a.hold(ctx, g, planv1.Held{Kind: obj.Kind, Name: obj.Name, UID: obj.UID, What: "deleted", User: r.User, Why: "infrastructure of " + of}, r.DryRun), nil
+}
+
+// goes reports whether a Machine or MachinePool is being deleted, or the plan deletes it.
+func (a *admission) goes(ctx context.Context, g *planv1.PlanGuard, ref metav1.OwnerReference) (bool, error) {
+	owner := &metav1.PartialObjectMetadata{}
+	owner.SetGroupVersionKind(core(ref.Kind))
+	if err := a.live.Get(ctx, client.ObjectKey{Namespace: g.Namespace, Name: ref.Name}, owner); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	return a.hold(ctx, g, planv1.Held{Kind: obj.Kind, Name: obj.Name, UID: obj.UID, What: "deleted", User: r.User, Why: "infrastructure of Machine " + m.Name}, r.DryRun), nil
+	if owner.UID != ref.UID { // it does not exist any longer
+		owner.ObjectMeta = metav1.ObjectMeta{UID: ref.UID}
+	}
+	deletes := planguard.Deletes(g, &clusterv1.Machine{ObjectMeta: owner.ObjectMeta}, a.now())
+	return deletes || !owner.DeletionTimestamp.IsZero() || ref.Kind == "MachinePool" && planguard.Shrinks(g, ref.Name, 0, a.now()), nil
 }
 
 // deleteOwner admits the deletion of a Cluster or another owner of Machines if the plan
@@ -139,28 +145,32 @@ func (a *admission) deleteOwner(kind string) func(context.Context, webhook.Revie
 		if err != nil || g == nil || moved(obj) {
 			return webhook.Result{}, err
 		}
-		if kind == "MachinePool" && planguard.Writes(g, kind, obj.Namespace, obj.Name, a.now()) {
-			return webhook.Result{}, nil
-		}
-		var all clusterv1.MachineList
-		if err := a.live.List(ctx, &all, client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+		of := []client.ListOption{client.InNamespace(obj.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}}
+		var machines clusterv1.MachineList
+		var pools clusterv1.MachinePoolList
+		if err := a.live.List(ctx, &machines, of...); err != nil {
 			return webhook.Result{}, fmt.Errorf("list the Machines of Cluster %s: %w", cluster, err)
 		}
+		if err := a.live.List(ctx, &pools, of...); err != nil && !meta.IsNoMatchError(err) {
+			return webhook.Result{}, fmt.Errorf("list the MachinePools of Cluster %s: %w", cluster, err)
+		}
 		var kept []string
-		for i := range all.Items {
-			if m := &all.Items[i]; owns(kind, obj, m) && m.DeletionTimestamp.IsZero() && !planguard.Deletes(g, m, a.now()) {
-				kept = append(kept, m.Name)
+		for i := range machines.Items {
+			if m := &machines.Items[i]; owns(kind, obj, m) && m.DeletionTimestamp.IsZero() && !planguard.Deletes(g, m, a.now()) {
+				kept = append(kept, "Machine "+m.Name)
 			}
 		}
-		if len(kept) == 0 && kind != "MachinePool" {
-			return webhook.Result{}, nil
-		}
-		why := "with Machines " + strings.Join(kept[:min(len(kept), maxNamed)], ", ")
-		if more := len(kept) - maxNamed; more > 0 {
-			why += fmt.Sprintf(" and %d more", more)
+		for _, p := range pools.Items {
+			if (kind == "Cluster" || p.UID == obj.UID) && p.DeletionTimestamp.IsZero() && !planguard.Shrinks(g, p.Name, 0, a.now()) {
+				kept = append(kept, "all replicas of MachinePool "+p.Name)
+			}
 		}
 		if len(kept) == 0 {
-			why = "with all its replicas"
+			return webhook.Result{}, nil
+		}
+		why := "with " + strings.Join(kept[:min(len(kept), maxNamed)], ", ")
+		if more := len(kept) - maxNamed; more > 0 {
+			why += fmt.Sprintf(" and %d more", more)
 		}
 		return a.hold(ctx, g, planv1.Held{Kind: kind, Name: obj.Name, UID: obj.UID, What: "deleted", User: r.User, Why: why}, r.DryRun), nil
 	}

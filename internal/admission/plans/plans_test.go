@@ -135,11 +135,25 @@ func ask(t *testing.T, c client.Client, name string, obj, old any, dryRun bool) 
 	return got.Result.Message
 }
 
+const deletesCluster, deletesPool, deletesLocalPool = "plan-deletion.cluster.cluster.x-k8s.io", "plan-deletion.machinepool.cluster.x-k8s.io", "plan-deletion.localmachinepool.infrastructure.capstan.dev"
 const deletesMachine, deletesLocal, deletesAny = "plan-deletion.machine.cluster.x-k8s.io", "plan-deletion.localmachine.infrastructure.capstan.dev", "plan-deletion.any.infrastructure.cluster.x-k8s.io"
 
 func TestDeletionsOutsideThePlanAreRefused(t *testing.T) {
 	t.Parallel()
 	local, foreign := infrav1.GroupVersion().WithKind("LocalMachine"), schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta9", Kind: "MoonMachine"}
+	localPool := infrav1.GroupVersion().WithKind("LocalMachinePool")
+	pool := func(name string, changes ...func(*clusterv1.MachinePool)) *clusterv1.MachinePool {
+		p := &clusterv1.MachinePool{ObjectMeta: machine(name).ObjectMeta, Spec: clusterv1.MachinePoolSpec{ClusterName: "demo"}}
+		for _, change := range changes {
+			change(p)
+		}
+		return p
+	}
+	ofPool := func(o *metav1.PartialObjectMetadata) {
+		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachinePool", Name: "pool", UID: "pool"}}
+	}
+	empties := func(s *planv1.PlanGuardSpec) { s.Cluster.Pools = []planv1.Pool{{Name: "pool", Before: 3}} }
+	writes := func(s *planv1.PlanGuardSpec) { s.Change = []planv1.Object{{Kind: "MachinePool", Name: "pool"}} }
 	moved := func(finalizers ...string) func(*clusterv1.Machine) {
 		return func(m *clusterv1.Machine) {
 			m.Annotations, m.Finalizers = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}, finalizers
@@ -168,12 +182,22 @@ func TestDeletionsOutsideThePlanAreRefused(t *testing.T) {
 		"infrastructure of another provider":   {plan(), deletesAny, owned(foreign, "i", ofMachineNamed("stays")), machine("stays"), "MoonMachine i is not deleted"},
 		"infrastructure, without a guard":      {nil, deletesAny, owned(foreign, "i", ofMachineNamed("stays")), machine("stays"), ""},
 		"a MachineSet without Machines":        {plan(), "plan-deletion.machineset.cluster.x-k8s.io", owned(core("MachineSet"), "old"), machine("stays"), ""},
-		"a MachineDeployment with a Machine":   {plan(), "plan-deletion.machinedeployment.cluster.x-k8s.io", owned(core("MachineDeployment"), "md"), machine("stays"), "MachineDeployment md is not deleted (with Machines stays)"},
+		"a MachineDeployment with a Machine":   {plan(), "plan-deletion.machinedeployment.cluster.x-k8s.io", owned(core("MachineDeployment"), "md"), machine("stays"), "MachineDeployment md is not deleted (with Machine stays)"},
 		"a MachineDeployment in the plan":      {plan(), "plan-deletion.machinedeployment.cluster.x-k8s.io", owned(core("MachineDeployment"), "md"), machine("goes"), ""},
 		"another MachineDeployment":            {plan(), "plan-deletion.machinedeployment.cluster.x-k8s.io", owned(core("MachineDeployment"), "other"), machine("stays"), ""},
-		"the Cluster":                          {plan(), "plan-deletion.cluster.cluster.x-k8s.io", owned(core("Cluster"), "demo"), machine("stays"), "Cluster demo is not deleted (with Machines stays)"},
-		"a Cluster without Machines":           {plan(), "plan-deletion.cluster.cluster.x-k8s.io", owned(core("Cluster"), "demo"), nil, ""},
-		"a pool":                               {plan(), "plan-deletion.machinepool.cluster.x-k8s.io", owned(core("MachinePool"), "pool"), nil, "MachinePool pool is not deleted (with all its replicas)"},
+		"the Cluster":                          {plan(), deletesCluster, owned(core("Cluster"), "demo"), machine("stays"), "Cluster demo is not deleted (with Machine stays)"},
+		"a Cluster without Machines":           {plan(), deletesCluster, owned(core("Cluster"), "demo"), nil, ""},
+		"a Cluster with a pool alone":          {plan(), deletesCluster, owned(core("Cluster"), "demo"), pool("pool"), "Cluster demo is not deleted (with all replicas of MachinePool pool)"},
+		"a Cluster, with its pool in the plan": {plan(empties), deletesCluster, owned(core("Cluster"), "demo"), pool("pool"), ""},
+		"a pool":                               {plan(), deletesPool, owned(core("MachinePool"), "pool"), pool("pool"), "MachinePool pool is not deleted (with all replicas of MachinePool pool)"},
+		"a pool that the plan scales down":     {plan(writes), deletesPool, owned(core("MachinePool"), "pool"), pool("pool"), "MachinePool pool is not deleted"},
+		"a pool that the plan deletes":         {plan(empties), deletesPool, owned(core("MachinePool"), "pool"), pool("pool"), ""},
+		"another pool":                         {plan(empties), deletesPool, owned(core("MachinePool"), "other"), pool("other"), "MachinePool other is not deleted"},
+		"infrastructure of a pool":             {plan(), deletesLocalPool, owned(localPool, "i", ofPool), pool("pool"), "LocalMachinePool i is not deleted (infrastructure of MachinePool pool)"},
+		"infrastructure of a pool in the plan": {plan(empties), deletesLocalPool, owned(localPool, "i", ofPool), pool("pool"), ""},
+		"infrastructure of a deleted pool": {plan(), deletesLocalPool, owned(localPool, "i", ofPool), pool("pool", func(p *clusterv1.MachinePool) {
+			p.DeletionTimestamp, p.Finalizers = new(metav1.Now()), []string{clusterv1.MachinePoolFinalizer}
+		}), ""},
 		"a control plane that is not involved": {plan(), "plan-deletion.kubeadmcontrolplane.controlplane.cluster.x-k8s.io", owned(controlplanev1.GroupVersion().WithKind("KubeadmControlPlane"), "cp"), machine("stays"), ""},
 	}
 	for name, tc := range tests {

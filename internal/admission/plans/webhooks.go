@@ -26,7 +26,7 @@ const purpose = "plan"
 // Conditions of the calls, in CEL.
 const (
 	exists       = `!oldObject.metadata.?deletionTimestamp.hasValue()`
-	ofMachine    = `oldObject.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'Machine')`
+	ofMachines   = `oldObject.metadata.?ownerReferences.orValue([]).exists(o, o.kind in ['Machine', 'MachinePool'])`
 	shrinks      = `object.?spec.?replicas.orValue(0) < oldObject.?spec.?replicas.orValue(0)`
 	fixed        = `!('` + clusterv1.ReplicasManagedByAnnotation + `' in object.metadata.?annotations.orValue({}))`
 	users        = `!('` + clusterv1.ClusterTopologyOwnedLabel + `' in object.metadata.?labels.orValue({}))`
@@ -59,9 +59,10 @@ func Webhooks(live client.Client) []webhook.Webhook {
 		resource string
 	}{
 		{infrav1.GroupVersion().WithKind("LocalMachine"), "localmachines"},
+		{infrav1.GroupVersion().WithKind("LocalMachinePool"), "localmachinepools"},
 		{schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Kind: "Any"}, webhook.AnyResource},
 	} {
-		all = append(all, webhook.Guard(writes(on(of.kind, of.resource, map[string]string{"exists": exists, "of-machine": ofMachine})), a.deleteInfrastructure))
+		all = append(all, webhook.Guard(writes(on(of.kind, of.resource, map[string]string{"exists": exists, "of-machines": ofMachines})), a.deleteInfrastructure))
 	}
 	for _, of := range []struct {
 		kind     schema.GroupVersionKind
