@@ -11,10 +11,12 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -129,7 +131,11 @@ func (a *admission) release(ctx context.Context, r webhook.Review[planv1.PlanGua
 		Reason:         "PlanReleased", Message: fmt.Sprintf("%s ended plan %s before it was carried out: Machines that it does not have can be deleted", r.User, g.Spec.Plan),
 		Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: "capstan"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	if err := a.live.Create(ctx, event); err != nil {
+	err := a.live.Create(ctx, event)
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // it takes no event, and must not stay for that
+		ctrl.LoggerFrom(ctx).Info("Plan released in a namespace that is being deleted", "planguard", client.ObjectKeyFromObject(g), "plan", g.Spec.Plan, "user", r.User)
+	case err != nil:
 		return webhook.Result{}, fmt.Errorf("record that %s ends plan %s: %w", r.User, g.Spec.Plan, err)
 	}
 	return webhook.Result{}, nil

@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -442,6 +443,22 @@ func TestReleaseNamesTheUser(t *testing.T) {
 		}
 		if len(events.Items) != tc.want || tc.want == 1 && (events.Items[0].InvolvedObject.UID != "c" || !strings.HasPrefix(events.Items[0].Message, "eve ended plan p1")) {
 			t.Errorf("%s: events %+v", name, events.Items)
+		}
+	}
+}
+
+// TestReleaseDoesNotHoldItsNamespace deletes the guard of a plan in a namespace that is
+// being deleted, and so takes no event.
+func TestReleaseDoesNotHoldItsNamespace(t *testing.T) {
+	t.Parallel()
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("because it is being terminated"))
+	for name, causes := range map[string][]metav1.StatusCause{"": {{Type: corev1.NamespaceTerminatingCause}}, "being terminated": nil} {
+		refused.ErrStatus.Details.Causes = causes
+		c := interceptor.NewClient(newClient(t, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}), interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return refused },
+		})
+		if got := ask(t, c, "plan-deletion.planguard.plan.capstan.dev", nil, plan(), false); (got == "") != (name == "") || !strings.Contains(got, name) {
+			t.Errorf("causes %v: %q", causes, got)
 		}
 	}
 }
