@@ -63,7 +63,8 @@ func machine(g *planv1.PlanGuard, m *clusterv1.Machine) *planv1.Machine {
 }
 
 // Deletes reports whether the plan deletes a Machine. Of Machines that the plan itself
-// creates, it deletes those of an owner whose Machines it creates and deletes again.
+// creates, also in the second of the guard, it deletes those of an owner whose Machines it
+// creates and deletes again.
 func Deletes(g *planv1.PlanGuard, m *clusterv1.Machine, now time.Time) bool {
 	if !carriesOut(g, now) {
 		return false
@@ -71,7 +72,7 @@ func Deletes(g *planv1.PlanGuard, m *clusterv1.Machine, now time.Time) bool {
 	if p := machine(g, m); p != nil {
 		return p.Action == planv1.Replaced || p.Action == planv1.Deleted
 	}
-	return m.CreationTimestamp.After(g.CreationTimestamp.Time) &&
+	return !m.CreationTimestamp.Before(&g.CreationTimestamp) &&
 		slices.ContainsFunc(g.Spec.Cluster.Machines, func(p planv1.Machine) bool {
 			return p.Action == planv1.Transient && p.Owner == outcome.Owner(m)
 		})

@@ -78,6 +78,7 @@ func TestGuardAdmitsWhatThePlanDoes(t *testing.T) {
 		"unknown":                       {newGuard(), "e", nil, false, false},
 		"created by the plan":           {newGuard(), "e", created, false, false},
 		"created and deleted again":     {newGuard(transient), "e", created, true, false},
+		"in the second of the guard":    {newGuard(transient), "e", func(m *clusterv1.Machine) { m.CreationTimestamp = newGuard().CreationTimestamp }, true, false},
 		"of another owner":              {newGuard(transient), "e", func(m *clusterv1.Machine) { created(m); m.Labels = nil }, false, false},
 		"there before, of the same one": {newGuard(transient), "e", nil, false, false},
 		"another of that name":          {newGuard(), "a", func(m *clusterv1.Machine) { m.UID = "other" }, false, false},
