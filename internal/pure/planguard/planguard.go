@@ -179,8 +179,8 @@ func Decide(g *planv1.PlanGuard, required bool, machines func() []*clusterv1.Mac
 		n.Ended, n.Message = "PlanExpired", fmt.Sprintf("The deadline of plan %s has passed before it was carried out", g.Spec.Plan)
 	case g.Spec.Plan != "" && len(g.Status.Held) == 0 && Done(g, machines(), now):
 		n.Ended, n.Message = "PlanCarriedOut", fmt.Sprintf("Plan %s has been carried out", g.Spec.Plan)
-	case g.Spec.Plan == "":
-		n.Delete = !required
+	case g.Spec.Plan == "" && !required:
+		n.Delete = true
 		return n
 	}
 	switch {

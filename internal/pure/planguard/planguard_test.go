@@ -186,6 +186,7 @@ func TestDecideEndsPlans(t *testing.T) {
 		"required":                     {nil, true, done, Next{Spec: &planv1.PlanGuardSpec{Required: true}}},
 		"required already":             {newGuard(standing), true, done, Next{}},
 		"required no longer":           {newGuard(standing), false, done, Next{Delete: true}},
+		"required, and not yet so":     {newGuard(func(g *planv1.PlanGuard) { g.Spec = planv1.PlanGuardSpec{} }), true, done, Next{Spec: &planv1.PlanGuardSpec{Required: true}}},
 		"carried out":                  {newGuard(pool), false, done, carriedOut},
 		"carried out, and required":    {newGuard(pool, required), true, done, Next{Spec: &planv1.PlanGuardSpec{Required: true}, Ended: "PlanCarriedOut", Message: "Plan p1 has been carried out"}},
 		"not yet sent":                 {newGuard(pool, unsent), false, done, Next{}},
