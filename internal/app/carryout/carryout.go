@@ -186,16 +186,16 @@ func (r *run) store(ctx context.Context, cluster *clusterv1.Cluster, of *planv1.
 		return nil, fmt.Errorf("plan %s of Cluster %s/%s is being carried out until %s: wait for it, or end it with `capstan apply --release cluster/%s -n %s`",
 			now.Spec.Plan, now.Namespace, now.Name, now.Spec.Deadline.UTC().Format(time.RFC3339), now.Name, now.Namespace)
 	}
-	now.Spec = spec
-	if err := r.Mgmt.Update(ctx, now); err != nil {
-		return nil, fmt.Errorf("guard Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	// By the status of an earlier plan, this one has been sent, and can end before it is.
+	before := now.DeepCopy()
+	now.Status = planv1.PlanGuardStatus{}
+	err = r.Mgmt.Status().Patch(ctx, now, client.MergeFrom(before))
+	if err == nil {
+		now.Spec = spec
+		err = r.Mgmt.Update(ctx, now)
 	}
-	if len(now.Status.Held) > 0 {
-		before := now.DeepCopy()
-		now.Status.Held = nil
-		if err := r.Mgmt.Status().Patch(ctx, now, client.MergeFrom(before)); err != nil {
-			return now, fmt.Errorf("guard Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("guard Cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return now, nil
 }

@@ -401,9 +401,20 @@ func TestGuardOfAClusterThatRequiresPlansGetsThePlan(t *testing.T) {
 	standing := &planv1.PlanGuard{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one"}, Spec: planv1.PlanGuardSpec{Required: true}}
 	w.create(standing)
 	standing.Status.Held = []planv1.Held{{Kind: "Machine", Name: "one-old", What: "deleted", User: "eve"}}
+	standing.Status.Sent = metav1.NewTime(w.now.Add(-time.Hour)) // of an earlier plan
 	if err := w.Status().Update(t.Context(), standing); err != nil {
 		t.Fatal(err)
 	}
+	guarding := interceptor.NewClient(w.WithWatch, interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			stored := &planv1.PlanGuard{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(obj), stored); err != nil || !stored.Status.Sent.IsZero() {
+				t.Errorf("the guard gets a plan that was sent at %s, error %v", stored.Status.Sent, err)
+			}
+			return c.Update(ctx, obj, opts...)
+		},
+	})
+	w.WithWatch = guarding
 	got, err := w.run(w.whenSent(func(g *planv1.PlanGuard) {
 		if !g.Spec.Required || g.Spec.Plan != "0123456789ab" || len(g.Status.Held) > 0 {
 			t.Errorf("guard %+v %+v", g.Spec, g.Status)
