@@ -445,6 +445,21 @@ func TestReleaseEndsAPlan(t *testing.T) {
 	}
 }
 
+func TestGuardsAreSettledWhenTheLastIs(t *testing.T) {
+	t.Parallel()
+	f := &follower{clusters: map[client.ObjectKey]*followed{}}
+	sent := time.Date(2026, 8, 1, 13, 0, 0, 0, time.UTC)
+	for i := range 8 {
+		g := &planv1.PlanGuard{Status: planv1.PlanGuardStatus{Sent: metav1.NewTime(sent.Add(time.Duration(i) * time.Second))}}
+		f.clusters[client.ObjectKey{Name: fmt.Sprint(i)}] = &followed{guard: g}
+	}
+	for range 8 { // the order of a map is random
+		if got := f.settled(); !got.Equal(sent.Add(37 * time.Second)) {
+			t.Errorf("settled at %s", got)
+		}
+	}
+}
+
 func TestUnguardedChangeIsSentAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "one")

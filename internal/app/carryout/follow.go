@@ -238,7 +238,9 @@ func (f *follower) done(c *followed) bool {
 // settled is when the first guard can end.
 func (f *follower) settled() (at time.Time) {
 	for _, c := range f.clusters {
-		at = planguard.Settled(c.guard)
+		if next := planguard.Settled(c.guard); next.After(at) {
+			at = next
+		}
 	}
 	return at
 }
