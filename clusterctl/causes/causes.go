@@ -190,13 +190,18 @@ func (n *node) likeness() string {
 	return strings.Join([]string{n.object.Kind, n.Type, n.Reason, message}, "\x00")
 }
 
-// first sorts causes before what only keeps them from being repaired, then by time,
-// unknown times last, then the one that is furthest from the start.
+// first sorts causes before what only keeps them from being repaired and before pauses
+// apart, then by time, unknown times last, then the one that is furthest from the start.
 func first(a, b *node) int {
 	x, y := a.since(), b.since()
 	switch {
 	case later(a) != later(b):
 		if later(a) {
+			return 1
+		}
+		return -1
+	case a.apart != b.apart:
+		if a.apart {
 			return 1
 		}
 		return -1

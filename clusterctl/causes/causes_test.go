@@ -272,6 +272,28 @@ func TestFindReportsWhatIsUncertain(t *testing.T) {
 	}
 }
 
+// TestFindNamesWhatIsApartLast has a Cluster with a Machine that does not start, of which
+// the new one of a rollout uses up a quota, and a MachineDeployment that was paused before.
+func TestFindNamesWhatIsApartLast(t *testing.T) {
+	t.Parallel()
+	objects := fleet(1, condition("InstanceReady", "False", "NoCapacity", "no capacity in eu-1a", 0))
+	rolling := condition("RollingOut", "True", "RollingOut", "Rolling out 1 not up-to-date replicas", -time.Hour)
+	objects[0].Conditions = append(objects[0].Conditions, rolling)
+	objects[1].Conditions = append(objects[1].Conditions, rolling)
+	paused := Object{Key: Key{"cluster.x-k8s.io", "MachineDeployment", "fleet", "other"}, UID: "other", Owners: []string{"c"}, Paused: "spec.paused",
+		Conditions: []metav1.Condition{condition("Paused", "True", "Paused", "", -24*time.Hour)}}
+	quota := Object{Key: Key{"", "ResourceQuota", "fleet", "few"}, Exhausted: []string{"count/machines.cluster.x-k8s.io"}}
+	r := Find(append(objects, paused, quota), objects[0].Key)
+	if got := []string{leaf(r, 0), leaf(r, 1), leaf(r, 2)}; !slices.Equal(got, []string{"FakeMachine/m-0 InstanceReady", "MachineDeployment/other Paused", ""}) {
+		t.Errorf("causes %q", got)
+	}
+	failed := Object{Key: Key{"controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "fleet", "cp"}, Conditions: []metav1.Condition{rolling},
+		Warnings: []Warning{{Reason: "FailedScaleUp", Message: "create", Last: noon}}}
+	if got := leaf(Find([]Object{failed, quota}, failed.Key), 0); got != "ResourceQuota/few Quota" {
+		t.Errorf("the cause of a control plane that cannot create a Machine is %s", got)
+	}
+}
+
 func TestFindEndsWhenConditionsDependOnEachOther(t *testing.T) {
 	t.Parallel()
 	probe := condition("RemoteConnectionProbe", "False", "ProbeFailed", "Remote connection probe failed", time.Minute)

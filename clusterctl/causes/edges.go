@@ -139,8 +139,9 @@ var edges = []edge{
 	{from: roleControlPlane, says: []string{"infrastructure to be provisioned"}, to: cluster, types: []string{clusterv1.InfrastructureReadyCondition}},
 	{from: roleControlPlane, when: []string{controlplanev1.KubeadmControlPlaneInitializedCondition}, to: clusterInfrastructure, types: []string{typeContract}},
 	// Creation of machines and of what they consist of.
-	{when: growing, to: quotas},
+	{when: []string{clusterv1.ScalingUpCondition}, to: quotas},
 	{when: growing, to: self, types: []string{typeWarning}},
+	{when: []string{typeWarning}, says: []string{"FailedScaleUp"}, to: quotas}, // of a control plane that rolls out
 	{when: []string{typeWarning}, says: []string{"exceeded quota"}, to: named(kindQuota)},
 
 	{from: kindMachine, when: []string{clusterv1.InfrastructureReadyCondition}, to: referred(fieldInfrastructure)},

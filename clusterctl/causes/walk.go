@@ -33,6 +33,7 @@ type node struct {
 	*finding
 	object   *Object
 	parent   *node // the first that depends on it; nil for one of the start
+	apart    bool  // the pause of a part of the Cluster of which nothing else is wrong
 	depth    int
 	children []*node
 	into     []*node // all that depend on it
@@ -148,6 +149,10 @@ func (w *walk) from(start *Object) {
 	}
 	if start == w.cluster {
 		w.reachUnreported()
+	}
+	for _, n := range w.nodes {
+		n.apart = n.Type == typePaused && n.object != start && n.object.Group == clusterv1.GroupVersion().Group && len(w.of(n.object)) == 1 &&
+			(n.parent == nil || n.parent.object == w.cluster)
 	}
 }
 
