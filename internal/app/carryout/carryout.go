@@ -123,18 +123,13 @@ func Run(ctx context.Context, o Options, s *planv1.SavedPlan) ([]Outcome, error)
 	return f.wait(ctx)
 }
 
-// takes is the longest time that a Cluster takes in the plan.
-func (r *run) takes() (most time.Duration) {
-	for _, c := range r.saved.Plan.Clusters {
-		most = max(most, c.Takes.Duration)
-	}
-	return most
-}
-
 // guard stores a guard for each Cluster that exists, and finds out whether they hold.
 func (r *run) guard(ctx context.Context) error {
 	if r.Deadline == 0 {
-		r.Deadline = max(leastDeadline, slower*r.takes())
+		r.Deadline = leastDeadline
+		for _, c := range r.saved.Plan.Clusters {
+			r.Deadline = max(r.Deadline, slower*c.Takes.Duration)
+		}
 	}
 	r.deadline = metav1.NewTime(r.Now().Add(r.Deadline))
 	for i := range r.saved.Plan.Clusters {

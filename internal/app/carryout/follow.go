@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -221,7 +222,7 @@ func (f *follower) event(ctx context.Context, e watch.Event) error {
 // holds something back until its deadline.
 func (f *follower) heldBack() {
 	for _, c := range f.clusters {
-		if c.end == "" && len(c.guard.Status.Held) > 0 && f.done(c) {
+		if c.end == "" && len(c.guard.Status.Held) > 0 && planguard.Done(c.guard, slices.Collect(maps.Values(c.machines)), f.Now()) {
 			c.end = HeldBack
 		}
 	}
@@ -231,11 +232,7 @@ func (f *follower) reached(c *followed) bool {
 	return planguard.Reached(c.guard, slices.Collect(maps.Values(c.machines)))
 }
 
-func (f *follower) done(c *followed) bool {
-	return planguard.Done(c.guard, slices.Collect(maps.Values(c.machines)), f.Now())
-}
-
-// settled is when the first guard can end.
+// settled is when the last guard can end.
 func (f *follower) settled() (at time.Time) {
 	for _, c := range f.clusters {
 		if next := planguard.Settled(c.guard); next.After(at) {
@@ -282,12 +279,7 @@ func (f *follower) guardChanged(c *followed, g *planv1.PlanGuard, gone bool) {
 
 // outcomes compare what happened with the plan.
 func (f *follower) outcomes(ctx context.Context) (all []Outcome, _ error) {
-	for _, key := range slices.SortedFunc(maps.Keys(f.clusters), func(a, b client.ObjectKey) int {
-		if a.String() < b.String() {
-			return -1
-		}
-		return 1
-	}) {
+	for _, key := range slices.SortedFunc(maps.Keys(f.clusters), func(a, b client.ObjectKey) int { return strings.Compare(a.String(), b.String()) }) {
 		c := f.clusters[key]
 		if err := f.list(ctx, c); err != nil {
 			return nil, err
