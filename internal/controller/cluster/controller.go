@@ -18,7 +18,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
-	"github.com/capstan-dev/capstan/internal/pure/planguard"
 )
 
 const name = "cluster"
@@ -69,9 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		Delete:     reconciler.InOrder(reconciler.Do("delete", r.delete)),
 		Report:     func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
 		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { clusterstatus.ReportDeprecated(s.facts(failed)) }),
-		Deadline: func(s *state) time.Time {
-			return earliest(clusterstatus.Deadline(s.facts(nil)), planguard.Deadline(s.guard, s.now))
-		},
+		Deadline:   func(s *state) time.Time { return clusterstatus.Deadline(s.facts(nil)) },
 	}.Reconcile(ctx, cluster)
 }
 

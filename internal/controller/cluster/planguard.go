@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,12 +55,4 @@ func (r *Reconciler) planGuard(ctx context.Context, s *state) (reconciler.Next, 
 		}
 	}
 	return reconciler.Continue(), nil
-}
-
-// earliest is the first of the times that are not zero.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -14,6 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
 // TestClusterThatRequiresPlansHasAGuard reconciles a Cluster with and without the
@@ -82,5 +83,28 @@ func TestClusterThatRequiresPlansHasAGuard(t *testing.T) {
 				t.Errorf("PlanHeld is %q, want %q", status, tc.condition)
 			}
 		})
+	}
+}
+
+// TestReconcileIsRequeuedForTheFirstDeadline has a connection that fails, and a plan that
+// ends before or after its grace period.
+func TestReconcileIsRequeuedForTheFirstDeadline(t *testing.T) {
+	t.Parallel()
+	failing := clusterstatus.Facts{Now: now, Connection: clusterstatus.Connection{Failing: true, GraceStarts: now}}
+	alone := clusterstatus.Deadline(failing)
+	if !alone.After(now) {
+		t.Fatalf("a connection that fails is requeued for %s", alone)
+	}
+	for _, d := range []time.Duration{-time.Second, time.Second} {
+		guard := alone.Add(d)
+		f := failing
+		f.Guard = &planv1.PlanGuard{Spec: planv1.PlanGuardSpec{Plan: "p1", Deadline: metav1.NewTime(guard)}}
+		want := alone
+		if d < 0 {
+			want = guard
+		}
+		if got := clusterstatus.Deadline(f); !got.Equal(want) {
+			t.Errorf("a plan until %s is requeued for %s, want %s", guard, got, want)
+		}
 	}
 }

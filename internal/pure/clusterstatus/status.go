@@ -106,10 +106,11 @@ func Report(f Facts) {
 
 // Deadline is when the status next changes through time alone; zero if it never does.
 func Deadline(f Facts) time.Time {
-	if at := f.Connection.graceEnds(); f.Connection.Failing && at.After(f.Now) {
+	guard := planguard.Deadline(f.Guard, f.Now)
+	if at := f.Connection.graceEnds(); f.Connection.Failing && at.After(f.Now) && (guard.IsZero() || at.Before(guard)) {
 		return at
 	}
-	return time.Time{}
+	return guard
 }
 
 func phaseOf(f Facts) clusterv1.ClusterPhase {
