@@ -99,7 +99,7 @@ func Send(ctx context.Context, mgmt client.Client, w Write, manager string, dryR
 	after := w.Object.DeepCopy()
 	var remove []client.DeleteOption
 	var update []client.UpdateOption
-	opts := []client.PatchOption{client.FieldOwner(manager)}
+	opts := []client.PatchOption{client.FieldOwner(manager), client.FieldValidation(metav1.FieldValidationStrict)}
 	if dryRun {
 		remove, update, opts = append(remove, client.DryRunAll), append(update, client.DryRunAll), append(opts, client.DryRunAll)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -168,7 +169,7 @@ func served(t testing.TB, all []client.Object) mgmt {
 	m.Client = interceptor.NewClient(m.world.Mgmt, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 		// Memory does no dry run, so the patch is sent to another memory.
 		o := (&client.PatchOptions{}).ApplyOptions(opts)
-		if len(o.DryRun) == 0 {
+		if len(o.DryRun) == 0 || o.FieldValidation != metav1.FieldValidationStrict { // which refuses unknown fields
 			t.Errorf("%s %s is written", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
 		}
 		stored, err := m.world.Objects(ctx)
