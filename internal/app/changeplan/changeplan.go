@@ -22,6 +22,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
@@ -91,7 +92,13 @@ func newMaker(ctx context.Context, o Options, change []Write) (*maker, error) {
 		return nil, fmt.Errorf("the change has %d objects, and %d are the most that a plan takes: make several plans", len(change), MaxWrites)
 	}
 	m := &maker{Options: o, reader: shards.Reader{Mgmt: o.Mgmt}, assumed: map[string][]string{}}
+	applied := map[string]bool{}
 	for _, w := range change {
+		of := fmt.Sprintf("%s %s", w.Object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(w.Object))
+		if applied[of] {
+			return nil, fmt.Errorf("the change has %s twice: join the two documents, because the dry run of one does not see the other", of)
+		}
+		applied[of] = w.Patch == types.ApplyPatchType
 		one, err := rehearse(ctx, o.Mgmt, w, o.Manager)
 		if err != nil {
 			return nil, err

@@ -426,12 +426,14 @@ func TestPlanReportsProgress(t *testing.T) {
 func TestPlanRefusesBadChanges(t *testing.T) {
 	t.Parallel()
 	m := serve(t)
+	twice := applied(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: default, name: new}}")
 	for name, tc := range map[string]struct {
 		change []changeplan.Write
 		want   string
 	}{
 		"an object that does not exist": {[]changeplan.Write{set("Cluster", "none", "v1.36.0", "spec", "topology", "version")}, "change Cluster default/none: it does not exist"},
 		"a value of another type":       {[]changeplan.Write{set("MachineDeployment", "plain-workers", "many", "spec", "replicas")}, "MachineDeployment default/plain-workers"},
+		"an object in two documents":    {[]changeplan.Write{twice, upgrade(), twice}, "the change has ConfigMap default/new twice"},
 		"too many":                      {make([]changeplan.Write, changeplan.MaxWrites+1), "make several plans"},
 	} {
 		if p, err := changeplan.Make(t.Context(), changeplan.Options{Mgmt: m, Now: now}, tc.change); p != nil || err == nil || !strings.Contains(err.Error(), tc.want) {
