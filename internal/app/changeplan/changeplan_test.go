@@ -451,6 +451,26 @@ func TestPlanReachesNoCluster(t *testing.T) {
 	}
 }
 
+// TestPlanIgnoresWhatNoClusterRefersTo creates an object of a kind of no provider with the
+// change of a Cluster, as a kustomization does.
+func TestPlanIgnoresWhatNoClusterRefersTo(t *testing.T) {
+	t.Parallel()
+	m := serve(t)
+	inner := m.Client
+	m.Client = interceptor.NewClient(m.world.Mgmt, interceptor.Funcs{
+		Patch: func(ctx context.Context, _ client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if obj.GetObjectKind().GroupVersionKind().Kind == "Role" {
+				return nil
+			}
+			return inner.Patch(ctx, obj, p, opts...)
+		},
+	})
+	role := applied(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: reader, namespace: default}, rules: []}")
+	if p := plan(t, m, changeplan.Options{}, upgrade(), role); p.Summary.Replaced != 3 || p.Summary.NotPredicted != 0 {
+		t.Errorf("the plan:\n%s", text(t, p))
+	}
+}
+
 // TestPlanStopsWhenCanceled checks that no plan is returned in part.
 func TestPlanStopsWhenCanceled(t *testing.T) {
 	t.Parallel()

@@ -398,8 +398,9 @@ func (c *copied) foreign() *planv1.NotPredicted {
 			}
 		}
 		gvk, err := apiutil.GVKForObject(w.after, c.Mgmt.Scheme())
-		if err != nil || c.Mgmt.Scheme().Recognizes(gvk) || strings.HasSuffix(gvk.Kind, "Template") {
-			continue
+		of := func(known schema.GroupVersionKind) bool { return known.GroupKind() == gvk.GroupKind() }
+		if err != nil || c.Mgmt.Scheme().Recognizes(gvk) || strings.HasSuffix(gvk.Kind, "Template") || !slices.ContainsFunc(c.Kinds(), of) {
+			continue // the Cluster refers to no object of a kind that is unknown
 		}
 		return &planv1.NotPredicted{
 			Reason:  planv1.ForeignControlPlane,
