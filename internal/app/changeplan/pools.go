@@ -57,7 +57,7 @@ func (c *copied) pools(before map[types.UID]client.Object) (all []planv1.Pool, w
 		case of.Then == 0 && !p.DeletionTimestamp.IsZero():
 		case len(decides) > 0:
 			of.NotPredicted = fmt.Sprintf("its infrastructure provider decides which machines it replaces when %s changes", decides[0].Path)
-		case of.Then < of.Before && of.Then > 0 && ownsMachines(before, p):
+		case of.Then < of.Before && ownsMachines(before, p):
 			of.NotPredicted = fmt.Sprintf("its infrastructure provider decides which %d of its %d machines it deletes", of.Before-of.Then, of.Before)
 		}
 		_, managed := p.Labels[clusterv1.ClusterTopologyOwnedLabel]

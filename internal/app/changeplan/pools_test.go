@@ -97,6 +97,7 @@ func TestPlanOfAPool(t *testing.T) {
 	}{
 		"more replicas":                       {pool(int64(4), "spec", "replicas"), true, planv1.Summary{Kept: 3, Created: 2}, 4, ""},
 		"fewer replicas":                      {pool(int64(1), "spec", "replicas"), true, planv1.Summary{Kept: 1, NotPredicted: 2}, 1, "which 1 of its 2 machines it deletes"},
+		"no replicas":                         {pool(int64(0), "spec", "replicas"), true, planv1.Summary{Kept: 1, NotPredicted: 2}, 0, "which 2 of its 2 machines it deletes"},
 		"a field that is copied":              {pool(int64(60), "spec", "template", "spec", "deletion", "nodeDrainTimeoutSeconds"), true, planv1.Summary{Kept: 1, Changed: 2}, 2, ""},
 		"another version":                     {pool("v1.35.1", "spec", "template", "spec", "version"), true, planv1.Summary{Kept: 1, NotPredicted: 2}, 2, "when spec.template.spec.version changes"},
 		"another template of the provider":    {local, true, planv1.Summary{Kept: 1, NotPredicted: 2}, 2, "when spec.template.simulated"},
