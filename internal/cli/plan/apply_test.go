@@ -49,7 +49,11 @@ func TestPlanDifferencesAreByCluster(t *testing.T) {
 	unknown := &planv1.NotPredicted{Reason: planv1.NotAtRest}
 	was := planv1.Plan{Clusters: []planv1.Cluster{cluster("a", planv1.Kept, nil), cluster("b", planv1.Kept, nil), cluster("c", planv1.Kept, nil), cluster("d", planv1.Kept, nil), cluster("e", "", unknown)}}
 	is := planv1.Plan{Clusters: []planv1.Cluster{cluster("a", planv1.Kept, nil), cluster("b", planv1.Deleted, nil), cluster("c", "", unknown), cluster("e", planv1.Kept, nil), cluster("f", planv1.Kept, nil)}}
+	was.Clusters[0].Pools = []planv1.Pool{{Name: "p", Before: 5, Then: 3}, {Name: "q", Before: 1, Then: 1}}
+	is.Clusters[0].Pools = []planv1.Pool{{Name: "p", Before: 9, Then: 3}, {Name: "q", Before: 1, Then: 1}, {Name: "s", Before: 2}}
 	want := []string{
+		"Cluster ns/a: MachinePool p: 5 replicas, then 3 in the first plan, and 9 replicas, then 3",
+		"Cluster ns/a: MachinePool s: unchanged in the first plan, and 2 replicas, then 0",
 		"Cluster ns/b: Machine b-1: kept in the first plan, and gone",
 		"Cluster ns/c: not predicted (NotAtRest)",
 		"Cluster ns/e: predicted now",

@@ -248,6 +248,13 @@ func status(p *planv1.Plan) error {
 	case p.Summary.Go() > 0:
 		return command.StatusError{Status: changeplan.StatusMachinesGo, Cause: fmt.Errorf("%d machines are replaced, and %d are deleted", p.Summary.Replaced, p.Summary.Deleted)}
 	}
+	for _, c := range p.Clusters {
+		for _, of := range c.Pools {
+			if of.Then < of.Before {
+				return command.StatusError{Status: changeplan.StatusMachinesGo, Cause: fmt.Errorf("MachinePool %s of Cluster %s/%s loses %d of %d replicas", of.Name, c.Namespace, c.Name, of.Before-of.Then, of.Before)}
+			}
+		}
+	}
 	return nil
 }
 

@@ -25,6 +25,12 @@ import (
 
 func TestStatusOfAPlan(t *testing.T) {
 	t.Parallel()
+	for then, want := range map[int32]int{3: 0, 2: 0, 1: 2, 0: 2} {
+		p := &planv1.Plan{Clusters: []planv1.Cluster{{Pools: []planv1.Pool{{Name: "pool", Before: 2, Then: then}}}}}
+		if got := exit(status(p)); got != want {
+			t.Errorf("a pool of 2, then %d: status %d, want %d", then, got, want)
+		}
+	}
 	for name, tc := range map[string]struct {
 		of   planv1.Summary
 		want int

@@ -22,11 +22,17 @@ type Result struct {
 	// plane deletes a machine when it has seen that the new one is healthy, and the
 	// condition Available of that follows a moment later.
 	Fewest map[string]int
+	// Pools are the replicas of MachinePools that change, by name; none if only Machines
+	// were observed.
+	Pools map[string]string
 }
 
 // ResultOf is what a plan or an observation says.
 func ResultOf(c planv1.Cluster) Result {
-	r := Result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: map[string]int{}}
+	r := Result{Fates: map[string]string{}, Created: map[string]int{}, Fewest: map[string]int{}, Pools: map[string]string{}}
+	for _, p := range c.Pools {
+		r.Pools[p.Name] = fmt.Sprintf("%d replicas, then %d", p.Before, p.Then)
+	}
 	for _, g := range c.Groups {
 		if !g.ControlPlane {
 			r.Fewest[g.Owner] = g.FewestAvailable
@@ -73,6 +79,11 @@ func Differences(predicted, happened Result) (all []string) {
 	for _, owner := range slices.Sorted(maps.Keys(merge(predicted.Created, happened.Created))) {
 		if want, got := predicted.Created[owner], happened.Created[owner]; want != got {
 			all = append(all, fmt.Sprintf("%s: %d new Machines in the plan, and %d", owner, want, got))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(happened.Pools)) {
+		if want, got := cmp.Or(predicted.Pools[name], "unchanged"), happened.Pools[name]; want != got {
+			all = append(all, fmt.Sprintf("MachinePool %s: %s in the plan, and %s", name, want, got))
 		}
 	}
 	if len(all) == 0 {
