@@ -4,6 +4,7 @@ package changeplan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -137,12 +138,10 @@ func (c *copied) count() int {
 
 // ownsMachines reports whether a pool has Machines.
 func ownsMachines(before map[types.UID]client.Object, p *clusterv1.MachinePool) bool {
-	for _, obj := range before {
-		if m, is := obj.(*clusterv1.Machine); is && metav1.IsControlledBy(m, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(before)), func(obj client.Object) bool {
+		_, is := obj.(*clusterv1.Machine)
+		return is && metav1.IsControlledBy(obj, p)
+	})
 }
 
 // undecided takes what happens to the Machines of pools out of a plan for which it is

@@ -30,9 +30,7 @@ func decides(d planv1.Object) bool {
 	}
 	return slices.ContainsFunc(d.Fields, func(f planv1.Field) bool {
 		repeats := d.Kind == "MachineHealthCheck" && strings.HasPrefix(f.Path, "status.")
-		return !repeats && !takenOver().MatchString(f.Path) && !(added().MatchString(f.Path) && f.From == "")
+		added := f.From == "" && strings.HasPrefix(f.Path, "status.conditions[") && (strings.HasSuffix(f.Path, "].type") || strings.HasSuffix(f.Path, "].status"))
+		return !repeats && !takenOver().MatchString(f.Path) && !added
 	})
 }
-
-// added is the path of the status or the type of a condition.
-var added = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^status\.conditions\[[^]]*\]\.(status|type)$`) })

@@ -5,6 +5,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,10 +65,7 @@ func run(ctx context.Context, env *command.Env, o options, name string) error {
 	if err != nil {
 		return err
 	}
-	if o.namespace == "" {
-		o.namespace = m.Namespace
-	}
-	of, err := rollout.Parse(name, o.namespace, kinds...)
+	of, err := rollout.Parse(name, cmp.Or(o.namespace, m.Namespace), kinds...)
 	if err != nil {
 		return command.Misuse(err)
 	}

@@ -33,11 +33,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/decisions"
 )
 
-const (
-	// maxLog is how much of the end of the plane's log a report has, in bytes: days of
-	// a plane in steady state.
-	maxLog = 16 << 20
-)
+// maxLog is how much of the end of the plane's log a report has, in bytes: days of a plane
+// in steady state.
+const maxLog = 16 << 20
 
 // alsoReported are the kinds of Kubernetes in a report, in addition to those of Cluster
 // API. They have no Secrets and no ConfigMaps.
@@ -233,12 +231,11 @@ func tail(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && info.Size() > most {
-		if _, err := f.Seek(-most, io.SeekEnd); err != nil {
-			return nil, err
-		}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(f, most))
+	return io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-most), most))
 }
 
 // contents lists what is in the report, and what is missing.

@@ -71,7 +71,7 @@ func printChanges(env *command.Env, lines []string) {
 
 // words are the lines of a plan.
 func words(plan json.RawMessage) []string {
-	v, err := decode(plan)
+	v, err := decisions.Decode(plan)
 	if err != nil {
 		return []string{"unreadable plan: " + err.Error()}
 	}
@@ -131,7 +131,7 @@ func value(v any) string {
 // nothing happens. An element of a list is named by its name or type, if it has one.
 func flatten(facts json.RawMessage) map[string]string {
 	out := map[string]string{}
-	if v, err := decode(decisions.Lasting(facts)); err == nil {
+	if v, err := decisions.Decode(decisions.Lasting(facts)); err == nil {
 		add(out, "", v)
 	}
 	return out
@@ -212,14 +212,4 @@ func whole(path, value string, others map[string]bool) string {
 		}
 	}
 	return path + ": " + value
-}
-
-func decode(text json.RawMessage) (v any, err error) {
-	if len(text) == 0 {
-		return nil, nil
-	}
-	d := json.NewDecoder(strings.NewReader(string(text)))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
 }

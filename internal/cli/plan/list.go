@@ -67,7 +67,8 @@ func newShow(env *command.Env) *cobra.Command {
 			case o.output != "":
 				return env.PrintObject(p, o.output)
 			}
-			return show(env, p, o.details)
+			show(env, p, o.details)
+			return nil
 		},
 	}
 	o.add(cmd, env, namespaceHelp)

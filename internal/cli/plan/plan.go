@@ -181,17 +181,12 @@ func (o *options) print(ctx context.Context, env *command.Env, c connection, cha
 		p = &s.Plan
 		env.Say("Plan %s is saved: carry it out with `capstan apply %s`", s.ID(), o.saveTo)
 	}
-	if err := o.shown(env, p); err != nil {
+	if o.output == "" {
+		show(env, p, o.details)
+	} else if err := env.PrintObject(p, o.output); err != nil {
 		return err
 	}
 	return status(p)
-}
-
-func (o *options) shown(env *command.Env, p *planv1.Plan) error {
-	if o.output != "" {
-		return env.PrintObject(p, o.output)
-	}
-	return show(env, p, o.details)
 }
 
 // save makes a plan with what is needed to carry it out.

@@ -18,7 +18,7 @@ var signs = map[planv1.Action]string{
 }
 
 // show prints a plan for people.
-func show(env *command.Env, p *planv1.Plan, verbose bool) error {
+func show(env *command.Env, p *planv1.Plan, verbose bool) {
 	for _, c := range p.Clusters {
 		cluster(env, c, verbose)
 	}
@@ -28,7 +28,7 @@ func show(env *command.Env, p *planv1.Plan, verbose bool) error {
 	s := p.Summary
 	if len(p.Clusters) == 0 {
 		env.Print("The change reaches no Cluster.")
-		return nil
+		return
 	}
 	text := fmt.Sprintf("Machines: %d kept, %d changed in place, %d replaced, %d deleted, %d created", s.Kept, s.Changed, s.Replaced, s.Deleted, s.Created)
 	if s.Transient > 0 {
@@ -38,7 +38,6 @@ func show(env *command.Env, p *planv1.Plan, verbose bool) error {
 		text += fmt.Sprintf(", %d not predicted", s.NotPredicted)
 	}
 	env.Print("%s", text)
-	return nil
 }
 
 func cluster(env *command.Env, c planv1.Cluster, verbose bool) {

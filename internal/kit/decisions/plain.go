@@ -118,7 +118,7 @@ const AnyTime = "time"
 // Lasting returns the JSON of a value without what changes although the decision stays
 // the same: times, delays and versions.
 func Lasting(text json.RawMessage) json.RawMessage {
-	v, err := decode(text)
+	v, err := Decode(text)
 	if err != nil {
 		return text
 	}
@@ -151,8 +151,8 @@ func lasting(v any) any {
 	return v
 }
 
-// decode reads JSON, with numbers as they are written.
-func decode(text []byte) (v any, err error) {
+// Decode reads JSON, with numbers as they are written.
+func Decode(text []byte) (v any, err error) {
 	if len(text) == 0 {
 		return nil, nil
 	}

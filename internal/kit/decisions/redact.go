@@ -37,7 +37,7 @@ var valueLists = map[string]bool{"env": true, "extraenvs": true, "extraargs": tr
 
 // Redact returns JSON with hashes in place of the values of secrets.
 func (r *Recorder) Redact(text []byte) json.RawMessage {
-	v, err := decode(text)
+	v, err := Decode(text)
 	if err != nil || v == nil {
 		return nil
 	}

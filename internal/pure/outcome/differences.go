@@ -115,7 +115,8 @@ func outOfOrder(waves [][]string, happened []string) []string {
 }
 
 func merge[V any](a, b map[string]V) map[string]V {
-	all := maps.Clone(a)
+	all := map[string]V{}
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all
 }

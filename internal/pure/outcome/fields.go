@@ -30,12 +30,18 @@ var administrative = []string{"resourceVersion", "generation", "managedFields", 
 // Fields are the fields in which an object differs, except its status and what every
 // write changes. Secret values are never among them.
 func Fields(from, to runtime.Object) []planv1.Field {
+	a, b := both(from, to)
+	return differences(a, b, isSecret(from) || isSecret(to))
+}
+
+// both are two objects as JSON fields, or nil.
+func both(from, to runtime.Object) (a, b map[string]any) {
 	a, errA := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	b, errB := runtime.DefaultUnstructuredConverter.ToUnstructured(to)
 	if errA != nil || errB != nil {
-		return nil
+		return nil, nil
 	}
-	return differences(a, b, isSecret(from) || isSecret(to))
+	return a, b
 }
 
 // isSecret reports whether an object is a Secret, even if it does not name its kind.
@@ -46,11 +52,7 @@ func isSecret(obj runtime.Object) bool {
 
 // StatusFields are the fields of the status in which an object differs.
 func StatusFields(from, to runtime.Object) []planv1.Field {
-	a, errA := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
-	b, errB := runtime.DefaultUnstructuredConverter.ToUnstructured(to)
-	if errA != nil || errB != nil {
-		return nil
-	}
+	a, b := both(from, to)
 	var d differ
 	d.compare("status", a["status"], b["status"])
 	return d.fields
@@ -59,7 +61,7 @@ func StatusFields(from, to runtime.Object) []planv1.Field {
 // differences are Fields of objects as JSON fields.
 func differences(from, to map[string]any, secret bool) []planv1.Field {
 	d := differ{secret: secret}
-	for _, part := range slices.Sorted(maps.Keys(merged(from, to))) {
+	for _, part := range slices.Sorted(maps.Keys(merge(from, to))) {
 		switch {
 		case part == "status" || part == "kind" || part == "apiVersion":
 		case secret && part != "metadata":
@@ -86,7 +88,7 @@ func (d *differ) compare(path string, from, to any) {
 	switch {
 	case len(d.fields) >= MaxFields || reflect.DeepEqual(from, to):
 	case isA && isB, isA && to == nil, isB && from == nil:
-		for _, name := range slices.Sorted(maps.Keys(merged(a, b))) {
+		for _, name := range slices.Sorted(maps.Keys(merge(a, b))) {
 			if path == "metadata" && slices.Contains(administrative, name) {
 				continue
 			}
@@ -117,7 +119,7 @@ func isList(value any) bool {
 // none.
 func (d *differ) lists(path string, from, to any) {
 	a, b := items(from), items(to)
-	for _, key := range slices.Sorted(maps.Keys(merged(a, b))) {
+	for _, key := range slices.Sorted(maps.Keys(merge(a, b))) {
 		d.compare(path+"["+key+"]", a[key], b[key])
 	}
 }
@@ -168,13 +170,4 @@ func text(value any) string {
 		end--
 	}
 	return s[:end] + "…"
-}
-
-func merged(a, b map[string]any) map[string]any {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]any{}
-	}
-	maps.Copy(all, b)
-	return all
 }
