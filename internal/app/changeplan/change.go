@@ -61,6 +61,9 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	obj := w.Object
 	name := planv1.Object{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	of := fmt.Sprintf("%s %s", name.Kind, client.ObjectKeyFromObject(obj))
+	if gvk := obj.GroupVersionKind(); !mgmt.Scheme().Recognizes(gvk) && len(mgmt.Scheme().VersionsForGroupKind(gvk.GroupKind())) > 0 {
+		return nil, fmt.Errorf("change %s: a plan cannot read version %s: convert it with `capstan convert`", of, gvk.Version)
+	}
 	out := &written{name: name, waits: w.Waits, deletes: w.Delete}
 	live := obj.DeepCopy()
 	switch err := mgmt.Get(ctx, client.ObjectKeyFromObject(obj), live); {
