@@ -24,7 +24,7 @@ var houseLimits = map[string]float64{
 	"package names used more than once":              9,
 	"words of the list per 1,000 comment lines":      0,
 	"branches of controllers in % of those and pure": 28.0,
-	"packages of 150 lines with little test":         86,
+	"packages of 150 lines with little test":         84,
 }
 
 // versionName is a package name that several groups have.

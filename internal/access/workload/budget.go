@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // The memory limits of workload clusters, for all of them together and for each. A
@@ -125,11 +127,7 @@ func (b *budget) holding(ctx context.Context, do func(context.Context) error) er
 		if !errors.Is(err, errBusy) {
 			return err
 		}
-		wait := time.NewTimer(backoff + rand.N(backoff))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
+		if lifecycle.Sleep(ctx, backoff+rand.N(backoff)) != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -92,12 +93,7 @@ func (k *kinds) run(ctx context.Context) {
 			return
 		}
 		ctrl.LoggerFrom(ctx).V(2).Info("The watch of definitions of kinds ended", "reason", text(err))
-		wait := time.NewTimer(jittered(retry))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
-		}
+		_ = lifecycle.Sleep(ctx, jittered(retry)) // its end ends the loop, too
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,6 +25,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -217,12 +217,7 @@ func (v *view[T]) run(ctx context.Context, failed chan<- error) {
 		if excess(err) != nil || errors.Is(err, errFull) {
 			v.exceeded(err)
 		}
-		wait := time.NewTimer(jittered(retry))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
-		}
+		_ = lifecycle.Sleep(ctx, jittered(retry)) // its end ends the loop, too
 		retry = min(2*retry, lastRetry)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
@@ -144,10 +145,7 @@ func (f *follower) watch(ctx context.Context, namespace string, list func() clie
 			}
 			w.Stop()
 		}
-		select {
-		case <-time.After(between):
-		case <-ctx.Done():
-		}
+		_ = lifecycle.Sleep(ctx, between) // its end ends the loop, too
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/filetree"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // Client fetches files.
@@ -196,12 +197,7 @@ func (c *Client) retry(ctx context.Context, url string, try func() error) error 
 		if _, final := errors.AsType[permanent](err); final || attempt >= attempts || ctx.Err() != nil {
 			return fmt.Errorf("get %s: %w", url, err)
 		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-wait.C:
-		}
-		wait.Stop()
+		_ = lifecycle.Sleep(ctx, pause) // the next attempt reports its end
 		pause *= 2
 	}
 }
