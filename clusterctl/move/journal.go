@@ -4,6 +4,7 @@ package move
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // JournalName is the name of the ConfigMap in the namespace that moves, at both sides,
@@ -117,7 +119,10 @@ func openJournal(ctx context.Context, p Plane, c clock.PassiveClock, namespace s
 func (j *journal) read() error {
 	text, _, _ := unstructured.NestedString(j.obj.Object, "data", "journal")
 	packed, _, _ := unstructured.NestedString(j.obj.Object, "binaryData", "plan")
-	err := yaml.Unmarshal([]byte(text), &j.Record)
+	record, err := sanitize.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = json.Unmarshal(record, &j.Record)
+	}
 	if err == nil && j.Operation == "" {
 		err = errors.New("it names no operation")
 	}

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Restore creates the objects that Save, or upstream's clusterctl, wrote to a directory.
@@ -145,7 +145,7 @@ func readDirectory(directory string) (all []*unstructured.Unstructured, err erro
 			return nil, err
 		}
 		obj := &unstructured.Unstructured{}
-		if text, err = yaml.YAMLToJSON(text); err == nil {
+		if text, err = sanitize.YAMLToJSON(text); err == nil {
 			err = obj.UnmarshalJSON(text)
 		}
 		switch other := names[obj.GetUID()]; {

@@ -16,10 +16,10 @@ import (
 	goyaml "go.yaml.in/yaml/v3"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Metadata reads the contracts of a provider from a release.
@@ -45,7 +45,7 @@ func parseMetadata(raw []byte) (*clusterctlv1.Metadata, error) {
 	if len(raw) > maxMetadata {
 		return nil, errors.New("it is larger than 1 MiB: is it the right file?")
 	}
-	text, err := yaml.YAMLToJSONStrict(raw)
+	text, err := sanitize.YAMLToJSON(raw)
 	if err == nil {
 		err = oneDocument(raw)
 	}

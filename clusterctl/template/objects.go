@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // Objects splits a file of one or more YAML or JSON documents into objects; lists
@@ -113,7 +115,7 @@ func (d document) decode() (any, error) {
 	if !utf8.Valid(d.text) {
 		return nil, fmt.Errorf("document %d (line %d) is not text of UTF-8", d.number, d.line)
 	}
-	text, err := yaml.YAMLToJSONStrict(d.text)
+	text, err := sanitize.YAMLToJSON(d.text)
 	if err != nil {
 		return nil, d.explain(err)
 	}

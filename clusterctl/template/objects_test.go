@@ -4,7 +4,6 @@ package template
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -57,10 +56,7 @@ func TestObjects(t *testing.T) {
 
 func TestWhatIsNoObjectIsNamedWithItsDocumentAndLine(t *testing.T) {
 	const good = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n"
-	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
-	for c := 'b'; c < 'k'; c++ {
-		bomb += fmt.Sprintf("%c: &%c [%s*%c]\n", c, c, strings.Repeat(fmt.Sprintf("*%c,", c-1), 8), c-1)
-	}
+	bomb := "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 1000) + "]\n"
 	tests := map[string]struct{ in, want string }{
 		"no kind":                    {"a: b", "document 1 (line 1) has no apiVersion and kind"},
 		"no kind, further down":      {good + "\n# words\napiVersion: v1\n", "document 2 (line 7) has no apiVersion and kind"},
@@ -76,7 +72,7 @@ func TestWhatIsNoObjectIsNamedWithItsDocumentAndLine(t *testing.T) {
 		"a key twice, further in":    {good + "apiVersion: v1\nkind: A\nspec:\n  a: 1\n  a: 1\n", "document 2, which begins at line 5, is not valid YAML: line 9: key \"a\" already set in map"},
 		"a key twice in JSON":        {`{"apiVersion":"v1","kind":"A","kind":"A"}`, "document 1, which begins at line 1, is not valid YAML: line 1: key \"kind\" already set in map"},
 		"an alias of nothing":        {good + "apiVersion: v1\nkind: *a\n", "document 2, which begins at line 5, is not valid YAML: line 5: unknown anchor 'a' referenced"},
-		"a bomb of anchors":          {bomb, "document 1, which begins at line 1, is not valid YAML: line 1: document contains excessive aliasing"},
+		"a bomb of anchors":          {bomb, "document 1, which begins at line 1, is not valid YAML: line 1: YAML with aliases that make too much of it"},
 		"too deep":                   {strings.Repeat("[", 20000), "document 1, which begins at line 1, is not valid YAML: line 1: exceeded max depth of 10000"},
 		"a name that is a number":    {good + "apiVersion: v1\nkind: A\nmetadata:\n  name: 1\n", "document 2 (line 5) has metadata.name 1, which is no text but a number: quote it"},
 		"a label that is a boolean":  {good + "apiVersion: v1\nkind: A\nmetadata:\n  labels: {a: yes}\n", "document 2 (line 5) has metadata.labels[a] true, which is no text but true or false: quote it"},

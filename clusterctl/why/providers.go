@@ -4,6 +4,7 @@ package why
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move"
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
 // readBinding reads which ClusterResourceSets are applied to a Cluster; they are read with
@@ -50,7 +51,8 @@ func (r *evidence) readMove(ctx context.Context, cluster *unstructured.Unstructu
 		return unreadable(err)
 	}
 	var record move.Record
-	if yaml.Unmarshal([]byte(journal.Data["journal"]), &record) != nil || record.Operation == "" {
+	text, err := sanitize.YAMLToJSON([]byte(journal.Data["journal"]))
+	if err != nil || json.Unmarshal(text, &record) != nil || record.Operation == "" {
 		return nil // a ConfigMap of a user
 	}
 	o.Mover = fmt.Sprintf("the move of namespace %s from %s to %s, which is in phase %s since %s", record.Namespace, record.From, record.To, record.Phase, record.Started.UTC().Format("2006-01-02T15:04:05Z"))

@@ -8,7 +8,8 @@ import (
 	"errors"
 	"regexp"
 
-	"go.yaml.in/yaml/v3"
+	goyaml "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
 )
 
 // ErrAliases means that a YAML document is infinite, or much larger than its text.
@@ -29,22 +30,30 @@ func CheckYAML(text []byte) error {
 	if bytes.IndexByte(text, '*') < 0 || bytes.IndexByte(text, '&') < 0 || json.Valid(text) {
 		return nil // there is no alias
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	var root goyaml.Node
+	if err := goyaml.Unmarshal(text, &root); err != nil {
 		problem := "not YAML"
 		if at := atLine.FindString(err.Error()); at != "" {
 			problem += ": see " + at
 		}
 		return errors.New(problem)
 	}
-	if size(&root, map[*yaml.Node]int{}) > maxSize {
+	if size(&root, map[*goyaml.Node]int{}) > maxSize {
 		return ErrAliases
 	}
 	return nil
 }
 
+// YAMLToJSON converts a document that CheckYAML accepts. A key that is there twice is an error.
+func YAMLToJSON(text []byte) ([]byte, error) {
+	if err := CheckYAML(text); err != nil {
+		return nil, err
+	}
+	return yaml.YAMLToJSONStrict(text)
+}
+
 // size is that of a node with what it contains, up to slightly above maxSize.
-func size(n *yaml.Node, of map[*yaml.Node]int) int {
+func size(n *goyaml.Node, of map[*goyaml.Node]int) int {
 	if known, ok := of[n]; ok {
 		return known
 	}
