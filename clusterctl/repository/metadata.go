@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	goyaml "go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v3"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	kjson "sigs.k8s.io/json"
 
@@ -88,9 +88,9 @@ func parseMetadata(raw []byte) (*clusterctlv1.Metadata, error) {
 
 // oneDocument refuses what would be overlooked behind the first document.
 func oneDocument(raw []byte) error {
-	d := goyaml.NewDecoder(bytes.NewReader(raw))
+	d := yaml.NewDecoder(bytes.NewReader(raw))
 	for n := 0; ; n++ {
-		err := d.Decode(&goyaml.Node{})
+		err := d.Decode(&yaml.Node{})
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
