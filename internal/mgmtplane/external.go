@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/election"
 )
 
@@ -39,10 +40,8 @@ func (c *completed) reach(ctx context.Context, p *Plane) error {
 			return nil
 		}
 		c.Progress("waiting for etcd")
-		select {
-		case <-ctx.Done():
+		if lifecycle.Sleep(ctx, awaitEvery) != nil {
 			return fmt.Errorf("wait for etcd at %s: %w", strings.Join(c.Etcd.Servers, ", "), err)
-		case <-time.After(awaitEvery):
 		}
 	}
 }

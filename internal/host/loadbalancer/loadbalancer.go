@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
@@ -221,12 +222,10 @@ func (b *Balancer) accept() {
 		}
 		if err != nil {
 			b.o.Log.Error(err, "Accepting a connection to API servers")
-			select {
-			case <-time.After(acceptPause):
-				continue
-			case <-b.ctx.Done():
+			if lifecycle.Sleep(b.ctx, acceptPause) != nil {
 				return
 			}
+			continue
 		}
 		select {
 		case b.slots <- struct{}{}:

@@ -13,6 +13,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // member is one API server.
@@ -63,10 +65,7 @@ func (m *member) reset() {
 
 // drain calls cut after some time.
 func (m *member) drain(ctx context.Context, after time.Duration) {
-	select {
-	case <-time.After(after):
-	case <-ctx.Done():
-	}
+	_ = lifecycle.Sleep(ctx, after) // its end ends the connections, too
 	m.cut()
 }
 
@@ -84,9 +83,7 @@ func (b *Balancer) probe(ctx context.Context, m *member) {
 		if err == nil {
 			wait = b.o.Interval
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if lifecycle.Sleep(ctx, wait) != nil {
 			return
 		}
 		if wait = wait * 3 / 2; wait > b.o.Interval {

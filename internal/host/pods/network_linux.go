@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/host/pods/holder"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/loopback"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
@@ -67,12 +68,10 @@ func (s *Sandbox) relay() {
 			return
 		}
 		if err != nil {
-			select {
-			case <-time.After(exhausted):
-				continue
-			case <-s.ctx.Done():
+			if lifecycle.Sleep(s.ctx, exhausted) != nil {
 				return
 			}
+			continue
 		}
 		c := &Conn{TCPConn: accepted.(*net.TCPConn), free: func() {}, report: func(why string) { s.report(netip.AddrPort{}, why) }}
 		select {

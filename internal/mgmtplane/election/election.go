@@ -303,10 +303,8 @@ func (m *Membership) keep(run context.Context) {
 			return
 		}
 		for entered := false; !entered; {
-			select {
-			case <-run.Done():
+			if lifecycle.Sleep(run, againAfter) != nil {
 				return
-			case <-time.After(againAfter):
 			}
 			err := m.enter(run)
 			if entered = err == nil; !entered {
