@@ -4,10 +4,9 @@ package contract
 
 import (
 	"fmt"
-	"slices"
 
-	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // IsProvisioning reports whether a control plane has a desired version and runs
@@ -43,18 +42,18 @@ func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) 
 		if err != nil {
 			return false, fmt.Errorf("read running versions of %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
-		if v.LT(wanted) || v.EQ(wanted) && !slices.Equal(v.Build, wanted.Build) {
+		if v.LessThan(wanted) || !wanted.LessThan(v) && v.BuildMetadata() != wanted.BuildMetadata() {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// parse reads a version; its error is for users.
-func parse(text string) (semver.Version, error) {
-	v, err := semver.ParseTolerant(text)
+// parse reads a semantic version, or one without a patch version.
+func parse(text string) (*version.Version, error) {
+	v, err := version.ParseSemantic(text)
 	if err != nil {
-		err = fmt.Errorf("could not parse %q as version", text)
+		v, err = version.ParseGeneric(text)
 	}
 	return v, err
 }
