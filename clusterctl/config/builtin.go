@@ -27,8 +27,7 @@ func builtin() []Provider {
 	local := Provider{Name: Local, Type: clusterctlv1.InfrastructureProviderType}
 	local.URL = EmbeddedScheme + ":///" + local.Label() + "/latest/infrastructure-components.yaml"
 	all := []Provider{local}
-	var kind clusterctlv1.ProviderType
-	var file string
+	kind, file := clusterctlv1.ProviderTypeUnknown, ""
 	for line := range strings.Lines(sources) {
 		f := strings.Fields(line)
 		if !strings.Contains(f[1], "/") {

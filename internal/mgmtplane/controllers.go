@@ -29,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
 
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/kubecontrollers"
@@ -193,10 +194,8 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 		func(ctx context.Context) { gc.Run(ctx, 20, 30*time.Second) },
 		func(ctx context.Context) { gc.Sync(ctx, changed, gcSyncPeriod) },
 		func(ctx context.Context) {
-			select {
-			case <-time.After(collectorStart):
+			if lifecycle.Sleep(ctx, collectorStart) == nil {
 				c.collected.Started()
-			case <-ctx.Done():
 			}
 		},
 	)

@@ -43,7 +43,7 @@ const (
 	largestChange = 3 << 20
 	// niceness is the CPU priority of a plan: that of the plane is 0.
 	niceness = 10
-	// longestError is how much of the text of an error is passed on, in bytes.
+	// longestError is how much of the text of an error is kept, in bytes.
 	longestError = 16 << 10
 )
 
@@ -136,8 +136,7 @@ func (e *Endpoint) login(who user.Info) (file string, err error) {
 
 // run has the program make the plan, and passes it on.
 func (e *Endpoint) run(ctx context.Context, w http.ResponseWriter, change []byte, args []string) *apierrors.StatusError {
-	var text bytes.Buffer
-	plan := &answer{ResponseWriter: w}
+	text, plan := firstBytes{}, &answer{ResponseWriter: w}
 	cmd := e.program(ctx, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(change), plan, &text
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for its priority
@@ -147,7 +146,6 @@ func (e *Endpoint) run(ctx context.Context, w http.ResponseWriter, change []byte
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, niceness) // it has ended already
 	err := cmd.Wait()
-	said := strings.ToValidUTF8(string(text.Next(longestError)), "")
 	switch code := cmd.ProcessState.ExitCode(); {
 	case plan.started && (code == 0 || code == StatusMachinesGo || code == StatusNotPredicted):
 		return nil
@@ -156,9 +154,9 @@ func (e *Endpoint) run(ctx context.Context, w http.ResponseWriter, change []byte
 	case ctx.Err() != nil:
 		return apierrors.NewTimeoutError(fmt.Sprintf("the plan was not made in %s: plan a smaller change", longestPlan), 0)
 	case code == 1:
-		return apierrors.NewBadRequest(strings.TrimSpace(strings.TrimPrefix(said, "capstan: ")))
+		return apierrors.NewBadRequest(strings.TrimSpace(strings.TrimPrefix(string(text), "capstan: ")))
 	default:
-		return apierrors.NewInternalError(fmt.Errorf("make the plan: %w: %s", err, said))
+		return apierrors.NewInternalError(fmt.Errorf("make the plan: %w: %s", err, string(text)))
 	}
 }
 
@@ -175,4 +173,11 @@ func (a *answer) Write(p []byte) (int, error) {
 		a.Header().Set("Cache-Control", "no-store")
 	}
 	return a.ResponseWriter.Write(p)
+}
+
+type firstBytes []byte // of a text, at most longestError
+
+func (b *firstBytes) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), longestError-len(*b))]...)
+	return len(p), nil
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle undoes, in reverse order, what a server started. Sleep waits for a
-// duration, or for the end of a context.
+// Package lifecycle undoes, in reverse order, what a server started, and waits.
 package lifecycle
 
 import (

@@ -16,8 +16,7 @@ import (
 var ErrAliases = errors.New("YAML with aliases that make too much of it")
 
 // maxSize limits what a document is when its aliases are replaced by their values: the
-// bytes of its values, and nodeSize for each. What users may send is smaller without
-// aliases.
+// bytes of its values, and nodeSize for each. Users may send less without them.
 const maxSize, nodeSize = 8 << 20, 8
 
 var atLine = regexp.MustCompile(`line \d+`)
