@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e peer-capv peer-plan coverage charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves fuzz tenant hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt lint unit test-programs peer peer-e2e peer-capv peer-plan coverage charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench bench-version failover gobench differ plans kills moves fuzz tenant hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -33,8 +33,8 @@ quickstart: capstan ; build/quickstart.sh
 
 run-sample-extension: build ; build/run-sample-extension.sh
 
-# Format, vet, lint, generated files, unit tests, stories: no plane, no network, no root.
-check: fmt vet lint verify unit
+# Format, lint (which has the checks of go vet), generated files, unit tests, stories: no plane, no network, no root.
+check: fmt lint verify unit
 
 # What a newcomer runs: check, the other modules, and the main paths end to end. All that
 # the end-to-end tests need is compiled before they start.
@@ -48,9 +48,9 @@ STEP := @build/step.sh
 
 fmt: ; $(STEP) fmt bash -c 'test -z "$$(gofmt -l $$(git ls-files "*.go") | tee /dev/stderr)" || { echo "gofmt the files above"; exit 1; }'
 
-vet: ; $(STEP) vet go vet ./...
+bin/lint: build/lint/main.go go.tools.mod ; $(STEP) lint-program go build -modfile=go.tools.mod -o $@ $<
 
-lint: ; $(STEP) lint build/lint.sh
+lint: bin/lint ; $(STEP) lint build/lint.sh
 
 unit: ; $(STEP) unit go test -vet=off ./...
 
@@ -78,7 +78,7 @@ test-one: test-programs ; V=1 build/test-pass.sh all $(PKG)
 coverage: ; @build/coverage.sh
 
 # Round trips against upstream's API module, and our conversions against its, in a module of their own.
-peer: ; $(STEP) peer bash -c 'cd peer && go vet ./... && go test -vet=off ./... && cd e2e && go vet -tags e2e ./...'
+peer: bin/lint ; $(STEP) peer bash -c 'cd peer && go vet -vettool=../bin/lint ./... && go test -vet=off ./... && cd e2e && go vet -vettool=../../bin/lint -tags e2e ./...'
 
 # Upstream's own end-to-end specs against planes: SETUPS=local SPECS='quick-start || upgrade' for some of them.
 peer-e2e: SETUPS ?= local inmemory

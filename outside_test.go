@@ -79,7 +79,7 @@ func TestOthersCanImportUs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "vet", "-mod=mod", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-mod=mod", "-export", "-test", "./...")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("an outside module does not build: %v\n%s", err, out)

@@ -6,6 +6,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 go tool -modfile=go.tools.mod revive -config build/revive.toml -set_exit_status ./...
-go build -modfile=go.tools.mod -o bin/lint build/lint/main.go
 go vet -vettool=bin/lint ./...
 go test -count 1 -v -run TestHouse . | grep -v "^=== "

@@ -289,7 +289,7 @@ func everyFieldIsHit(t *testing.T, gvk schema.GroupVersionKind, k rules.Kind, hi
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var path []string
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {

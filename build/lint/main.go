@@ -2,12 +2,12 @@
 
 //go:build ignore
 
-// Command lint has the checks of staticcheck and errcheck as a program for "go vet
+// Command lint has the checks of go vet, staticcheck and errcheck as a program for "go vet
 // -vettool", which keeps the result of each package until it changes. It reads of
-// dependencies what the compiler exports, and not the source of all 2,500 of them, as
-// staticcheck itself and unitchecker of golang.org/x/tools do: of functions in other
-// packages it knows only by neverReturns that they do not return. It is built with
-// go.tools.mod.
+// dependencies what the compiler exports, and not the source of all 2,500 of them, as go
+// vet and staticcheck themselves do: of functions in other packages it knows only by
+// neverReturns that they do not return, and by their parameters that they format. It is
+// built with go.tools.mod.
 package main
 
 import (
@@ -28,6 +28,8 @@ import (
 
 	"github.com/kisielk/errcheck/errcheck"
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/printf"
+	"golang.org/x/tools/go/analysis/suite/vet"
 	"honnef.co/go/tools/simple"
 	"honnef.co/go/tools/staticcheck"
 	"honnef.co/go/tools/stylecheck"
@@ -106,9 +108,9 @@ func run(arg string) error {
 	return errors.Join(err, os.WriteFile(c.Stdout, text, 0o600))
 }
 
-// checks are those that staticcheck makes by default, unused code, and errcheck.
+// checks are those that go vet and staticcheck make by default, unused code, and errcheck.
 func checks() []*analysis.Analyzer {
-	all := []*analysis.Analyzer{errcheck.Analyzer, unusedCode}
+	all := append(slices.Clone(vet.Suite), errcheck.Analyzer, unusedCode)
 	for _, a := range slices.Concat(simple.Analyzers, staticcheck.Analyzers, stylecheck.Analyzers) {
 		if !a.Doc.NonDefault && !slices.Contains(omitted, a.Analyzer.Name) {
 			all = append(all, a.Analyzer)
@@ -201,5 +203,18 @@ func (p *loaded) fact(of types.Object, f analysis.Fact) bool {
 		return true
 	}
 	fn, is := of.(*types.Func)
-	return is && fmt.Sprint(f) == "noReturn" && slices.Contains(neverReturns, fn.FullName())
+	switch kind := reflect.ValueOf(f).Elem(); {
+	case !is || fn.Pkg() == nil || fn.Pkg() == p.pkg:
+		return false
+	case kind.Type().String() == "printf.isWrapper" && fn.Pkg().Path() != "fmt" && formats(fn.Signature()): // of fmt, it knows all
+		kind.FieldByName("Kind").SetInt(int64(printf.KindErrorf))
+		return true
+	}
+	return fmt.Sprint(f) == "noReturn" && slices.Contains(neverReturns, fn.FullName())
+}
+
+// formats reports whether the last parameters of a function are "format string, args ...any".
+func formats(s *types.Signature) bool {
+	last := s.Params().Len() - 1
+	return s.Variadic() && last > 0 && s.Params().At(last-1).Name() == "format" && types.Identical(s.Params().At(last).Type(), types.NewSlice(types.Universe.Lookup("any").Type()))
 }

@@ -121,7 +121,7 @@ func follow(env *Env, pipe io.ReadCloser) error {
 			env.Say("%s", r.Progress)
 		}
 	}
-	return errors.New("the management plane ended before it was ready")
+	return errors.Join(errors.New("the management plane ended before it was ready"), lines.Err())
 }
 
 // alreadyUp reports whether a plane runs on the directory and answers, and prints

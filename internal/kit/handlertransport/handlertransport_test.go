@@ -76,7 +76,7 @@ func TestTransportStreamsWhatAHandlerFlushes(t *testing.T) {
 	for _, want := range []string{"one", "two"} {
 		next <- want
 		if !lines.Scan() || lines.Text() != want {
-			t.Fatalf("read %q, want %q", lines.Text(), want)
+			t.Fatalf("read %q, want %q: %v", lines.Text(), want, lines.Err())
 		}
 	}
 	_ = res.Body.Close()

@@ -26,6 +26,7 @@ func echo(_ context.Context, _, address string) (net.Conn, error) {
 		for lines.Scan() {
 			_, _ = fmt.Fprintf(theirs, "%s: %s\n", address, lines.Text())
 		}
+		_ = lines.Err() // the pipe was closed
 	}()
 	return ours, nil
 }
