@@ -187,6 +187,42 @@ func TestCheckModulesNamesWhatIsNotReviewed(t *testing.T) {
 	}
 }
 
+// resolved are the versions that a go.mod requires, also indirectly, after its replace lines.
+func resolved(t *testing.T, file string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(?:require |replace |\t)(\S+)(?: => (\S+))? (v\S+)`).FindAllStringSubmatch(string(text), -1) {
+		if versions[m[1]] != "" || m[2] == "" { // replaced, if required
+			versions[m[1]] = m[3]
+		}
+	}
+	return versions
+}
+
+// TestModulesShareVersions: one other version deep in the graph, and all that depends on
+// it is compiled again for the modules of the tests.
+func TestModulesShareVersions(t *testing.T) {
+	ours := resolved(t, "go.mod")
+	for _, file := range []string{"peer/go.mod", "peer/e2e/go.mod", "examples/provider-example/go.mod"} {
+		shared := 0
+		for path, version := range resolved(t, file) {
+			switch have := ours[path]; {
+			case have == version:
+				shared++
+			case have != "":
+				t.Errorf("%s has %s %s, go.mod has %s", file, path, version, have)
+			}
+		}
+		if shared < 30 {
+			t.Errorf("%s shares only %d modules with go.mod", file, shared)
+		}
+	}
+}
+
 // TestVulnerabilitiesAreLookedUpForEveryModule checks the workflow of the public repository.
 func TestVulnerabilitiesAreLookedUpForEveryModule(t *testing.T) {
 	text, err := os.ReadFile(".github/workflows/govulncheck.yaml")
