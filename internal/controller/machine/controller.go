@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
@@ -77,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 		},
 		Finalizer: clusterv1.MachineFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
-		Prepare:   r.prepare,
+		Prepare:   func(s *state) bool { return s.machine.DeletionTimestamp.IsZero() && r.adoptStandalone(s) },
 		Normal: reconciler.All(
 			reconciler.Do("bootstrap", r.bootstrap),
 			reconciler.Do("infrastructure", r.infrastructure),
@@ -86,15 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 			reconciler.Do("certificates", r.certificates)),
 		Delete:     r.delete,
 		Report:     report,
-		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
-		Deadline:   (*state).deadline,
+		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { machinestatus.ReportDeprecated(s.facts(failed)) }),
+		Deadline:   func(s *state) time.Time { return machinestatus.Deadline(s.facts(nil)) },
 	}.Reconcile(ctx, m)
-}
-
-// prepare sets what every Machine has in addition to its finalizer, before the
-// phases, and reports whether that must be stored first.
-func (r *Reconciler) prepare(s *state) bool {
-	return s.machine.DeletionTimestamp.IsZero() && r.adoptStandalone(s)
 }
 
 // event emits an event for an action.

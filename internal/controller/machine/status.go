@@ -3,8 +3,6 @@
 package machine
 
 import (
-	"time"
-
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
@@ -40,10 +38,3 @@ func report(s *state, failed error) {
 	healthcheck.Withdraw(s.machine, s.checks)
 	machinestatus.Report(f)
 }
-
-// reportDeprecated sets the fields for clients of v1beta1.
-func reportDeprecated(s *state, failed error) { machinestatus.ReportDeprecated(s.facts(failed)) }
-
-// deadline is the next time at which the status changes without an event; zero if
-// there is none.
-func (s *state) deadline() time.Time { return machinestatus.Deadline(s.facts(nil)) }

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
 const (
@@ -71,8 +72,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		Delete: reconciler.InOrder(
 			reconciler.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
 			reconciler.Do("delete MachineSets", r.deleteSets)),
-		Report:     report,
-		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
+		Report:     func(s *state, failed error) { rollout.Report(s.facts(failed)) },
+		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { rollout.ReportDeprecated(s.facts(failed)) }),
 		Deadline:   func(s *state) time.Time { return s.quietUntil },
 	}.Reconcile(ctx, md)
 }

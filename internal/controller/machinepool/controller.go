@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
 
 const (
@@ -71,8 +72,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *clusterv1.MachinePool) (c
 		Delete: reconciler.InOrder(
 			reconciler.Do("delete", r.deleteReferences),
 			reconciler.Do("delete Nodes", r.deleteNodes)),
-		Report:     report,
-		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
-		Deadline:   (*state).deadline,
+		Report:     func(s *state, failed error) { machinepool.FillStatus(s.facts(failed)) },
+		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { machinepool.FillDeprecated(s.facts(failed)) }),
+		Deadline:   func(s *state) time.Time { return machinepool.Deadline(s.facts(nil)) },
 	}.Reconcile(ctx, p)
 }

@@ -3,8 +3,6 @@
 package machinepool
 
 import (
-	"time"
-
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/machinepool"
 )
@@ -30,13 +28,3 @@ func (s *state) facts(failed error) machinepool.Facts {
 	}
 	return f
 }
-
-// report fills the status from the state.
-func report(s *state, failed error) { machinepool.FillStatus(s.facts(failed)) }
-
-// reportDeprecated sets the fields for clients of v1beta1.
-func reportDeprecated(s *state, failed error) { machinepool.FillDeprecated(s.facts(failed)) }
-
-// deadline is the next time at which the status changes without an event; zero if
-// there is none.
-func (s *state) deadline() time.Time { return machinepool.Deadline(s.facts(nil)) }

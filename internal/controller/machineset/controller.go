@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 const (
@@ -70,8 +71,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 			reconciler.Do("update in place", r.update),
 			reconciler.Do("scale", r.scale)),
 		Delete:     reconciler.InOrder(reconciler.Do("delete Machines", r.deleteMachines)),
-		Report:     report,
-		Deprecated: reconciler.If(r.Deprecated, reportDeprecated),
+		Report:     func(s *state, failed error) { scaling.Report(s.facts(failed)) },
+		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { scaling.ReportDeprecated(s.facts(failed)) }),
 		Deadline:   func(s *state) time.Time { return s.quietUntil },
 	}.Reconcile(ctx, set)
 }
