@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -78,12 +79,7 @@ func Current[T interface {
 	})
 }
 
-func replicas(s *clusterv1.MachineSet) int32 {
-	if s.Spec.Replicas == nil {
-		return 0
-	}
-	return *s.Spec.Replicas
-}
+func replicas(s *clusterv1.MachineSet) int32 { return ptr.Deref(s.Spec.Replicas, 0) }
 
 // match returns the current MachineSet; nil without one.
 func (p *planner) match() *member {

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
@@ -148,6 +150,9 @@ type Result struct {
 var Planner questions.Planner[Facts, Question, Answer, Result] = decide
 
 func decide(f Facts, ask *asker) (Result, error) {
+	if f.Deployment.Spec.Replicas == nil {
+		return Result{}, nil // any number of Machines could be too few
+	}
 	p := newPlanner(f)
 	p.acknowledge()
 	if p.paused() {
@@ -209,15 +214,12 @@ type planner struct {
 }
 
 func newPlanner(f Facts) *planner {
-	p := &planner{Facts: f}
-	if f.Deployment.Spec.Replicas != nil {
-		p.want = int(*f.Deployment.Spec.Replicas)
-	}
+	p := &planner{Facts: f, want: int(ptr.Deref(f.Deployment.Spec.Replicas, 0))}
 	p.maxSurge, p.unavailable = Pace(f.Deployment, p.want)
 	for _, s := range f.Sets {
 		m := &member{Set: s, gone: !s.DeletionTimestamp.IsZero()}
-		if s.Spec.Replicas != nil && !m.gone {
-			m.before = int(*s.Spec.Replicas)
+		if !m.gone {
+			m.before = int(ptr.Deref(s.Spec.Replicas, int32(s.Actual))) // without a number, a MachineSet keeps its Machines
 		}
 		m.replicas = m.before
 		p.members = append(p.members, m)
@@ -228,9 +230,7 @@ func newPlanner(f Facts) *planner {
 	return p
 }
 
-func (p *planner) paused() bool {
-	return p.Deployment.Spec.Paused != nil && *p.Deployment.Spec.Paused
-}
+func (p *planner) paused() bool { return ptr.Deref(p.Deployment.Spec.Paused, false) }
 
 // others are all MachineSets except for the current one.
 func (p *planner) others() []*member {
