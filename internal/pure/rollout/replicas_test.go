@@ -40,3 +40,16 @@ func TestPlanWithoutReplicasKeepsMachines(t *testing.T) {
 		},
 	})
 }
+
+func TestPlanAllowsMoreUnavailableThanWanted(t *testing.T) {
+	t.Parallel()
+	testPlan(t, map[string]planCase{
+		"by a number": {
+			md: deployment(2, pace("0", "5")),
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 2, 2, 2), set(md, "new", "v2", 0, 0, 0)}
+			},
+			want: []string{"scale down old from 2 to 0: 2 available, at least 0 required"},
+		},
+	})
+}

@@ -54,7 +54,7 @@ func (m *member) missing() int { return max(0, m.replicas-m.Actual) }
 // needed: first as many of each as are not available, which its controller deletes
 // first, then the rest.
 func (p *planner) shrinkOthers() {
-	required := p.want - p.unavailable
+	required := max(0, p.want-p.unavailable)
 	b := budget{
 		specs:     sum(p.members, func(m *member) int { return m.replicas }) - required - (p.current.replicas - min(p.current.replicas, p.current.Available)),
 		available: sum(p.members, (*member).left) - required,
