@@ -411,6 +411,23 @@ func TestReconcileAdoptsOrphans(t *testing.T) {
 	}
 }
 
+// TestReconcileCreatesNoMachineNextToAnOrphan has a write that is refused for now: the
+// Machine counts as soon as it is adopted, and another one would be too many.
+func TestReconcileCreatesNoMachineNextToAnOrphan(t *testing.T) {
+	t.Parallel()
+	a, b := machine("a"), machine("b")
+	a.OwnerReferences, b.OwnerReferences = nil, nil
+	w := newWorld(t, cluster(), machineSet(2), template("HostTemplate", "ht"), template("BootTemplate", "bt"), a, b)
+	w.fail["patch Machine a"] = errors.New("no")
+	writes, err := w.reconcile()
+	if err == nil {
+		t.Error("no error: the adoption would not be tried again")
+	}
+	if diff := cmp.Diff([]string{"patch Machine a", "patch Machine b", "patch status of MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
 func TestReconcileBringsInPlaceChangesToMachines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht"))

@@ -28,7 +28,7 @@ type state struct {
 	deployment *clusterv1.MachineDeployment // nil: the set is not of one
 	selector   labels.Selector
 	machines   []*clusterv1.Machine // of the set, those being deleted included
-	orphans    []*clusterv1.Machine // that match and have no controller
+	orphans    []*clusterv1.Machine // that match and have no controller; once phase adopt has run, those that it could not adopt
 	now        time.Time
 	quietUntil time.Time // a missing Cluster may be created by then, and is not reported before; zero if it exists, or is reported
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,16 +50,16 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (reconciler.Next, erro
 		return reconciler.Continue(), err
 	}
 	errs := []error{owner.HealAll(ctx, r.Mgmt, s.machines, mine)}
-	for _, m := range s.orphans {
+	s.orphans = slices.DeleteFunc(s.orphans, func(m *clusterv1.Machine) bool {
 		commit := patch.Snapshot(r.Mgmt, m)
 		owner.Set(m, mine)
 		if err := commit(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("adopt: %w", err))
-			continue
+			return false
 		}
 		s.machines = append(s.machines, m)
-	}
-	s.orphans = nil
+		return true
+	})
 	if !standalone(s.set) {
 		return reconciler.Continue(), errors.Join(errs...)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,9 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (reconciler.Next, erro
 		errs = append(errs, r.sweep(ctx, s))
 	}
 	facts := scaling.Facts{Want: s.want(), Machines: scaling.Counted(s.set, s.machines), Order: s.set.Spec.Deletion.Order, Blocked: s.blocked}
+	if len(s.orphans) > 0 { // they would be too many once they are adopted
+		facts.Blocked = append(slices.Clone(facts.Blocked), "Machines are not adopted yet")
+	}
 	if len(facts.Machines) > facts.Want {
 		recipient, err := r.observeRecipient(ctx, s)
 		if err != nil {
