@@ -225,9 +225,13 @@ func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider
 	return ref.Held(), nil
 }
 
-// deleteNode deletes a Node. A Node that is not found is no error.
+// deleteNode deletes the Node of the Machine. That there is none is no error: another
+// machine may have got its name since, and keeps its Node.
 func deleteNode(ctx context.Context, s *state, name string) error {
-	err := client.IgnoreNotFound(s.deletion.workload.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	if s.seen.Node == nil {
+		return nil
+	}
+	err := client.IgnoreNotFound(s.deletion.workload.Delete(ctx, s.seen.Node.DeepCopy(), client.Preconditions{UID: new(s.seen.Node.UID)}))
 	if err == nil {
 		ctrl.LoggerFrom(ctx).Info("Deleted Node", "Node", name)
 	}

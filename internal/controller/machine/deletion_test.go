@@ -478,6 +478,20 @@ func TestDeletingTheNode(t *testing.T) {
 	}
 }
 
+// TestANodeWithTheNameOfAnEarlierOneStays has a machine whose host was replaced by another
+// one with the same host name, such as a computer with another system on it.
+func TestANodeWithTheNameOfAnEarlierOneStays(t *testing.T) {
+	t.Parallel()
+	theirs := node(func(n *corev1.Node) { n.Spec.ProviderID = "x://other" })
+	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(time.Second)), theirs)
+	if m, _, err := w.reconcile(); err != nil || m != nil {
+		t.Fatalf("machine %v, error %v", m, err)
+	}
+	if err := w.nodes.Get(t.Context(), client.ObjectKeyFromObject(theirs), &corev1.Node{}); err != nil {
+		t.Errorf("the Node of the other host: %v", err)
+	}
+}
+
 func TestHooksHoldEvenWhenTheNodeIsSpared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), plane(), machine(running, deletedSince(0), func(m *clusterv1.Machine) {

@@ -101,7 +101,7 @@ const (
 	DoEvict                Kind = "DoEvict"                // evict a Pod
 	DoDeleteInfrastructure Kind = "DoDeleteInfrastructure" // unless that was requested before
 	DoDeleteBootstrap      Kind = "DoDeleteBootstrap"      // likewise
-	DoDeleteNode           Kind = "DoDeleteNode"           // by its name
+	DoDeleteNode           Kind = "DoDeleteNode"           // the one in the facts
 )
 
 // Answer holds only what its question requests.
