@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -357,12 +358,13 @@ func (r *reporter) scalingDown() metav1.Condition {
 	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, message+scaling.BlockedBecause(slices.Concat(r.Blocked, r.Held)))
 }
 
-// wanted is the desired number of machines; none when all are being deleted.
+// wanted is the desired number of machines; none when all are being deleted, and as many
+// as there are until a number is set.
 func wanted(f Facts) int {
 	if !f.ControlPlane.DeletionTimestamp.IsZero() {
 		return 0
 	}
-	return int(*f.ControlPlane.Spec.Replicas)
+	return int(ptr.Deref(f.ControlPlane.Spec.Replicas, int32(len(f.Machines))))
 }
 
 func (r *reporter) remediating() metav1.Condition {

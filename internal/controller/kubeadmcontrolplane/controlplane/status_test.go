@@ -87,6 +87,8 @@ func TestReportSummarizesMachines(t *testing.T) {
 		"not being deleted":                     {reporting(1), nil, "Deleting", "False NotDeleting "},
 		"being deleted, the observation failed": {going(reporting(1)), func(k *known) { k.Failed = true }, "Deleting", "True InternalError Looking for what is left to delete failed"},
 		"being deleted":                         {going(reporting(1)), func(k *known) { k.Failed, k.Deletion = true, Deletion{"WaitingForWorkersDeletion", "a"} }, "Deleting", "True WaitingForWorkersDeletion a"},
+		"one outdated, no number": {reporting(2, "", "a"), func(k *known) { k.ControlPlane.Spec.Replicas, k.Action = nil, Delete{k.Machines[1], "x"} }, "RollingOut",
+			"True RollingOut Rolling out 1 not up-to-date replica\n* a"},
 		"before the infrastructure": {reporting(1), func(k *known) { k.Cluster.Status.Initialization.InfrastructureProvisioned = nil }, "Initialized",
 			"False NotInitialized Waiting for the Cluster's infrastructure to be provisioned"},
 		"before the endpoint": {reporting(1), func(k *known) { k.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} }, "Initialized",
