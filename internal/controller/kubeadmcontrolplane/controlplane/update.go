@@ -55,11 +55,13 @@ func decide(f Facts, ask *questions.Asker[Question, Reply]) (Decision, error) {
 		if f.Workload.Connected { // joining machines must find their configuration first
 			d.askFor(m, "its update in place was started", ask)
 		}
-		return d, nil
+	} else if d.Action, d.Blocked = Plan(f); len(d.Blocked) == 0 {
+		if a, is := d.Action.(Delete); is && f.mayUpdate(a.Machine) {
+			d.askFor(a.Machine, a.Why, ask)
+		}
 	}
-	d.Action, d.Blocked = Plan(f)
-	if a, is := d.Action.(Delete); is && len(d.Blocked) == 0 && f.mayUpdate(a.Machine) {
-		d.askFor(a.Machine, a.Why, ask)
+	if a, is := d.Action.(Delete); is && len(f.Machines) == 1 { // admission cannot refuse each way to this state
+		d.Blocked = append(d.Blocked, fmt.Sprintf("Machine %s is the only one: set spec.rollout.strategy.rollingUpdate.maxSurge to 1, so that another one joins first", a.Machine.Name))
 	}
 	return d, nil
 }

@@ -38,6 +38,7 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 	t.Parallel()
 	yes, no := Reply{Answer: inplace.Answer{Possible: true}}, Reply{Answer: inplace.Answer{Why: "no"}}
 	unknown := Reply{Failure: questions.Failed(errors.New("connection refused"))}
+	single := func(f *Facts) { f.ControlPlane.Spec.Replicas = new(int32(1)) }
 	const inPlace, replaced = "update a in place: 1 of 3 are not up to date", "delete a: 1 of 3 are not up to date"
 	tests := map[string]struct {
 		machines string
@@ -88,6 +89,11 @@ func TestAnOutdatedMachineIsUpdatedInPlace(t *testing.T) {
 		"or replaced, if that is not possible any more": {
 			machines: "a,b old,c", change: func(f *Facts) { markUpdating(f, "b", false) }, reply: no, asked: true,
 			want: "delete b: its update in place was started and cannot be continued",
+		},
+		"the only one may be": {machines: "a old", change: single, reply: yes, asked: true, want: "update a in place: 1 of 1 are not up to date"},
+		"but it is never deleted": {
+			machines: "a old", change: single, reply: no, asked: true, want: "delete a: 1 of 1 are not up to date",
+			blocked: []string{"Machine a is the only one: set spec.rollout.strategy.rollingUpdate.maxSurge to 1, so that another one joins first"},
 		},
 		"with more machines to come nothing is asked": {
 			machines: "a old,b", reply: yes, want: "create a machine that joins: 1 of 2 are not up to date",
