@@ -76,7 +76,8 @@ func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) fie
 
 // ValidateScale returns the errors in a scale request for a KubeadmControlPlane.
 func ValidateScale(s *autoscalingv1.Scale, c *controlplanev1.KubeadmControlPlane) field.ErrorList {
-	return validateReplicas(field.NewPath("spec", "replicas"), &s.Spec.Replicas, c.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd)
+	errs := validateReplicas(field.NewPath("spec", "replicas"), &s.Spec.Replicas, c.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd)
+	return append(errs, validateRollout(field.NewPath("spec", "rollout"), c.Spec.Rollout, &s.Spec.Replicas)...)
 }
 
 // ValidateKubeadmControlPlaneTemplate returns the errors in a

@@ -247,11 +247,12 @@ func TestScaleIsHeldToTheControlPlane(t *testing.T) {
 	t.Parallel()
 	local := builder.Parse[controlplanev1.KubeadmControlPlane](t, "{metadata: {namespace: ns, name: local}, spec: {version: v1.34.1}}")
 	external := builder.Parse[controlplanev1.KubeadmControlPlane](t, "{metadata: {namespace: ns, name: external}, spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {etcd: {external: {endpoints: [a]}}}}}}")
+	bounded := builder.Parse[controlplanev1.KubeadmControlPlane](t, "{metadata: {namespace: ns, name: bounded}, spec: {version: v1.34.1, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}}}")
 	scheme := runtime.NewScheme()
 	if err := controlplanev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	hooks := Webhooks(fake.NewClientBuilder().WithScheme(scheme).WithObjects(local, external).Build())
+	hooks := Webhooks(fake.NewClientBuilder().WithScheme(scheme).WithObjects(local, external, bounded).Build())
 	scale := hooks[len(hooks)-1]
 	for name, tc := range map[string]struct {
 		of       string
@@ -262,6 +263,8 @@ func TestScaleIsHeldToTheControlPlane(t *testing.T) {
 		"to two":                    {"local", "2", false},
 		"to zero":                   {"local", "0", false},
 		"to two with external etcd": {"external", "2", true},
+		"to one without surge":      {"bounded", "1", false},
+		"to three without surge":    {"bounded", "3", true},
 		"of what is not there":      {"gone", "2", false},
 	} {
 		t.Run(name, func(t *testing.T) {
