@@ -361,6 +361,21 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	}
 }
 
+// TestADeletionThatOrphansKeepsEverything is kubectl delete --cascade=orphan.
+func TestADeletionThatOrphansKeepsEverything(t *testing.T) {
+	got, c, err := run(t, interceptor.Funcs{}, network(), brain(), newCluster(func(c *clusterv1.Cluster) {
+		c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: now}, append(c.Finalizers, metav1.FinalizerOrphanDependents)
+	}))
+	if err != nil || len(got.Finalizers) != 1 {
+		t.Errorf("finalizers %v, error %v", got.Finalizers, err)
+	}
+	for _, obj := range []client.Object{network(), brain()} {
+		if err := c.Get(t.Context(), key, obj); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestDeletionOfATopologyWaitsForItsHook checks that the deletion does not wait for
 // its class, which may be deleted or not readable by this manager.
 func TestDeletionOfATopologyWaitsForItsHook(t *testing.T) {

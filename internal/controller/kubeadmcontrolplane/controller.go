@@ -85,6 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		Delete: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			return reconciler.InOrder(r.deletion(s)...)(ctx, s)
 		},
+		Orphans:    true,
 		Suppress:   func(s *state) bool { return s.untaken },
 		Report:     (*state).report,
 		Deprecated: reconciler.If(r.Deprecated, (*state).reportDeprecated),

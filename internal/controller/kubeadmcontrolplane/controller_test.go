@@ -679,6 +679,30 @@ func TestDeletionWaitsForWorkersAndThenTakesAll(t *testing.T) {
 	}
 }
 
+// TestADeletionThatOrphansKeepsTheMachines is kubectl delete --cascade=orphan: another
+// control plane can adopt the machines.
+func TestADeletionThatOrphansKeepsTheMachines(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	kcp := l.controlPlane()
+	kcp.Finalizers = append(kcp.Finalizers, metav1.FinalizerOrphanDependents)
+	l.must(l.Mgmt.Update(t.Context(), kcp))
+	l.must(l.Mgmt.Delete(t.Context(), kcp))
+	l.settle()
+	if got := l.controlPlane().Finalizers; len(got) != 1 {
+		t.Errorf("finalizers %v", got)
+	}
+	for _, m := range l.machines() {
+		if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; !held || !m.DeletionTimestamp.IsZero() {
+			t.Errorf("Machine %s: held %v, deleted %v", m.Name, held, m.DeletionTimestamp)
+		}
+	}
+	if len(l.machines()) != 3 {
+		t.Errorf("%d machines", len(l.machines()))
+	}
+}
+
 func TestPausedControlPlaneIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1, func(c *clusterv1.Cluster, _ *controlplanev1.KubeadmControlPlane) { c.Spec.Paused = new(true) })

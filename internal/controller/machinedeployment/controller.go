@@ -72,6 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		Delete: reconciler.InOrder(
 			reconciler.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
 			reconciler.Do("delete MachineSets", r.deleteSets)),
+		Orphans:    true,
 		Report:     func(s *state, failed error) { rollout.Report(s.facts(failed)) },
 		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { rollout.ReportDeprecated(s.facts(failed)) }),
 		Deadline:   func(s *state) time.Time { return s.quietUntil },

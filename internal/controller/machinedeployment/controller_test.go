@@ -377,6 +377,20 @@ func TestReconcileDeletesItsMachineSetsBeforeItGoes(t *testing.T) {
 	w.reconcile("patch MachineDeployment md")
 }
 
+// TestADeletionThatOrphansKeepsTheMachineSets is kubectl delete --cascade=orphan.
+func TestADeletionThatOrphansKeepsTheMachineSets(t *testing.T) {
+	t.Parallel()
+	md := deployment(1)
+	md.Finalizers = append(md.Finalizers, metav1.FinalizerOrphanDependents)
+	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), md)
+	w.reconcile("create MachineSet md-n1", "patch status of MachineDeployment md")
+	if err := w.c.Delete(t.Context(), w.md()); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile("patch MachineDeployment md")
+	get(w, &clusterv1.MachineSet{}, "md-n1")
+}
+
 func TestReconcileOwnsTheTemplatesOfADeploymentDeletedUnseen(t *testing.T) {
 	t.Parallel()
 	md := deployment(1)

@@ -71,6 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 			reconciler.Do("update in place", r.update),
 			reconciler.Do("scale", r.scale)),
 		Delete:     reconciler.InOrder(reconciler.Do("delete Machines", r.deleteMachines)),
+		Orphans:    true,
 		Report:     func(s *state, failed error) { scaling.Report(s.facts(failed)) },
 		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { scaling.ReportDeprecated(s.facts(failed)) }),
 		Deadline:   func(s *state) time.Time { return s.quietUntil },

@@ -324,6 +324,27 @@ func TestReconcileScalesDown(t *testing.T) {
 	}
 }
 
+// TestADeletionThatOrphansKeepsTheMachines is kubectl delete --cascade=orphan.
+func TestADeletionThatOrphansKeepsTheMachines(t *testing.T) {
+	t.Parallel()
+	set := machineSet(1)
+	set.Finalizers = append(set.Finalizers, metav1.FinalizerOrphanDependents)
+	w := newWorld(t, cluster(), set, machine("a"))
+	if err := w.c.Delete(t.Context(), w.set()); err != nil {
+		t.Fatal(err)
+	}
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{metav1.FinalizerOrphanDependents}, w.set().Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+}
+
 func TestReconcileDeletesItsMachinesBeforeItGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machineSet(1), machine("a"))

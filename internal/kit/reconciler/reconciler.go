@@ -18,8 +18,10 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -75,6 +77,9 @@ type Flow[T Object, S any] struct {
 	// being deleted.
 	Normal, Delete Steps[*S]
 
+	// Orphans says that Delete only deletes dependents: a client can ask to keep them.
+	Orphans bool
+
 	// Suppress reports whether what is missing is about to appear: before Normal,
 	// nothing is even stored then; after it, nothing is reported unless it failed.
 	// Optional.
@@ -124,6 +129,10 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	orphaned := f.Cluster != nil && cluster == nil && !deleting
 	if (added || prepared) && !orphaned {
 		return res, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	if deleting && f.Orphans && slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+		RemoveFinalizers(obj, append(f.Former, f.Finalizer)...) // the garbage collector removes the owner references
+		return res, commit(ctx)
 	}
 	defer func() {
 		if err != nil || !f.suppressed(s) {

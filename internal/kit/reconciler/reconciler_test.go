@@ -98,6 +98,14 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 			},
 			want: []string{"kept", "write " + mine + " paused"}, err: "keep: quota",
 		},
+		"one whose dependents a client keeps is only released": {
+			object: with(going, func(m *clusterv1.Machine) { m.Finalizers = append(m.Finalizers, metav1.FinalizerOrphanDependents) }),
+			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Orphans = true }, want: []string{"write orphan"},
+		},
+		"one that has more than dependents is ended anyway": {
+			object: with(going, func(m *clusterv1.Machine) { m.Finalizers = append(m.Finalizers, metav1.FinalizerOrphanDependents) }),
+			want:   []string{"end", "report", "write " + mine + " orphan"},
+		},
 		"one that is going while paused stays as it is":            {object: with(going, paused), want: []string{"write " + mine + " paused"}},
 		"one that is going gets no finalizer, and is ended":        {object: with(bare, going), want: []string{"end", "report", "write"}},
 		"one without its Cluster is reported, at once":             {object: with(bare), stray: true, want: []string{"report", "write " + mine}},
