@@ -14,6 +14,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
@@ -155,5 +156,22 @@ func TestReconcileWaitsForDeletedUnownedMachines(t *testing.T) {
 	}
 	if res, err := l.once(); err != nil || res.RequeueAfter != repairInterval || len(l.said) > 0 {
 		t.Errorf("requeues after %s, error %v, events %q; want it to wait", res.RequeueAfter, err, l.said)
+	}
+}
+
+// TestAMachineThatLostItsLabelIsKept checks that its etcd member is not removed as one
+// without a machine, and that no other machine takes its place.
+func TestAMachineThatLostItsLabelIsKept(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	m := l.machines()[0]
+	delete(m.Labels, clusterv1.MachineControlPlaneLabel)
+	l.must(l.Mgmt.Update(l.Context(), m))
+	l.settle()
+	var all clusterv1.MachineList
+	l.must(l.Mgmt.List(l.Context(), &all))
+	if len(all.Items) != 3 || len(l.machines()) != 3 || len(l.etcd.log) > 0 {
+		t.Errorf("%d machines, %d of them with the label, etcd %q", len(all.Items), len(l.machines()), l.etcd.log)
 	}
 }

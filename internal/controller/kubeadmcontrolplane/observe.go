@@ -86,16 +86,15 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	}
 	for i := range list.Items {
 		m := &list.Items[i]
-		if !isControlPlane(m) {
-			s.workers = append(s.workers, m.Name)
-			continue
-		}
-		if !metav1.IsControlledBy(m, kcp) {
+		switch {
+		case metav1.IsControlledBy(m, kcp): // also one that has lost its label, which it gets back
+			if err := r.observeMachine(ctx, s, m); err != nil {
+				return nil, err
+			}
+		case isControlPlane(m):
 			s.orphans = append(s.orphans, m)
-			continue
-		}
-		if err := r.observeMachine(ctx, s, m); err != nil {
-			return nil, err
+		default:
+			s.workers = append(s.workers, m.Name)
 		}
 	}
 	controlplane.Sort(s.Machines)
