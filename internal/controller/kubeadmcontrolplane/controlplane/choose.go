@@ -45,8 +45,9 @@ func eligible(domains []clusterv1.FailureDomain) (names []string) {
 }
 
 // Leaver is the machine to delete when there is one too many: of the first group below
-// that is not empty, the oldest in the failure domain with the most machines; a machine
-// in a domain that no longer exists is deleted first.
+// that is not empty, the oldest in the failure domain with the most machines of the
+// group, then with the most machines at all. A machine in a domain that does not exist,
+// or no longer, is deleted first.
 //
 //	marked by the delete annotation and outdated
 //	marked by the delete annotation
@@ -77,15 +78,19 @@ func Leaver(domains []clusterv1.FailureDomain, machines []*Machine, managesEtcd 
 }
 
 func fromFullest(domains []string, group, all []*Machine) *Machine {
-	counts := map[string]int{}
-	for _, m := range all {
-		counts[m.Spec.FailureDomain]++
-	}
-	rank := func(m *Machine) int {
-		if len(domains) > 0 && !slices.Contains(domains, m.Spec.FailureDomain) {
-			return -len(all) - 1
+	rank := func(m *Machine) []int {
+		if !slices.Contains(domains, m.Spec.FailureDomain) {
+			return []int{len(group) + 1}
 		}
-		return -counts[m.Spec.FailureDomain]
+		counts := []int{0, 0}
+		for i, machines := range [][]*Machine{group, all} {
+			for _, other := range machines {
+				if other.Spec.FailureDomain == m.Spec.FailureDomain {
+					counts[i]++
+				}
+			}
+		}
+		return counts
 	}
-	return slices.MinFunc(group, func(a, b *Machine) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), oldest(a, b)) })
+	return slices.MinFunc(group, func(a, b *Machine) int { return cmp.Or(slices.Compare(rank(b), rank(a)), oldest(a, b)) })
 }

@@ -138,15 +138,17 @@ func TestLeaver(t *testing.T) {
 		machines string
 		want     string
 	}{
-		"the oldest":                         {nil, "b,a,c", "a"},
-		"an outdated one":                    {nil, "a,b old,c", "b"},
-		"an outdated one that is unhealthy":  {nil, "a old,b old failing,c", "b"},
-		"a marked one":                       {nil, "a old failing,b,c marked", "c"},
-		"a marked one that is outdated":      {nil, "a marked,b old marked,c old", "b"},
-		"in the fullest domain":              {domains("x", "y"), "a in=x,b in=y,c in=y", "b"},
-		"in a domain that is none any more":  {domains("x"), "a in=x,b in=x,c in=gone", "c"},
-		"the group goes before the domain":   {domains("x", "y"), "a in=x old,b in=y,c in=y", "a"},
-		"fullness counts all, not the group": {domains("x", "y"), "a in=x old,b in=y old,c in=y", "b"},
+		"the oldest":                           {nil, "b,a,c", "a"},
+		"an outdated one":                      {nil, "a,b old,c", "b"},
+		"an outdated one that is unhealthy":    {nil, "a old,b old failing,c", "b"},
+		"a marked one":                         {nil, "a old failing,b,c marked", "c"},
+		"a marked one that is outdated":        {nil, "a marked,b old marked,c old", "b"},
+		"in the fullest domain":                {domains("x", "y"), "a in=x,b in=y,c in=y", "b"},
+		"in a domain that is none any more":    {domains("x"), "a in=x,b in=x,c in=gone", "c"},
+		"the group goes before the domain":     {domains("x", "y"), "a in=x old,b in=y,c in=y", "a"},
+		"in the domain with most of the group": {domains("x", "y"), "a in=x old,b in=x old,c in=y old,d in=y,e in=y", "a"},
+		"of equals, in that with most at all":  {domains("x", "y"), "a in=x old,b in=y old,c in=y", "b"},
+		"without domains they do not count":    {nil, "a in=x,b in=y,c in=y", "a"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
