@@ -5,16 +5,21 @@ package changeplan
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/access/shards"
+	"github.com/capstan-dev/capstan/internal/app/webhooks"
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
 )
 
@@ -53,6 +58,7 @@ type written struct {
 	after   client.Object // if it is deleted, as it is before
 	deletes bool
 	name    planv1.Object
+	cluster string // to which it belongs; "" if it is shared
 }
 
 // rehearse sends a write as a dry run, so that admission, defaults, validation and
@@ -61,11 +67,9 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	obj := w.Object
 	name := planv1.Object{Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	of := fmt.Sprintf("%s %s", name.Kind, client.ObjectKeyFromObject(obj))
-	if gvk := obj.GroupVersionKind(); !mgmt.Scheme().Recognizes(gvk) && len(mgmt.Scheme().VersionsForGroupKind(gvk.GroupKind())) > 0 {
-		return nil, fmt.Errorf("change %s: a plan cannot read version %s: convert it with `capstan convert`", of, gvk.Version)
-	}
 	out := &written{name: name, waits: w.Waits, deletes: w.Delete}
-	live := obj.DeepCopy()
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(storedKind(mgmt.Scheme(), obj.GroupVersionKind()))
 	switch err := mgmt.Get(ctx, client.ObjectKeyFromObject(obj), live); {
 	case err == nil:
 		if out.before, err = typed(mgmt.Scheme(), live); err != nil {
@@ -77,7 +81,7 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 		return nil, fmt.Errorf("change %s: it does not exist", of)
 	}
 	if w.Delete {
-		out.after, out.name.Action = out.before, planv1.Deleted
+		out.after, out.name.Action, out.cluster = out.before, planv1.Deleted, shards.ClusterOf(out.before)
 		if _, err := Send(ctx, mgmt, w, manager, true); err != nil {
 			return nil, fmt.Errorf("the management cluster refuses the deletion of %s: %w", of, err)
 		}
@@ -90,7 +94,7 @@ func rehearse(ctx context.Context, mgmt client.Client, w Write, manager string) 
 	if out.after, err = typed(mgmt.Scheme(), after); err != nil {
 		return nil, fmt.Errorf("read %s: %w", of, err)
 	}
-	out.name.Action = planv1.Created
+	out.name.Action, out.cluster = planv1.Created, shards.ClusterOf(out.after)
 	if out.before != nil {
 		out.name.Action, out.name.Fields = planv1.Changed, outcome.Fields(out.before, out.after)
 	}
@@ -122,17 +126,39 @@ func Send(ctx context.Context, mgmt client.Client, w Write, manager string, dryR
 	return after, mgmt.Patch(ctx, after, client.RawPatch(w.Patch, data), opts...)
 }
 
-// typed converts an object to the type of the scheme; it stays as it is if the scheme
-// does not have its kind.
+// storedKind is a kind at the version that the scheme has of it.
+func storedKind(scheme *runtime.Scheme, gvk schema.GroupVersionKind) schema.GroupVersionKind {
+	if known := scheme.VersionsForGroupKind(gvk.GroupKind()); len(known) > 0 && !scheme.Recognizes(gvk) {
+		return known[0].WithKind(gvk.Kind)
+	}
+	return gvk
+}
+
+// converter converts what a server returns at an old version.
+var converter = sync.OnceValues(func() (*conversion.Converter, error) { return webhooks.NewConverter(nil) })
+
+// typed converts an object to the version and type of the scheme; it stays as it is if the
+// scheme does not have its kind.
 func typed(scheme *runtime.Scheme, u *unstructured.Unstructured) (client.Object, error) {
-	if !scheme.Recognizes(u.GroupVersionKind()) {
+	gvk := storedKind(scheme, u.GroupVersionKind())
+	if !scheme.Recognizes(gvk) {
 		return u, nil
 	}
-	obj, err := scheme.New(u.GroupVersionKind())
+	fields := u.Object
+	if gvk != u.GroupVersionKind() {
+		c, err := converter()
+		if err == nil {
+			fields, err = c.Object(fields, gvk.GroupVersion().String())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	obj, err := scheme.New(gvk)
 	if err != nil {
 		return nil, err
 	}
-	return obj.(client.Object), runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
+	return obj.(client.Object), runtime.DefaultUnstructuredConverter.FromUnstructured(fields, obj)
 }
 
 // follow makes the change in a copy whose object has changed since: only the fields
