@@ -56,29 +56,3 @@ func (s *shardReader) resourceSets(ctx context.Context, with []client.Object) er
 	}
 	return nil
 }
-
-// selected returns the Clusters that a ClusterResourceSet selects, or to which some apply a
-// Secret or ConfigMap.
-func (r Reader) selected(ctx context.Context, obj client.Object, kind string) (found []client.ObjectKey, err error) {
-	here := client.InNamespace(obj.GetNamespace())
-	var sets addonsv1.ClusterResourceSetList
-	if set, is := obj.(*addonsv1.ClusterResourceSet); is {
-		sets.Items = append(sets.Items, *set)
-	} else if err := r.Mgmt.List(ctx, &sets, here); err != nil {
-		return nil, ignoreNotServed(err)
-	}
-	ref := addonsv1.ResourceRef{Kind: addonsv1.ClusterResourceSetResourceKind(kind), Name: obj.GetName()}
-	var clusters clusterv1.ClusterList
-	if err := r.Mgmt.List(ctx, &clusters, here); err != nil {
-		return nil, err
-	}
-	for i := range clusters.Items {
-		c := &clusters.Items[i]
-		if slices.ContainsFunc(sets.Items, func(set addonsv1.ClusterResourceSet) bool {
-			return resourceset.Selects(&set, c) && (kind == "ClusterResourceSet" || slices.Contains(set.Spec.Resources, ref))
-		}) {
-			found = append(found, client.ObjectKeyFromObject(c))
-		}
-	}
-	return found, nil
-}

@@ -337,24 +337,6 @@ func (s *shardReader) create(gvk schema.GroupVersionKind) runtime.Object {
 	return u
 }
 
-// Reached returns the Clusters that an object decides about: the one that it is or belongs
-// to, those of a class, those that refer to a template, and those to which
-// ClusterResourceSets apply it. Some can be in it several times.
-func (r Reader) Reached(ctx context.Context, obj client.Object) ([]client.ObjectKey, error) {
-	if name := ClusterOf(obj); name != "" {
-		return []client.ObjectKey{{Namespace: obj.GetNamespace(), Name: name}}, nil
-	}
-	gvk, err := apiutil.GVKForObject(obj, r.Mgmt.Scheme())
-	if err != nil {
-		return nil, err
-	}
-	switch obj.(type) {
-	case *addonsv1.ClusterResourceSet, *corev1.Secret, *corev1.ConfigMap:
-		return r.selected(ctx, obj, gvk.Kind)
-	}
-	return r.referring(ctx, gvk.GroupKind(), client.ObjectKeyFromObject(obj))
-}
-
 // ClusterOf names the Cluster that an object is or belongs to; "" for what is shared.
 func ClusterOf(obj client.Object) string {
 	switch o := obj.(type) {
@@ -375,50 +357,6 @@ func ClusterOf(obj client.Object) string {
 		}
 	}
 	return ""
-}
-
-// referring returns the Clusters whose objects, or whose class, refer to an object.
-func (r Reader) referring(ctx context.Context, kind schema.GroupKind, key client.ObjectKey) (found []client.ObjectKey, err error) {
-	class := clusterv1.GroupVersion().WithKind("ClusterClass").GroupKind()
-	lists, namespace := []client.ObjectList{&clusterv1.ClusterList{}}, []client.ListOption{}
-	if kind != class { // a Cluster may use a class of another namespace
-		namespace = append(namespace, client.InNamespace(key.Namespace))
-		lists = append(lists, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachinePoolList{}, &controlplanev1.KubeadmControlPlaneList{}, &clusterv1.ClusterClassList{})
-	}
-	for _, list := range lists {
-		if err := r.Mgmt.List(ctx, list, namespace...); err != nil {
-			if ignoreNotServed(err) == nil {
-				continue
-			}
-			return nil, err
-		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			obj := item.(client.Object)
-			refs, err := References(obj)
-			for _, ref := range refs {
-				if ref.Namespace == "" {
-					ref.Namespace = obj.GetNamespace()
-				}
-				if ref.GroupKind != kind || ref.Namespace != key.Namespace || ref.Name != key.Name {
-					continue
-				}
-				if name := ClusterOf(obj); name != "" {
-					found = append(found, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name})
-				} else if _, is := obj.(*clusterv1.ClusterClass); is {
-					of, err := r.referring(ctx, class, client.ObjectKeyFromObject(obj))
-					if err != nil {
-						return err
-					}
-					found = append(found, of...)
-				}
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
 }
 
 // Kubeconfig returns the kubeconfig of the Cluster of a shard; nil if it has none.

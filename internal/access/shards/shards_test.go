@@ -354,7 +354,7 @@ func TestReadWithoutKindsThatAreNotServed(t *testing.T) {
 	if slices.Contains(got, "ExtensionConfig /discovered-c") || !slices.Contains(got, "MachineDeployment ns/md-c") {
 		t.Errorf("got %v", got)
 	}
-	if keys, err := r.Reached(t.Context(), parse(t, r.Mgmt.Scheme(), "kind: LocalMachineTemplate, namespace: ns, name: workers-c")[0]); err != nil || !slices.Equal(keys, []client.ObjectKey{ofC}) {
+	if keys, err := NewFinder(r.Mgmt).Reached(t.Context(), parse(t, r.Mgmt.Scheme(), "kind: LocalMachineTemplate, namespace: ns, name: workers-c")[0]); err != nil || !slices.Equal(keys, []client.ObjectKey{ofC}) {
 		t.Errorf("reached: %v, error %v", keys, err)
 	}
 }
@@ -380,7 +380,7 @@ kind: Cluster, namespace: ns, name: second, spec: {topology: {classRef: {name: c
 kind: Cluster, namespace: classes, name: third, spec: {topology: {classRef: {name: class-c}, version: v1.36.0}}
 kind: MachineDeployment, namespace: ns, name: also, of: second, spec: {clusterName: second, template: {spec: {infrastructureRef: {apiGroup: infra.example, kind: WidgetMachineTemplate, name: shared-c}}}}
 `)...)
-	class := []string{"classes/third", "ns/of-c", "ns/second"}
+	f, class := NewFinder(r.Mgmt), []string{"classes/third", "ns/of-c", "ns/second"}
 	for line, want := range map[string][]string{
 		"kind: Cluster, namespace: ns, name: of-c":                                                                                              {"ns/of-c"},
 		"kind: Cluster, namespace: ns, name: new":                                                                                               {"ns/new"},
@@ -410,7 +410,7 @@ kind: MachineDeployment, namespace: ns, name: also, of: second, spec: {clusterNa
 		"kind: Namespace, name: new":                                                                                                            nil,
 		"kind: ExtensionConfig, name: discovered-c":                                                                                             nil,
 	} {
-		keys, err := r.Reached(t.Context(), parse(t, r.Mgmt.Scheme(), line)[0])
+		keys, err := f.Reached(t.Context(), parse(t, r.Mgmt.Scheme(), line)[0])
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -433,7 +433,7 @@ func TestReachedByAnOwnedObject(t *testing.T) {
 			"apiVersion": "infra.example/v1", "kind": "WidgetCluster",
 			"metadata": map[string]any{"namespace": "ns", "name": "owned", "ownerReferences": []any{map[string]any{"apiVersion": apiVersion, "kind": "Cluster", "name": "of-c", "uid": "u"}}},
 		}}
-		if keys, err := r.Reached(t.Context(), obj); err != nil || len(keys) != want {
+		if keys, err := NewFinder(r.Mgmt).Reached(t.Context(), obj); err != nil || len(keys) != want {
 			t.Errorf("owned by a Cluster of %s: %v, error %v", apiVersion, keys, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -177,11 +178,11 @@ func (m *maker) assumptions() (all []string) {
 
 // reached are the Clusters that the change reaches, by namespace and name.
 func (m *maker) reached(ctx context.Context) ([]client.ObjectKey, error) {
-	var all []client.ObjectKey
+	found, finder := map[client.ObjectKey]bool{}, shards.NewFinder(m.Mgmt)
 	for _, w := range m.change {
-		keys, err := m.reader.Reached(ctx, w.after)
+		keys, err := finder.Reached(ctx, w.after)
 		if set, is := w.before.(*addonsv1.ClusterResourceSet); is && err == nil { // it may have selected others
-			former, failed := m.reader.Reached(ctx, set)
+			former, failed := finder.Reached(ctx, set)
 			keys, err = append(keys, former...), failed
 		}
 		if apierrors.IsForbidden(err) && (w.name.Kind == "ConfigMap" || w.name.Kind == "Secret") {
@@ -191,10 +192,11 @@ func (m *maker) reached(ctx context.Context) ([]client.ObjectKey, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find the Clusters that %s %s reaches: %w", w.name.Kind, w.name.Name, err)
 		}
-		all = append(all, keys...)
+		for _, key := range keys {
+			found[key] = true
+		}
 	}
-	slices.SortFunc(all, func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) })
-	return slices.Compact(all), nil
+	return slices.SortedFunc(maps.Keys(found), func(a, b client.ObjectKey) int { return cmp.Compare(a.String(), b.String()) }), nil
 }
 
 // each makes the plans of Clusters, several at once. Their order does not matter:

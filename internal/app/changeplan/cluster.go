@@ -101,7 +101,7 @@ func (m *maker) cluster(ctx context.Context, key client.ObjectKey) (planv1.Clust
 // of returns the writes of the change, without those of other Clusters' objects.
 func (m *maker) of(key client.ObjectKey) (all []*written) {
 	for _, w := range m.change {
-		if name := shards.ClusterOf(w.after); name == "" || name == key.Name && w.after.GetNamespace() == key.Namespace {
+		if w.cluster == "" || w.cluster == key.Name && w.after.GetNamespace() == key.Namespace {
 			all = append(all, w)
 		}
 	}
