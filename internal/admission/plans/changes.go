@@ -34,22 +34,11 @@ const maxDeadline = 7 * 24 * time.Hour
 // it is part of one. A dry run is admitted: a plan starts with one.
 func (a *admission) change(kind string) func(context.Context, webhook.Review[unstructured.Unstructured]) (webhook.Result, error) {
 	return func(ctx context.Context, r webhook.Review[unstructured.Unstructured]) (webhook.Result, error) {
-		cluster := clusterOf(r.Object)
-		if kind == "Cluster" {
-			cluster = r.Name
-		}
 		paths := planguard.Replaces(kind, outcome.Fields(r.Old, r.Object))
 		if len(paths) == 0 || r.DryRun || !r.Object.GetDeletionTimestamp().IsZero() {
 			return webhook.Result{}, nil
 		}
-		return a.planned(ctx, kind, r.Namespace, r.Name, cluster, paths)
-	}
-}
-
-// clusterOf is the name of the Cluster of an owner of Machines.
-func clusterOf(owner *unstructured.Unstructured) string {
-	if name, _, _ := unstructured.NestedString(owner.Object, "spec", "clusterName"); name != "" {
-		return name
+		return a.planned(ctx, kind, r.Namespace, r.Name, planguard.ClusterOf(r.Object), paths)
 	}
 	return owner.GetLabels()[clusterv1.ClusterNameLabel]
 }
@@ -65,7 +54,7 @@ func (a *admission) scale(kind schema.GroupVersionKind) func(context.Context, we
 		if err := a.live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, owner); err != nil {
 			return webhook.Result{}, client.IgnoreNotFound(err)
 		}
-		return a.planned(ctx, kind.Kind, r.Namespace, r.Name, clusterOf(owner), []string{"spec.replicas"})
+		return a.planned(ctx, kind.Kind, r.Namespace, r.Name, planguard.ClusterOf(owner), []string{"spec.replicas"})
 	}
 }
 

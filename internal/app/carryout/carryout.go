@@ -73,7 +73,25 @@ func Refused(s *planv1.SavedPlan) error {
 			}
 		}
 	}
-	return nil
+	change, err := changeplan.Writes(s)
+	for i := range s.Plan.Clusters {
+		if err == nil {
+			_, err = planguard.Fit(specOf(s, change, &s.Plan.Clusters[i]))
+		}
+	}
+	return err
+}
+
+// specOf is the guard of a Cluster. Of the change, it has the objects of the namespace that
+// are not those of another Cluster.
+func specOf(s *planv1.SavedPlan, change []changeplan.Write, of *planv1.Cluster) planv1.PlanGuardSpec {
+	spec := planv1.PlanGuardSpec{Plan: s.ID(), Cluster: of}
+	for _, w := range change {
+		if name := planguard.ClusterOf(w.Object); w.Object.GetNamespace() == of.Namespace && (name == "" || name == of.Name) {
+			spec.Change = append(spec.Change, planv1.Object{Kind: w.Object.GetKind(), Namespace: of.Namespace, Name: w.Object.GetName()})
+		}
+	}
+	return spec
 }
 
 // Run sends the change of a saved plan, and returns what became of each Cluster. An
@@ -156,10 +174,11 @@ func (r *run) guard(ctx context.Context) error {
 // store creates the guard of a Cluster, or gives the plan to that of a Cluster which
 // requires plans.
 func (r *run) store(ctx context.Context, cluster *clusterv1.Cluster, of *planv1.Cluster) (*planv1.PlanGuard, error) {
-	spec := planv1.PlanGuardSpec{
-		Plan: r.saved.ID(), Deadline: r.deadline, Change: r.saved.Plan.Change, Cluster: of,
-		Required: cluster.Annotations[planv1.RequirePlanAnnotation] == "true",
+	spec, err := planguard.Fit(specOf(r.saved, r.change, of))
+	if err != nil {
+		return nil, err
 	}
+	spec.Deadline, spec.Required = r.deadline, cluster.Annotations[planv1.RequirePlanAnnotation] == "true"
 	mine, err := owner.Reference(cluster, r.Mgmt)
 	if err != nil {
 		return nil, err

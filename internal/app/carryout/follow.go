@@ -49,6 +49,7 @@ type Outcome struct {
 // followed is what is known about a Cluster while its plan is carried out.
 type followed struct {
 	guard    *planv1.PlanGuard
+	plan     *planv1.Cluster
 	machines map[types.UID]*clusterv1.Machine
 	observed outcome.Observations
 	listed   bool
@@ -74,7 +75,8 @@ func (r *run) follow(ctx context.Context) (*follower, error) {
 	f := &follower{run: r, started: r.Now(), clusters: map[client.ObjectKey]*followed{}, events: make(chan watch.Event), stop: stop}
 	namespaces := map[string]bool{}
 	for _, g := range r.guarded {
-		c := &followed{guard: g, machines: map[types.UID]*clusterv1.Machine{}}
+		i := slices.IndexFunc(r.saved.Plan.Clusters, func(c planv1.Cluster) bool { return c.Namespace == g.Namespace && c.Name == g.Name })
+		c := &followed{guard: g, plan: &r.saved.Plan.Clusters[i], machines: map[types.UID]*clusterv1.Machine{}}
 		f.clusters[client.ObjectKeyFromObject(g)] = c
 		if err := f.list(ctx, c); err != nil {
 			stop()
@@ -285,13 +287,13 @@ func (f *follower) outcomes(ctx context.Context) (all []Outcome, _ error) {
 		if c.end == Released && f.reached(c) {
 			c.end = CarriedOut // the events of the last Machines came after that of the guard
 		}
-		if c.end == CarriedOut && len(c.guard.Spec.Cluster.Blocked) > 0 {
+		if c.end == CarriedOut && len(c.plan.Blocked) > 0 {
 			c.end = EndsBlocked
 		}
 		happened := planv1.Cluster{Machines: c.observed.Machines(), Groups: c.observed.Groups()}
 		all = append(all, Outcome{
-			Cluster: key, End: c.end, Held: c.guard.Status.Held, Blocked: c.guard.Spec.Cluster.Blocked,
-			Differences: outcome.Differences(outcome.ResultOf(*c.guard.Spec.Cluster), outcome.ResultOf(happened)),
+			Cluster: key, End: c.end, Held: c.guard.Status.Held, Blocked: c.plan.Blocked,
+			Differences: outcome.Differences(outcome.ResultOf(*c.plan), outcome.ResultOf(happened)),
 		})
 	}
 	return all, nil

@@ -4,6 +4,7 @@
 package planguard
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
@@ -34,6 +36,50 @@ func New(c *clusterv1.Cluster, owner metav1.OwnerReference, spec planv1.PlanGuar
 		},
 		Spec: spec,
 	}
+}
+
+// ClusterOf is the name of the Cluster that an object is, or that it belongs to by its spec
+// or label; "" if it does not have that.
+func ClusterOf(obj *unstructured.Unstructured) string {
+	if obj.GetKind() == "Cluster" {
+		return obj.GetName()
+	}
+	if name, _, _ := unstructured.NestedString(obj.Object, "spec", "clusterName"); name != "" {
+		return name
+	}
+	return obj.GetLabels()[clusterv1.ClusterNameLabel]
+}
+
+// maxSize is the size in bytes of a stored plan: etcd takes 1.5 MiB, and what the guard
+// refuses comes on top.
+const maxSize = 1 << 20
+
+// Fit returns what a guard stores of a plan of a Cluster. Of a large plan, that is only what
+// the guard decides by: what is not in it is refused anyway. The error is that of a plan
+// which is too large for that, too.
+func Fit(spec planv1.PlanGuardSpec) (planv1.PlanGuardSpec, error) {
+	size, err := sizeOf(spec)
+	if err != nil || size <= maxSize {
+		return spec, err
+	}
+	of := spec.Cluster.DeepCopy()
+	spec.Cluster, of.Objects, of.Hooks, of.Blocked = of, nil, nil, nil
+	of.Machines = slices.DeleteFunc(of.Machines, func(m planv1.Machine) bool { return m.Action == planv1.Kept })
+	for i, m := range of.Machines {
+		of.Machines[i] = planv1.Machine{Name: m.Name, UID: m.UID, Owner: m.Owner, Action: m.Action, Wave: m.Wave}
+	}
+	for i := range of.Pools {
+		of.Pools[i].Fields = nil
+	}
+	if size, err = sizeOf(spec); err == nil && size > maxSize {
+		err = fmt.Errorf("the plan of Cluster %s/%s is too large for a guard, with %d objects and %d Machines that change: make several plans", of.Namespace, of.Name, len(spec.Change), len(of.Machines))
+	}
+	return spec, err
+}
+
+func sizeOf(spec planv1.PlanGuardSpec) (int, error) {
+	data, err := json.Marshal(spec)
+	return len(data), err
 }
 
 // Holds reports whether a guard refuses what its plan does not have. It is nil if there
