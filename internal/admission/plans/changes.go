@@ -21,6 +21,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/internal/pure/outcome"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
@@ -40,7 +41,6 @@ func (a *admission) change(kind string) func(context.Context, webhook.Review[uns
 		}
 		return a.planned(ctx, kind, r.Namespace, r.Name, planguard.ClusterOf(r.Object), paths)
 	}
-	return owner.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
 // scale is change for the subresource, of which only a smaller number is refused.
@@ -69,21 +69,30 @@ func (a *admission) planned(ctx context.Context, kind, namespace, name, cluster 
 }
 
 // validate admits a guard that fits its Cluster. A plan does not change while it is
-// carried out.
-func (a *admission) validate(_ context.Context, r webhook.Review[planv1.PlanGuard]) (v webhook.Result, _ error) {
-	spec, at := r.Object.Spec, field.NewPath("spec")
+// carried out, and ends with its guard. Only where the Cluster requires plans, the guard
+// stays without one, and holds everything: that is recorded too.
+func (a *admission) validate(ctx context.Context, r webhook.Review[planv1.PlanGuard]) (v webhook.Result, err error) {
+	spec, at, was := r.Object.Spec, field.NewPath("spec"), planv1.PlanGuardSpec{}
 	if r.Old != nil {
-		was := r.Old.Spec
-		was.Required = spec.Required
-		if was.Plan != "" && spec.Plan != "" && !equality.Semantic.DeepEqual(was, spec) {
-			v.Errors = append(v.Errors, field.Forbidden(at, fmt.Sprintf("plan %s is being carried out: wait until it has ended, or end it with `capstan apply --release cluster/%s`", was.Plan, r.Name)))
-			return v, nil
-		}
-		if equality.Semantic.DeepEqual(r.Old.Spec, spec) {
-			return v, nil
-		}
+		was = r.Old.Spec
 	}
-	if spec.Plan == "" {
+	if spec.Required != was.Required {
+		if v.Errors, err = a.required(ctx, r, at.Child("required")); len(v.Errors) > 0 || err != nil {
+			return v, err
+		}
+		was.Required = spec.Required
+	}
+	running := fmt.Sprintf("plan %s is being carried out: wait until it has ended, or end it with `capstan apply --release cluster/%s -n %s`", was.Plan, r.Name, r.Namespace)
+	switch {
+	case was.Plan != "" && !equality.Semantic.DeepEqual(r.Old.OwnerReferences, r.Object.OwnerReferences):
+		v.Errors = append(v.Errors, field.Forbidden(field.NewPath("metadata", "ownerReferences"), running))
+		return v, nil
+	case r.Old != nil && equality.Semantic.DeepEqual(was, spec), was.Plan == "" && spec.Plan == "":
+		return v, nil
+	case was.Plan != "" && equality.Semantic.DeepEqual(spec, planv1.PlanGuardSpec{Required: true}):
+		return v, a.ends(ctx, r)
+	case was.Plan != "":
+		v.Errors = append(v.Errors, field.Forbidden(at, running))
 		return v, nil
 	}
 	switch c := spec.Cluster; {
@@ -103,21 +112,53 @@ func (a *admission) validate(_ context.Context, r webhook.Review[planv1.PlanGuar
 	return v, nil
 }
 
-// release records who ends a plan before it has been carried out.
+// required refuses a guard that requires plans for a Cluster which does not, or the reverse.
+func (a *admission) required(ctx context.Context, r webhook.Review[planv1.PlanGuard], at *field.Path) (all field.ErrorList, _ error) {
+	cluster := &clusterv1.Cluster{}
+	if err := a.live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, cluster); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if requires := cluster.Annotations[planv1.RequirePlanAnnotation] == "true"; requires != r.Object.Spec.Required {
+		all = append(all, field.Invalid(at, r.Object.Spec.Required, fmt.Sprintf("it follows annotation %s of Cluster %s", planv1.RequirePlanAnnotation, r.Name)))
+	}
+	return all, nil
+}
+
+// release admits the deletion of a guard, which ends its plan.
 func (a *admission) release(ctx context.Context, r webhook.Review[planv1.PlanGuard]) (webhook.Result, error) {
+	return webhook.Result{}, a.ends(ctx, r)
+}
+
+// ends records who ends a plan before it has been carried out.
+func (a *admission) ends(ctx context.Context, r webhook.Review[planv1.PlanGuard]) error {
 	g := r.Old
-	if r.DryRun || !planguard.Holds(g, a.now()) || g.Spec.Plan == "" {
-		return webhook.Result{}, nil
+	if r.DryRun || !planguard.Holds(g, a.now()) {
+		return nil
 	}
 	now := metav1.NewTime(a.now())
 	cluster := &clusterv1.Cluster{}
 	if err := a.live.Get(ctx, client.ObjectKeyFromObject(g), cluster); err != nil {
-		return webhook.Result{}, client.IgnoreNotFound(err)
+		return client.IgnoreNotFound(err)
+	}
+	var machines clusterv1.MachineList
+	if err := a.live.List(ctx, &machines, client.InNamespace(g.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: g.Name}); err != nil {
+		return fmt.Errorf("list the Machines of Cluster %s: %w", g.Name, err)
+	}
+	note := fmt.Sprintf("%s ended plan %s before it was carried out: Machines that it does not have can be deleted", r.User, g.Spec.Plan)
+	switch requires := g.Spec.Required && cluster.Annotations[planv1.RequirePlanAnnotation] == "true"; {
+	case !planguard.Ended(g, func() []*clusterv1.Machine { return metadata.Pointers(machines.Items) }, now.Time):
+		if g.Spec.Required {
+			note = fmt.Sprintf("%s ended plan %s before it was carried out: no Machine can be deleted without another plan", r.User, g.Spec.Plan)
+		}
+	case requires && r.Object == nil:
+		note = fmt.Sprintf("%s deleted the PlanGuard of a Cluster that requires plans: Machines can be deleted until the controller has created it again", r.User)
+	default:
+		return nil
 	}
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: g.Name + "-released-", Namespace: g.Namespace},
 		InvolvedObject: corev1.ObjectReference{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID},
-		Reason:         "PlanReleased", Message: fmt.Sprintf("%s ended plan %s before it was carried out: Machines that it does not have can be deleted", r.User, g.Spec.Plan),
+		Reason:         "PlanReleased", Message: note,
 		Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: "capstan"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	err := a.live.Create(ctx, event)
@@ -125,7 +166,7 @@ func (a *admission) release(ctx context.Context, r webhook.Review[planv1.PlanGua
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // it takes no event, and must not stay for that
 		ctrl.LoggerFrom(ctx).Info("Plan released in a namespace that is being deleted", "planguard", client.ObjectKeyFromObject(g), "plan", g.Spec.Plan, "user", r.User)
 	case err != nil:
-		return webhook.Result{}, fmt.Errorf("record that %s ends plan %s: %w", r.User, g.Spec.Plan, err)
+		return fmt.Errorf("record that %s ends plan %s: %w", r.User, g.Spec.Plan, err)
 	}
-	return webhook.Result{}, nil
+	return nil
 }

@@ -45,7 +45,7 @@ type admission struct {
 func Webhooks(live client.Client) []webhook.Webhook {
 	a := &admission{live: live, now: time.Now}
 	all := []webhook.Webhook{
-		webhook.Validate(on(planv1.GroupVersion().WithKind("PlanGuard"), "planguards", nil), a.validate),
+		webhook.Validate(writes(on(planv1.GroupVersion().WithKind("PlanGuard"), "planguards", nil)), a.validate),
 		webhook.Guard(writes(on(planv1.GroupVersion().WithKind("PlanGuard"), "planguards", nil)), a.release),
 		webhook.Guard(writes(on(core("Machine"), "machines", map[string]string{"exists": exists})), a.deleteMachine),
 		webhook.Validate(updates(on(core("Machine"), "machines", map[string]string{"update-begins": updateBegins})), a.updateMachine),

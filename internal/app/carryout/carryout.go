@@ -203,7 +203,7 @@ func (r *run) store(ctx context.Context, cluster *clusterv1.Cluster, of *planv1.
 	// By the status of an earlier plan, this one has been sent, and can end before it is.
 	before := now.DeepCopy()
 	now.Status = planv1.PlanGuardStatus{}
-	err = r.Mgmt.Status().Patch(ctx, now, client.MergeFrom(before))
+	err = r.Mgmt.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err == nil {
 		now.Spec = spec
 		err = r.Mgmt.Update(ctx, now)
@@ -267,11 +267,14 @@ func (r *run) takeBack(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// end takes the plan from a guard. The Cluster controller deletes a guard without a plan
-// unless the Cluster requires plans.
+// end ends the plan of a guard. That of a Cluster which requires plans stays, and holds
+// everything.
 func end(ctx context.Context, mgmt client.Client, g *planv1.PlanGuard) error {
+	if !g.Spec.Required {
+		return client.IgnoreNotFound(mgmt.Delete(ctx, g, client.Preconditions{UID: &g.UID}))
+	}
 	before := g.DeepCopy()
-	g.Spec = planv1.PlanGuardSpec{Required: g.Spec.Required}
+	g.Spec = planv1.PlanGuardSpec{Required: true}
 	return client.IgnoreNotFound(mgmt.Patch(ctx, g, client.MergeFrom(before)))
 }
 

@@ -29,9 +29,6 @@ func (r *Reconciler) readGuard(ctx context.Context, s *state) error {
 func (r *Reconciler) planGuard(ctx context.Context, s *state) (reconciler.Next, error) {
 	c, required := s.cluster, s.cluster.Annotations[planv1.RequirePlanAnnotation] == "true"
 	next := planguard.Decide(s.guard, required, s.members.Machines, s.now)
-	if next.Ended != "" {
-		r.event(s, next.Ended, "CarryOut", "%s", next.Message)
-	}
 	switch {
 	case next.Delete:
 		if err := r.Mgmt.Delete(ctx, s.guard, client.Preconditions{ResourceVersion: &s.guard.ResourceVersion}); client.IgnoreNotFound(err) != nil {
@@ -53,6 +50,9 @@ func (r *Reconciler) planGuard(ctx context.Context, s *state) (reconciler.Next, 
 		if err := r.Mgmt.Patch(ctx, s.guard, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return reconciler.Continue(), fmt.Errorf("update PlanGuard %s: %w", s.guard.Name, err)
 		}
+	}
+	if next.Ended != "" {
+		r.event(s, next.Ended, "CarryOut", "%s", next.Message)
 	}
 	return reconciler.Continue(), nil
 }

@@ -42,7 +42,7 @@ func TestClusterThatRequiresPlansHasAGuard(t *testing.T) {
 		"no plan is required now":  {nil, guard(planv1.PlanGuardSpec{Required: true}), nil, ""},
 		"being carried out":        {nil, guard(plan(time.Hour)), new(plan(time.Hour)), metav1.ConditionTrue},
 		"something is held back":   {nil, guard(done, held), &done, metav1.ConditionFalse},
-		"carried out":              {nil, guard(done), &planv1.PlanGuardSpec{}, ""},
+		"carried out":              {nil, guard(done), nil, ""},
 		"carried out and required": {requires, guard(done), &planv1.PlanGuardSpec{Required: true}, ""},
 		"expired":                  {nil, guard(plan(-time.Second)), &planv1.PlanGuardSpec{}, ""},
 	}

@@ -165,6 +165,11 @@ func Done(g *planv1.PlanGuard, machines []*clusterv1.Machine, now time.Time) boo
 	return g.Spec.Cluster == nil || !g.Status.Sent.IsZero() && !now.Before(Settled(g)) && Reached(g, machines)
 }
 
+// Ended reports whether the plan of a guard has ended: carried out, too late, or none.
+func Ended(g *planv1.PlanGuard, machines func() []*clusterv1.Machine, now time.Time) bool {
+	return !carriesOut(g, now) || Done(g, machines(), now)
+}
+
 // Reached reports whether the Machines are as the plan leaves them: what it deletes does
 // not exist any longer, each owner has as many Machines as it foresees, and all are up to
 // date. Of a plan that ends blocked, as many as it foresees can still be out of date or
@@ -230,10 +235,10 @@ func Decide(g *planv1.PlanGuard, required bool, machines func() []*clusterv1.Mac
 		return n
 	}
 	switch {
-	case n.Ended != "":
-		// Without a plan it holds everything. If no plan is required it is deleted next:
-		// nothing can happen between the two.
-		n.Spec = &planv1.PlanGuardSpec{Required: required}
+	case n.Ended != "" && !required:
+		n.Delete = true
+	case n.Ended != "": // without a plan it holds everything
+		n.Spec = &planv1.PlanGuardSpec{Required: true}
 	case g.Spec.Required != required:
 		n.Spec = g.Spec.DeepCopy()
 		n.Spec.Required = required

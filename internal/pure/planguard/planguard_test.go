@@ -175,7 +175,7 @@ func TestDecideEndsPlans(t *testing.T) {
 			of.Then, of.Deleting, of.OutOfDate = then, deleting, outdated
 		})
 	}
-	carriedOut := Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanCarriedOut", Message: "Plan p1 has been carried out"}
+	carriedOut := Next{Delete: true, Ended: "PlanCarriedOut", Message: "Plan p1 has been carried out"}
 	tests := map[string]struct {
 		guard    *planv1.PlanGuard
 		required bool
@@ -206,7 +206,7 @@ func TestDecideEndsPlans(t *testing.T) {
 		"one more is out of date than in the plan":           {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, outdated), Next{}},
 		"one more is being deleted than in the plan":         {blocked(3, 0, 1), false, change(change(done, 2, outdated), 1, deleting), Next{}},
 		"one that the plan deletes is not yet being deleted": {blocked(4, 1, 0), false, all("c", "d", "new", "a"), Next{}},
-		"expired":            {newGuard(expired), false, all("a"), Next{Spec: &planv1.PlanGuardSpec{}, Ended: "PlanExpired", Message: "The deadline of plan p1 has passed before it was carried out"}},
+		"expired":            {newGuard(expired), false, all("a"), Next{Delete: true, Ended: "PlanExpired", Message: "The deadline of plan p1 has passed before it was carried out"}},
 		"required meanwhile": {newGuard(), true, all("a"), Next{Spec: &newGuard(required).Spec}},
 	}
 	for name, tc := range tests {
