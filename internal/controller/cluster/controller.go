@@ -65,11 +65,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 			reconciler.Do("infrastructure", r.infrastructure),
 			reconciler.Do("control plane", r.controlPlane),
 			reconciler.Do("kubeconfig", r.kubeconfig)),
-		Delete:     reconciler.InOrder(reconciler.Do("delete", r.delete)),
-		Orphans:    true,
-		Report:     func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
-		Deprecated: reconciler.If(r.Deprecated, func(s *state, failed error) { clusterstatus.ReportDeprecated(s.facts(failed)) }),
-		Deadline:   func(s *state) time.Time { return clusterstatus.Deadline(s.facts(nil)) },
+		WhilePaused: reconciler.InOrder(reconciler.Do("plan guard", r.endPlan)),
+		Delete:      reconciler.InOrder(reconciler.Do("delete", r.delete)),
+		Orphans:     true,
+		Report:      func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
+		Deprecated:  reconciler.If(r.Deprecated, func(s *state, failed error) { clusterstatus.ReportDeprecated(s.facts(failed)) }),
+		Deadline:    func(s *state) time.Time { return clusterstatus.Deadline(s.facts(nil)) },
 	}.Reconcile(ctx, cluster)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
@@ -55,4 +56,20 @@ func (r *Reconciler) planGuard(ctx context.Context, s *state) (reconciler.Next, 
 		r.event(s, next.Ended, "CarryOut", "%s", next.Message)
 	}
 	return reconciler.Continue(), nil
+}
+
+// endPlan ends the plan of a Cluster that is paused, as it would end otherwise: the plan
+// may be the one that pauses it.
+func (r *Reconciler) endPlan(ctx context.Context, s *state) (reconciler.Next, error) {
+	if s.guard == nil || s.guard.Spec.Plan == "" {
+		return reconciler.Continue(), nil
+	}
+	if _, err := r.planGuard(ctx, s); err != nil {
+		return reconciler.Continue(), err
+	}
+	if s.guard == nil || s.guard.Spec.Plan == "" {
+		conditions.Delete(s.cluster, planv1.PlanHeldCondition)
+		return reconciler.Continue(), nil
+	}
+	return reconciler.RequeueAfter(planguard.Deadline(s.guard, s.now).Sub(s.now)), nil
 }

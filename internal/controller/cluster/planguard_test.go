@@ -14,6 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
@@ -44,7 +45,7 @@ func TestClusterThatRequiresPlansHasAGuard(t *testing.T) {
 		"something is held back":   {nil, guard(done, held), &done, metav1.ConditionFalse},
 		"carried out":              {nil, guard(done), nil, ""},
 		"carried out and required": {requires, guard(done), &planv1.PlanGuardSpec{Required: true}, ""},
-		"expired":                  {nil, guard(plan(-time.Second)), &planv1.PlanGuardSpec{}, ""},
+		"expired":                  {nil, guard(plan(-time.Second)), nil, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +82,70 @@ func TestClusterThatRequiresPlansHasAGuard(t *testing.T) {
 			}
 			if status != tc.condition {
 				t.Errorf("PlanHeld is %q, want %q", status, tc.condition)
+			}
+		})
+	}
+}
+
+// TestPlanOfAPausedClusterEnds has a plan that pauses its Cluster: nothing moves, so it is
+// carried out when no controller can have missed the change. What a guard does in addition
+// to that has to wait for the end of the pause.
+func TestPlanOfAPausedClusterEnds(t *testing.T) {
+	t.Parallel()
+	requires := func(c *clusterv1.Cluster) { c.Annotations = map[string]string{planv1.RequirePlanAnnotation: "true"} }
+	spec := func(deadline time.Duration, required bool, groups ...planv1.Group) planv1.PlanGuardSpec {
+		return planv1.PlanGuardSpec{Plan: "p1", Required: required, Deadline: metav1.NewTime(now.Add(deadline)), Cluster: &planv1.Cluster{Groups: groups}}
+	}
+	missing := planv1.Group{Owner: "MachineDeployment md", Then: 1}
+	for name, tc := range map[string]struct {
+		cluster func(*clusterv1.Cluster)
+		spec    *planv1.PlanGuardSpec
+		sent    time.Duration // ago
+		want    *planv1.PlanGuardSpec
+		again   time.Duration
+		held    bool
+	}{
+		"carried out":               {nil, new(spec(time.Hour, false)), time.Minute, nil, 0, false},
+		"carried out, and required": {requires, new(spec(time.Hour, true)), time.Minute, &planv1.PlanGuardSpec{Required: true}, 0, false},
+		"too late":                  {nil, new(spec(-time.Second, false, missing)), time.Minute, nil, 0, false},
+		"sent a second ago":         {nil, new(spec(time.Hour, false)), time.Second, new(spec(time.Hour, false)), 29 * time.Second, true},
+		"not as the plan leaves it": {nil, new(spec(time.Hour, false, missing)), time.Minute, new(spec(time.Hour, false, missing)), time.Hour, true},
+		"no plan, and required":     {requires, nil, 0, nil, 0, true},
+		"no plan, required before":  {nil, &planv1.PlanGuardSpec{Required: true}, 0, &planv1.PlanGuardSpec{Required: true}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := newCluster(func(c *clusterv1.Cluster) {
+				c.Spec.Paused = new(true)
+				conditions.Set(c, now, conditions.New(planv1.PlanHeldCondition, metav1.ConditionTrue, planv1.CarryingOutReason, "x"))
+			})
+			if tc.cluster != nil {
+				tc.cluster(cluster)
+			}
+			objects := []client.Object{cluster, network(), brain()}
+			if tc.spec != nil {
+				objects = append(objects, &planv1.PlanGuard{
+					ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: *tc.spec, Status: planv1.PlanGuardStatus{Sent: metav1.NewTime(now.Add(-tc.sent))},
+				})
+			}
+			got, c, err := run(t, interceptor.Funcs{}, objects...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := &planv1.PlanGuard{}
+			switch err := c.Get(t.Context(), key, g); {
+			case tc.want == nil && !apierrors.IsNotFound(err), tc.want != nil && err != nil, tc.want != nil && (g.Spec.Plan != tc.want.Plan || g.Spec.Required != tc.want.Required):
+				t.Errorf("guard %+v, error %v, want %+v", g.Spec, err, tc.want)
+			}
+			if held := conditions.Get(got, planv1.PlanHeldCondition) != nil; held != tc.held {
+				t.Errorf("the Cluster has condition PlanHeld: %t, want %t", held, tc.held)
+			}
+			if tc.want == nil {
+				return
+			}
+			next, err := (&Reconciler{}).endPlan(t.Context(), &state{cluster: cluster, guard: g, now: now})
+			if err != nil || next != reconciler.RequeueAfter(tc.again) {
+				t.Errorf("next %+v, error %v, want another reconcile after %s", next, err, tc.again)
 			}
 		})
 	}
