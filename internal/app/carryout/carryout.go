@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/app/changeplan"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/planguard"
 )
@@ -124,7 +126,7 @@ func Run(ctx context.Context, o Options, s *planv1.SavedPlan) ([]Outcome, error)
 		names = append(names, fmt.Sprintf("%s %s", w.Object.GetKind(), client.ObjectKeyFromObject(w.Object)))
 	}
 	for i, w := range r.change {
-		if _, err := changeplan.Send(ctx, o.Mgmt, w, s.Manager, false); err != nil && i == 0 {
+		if err := r.send(ctx, w); err != nil && i == 0 && !unanswered(err) {
 			return nil, errors.Join(fmt.Errorf("nothing was changed: %s: %w", names[i], err), r.takeBack(ctx))
 		} else if err != nil {
 			err = fmt.Errorf("%s was refused: %w; written: %s; not written: %s", names[i], err, strings.Join(names[:i], ", "), strings.Join(names[i:], ", "))
@@ -139,6 +141,37 @@ func Run(ctx context.Context, o Options, s *planv1.SavedPlan) ([]Outcome, error)
 		return nil, err
 	}
 	return f.wait(ctx)
+}
+
+// send sends a write, and again if there was no answer: it does the same each time.
+func (r *run) send(ctx context.Context, w changeplan.Write) error {
+	again := false
+	return persist(ctx, func() error {
+		_, err := changeplan.Send(ctx, r.Mgmt, w, r.saved.Manager, false)
+		if w.Delete && again {
+			err = client.IgnoreNotFound(err)
+		}
+		again = true
+		return err
+	})
+}
+
+// attempts is how often a request is sent for which there is no answer, as while a plane
+// restarts.
+const attempts = 300
+
+// persist repeats requests that are not answered.
+func persist(ctx context.Context, request func() error) error {
+	for i := 1; ; i++ {
+		if err := request(); !unanswered(err) || i == attempts || lifecycle.Sleep(ctx, between) != nil {
+			return err
+		}
+	}
+}
+
+// unanswered reports whether it is not known what the management cluster has done.
+func unanswered(err error) bool {
+	return errors.As(err, new(*url.Error)) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
 // guard stores a guard for each Cluster that exists, and finds out whether they hold.
@@ -247,7 +280,7 @@ func (r *run) sent(ctx context.Context) error {
 	for _, g := range r.guarded {
 		before := g.DeepCopy()
 		g.Status.Sent = metav1.NewTime(r.Now())
-		if err := r.Mgmt.Status().Patch(ctx, g, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		if err := persist(ctx, func() error { return r.Mgmt.Status().Patch(ctx, g, client.MergeFrom(before)) }); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("the change was sent, and the guard of Cluster %s/%s stays until its deadline: %w", g.Namespace, g.Name, err)
 		}
 	}

@@ -4,6 +4,7 @@ package carryout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,7 +74,7 @@ const between = time.Second
 func (r *run) follow(ctx context.Context) (*follower, error) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &follower{run: r, started: r.Now(), clusters: map[client.ObjectKey]*followed{}, events: make(chan watch.Event), stop: stop}
-	namespaces := map[string]bool{}
+	namespaces := map[string][]string{} // and the Clusters in each
 	for _, g := range r.guarded {
 		i := slices.IndexFunc(r.saved.Plan.Clusters, func(c planv1.Cluster) bool { return c.Namespace == g.Namespace && c.Name == g.Name })
 		c := &followed{guard: g, plan: &r.saved.Plan.Clusters[i], machines: map[types.UID]*clusterv1.Machine{}}
@@ -82,15 +83,16 @@ func (r *run) follow(ctx context.Context) (*follower, error) {
 			stop()
 			return nil, err
 		}
-		namespaces[g.Namespace] = true
+		namespaces[g.Namespace] = append(namespaces[g.Namespace], g.Name)
 	}
 	var running sync.WaitGroup
-	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		for _, list := range []func() client.ObjectList{
-			func() client.ObjectList { return &clusterv1.MachineList{} }, func() client.ObjectList { return &planv1.PlanGuardList{} },
-		} {
-			running.Go(recovery.Func(ctx, func() { f.watch(ctx, namespace, list) }))
+	for namespace, clusters := range namespaces {
+		of := []client.ListOption{client.InNamespace(namespace)}
+		if len(clusters) == 1 { // among those of all others
+			of = append(of, client.MatchingLabels{clusterv1.ClusterNameLabel: clusters[0]})
 		}
+		running.Go(recovery.Func(ctx, func() { f.watch(ctx, func() client.ObjectList { return &clusterv1.MachineList{} }, of...) }))
+		running.Go(recovery.Func(ctx, func() { f.watch(ctx, func() client.ObjectList { return &planv1.PlanGuardList{} }, of[0]) }))
 	}
 	return f, nil
 }
@@ -126,9 +128,9 @@ func (f *follower) observe(c *followed) {
 	}))
 }
 
-// watch sends the events of the objects of a kind in a namespace. A Bookmark means that
-// events may be missing.
-func (f *follower) watch(ctx context.Context, namespace string, list func() client.ObjectList) {
+// watch sends the events of the objects of a kind. A Bookmark means that events may be
+// missing.
+func (f *follower) watch(ctx context.Context, list func() client.ObjectList, of ...client.ListOption) {
 	send := func(e watch.Event) bool {
 		select {
 		case f.events <- e:
@@ -138,7 +140,7 @@ func (f *follower) watch(ctx context.Context, namespace string, list func() clie
 		}
 	}
 	for ctx.Err() == nil {
-		w, err := f.Mgmt.Watch(ctx, list(), client.InNamespace(namespace))
+		w, err := f.Mgmt.Watch(ctx, list(), of...)
 		if err == nil && send(watch.Event{Type: watch.Bookmark}) {
 			for e := range w.ResultChan() {
 				if e.Type != watch.Error && !send(e) {
@@ -173,7 +175,7 @@ func (f *follower) wait(ctx context.Context) ([]Outcome, error) {
 		case <-settled.C:
 			f.heldBack()
 		case e := <-f.events:
-			if err := f.event(ctx, e); err != nil {
+			if err := f.event(ctx, e); err != nil && ctx.Err() == nil {
 				return nil, err
 			}
 		}
@@ -203,15 +205,16 @@ func (f *follower) event(ctx context.Context, e watch.Event) error {
 		}
 	default: // a watch has started: what was before it may have been missed
 		for key, c := range f.clusters {
-			if err := f.list(ctx, c); err != nil {
+			g, exists := &planv1.PlanGuard{}, true
+			err := persist(ctx, func() error {
+				err := f.Mgmt.Get(ctx, key, g)
+				exists = err == nil
+				return errors.Join(f.list(ctx, c), client.IgnoreNotFound(err))
+			})
+			if err != nil {
 				return err
 			}
-			g := &planv1.PlanGuard{}
-			err := f.Mgmt.Get(ctx, key, g)
-			if client.IgnoreNotFound(err) != nil {
-				return err
-			}
-			f.guardChanged(c, g, err != nil)
+			f.guardChanged(c, g, !exists)
 		}
 	}
 	f.heldBack()
@@ -281,7 +284,7 @@ func (f *follower) guardChanged(c *followed, g *planv1.PlanGuard, gone bool) {
 func (f *follower) outcomes(ctx context.Context) (all []Outcome, _ error) {
 	for _, key := range slices.SortedFunc(maps.Keys(f.clusters), func(a, b client.ObjectKey) int { return strings.Compare(a.String(), b.String()) }) {
 		c := f.clusters[key]
-		if err := f.list(ctx, c); err != nil {
+		if err := persist(ctx, func() error { return f.list(ctx, c) }); err != nil {
 			return nil, err
 		}
 		if c.end == Released && f.reached(c) {
