@@ -163,8 +163,11 @@ func (o *listed) list(ctx context.Context, env *command.Env) error {
 func (o *listed) left(ctx context.Context, c client.Client, g *planv1.PlanGuard) (string, error) {
 	exist := &metav1.PartialObjectMetadataList{}
 	exist.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("MachineList"))
-	if err := c.List(ctx, exist, client.InNamespace(g.Namespace)); err != nil {
+	if err := c.List(ctx, exist, client.InNamespace(g.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: g.Name}); err != nil {
 		return "", fmt.Errorf("list Machines: %w", err)
+	}
+	if g.Spec.Cluster == nil {
+		return "", nil
 	}
 	all, left := 0, 0
 	for _, m := range g.Spec.Cluster.Machines {

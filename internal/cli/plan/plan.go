@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -332,8 +333,12 @@ func (o *options) fields(c client.Client, args []string) ([]changeplan.Write, er
 	}
 	for _, arg := range args {
 		path, text, ok := strings.Cut(arg, "=")
-		if !ok || path == "" {
+		parts := strings.Split(path, ".")
+		switch {
+		case !ok || slices.Contains(parts, ""):
 			return nil, fmt.Errorf("%s: want FIELD=VALUE", arg)
+		case parts[0] == "metadata" && (len(parts) < 2 || parts[1] != "labels" && parts[1] != "annotations"), parts[0] != "metadata" && parts[0] != "spec":
+			return nil, fmt.Errorf("%s: a change sets fields of spec, a label or an annotation", arg)
 		}
 		var value any
 		if err := json.Unmarshal([]byte(text), &value); err != nil {
@@ -342,7 +347,7 @@ func (o *options) fields(c client.Client, args []string) ([]changeplan.Write, er
 		if n, is := value.(float64); is && n == float64(int64(n)) {
 			value = int64(n)
 		}
-		if err := unstructured.SetNestedField(obj.Object, value, strings.Split(path, ".")...); err != nil {
+		if err := unstructured.SetNestedField(obj.Object, value, parts...); err != nil {
 			return nil, fmt.Errorf("%s: %w", arg, err)
 		}
 	}

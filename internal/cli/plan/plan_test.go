@@ -175,6 +175,16 @@ func TestChangeReadsTheCommandLine(t *testing.T) {
 		"no field":                   {set: "cluster/a", refuse: "name what to set"},
 		"no value":                   {set: "cluster/a", args: []string{"spec.a"}, refuse: "want FIELD=VALUE"},
 		"below a value":              {set: "cluster/a", args: []string{"spec.a=b", "spec.a.c=d"}, refuse: "spec.a.c=d"},
+		"another object":             {set: "cluster/a", args: []string{"metadata.name=b"}, refuse: "metadata.name=b: a change sets fields of spec, a label or an annotation"},
+		"another namespace":          {set: "cluster/a", args: []string{"metadata.namespace=b"}, refuse: "metadata.namespace=b: a change sets"},
+		"all metadata":               {set: "cluster/a", args: []string{`metadata={"name":"b"}`}, refuse: "a change sets"},
+		"another kind of object":     {set: "cluster/a", args: []string{"kind=Machine"}, refuse: "kind=Machine: a change sets"},
+		"another version":            {set: "cluster/a", args: []string{"apiVersion=v1"}, refuse: "apiVersion=v1: a change sets"},
+		"status":                     {set: "cluster/a", args: []string{"status.phase=Deleting"}, refuse: "status.phase=Deleting: a change sets"},
+		"an empty part":              {set: "cluster/a", args: []string{"spec..a=b"}, refuse: "want FIELD=VALUE"},
+		"a label with dots": {set: "cluster/a", args: []string{`metadata.labels={"a.b/c":"d"}`, "metadata.annotations.e=f"}, want: []string{
+			`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","metadata":{"annotations":{"e":"f"},"labels":{"a.b/c":"d"},"name":"a","namespace":"ns"}}`,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,9 +3,13 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	planv1 "github.com/capstan-dev/capstan/api/plan/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -129,17 +133,18 @@ func pool(env *command.Env, p planv1.Pool) {
 func machine(m planv1.Machine) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "  %s %s", signs[m.Action], m.Name)
+	after := ptr.Deref(m.After, metav1.Duration{}).Duration
 	switch m.Action {
 	case planv1.Kept:
 		text.WriteString(" is kept")
 	case planv1.Changed:
 		text.WriteString(" is changed in place")
 	case planv1.Replaced:
-		fmt.Fprintf(&text, " is replaced by %s, wave %d after %s", m.By, m.Wave, short(m.After.Duration))
+		fmt.Fprintf(&text, " is replaced by %s, wave %d after %s", cmp.Or(m.By, "another one"), m.Wave, short(after))
 	case planv1.Deleted:
-		fmt.Fprintf(&text, " is deleted, wave %d after %s", m.Wave, short(m.After.Duration))
+		fmt.Fprintf(&text, " is deleted, wave %d after %s", m.Wave, short(after))
 	case planv1.Created:
-		fmt.Fprintf(&text, " is created after %s", short(m.After.Duration))
+		fmt.Fprintf(&text, " is created after %s", short(after))
 	case planv1.Transient:
 		text.WriteString(" is created and deleted again")
 	case "":

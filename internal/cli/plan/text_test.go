@@ -117,6 +117,23 @@ Machines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created, 2 not pr
 Machines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created, 1 not predicted
 `,
 		},
+		"the guard of a large plan": {
+			plan: planv1.Plan{Clusters: []planv1.Cluster{{
+				Namespace: "ns", Name: "a", Groups: []planv1.Group{{Owner: "MachineDeployment md", Before: 2, Then: 2, AvailableBefore: 2, FewestAvailable: 1, MostDeleting: 1}},
+				Machines: []planv1.Machine{
+					{Name: "m", Owner: "MachineDeployment md", Action: planv1.Replaced, Wave: 1}, {Name: "n", Owner: "MachineDeployment md", Action: planv1.Deleted, Wave: 2},
+					{Name: "1", Owner: "MachineDeployment md", Action: planv1.Created}, {Name: "x", Owner: "MachineDeployment md", Action: "Vanished"},
+				},
+			}}},
+			want: `Cluster ns/a
+  MachineDeployment md: 2 machines; at least 1 of 2 available, at most 1 deleted at once
+    ± m is replaced by another one, wave 1 after 0s
+    - n is deleted, wave 2 after 0s
+    + 1 is created after 0s
+     x
+Machines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created
+`,
+		},
 		"an escape sequence of a user": {
 			plan: planv1.Plan{Clusters: []planv1.Cluster{{Namespace: "ns", Name: "a", NotPredicted: &planv1.NotPredicted{Reason: "R", Message: "\x1b[2J"}}}},
 			want: "Cluster ns/a\n  not predicted (R): \\x1b[2J\nMachines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created\n",
