@@ -54,7 +54,7 @@ func newServer(o server.Options) (*server.Server, error) {
 		server.Handle(s, hooksv1.GenerateUpgradePlan, generateUpgradePlan),
 		server.Handle(s, hooksv1.CanUpdateMachine, inPlace.CanUpdateMachine),
 		server.Handle(s, hooksv1.CanUpdateMachineSet, inPlace.CanUpdateMachineSet),
-		server.Handle(s, hooksv1.UpdateMachine, updateMachine),
+		server.Handle(s, hooksv1.UpdateMachine, h.updateMachine),
 	)
 }
 
@@ -126,9 +126,16 @@ var inPlace = mutation.InPlace{
 	Machine: []string{"version"}, Infrastructure: []string{"simulated"}, Bootstrap: []string{"files", "clusterConfiguration.featureGates"},
 }
 
-// updateMachine would change the host, and request to be called again until that is done.
-// A simulated machine follows its objects automatically.
-func updateMachine(_ context.Context, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
-	resp.Message = req.Desired.Machine.Name + " is updated"
-	return nil
+// updateMachine would change the host, and requests to be called again until that is done:
+// the setting updateSeconds is how long that takes for each version. A simulated machine
+// follows its objects automatically.
+func (h *holds) updateMachine(_ context.Context, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
+	m := req.Desired.Machine
+	takes, err := seconds(req.GetSettings(), "updateSeconds", 0)
+	if left := time.Duration(takes)*time.Second - h.held(fmt.Sprint("UpdateMachine ", m.UID, " ", m.Spec.Version)); left > 0 {
+		resp.Message, resp.RetryAfterSeconds = m.Name+" is being updated", int32((left+time.Second-1)/time.Second)
+		return err
+	}
+	resp.Message = m.Name + " is updated"
+	return err
 }

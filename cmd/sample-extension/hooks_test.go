@@ -330,6 +330,32 @@ func TestFilesChangeInPlace(t *testing.T) {
 	}
 }
 
+// TestUpdateTakesAsLongAsItsSetting updates a Machine twice, for two seconds each time.
+func TestUpdateTakesAsLongAsItsSetting(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	h := &holds{now: func() time.Time { return now }, since: map[string]time.Time{}}
+	for _, version := range []string{"v1.35.0", "v1.36.0"} {
+		for _, step := range []struct {
+			passes time.Duration
+			again  int32
+		}{{0, 2}, {1500 * time.Millisecond, 1}, {time.Second, 0}, {0, 0}} {
+			now = now.Add(step.passes)
+			req, resp := &hooksv1.UpdateMachineRequest{}, &hooksv1.UpdateMachineResponse{}
+			req.SetSettings(map[string]string{"updateSeconds": "2"})
+			req.Desired.Machine.UID, req.Desired.Machine.Spec.Version = "m", version
+			if err := h.updateMachine(t.Context(), req, resp); err != nil || resp.RetryAfterSeconds != step.again {
+				t.Errorf("%s, after %s: called again after %d s, error %v, want %d s", version, step.passes, resp.RetryAfterSeconds, err, step.again)
+			}
+		}
+	}
+	req := &hooksv1.UpdateMachineRequest{}
+	req.SetSettings(map[string]string{"updateSeconds": "soon"})
+	if err := h.updateMachine(t.Context(), req, &hooksv1.UpdateMachineResponse{}); err == nil || !strings.Contains(err.Error(), "setting updateSeconds is not a number") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestRunWritesItsAuthorityBeforeItServes(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ca.pem")

@@ -55,6 +55,7 @@ func sample(f fleet) {
 	})
 	c := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: f.Namespace}}
 	c.Spec.ClientConfig.URL, c.Spec.ClientConfig.CABundle = "https://"+address, bundle
+	c.Spec.Settings = map[string]string{"updateSeconds": "3"}
 	c.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": f.Namespace}}
 	f.must(f.Client.Create(f.Context(), c))
 	f.Cleanup(func() { _ = f.Client.Delete(context.Background(), c) })

@@ -374,10 +374,7 @@ func (p *planned) comesTrue(what string, change []changeplan.Write) bool {
 	}
 	deleted, fewest := followed()
 	want, got := outcome.ResultOf(plan.Clusters[0]), happened(before, after, deleted, fewest)
-	got.Pools = want.Pools // only Machines are observed
-	if p.extensions != nil {
-		got.Fewest = want.Fewest // an update in place can end before its Machine is reported as not available
-	}
+	got.Pools = want.Pools                        // only Machines are observed
 	differences := outcome.Differences(want, got) // those of the order, without that within a wave
 	got.Order = want.Order
 	if diff := gocmp.Diff(want, got); diff != "" || len(differences) > 0 {

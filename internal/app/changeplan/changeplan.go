@@ -166,6 +166,7 @@ const maxNamed = 5
 func (m *maker) assumptions() (all []string) {
 	for text, clusters := range m.assumed {
 		slices.Sort(clusters)
+		clusters = slices.Compact(clusters)
 		of := strings.Join(clusters[:min(len(clusters), maxNamed)], ", ")
 		if more := len(clusters) - maxNamed; more > 0 {
 			of += fmt.Sprintf(" and %d more", more)
@@ -250,7 +251,9 @@ func Summarize(p *planv1.Plan) {
 				unknown++
 				continue
 			}
-			*of[m.Action]++
+			if n := of[m.Action]; n != nil { // of an API object, it can be anything
+				*n++
+			}
 		}
 		if unknown == 0 && slices.ContainsFunc(c.Pools, func(p planv1.Pool) bool { return p.NotPredicted != "" }) {
 			unknown = 1 // it has no Machines

@@ -327,6 +327,9 @@ func (m *maker) carryOut(ctx context.Context, c *copied, out *planv1.Cluster) *p
 	for _, call := range c.outside.Hooks()[calls:] {
 		call.After.Duration -= c.start.Sub(m.Now)
 		out.Hooks = append(out.Hooks, call)
+		if call.Hook == "UpdateMachine" {
+			m.assume(c.cluster, fmt.Sprintf("An update of a Machine in place is assumed to take %s, in which the Machine is not available", c.outside.UpdateTakes()))
+		}
 	}
 	out.Objects = c.objects(before)
 	for _, text := range c.applied(before) {
@@ -341,7 +344,7 @@ func (m *maker) write(ctx context.Context, c *copied, out *planv1.Cluster) error
 	waited := false
 	for i, w := range c.change {
 		if w.waits && i > 0 {
-			if err := m.run(ctx, c, out, between, between); err != nil {
+			if err := m.run(ctx, c, out, true); err != nil {
 				return err
 			}
 			waited = true
@@ -350,18 +353,28 @@ func (m *maker) write(ctx context.Context, c *copied, out *planv1.Cluster) error
 			return err
 		}
 	}
-	return m.run(ctx, c, out, quiet, step)
+	return m.run(ctx, c, out, false)
 }
 
-// run lets time pass until nothing has changed for a while, or until the horizon. What
-// has failed is tried again after each step.
-func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, quiet, step time.Duration) error {
-	ended := func() bool { return c.Clock.Now().Sub(c.start)-c.written >= quiet || c.observed.Repeats() }
+// run lets time pass until nothing has changed for a while and no machine boots, or until
+// the horizon. If another write waits, what was written before has been carried out then.
+// What has failed is tried again after each step.
+func (m *maker) run(ctx context.Context, c *copied, out *planv1.Cluster, waits bool) error {
+	step := step
+	if waits {
+		step = between
+	}
+	ended := func() bool {
+		idle := c.Clock.Now().Sub(c.start) - c.written
+		return c.observed.Repeats() || c.outside.TooMany() != nil || !c.outside.Busy() && (idle >= quiet || waits && idle >= between && c.observed.Settled())
+	}
 	for left := m.Horizon - c.Clock.Now().Sub(c.start); ; left -= step {
 		reached, err := c.Pass(ctx, min(step, left), ended)
 		switch {
 		case ctx.Err() != nil, err != nil && left <= step:
 			return err
+		case c.outside.TooMany() != nil:
+			return c.outside.TooMany()
 		case err == nil && (reached || ended()), left <= step:
 			out.Takes.Duration = c.written.Round(time.Second)
 			return nil

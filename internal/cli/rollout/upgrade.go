@@ -102,13 +102,14 @@ func (o *upgradeOptions) run(ctx context.Context, env *command.Env, cluster stri
 
 // preview shows what the steps do to each machine.
 func (o *upgradeOptions) preview(ctx context.Context, env *command.Env, c *rollout.Client, steps []rollout.Step) error {
+	waited := false // for the control plane: what follows is sent together
 	for _, s := range steps {
 		before := len(*o.writes)
 		if err := c.Apply(ctx, s, false); err != nil {
 			return err
 		}
-		for i := before; i < len(*o.writes); i++ {
-			(*o.writes)[i].Waits = s.After != ""
+		if s.After != "" && !waited && before < len(*o.writes) {
+			waited, (*o.writes)[before].Waits = true, true
 		}
 	}
 	return o.show(ctx, env)

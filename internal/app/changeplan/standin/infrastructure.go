@@ -4,6 +4,7 @@ package standin
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -30,22 +32,34 @@ type infrastructure struct {
 	providers *provider.Objects
 	boot      time.Duration
 	due       map[types.UID]time.Time // when machines will be up
+	tooMany   error
 }
 
-// act does what the providers do now.
+// maxReplicas is how many Machines a copy can have: Kubernetes supports 5,000 Nodes, of which
+// some are replaced at a time.
+const maxReplicas = 6_000
+
+// act does what the providers do now. It fails before a mistyped number of replicas fills
+// the memory.
 func (i *infrastructure) act(ctx context.Context, mgmt client.Client) error {
 	if i.mgmt == nil {
 		i.mgmt, i.providers = mgmt, provider.New(mgmt, nil)
 	}
-	for _, list := range []client.ObjectList{&clusterv1.ClusterList{}, &clusterv1.MachinePoolList{}, &clusterv1.MachineList{}} {
+	replicas := 0
+	for _, list := range []client.ObjectList{&clusterv1.MachineSetList{}, &clusterv1.ClusterList{}, &clusterv1.MachinePoolList{}, &clusterv1.MachineList{}} {
 		if err := mgmt.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return err
 		}
 		err := meta.EachListItem(list, func(obj runtime.Object) error {
 			switch obj := obj.(type) {
+			case *clusterv1.MachineSet:
+				return i.limit(&replicas, obj.Spec.Replicas)
 			case *clusterv1.Cluster:
 				return i.cluster(ctx, obj)
 			case *clusterv1.MachinePool:
+				if err := i.limit(&replicas, obj.Spec.Replicas); err != nil {
+					return err
+				}
 				return i.pool(ctx, obj)
 			case *clusterv1.Machine:
 				if err := i.bootstrap(ctx, obj); err != nil {
@@ -60,6 +74,14 @@ func (i *infrastructure) act(ctx context.Context, mgmt client.Client) error {
 		}
 	}
 	return nil
+}
+
+// limit adds replicas to those so far, which must not be too many.
+func (i *infrastructure) limit(replicas *int, more *int32) error {
+	if *replicas += int(ptr.Deref(more, 0)); *replicas > maxReplicas {
+		i.tooMany = fmt.Errorf("a plan has at most %d Machines: correct the number of replicas, which are at least %d", maxReplicas, *replicas)
+	}
+	return i.tooMany
 }
 
 // object returns the object that a reference names; nil if there is none.

@@ -43,21 +43,22 @@ func (i *infrastructure) pool(ctx context.Context, p *clusterv1.MachinePool) err
 		}
 		return err
 	}
-	for n := len(hosts); n < int(ptr.Deref(p.Spec.Replicas, 0)); n++ {
-		if err := i.createHost(ctx, p, obj, kind); err != nil {
+	for n, number := len(hosts), 1; n < int(ptr.Deref(p.Spec.Replicas, 0)); n++ {
+		if number, err = i.createHost(ctx, p, obj, kind, number); err != nil {
 			return err
 		}
 	}
 	return i.count(ctx, obj, hosts)
 }
 
-// createHost creates an infrastructure machine of a pool.
-func (i *infrastructure) createHost(ctx context.Context, p *clusterv1.MachinePool, of *unstructured.Unstructured, kind string) error {
+// createHost creates an infrastructure machine of a pool, with the first number from n that
+// is free, and returns the next one.
+func (i *infrastructure) createHost(ctx context.Context, p *clusterv1.MachinePool, of *unstructured.Unstructured, kind string, n int) (int, error) {
 	k, err := i.providers.Kind(ctx, schema.GroupKind{Group: of.GroupVersionKind().Group, Kind: kind})
 	if err != nil {
-		return err
+		return n, err
 	}
-	for n := 1; ; n++ {
+	for ; ; n++ {
 		host := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 		host.SetGroupVersionKind(k.GroupVersionKind)
 		host.SetNamespace(p.Namespace)
@@ -65,7 +66,7 @@ func (i *infrastructure) createHost(ctx context.Context, p *clusterv1.MachinePoo
 		host.SetLabels(map[string]string{clusterv1.ClusterNameLabel: p.Spec.ClusterName, clusterv1.MachinePoolNameLabel: machinepool.NameLabel(p)})
 		host.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(of, of.GroupVersionKind())})
 		if err := i.mgmt.Create(ctx, host); !apierrors.IsAlreadyExists(err) {
-			return err
+			return n + 1, err
 		}
 	}
 }

@@ -48,7 +48,7 @@ func New(ctx context.Context, o Options) (*Outside, error) {
 	out := &Outside{
 		workloads: w, reads: o.Reads,
 		infra: &infrastructure{workloads: w, boot: o.Boot, due: map[types.UID]time.Time{}},
-		hooks: &hooks{clock: o.Clock, start: o.Clock.Now(), real: o.Extensions},
+		hooks: &hooks{clock: o.Clock, start: o.Clock.Now(), real: o.Extensions, update: max(o.Boot, leastUpdate), updates: map[types.UID]time.Time{}},
 	}
 	for key, from := range o.Workloads {
 		if err := w.get(key).load(ctx, *from); err != nil {
@@ -98,6 +98,24 @@ func (out *Outside) Fill(o *sim.Options) {
 
 // notRun are controllers of definitions and extensions, which stay as they are.
 var notRun = map[string]bool{"crdmigrator-core": true, "crdmigrator-kubeadm": true, "extensionconfig": true}
+
+// TooMany is an error if a copy would have more Machines than a plan can.
+func (out *Outside) TooMany() error { return out.infra.tooMany }
+
+// Busy reports whether a machine boots or is updated.
+func (out *Outside) Busy() bool {
+	for _, all := range []map[types.UID]time.Time{out.infra.due, out.hooks.updates} {
+		for _, at := range all {
+			if at.After(out.workloads.clock.Now()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// UpdateTakes is how long an update of a Machine in place is assumed to take.
+func (out *Outside) UpdateTakes() time.Duration { return out.hooks.update }
 
 // Hooks are the calls of lifecycle hooks so far.
 func (out *Outside) Hooks() []planv1.Hook { return out.hooks.calls }

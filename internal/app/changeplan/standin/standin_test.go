@@ -322,3 +322,38 @@ func TestHooksRefuseWhatIsNoRequest(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestUpdateOfAMachineTakesTime updates two Machines, the first one twice.
+func TestUpdateOfAMachineTakesTime(t *testing.T) {
+	t.Parallel()
+	const version = "hooks.runtime.cluster.x-k8s.io/v1alpha1"
+	for boot, takes := range map[time.Duration]int{0: 10, 3 * time.Second: 10, time.Minute: 60} {
+		clock := sim.NewClock(now)
+		out, err := New(t.Context(), Options{Clock: clock, Boot: boot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, step := range []struct {
+			passes  time.Duration
+			machine string
+			again   int
+			busy    bool
+			calls   int
+		}{
+			{0, "a", takes, true, 1},
+			{500 * time.Millisecond, "a", takes, true, 1},
+			{500 * time.Millisecond, "b", takes, true, 2},
+			{time.Duration(takes-1) * time.Second, "a", 0, true, 2},
+			{time.Second, "b", 0, false, 2},
+			{0, "a", takes, true, 3},
+		} {
+			clock.SetTime(clock.Now().Add(step.passes))
+			body := fmt.Sprintf(`{"apiVersion":%q,"kind":"UpdateMachineRequest","desired":{"machine":{"metadata":{"name":"m","uid":%q}}}}`, version, step.machine)
+			answer, err := out.hooks.Post(t.Context(), transport.Endpoint{URL: "https://ext.example"}, "/"+version+"/updatemachine/handler", []byte(body))
+			var got struct{ RetryAfterSeconds int }
+			if err := errors.Join(err, yaml.Unmarshal(answer, &got)); err != nil || got.RetryAfterSeconds != step.again || out.Busy() != step.busy || len(out.Hooks()) != step.calls {
+				t.Errorf("boot %s, step %d: answer %s, error %v, busy %t, %d calls; want %+v", boot, i, answer, err, out.Busy(), len(out.Hooks()), step)
+			}
+		}
+	}
+}
