@@ -10,6 +10,7 @@
 package causes
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -61,8 +62,10 @@ type Object struct {
 	// count/machines.cluster.x-k8s.io.
 	Exhausted []string `json:"exhausted,omitempty"`
 	// Unset are the fields of the contract without a value that a Cluster, or an object that is
-	// provisioned, must have.
+	// provisioned or ready, must have.
 	Unset []string `json:"unset,omitempty"`
+	// Manager is the external system that provisions the object, as long as it has not.
+	Manager string `json:"manager,omitempty"`
 	// Untouched means that no controller has written to the object of a provider.
 	Untouched bool `json:"untouched,omitempty"`
 	// Provider is the label of the provider to which the kind of the object, or a Deployment,
@@ -117,6 +120,8 @@ type Result struct {
 	Progress []Link `json:"progress,omitempty"`
 	// Follows is the number of further conditions that the causes explain.
 	Follows int `json:"follows,omitempty"`
+	// Unread are resources that the user may not read: they may have further causes.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // Find explains the object with the key start. Objects are all that may have a cause; an
@@ -148,7 +153,7 @@ func Find(objects []Object, start Key) Result {
 	for _, n := range certain {
 		same := n.likeness()
 		if i, ok := groups[same]; ok {
-			if n.object.Key != r.Causes[i].Chain[0].Object && !slices.Contains(r.Causes[i].Others, n.object.Key) {
+			if n.object.Key != r.Causes[i].Chain[0].Object {
 				r.Causes[i].Others = append(r.Causes[i].Others, n.object.Key)
 			}
 			shown[n] = true
@@ -194,26 +199,14 @@ func (n *node) likeness() string {
 // apart, then by time, unknown times last, then the one that is furthest from the start.
 func first(a, b *node) int {
 	x, y := a.since(), b.since()
-	switch {
-	case later(a) != later(b):
-		if later(a) {
+	last := func(a, b bool) int {
+		switch {
+		case a == b:
+			return 0
+		case a:
 			return 1
 		}
 		return -1
-	case a.apart != b.apart:
-		if a.apart {
-			return 1
-		}
-		return -1
-	case x.IsZero() != y.IsZero():
-		if x.IsZero() {
-			return 1
-		}
-		return -1
-	case !x.Equal(&y):
-		return x.Compare(y.Time)
-	case a.depth != b.depth:
-		return b.depth - a.depth
 	}
-	return strings.Compare(a.object.String(), b.object.String())
+	return cmp.Or(last(later(a), later(b)), last(a.apart, b.apart), last(x.IsZero(), y.IsZero()), x.Compare(y.Time), b.depth-a.depth, strings.Compare(a.object.String(), b.object.String()))
 }

@@ -20,6 +20,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/classrefs"
 )
 
+// unreadable is the reason of the condition of an object whose conditions cannot be read.
+const unreadable = "Unreadable"
+
 // Read reads an object of any kind. Conditions of another form are reported as one of type
 // Ready; references of another form are left out.
 func Read(obj *unstructured.Unstructured) Object {
@@ -30,7 +33,7 @@ func Read(obj *unstructured.Unstructured) Object {
 	}
 	list, err := conditions.FromUnstructured(obj)
 	if o.Conditions = list; err != nil {
-		o.Conditions = []metav1.Condition{{Type: clusterv1.ReadyCondition, Status: metav1.ConditionUnknown, Reason: "Unreadable", Message: err.Error(), LastTransitionTime: o.Created}}
+		o.Conditions = []metav1.Condition{{Type: clusterv1.ReadyCondition, Status: metav1.ConditionUnknown, Reason: unreadable, Message: err.Error(), LastTransitionTime: o.Created}}
 	}
 	for _, owner := range obj.GetOwnerReferences() {
 		o.Owners = append(o.Owners, string(owner.UID))
@@ -86,13 +89,32 @@ func (o *Object) readResources(obj *unstructured.Unstructured) {
 // readContract reads which fields of the contract are not set, and whether an object of a
 // provider has been written by its controller.
 func (o *Object) readContract(obj *unstructured.Unstructured) {
-	provisioned, _, _ := unstructured.NestedBool(obj.Object, "status", "initialization", "provisioned")
-	ready, _, _ := unstructured.NestedBool(obj.Object, "status", "ready") // of contract v1beta1
-	if host, _, _ := unstructured.NestedString(obj.Object, "spec", "controlPlaneEndpoint", "host"); host == "" && (o.Kind == kindCluster || provisioned || ready) {
-		o.Unset = append(o.Unset, fieldEndpoint)
+	at := func(path string) any {
+		v, _, _ := unstructured.NestedFieldNoCopy(obj.Object, strings.Split(path, ".")...)
+		return v
 	}
-	if id, _, _ := unstructured.NestedString(obj.Object, "spec", "providerID"); id == "" && (provisioned || ready) {
-		o.Unset = append(o.Unset, fieldProviderID)
+	empty := func(path string) bool { text, _ := at(path).(string); return text == "" }
+	port, _ := at(fieldEndpoint + ".port").(int64)
+	provisioned := at(fieldDone+".provisioned") == true || at("status.ready") == true // of contract v1beta1
+	created := at(fieldDone+".dataSecretCreated") == true
+	initialized := at(fieldDone+".controlPlaneInitialized") == true || at("status.initialized") == true // of contract v1beta1
+	reported := conditions.List(o.Conditions)
+	complete := conditions.IsTrue(reported, clusterv1.ReadyCondition) || conditions.IsTrue(reported, clusterv1.AvailableCondition)
+	for _, field := range []struct {
+		name  string
+		unset bool
+	}{
+		{fieldEndpoint, (empty(fieldEndpoint+".host") || port == 0) && (o.Kind == kindCluster || provisioned)},
+		{fieldProviderID, empty(fieldProviderID) && provisioned},
+		{fieldSecret, empty(fieldSecret) && created},
+		{fieldDone, complete && !provisioned && !created && !initialized},
+	} {
+		if field.unset {
+			o.Unset = append(o.Unset, field.name)
+		}
+	}
+	if !provisioned {
+		o.Manager = obj.GetAnnotations()[clusterv1.ManagedByAnnotation]
 	}
 	status, _ := obj.Object["status"].(map[string]any)
 	o.Untouched = len(o.Finalizers) == 0 && len(status) == 0
@@ -182,8 +204,10 @@ func (o *Object) Warn(w Warning) {
 }
 
 // Wanted reports whether the object that a reference names may have a cause to report:
-// those of a Machine that is ready and stays have none. Classes are read with the Cluster.
+// those of a Machine that is ready, has a Node and stays have none. Classes are read with the Cluster.
 func (o *Object) Wanted(ref Ref) bool {
 	ready := map[string]string{fieldInfrastructure: clusterv1.InfrastructureReadyCondition, fieldBootstrap: clusterv1.BootstrapConfigReadyCondition}[ref.Field]
-	return ref.Field != fieldClass && (o.Kind != kindMachine || o.Deleted != nil || !conditions.IsTrue(conditions.List(o.Conditions), ready))
+	list := conditions.List(o.Conditions)
+	return ref.Field != fieldClass && (o.Kind != kindMachine || o.Deleted != nil || !conditions.IsTrue(list, ready) ||
+		!conditions.IsTrue(list, clusterv1.InfrastructureReadyCondition) || conditions.Reason(list, clusterv1.MachineNodeHealthyCondition) == clusterv1.MachineNodeInspectionFailedReason)
 }

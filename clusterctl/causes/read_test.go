@@ -3,6 +3,7 @@
 package causes
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -75,9 +76,21 @@ func TestReadFindsWhatStopsAnObject(t *testing.T) {
 		"finalizers":                {"{metadata: {finalizers: [a, b]}}", Object{Finalizers: []string{"a", "b"}}},
 		"provisioned, no fields":    {"{status: {initialization: {provisioned: true}}}", Object{Unset: []string{fieldEndpoint, fieldProviderID}}},
 		"ready by contract v1beta1": {"{status: {ready: true}, spec: {providerID: x}}", Object{Unset: []string{fieldEndpoint}}},
-		"all fields":                {"{status: {ready: true}, spec: {providerID: x, controlPlaneEndpoint: {host: h}}}", Object{}},
+		"all fields":                {"{status: {ready: true}, spec: {providerID: x, controlPlaneEndpoint: {host: h, port: 6443}}}", Object{}},
+		"no port":                   {"{status: {ready: true}, spec: {providerID: x, controlPlaneEndpoint: {host: h}}}", Object{Unset: []string{fieldEndpoint}}},
+		"a list as provider ID":     {"{status: {ready: true}, spec: {providerID: [x], controlPlaneEndpoint: {host: h, port: 6443}}}", Object{Unset: []string{fieldProviderID}}},
+		"data without a Secret":     {"{status: {initialization: {dataSecretCreated: true}}}", Object{Unset: []string{fieldSecret}}},
+		"data with a Secret":        {"{status: {initialization: {dataSecretCreated: true}, dataSecretName: s}}", Object{}},
+		"managed externally":        {"{metadata: {annotations: {cluster.x-k8s.io/managed-by: terraform}}}", Object{Manager: "terraform"}},
+		"managed and provisioned":   {"{metadata: {annotations: {cluster.x-k8s.io/managed-by: terraform}}, status: {ready: true}, spec: {providerID: x, controlPlaneEndpoint: {host: h, port: 1}}}", Object{}},
 		"not provisioned":           {"{status: {initialization: {provisioned: false}}}", Object{}},
-		"conditions":                {"{status: {conditions: [{type: Ready, status: 'False', reason: R, message: m}]}}", Object{Conditions: []metav1.Condition{{Type: "Ready", Status: "False", Reason: "R", Message: "m"}}}},
+		"ready, not provisioned": {"{status: {conditions: [{type: Ready, status: 'True'}]}}", Object{
+			Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}}, Unset: []string{fieldDone},
+		}},
+		"available and initialized by v1beta1": {"{status: {initialized: true, conditions: [{type: Available, status: 'True'}]}}", Object{
+			Conditions: []metav1.Condition{{Type: "Available", Status: "True"}},
+		}},
+		"conditions": {"{status: {conditions: [{type: Ready, status: 'False', reason: R, message: m}]}}", Object{Conditions: []metav1.Condition{{Type: "Ready", Status: "False", Reason: "R", Message: "m"}}}},
 	} {
 		obj := parsed(t, "{apiVersion: x.io/v1, kind: Host}")
 		for field, value := range parsed(t, "{apiVersion: x.io/v1, kind: Host, "+tc.text[1:]).Object {
@@ -203,6 +216,9 @@ func TestWantedLeavesOutWhatHasNothingToReport(t *testing.T) {
 		"infrastructure of one that is being deleted": {Object{Key: Key{Kind: "Machine"}, Conditions: ready, Deleted: &noon}, fieldInfrastructure, true},
 		"infrastructure of a Cluster":                 {Object{Key: Key{Kind: "Cluster"}, Conditions: ready}, fieldInfrastructure, true},
 		"a class":                                     {Object{Key: Key{Kind: "Cluster"}}, fieldClass, false},
+		"bootstrap of one whose infrastructure is not": {Object{Key: Key{Kind: "Machine"}, Conditions: []metav1.Condition{
+			condition("BootstrapConfigReady", "True", "", "", 0), condition("InfrastructureReady", "False", "", "", 0)}}, fieldBootstrap, true},
+		"infrastructure of one without a Node": {Object{Key: Key{Kind: "Machine"}, Conditions: append(slices.Clone(ready), condition("NodeHealthy", "Unknown", "InspectionFailed", "", 0))}, fieldInfrastructure, true},
 	} {
 		if got := tc.object.Wanted(Ref{Field: tc.field}); got != tc.want {
 			t.Errorf("%s: %t", name, got)

@@ -5,8 +5,6 @@ package causes
 import (
 	"slices"
 	"strings"
-
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 // self is the object of the condition.
@@ -34,30 +32,22 @@ func (w *walk) referred(o *Object, field string) (all []*Object) {
 	return all
 }
 
-// controlPlane is the control plane of the Cluster.
-func controlPlane(w *walk, _ *node) []*Object {
-	if w.cluster == nil {
-		return nil
-	}
-	return w.referred(w.cluster, fieldControlPlane)
-}
+// The control plane and the infrastructure of the Cluster.
+var controlPlane, clusterInfrastructure = ofCluster(fieldControlPlane), ofCluster(fieldInfrastructure)
 
-// clusterInfrastructure is the infrastructure of the Cluster.
-func clusterInfrastructure(w *walk, _ *node) []*Object {
-	if w.cluster == nil {
-		return nil
+func ofCluster(field string) func(*walk, *node) []*Object {
+	return func(w *walk, _ *node) []*Object {
+		if w.cluster == nil {
+			return nil
+		}
+		return w.referred(w.cluster, field)
 	}
-	return w.referred(w.cluster, fieldInfrastructure)
 }
 
 // controlPlaneMachines are the Machines of the control plane.
 func controlPlaneMachines(w *walk, n *node) (all []*Object) {
 	for _, plane := range controlPlane(w, n) {
-		for _, o := range w.owned[plane.UID] {
-			if o.Kind == kindMachine {
-				all = append(all, o)
-			}
-		}
+		all = append(all, owned(kindMachine)(w, &node{object: plane})...)
 	}
 	return all
 }
@@ -77,44 +67,28 @@ func unapplied(w *walk, _ *node) (all []*Object) {
 
 // owned are the objects of these kinds that the object owns.
 func owned(kinds ...string) func(*walk, *node) []*Object {
-	return func(w *walk, n *node) (all []*Object) {
-		for _, o := range w.owned[n.object.UID] {
-			if slices.Contains(kinds, o.Kind) {
-				all = append(all, o)
-			}
-		}
-		return all
+	return func(w *walk, n *node) []*Object {
+		return slices.DeleteFunc(slices.Clone(w.owned[n.object.UID]), func(o *Object) bool { return !slices.Contains(kinds, o.Kind) })
 	}
 }
 
-// leaving is the object itself if its infrastructure is being deleted.
-func leaving(_ *walk, n *node) []*Object {
-	for i := range n.object.Conditions {
-		if c := &n.object.Conditions[i]; c.Type == typeDeleting && says(c, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, clusterv1.MachineDeletingDeletingNodeReason) {
-			return []*Object{n.object}
-		}
-	}
-	return nil
-}
-
-// ofKind are all objects of a kind.
-func ofKind(kind string) func(*walk, *node) []*Object {
-	return func(w *walk, _ *node) []*Object { return w.kinds[kind] }
-}
+// checks are all MachineHealthChecks.
+func checks(w *walk, _ *node) []*Object { return w.kinds[kindCheck] }
 
 // users are the objects that refer to the object.
 func users(w *walk, n *node) []*Object { return w.users[n.object.Key] }
 
-// named are the objects of a kind that the message names.
-func named(kind string) func(*walk, *node) []*Object {
-	return func(w *walk, n *node) (all []*Object) {
-		for _, o := range w.kinds[kind] {
-			if Names(n.Message, o.Name) {
-				all = append(all, o)
-			}
-		}
-		return all
-	}
+// named are the ResourceQuotas that the message names.
+func named(w *walk, n *node) []*Object {
+	return slices.DeleteFunc(slices.Clone(w.kinds[kindQuota]), func(o *Object) bool { return !Names(n.Message, o.Name) })
+}
+
+// extensions are the ExtensionConfigs that the message names, also as the end of the name of
+// a handler; an object of another kind may have the same name.
+func extensions(w *walk, n *node) []*Object {
+	return slices.DeleteFunc(slices.Clone(w.kinds[kindExtension]), func(o *Object) bool {
+		return !strings.Contains(n.Message, `ExtensionConfig "`+o.Name+`"`) && !strings.Contains(n.Message, "."+o.Name+`"`)
+	})
 }
 
 // Names reports whether a text has a name that is not a part of another name.

@@ -38,25 +38,31 @@ var remedies = []struct {
 	{when: typeHook, says: "annotation", text: "remove the annotation when what it waits for is done", command: "kubectl annotate {kind} {name}{ns} {hook}-"},
 	{when: typeHook, text: "the extension that serves the hook blocks it: do what its message requests", command: "kubectl get extensionconfigs"},
 	{kind: kindMachine, when: typeDeleting, says: "Hook", text: "remove the annotation when what it waits for is done", command: "kubectl annotate {kind} {name}{ns} {hook}-"},
+	{kind: kindMachine, when: typeDeleting, says: kcpCleanup, text: "let the control plane remove the etcd member; the annotation " + kcpCleanup + " protects etcd, so do not remove it", command: "kubectl describe {kind} {name}{ns}"},
 	{kind: kindMachine, when: typeDeleting, says: "VolumeDetach", text: "let the storage driver detach the volumes; the annotation " + clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation + " of the Machine skips the wait",
 		command: "capstan get kubeconfig {cluster}{ns} > {cluster}.kubeconfig && kubectl --kubeconfig {cluster}.kubeconfig get volumeattachments"},
 	{kind: kindMachine, when: typeDeleting, says: "disruption budget", text: "let the PodDisruptionBudget allow the eviction: add a replica, or change the budget",
 		command: "capstan get kubeconfig {cluster}{ns} > {cluster}.kubeconfig && kubectl --kubeconfig {cluster}.kubeconfig get poddisruptionbudgets --all-namespaces"},
-	{kind: kindMachine, when: controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition, says: "NOSPACE", text: "free space in etcd: compact and defragment it, or raise its quota, then disarm the alarm with etcdctl alarm disarm"},
+	{kind: kindMachine, when: controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition, says: "NOSPACE", text: "free space in etcd: compact and defragment it, or raise its quota, then disarm the alarm with etcdctl alarm disarm",
+		command: "capstan get kubeconfig {cluster}{ns} > {cluster}.kubeconfig && kubectl --kubeconfig {cluster}.kubeconfig get pods -n kube-system -l component=etcd"},
+	{when: typeContract, says: "NoLabel", text: "install the CRDs of the provider with their labels", command: "kubectl get crds --show-labels"},
+	{when: typeProvider, says: "ManagedExternally", text: "let the system that manages the object set the fields of its contract", command: "kubectl describe {kind} {name}{ns}"},
 	{when: typeContract, text: "let the provider set the field: its contract requires it", command: "kubectl describe {kind} {name}{ns}"},
 	{when: typeProvider, says: "no Deployment has", text: "install the provider, or start its controller", command: "capstan init --help"},
+	{kind: kindController, says: "NoReplicas", text: "start the controller", command: "kubectl scale deployment/{name}{ns} --replicas=1"},
 	{kind: kindPod, says: "CrashLoopBackOff", text: "read why the container exits", command: "kubectl logs --previous {name}{ns}"},
-	{kind: kindPod, says: "image", text: "correct the image in the Deployment, or let the host pull it", command: "kubectl describe pod {name}{ns}"},
+	{kind: kindPod, says: "Image", text: "correct the image in the Deployment, or let the host pull it", command: "kubectl describe pod {name}{ns}"},
 	{says: " is above ", text: "upgrade the control plane first, or set a version that it allows", command: upgradeCluster},
 	{says: " is higher than ", text: "upgrade the control plane first, or set a version that it allows", command: upgradeCluster}, // of upstream
 	{says: "VersionSkew", text: "set a version of the machines that the control plane allows", command: "kubectl describe {kind} {name}{ns}"},
-	{says: "preflight check", text: "fix what the check reports; the annotation " + clusterv1.MachineSetSkipPreflightChecksAnnotation + " of the MachineSet skips checks by name"},
-	{when: controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition, text: "restore the Secret that the message names from a backup"},
+	{says: "preflight check", text: "fix what the check reports; the annotation " + clusterv1.MachineSetSkipPreflightChecksAnnotation + " of the MachineSet skips checks by name", command: "kubectl describe {kind} {name}{ns}"},
+	{when: controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition, text: "restore the Secret that the message names from a backup", command: "kubectl get secrets -l " + clusterv1.ClusterNameLabel + "={cluster}{ns}"},
 	{kind: kindExtension, text: "start the server of the extension, or delete the ExtensionConfig if nothing needs it", command: "kubectl describe extensionconfig {name}"},
 	{kind: kindCheck, when: clusterv1.MachineHealthCheckRemediationAllowedCondition, text: "repair Machines by hand, or change spec.remediation of the MachineHealthCheck", command: "kubectl edit {kind} {name}{ns}"},
 	{kind: kindCluster, when: clusterv1.ClusterRemoteConnectionProbeCondition, text: "check that the API server of the cluster runs and that the management cluster reaches it",
 		command: "capstan get kubeconfig {cluster}{ns} > {cluster}.kubeconfig && kubectl --kubeconfig {cluster}.kubeconfig get --raw /readyz"},
 	{kind: kindMachine, when: clusterv1.MachineNodeHealthyCondition, text: "check the kubelet of the node", command: "capstan get nodes {cluster}{ns}"},
+	{when: typeDeleting, says: "; finalizers: ", text: "let the controllers of the finalizers end their work, or remove the finalizers", command: "kubectl edit {kind} {name}{ns}"},
 	{command: "kubectl describe {kind} {name}{ns}"},
 }
 
@@ -73,10 +79,10 @@ func (w *walk) remedy(n *node) *Remedy {
 	return nil
 }
 
-// hook is the annotation of the object that the message names, or "".
+// hook is the annotation of the object that the message names and that a user can remove, or "".
 func (n *node) hook() string {
 	for _, annotation := range n.object.Hooks {
-		if strings.Contains(n.Message, annotation) {
+		if strings.Contains(n.Message, annotation) && !strings.HasSuffix(annotation, "/"+kcpCleanup) {
 			return annotation
 		}
 	}

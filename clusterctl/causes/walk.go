@@ -3,6 +3,7 @@
 package causes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,12 +113,6 @@ const (
 	fieldSets                   = "spec.bindings"
 )
 
-// Fields of the contract.
-const (
-	fieldEndpoint   = "spec.controlPlaneEndpoint"
-	fieldProviderID = "spec.providerID"
-)
-
 // Roles of objects in the table of edges. Objects without one of these have their kind.
 const (
 	roleControlPlane   = "control plane"
@@ -194,7 +189,8 @@ func (w *walk) reach(parent *node, o *Object, f *finding) {
 		w.reached[f] = n
 		w.nodes = append(w.nodes, n)
 	}
-	if parent != nil && n != parent && !slices.Contains(n.into, parent) {
+	// All edges of a node are followed before those of another.
+	if parent != nil && n != parent && (len(n.into) == 0 || n.into[len(n.into)-1] != parent) {
 		parent.children = append(parent.children, n)
 		parent.live++
 		n.into = append(n.into, parent)
@@ -240,10 +236,23 @@ func (w *walk) prune() (stuck, moving []*node) {
 			stuck = append(stuck, n)
 		}
 	}
-	if len(stuck) == 0 { // conditions that depend on each other
-		for _, n := range w.nodes {
-			if !n.pruned {
+	explained := map[*node]bool{}
+	explain := func(n *node) {
+		for queue = []*node{n}; len(queue) > 0; queue = queue[1:] {
+			if m := queue[0]; !explained[m] {
+				explained[m] = true
+				queue = append(queue, m.into...)
+			}
+		}
+	}
+	for _, n := range stuck {
+		explain(n)
+	}
+	for _, certain := range []bool{true, false} { // the furthest of conditions that depend on each other
+		for _, n := range slices.Backward(w.nodes) {
+			if !n.pruned && !explained[n] && w.certain(n) == certain {
 				stuck = append(stuck, n)
+				explain(n)
 			}
 		}
 	}
@@ -256,37 +265,6 @@ func (w *walk) of(o *Object) []*finding {
 	if !ok {
 		all = append(findingsOf(o), w.providing(o)...)
 		w.findings[o] = all
-	}
-	return all
-}
-
-// builtIn are the providers whose controllers run in Capstan's processes.
-var builtIn = []string{"control-plane-kubeadm", "bootstrap-kubeadm", "infrastructure-local"}
-
-// providing are the facts about an object that its provider has not served.
-func (w *walk) providing(o *Object) (all []*finding) {
-	for _, user := range w.users[o.Key] {
-		field := map[string]string{kindMachine: fieldProviderID, kindCluster: fieldEndpoint}[user.Kind]
-		if slices.Contains(o.Unset, field) && (user.Kind == kindMachine || slices.Contains(user.Unset, field)) {
-			all = append(all, fact(typeContract, "NotSet", o.String()+" is provisioned, but "+field+" is not set"))
-		}
-	}
-	switch deployments := serving(w, o); {
-	case o.Provider == "" || o.Kind == kindController:
-	case len(deployments) > 0 && !slices.ContainsFunc(deployments, func(d *Object) bool { return d.Available() }):
-		all = append(all, fact(typeProvider, "NotAvailable", "no Deployment of provider "+o.Provider+" is available, and "+o.String()+" waits for its controller"))
-	case len(deployments) == 0 && o.Untouched && !slices.Contains(builtIn, o.Provider):
-		all = append(all, fact(typeProvider, "NotInstalled", "no controller has written to "+o.String()+", and no Deployment has the label "+clusterv1.ProviderNameLabel+": "+o.Provider))
-	}
-	return all
-}
-
-// serving are the Deployments of the provider of an object.
-func serving(w *walk, o *Object) (all []*Object) {
-	for _, d := range w.kinds[kindController] {
-		if d.Provider == o.Provider {
-			all = append(all, d)
-		}
 	}
 	return all
 }
@@ -314,15 +292,13 @@ func findingsOf(o *Object) []*finding {
 		})
 		all = append(all, paused)
 	}
-	if topology := find(all, clusterv1.ClusterTopologyReconciledCondition); topology != nil && strings.Contains(topology.Message, "hooks are blocking") {
+	if topology := find(all, clusterv1.ClusterTopologyReconciledCondition); topology != nil && says(topology, "hooks are blocking", clusterv1.ClusterTopologyReconciledHookBlockingReason) {
 		hook := fact(typeHook, "HookBlocking", line(topology.Message, "hooks are blocking"))
 		hook.LastTransitionTime = topology.LastTransitionTime
 		all = append(all, hook)
 	}
-	if o.Deleted != nil && find(all, typeDeleting) == nil {
-		deleting := fact(typeDeleting, "DeletionRequested", "Deletion was requested; finalizers: "+strings.Join(o.Finalizers, ", "))
-		deleting.LastTransitionTime = *o.Deleted
-		all = append(all, deleting)
+	if o.Deleted != nil {
+		all = deletionOf(o, all)
 	}
 	for _, limit := range o.Exhausted {
 		all = append(all, fact(typeQuota, limit, fmt.Sprintf("the limit of %s is used up", limit)))
@@ -333,6 +309,27 @@ func findingsOf(o *Object) []*finding {
 		all = append(all, f)
 	}
 	return all
+}
+
+// deletionOf returns the findings of an object that is being deleted: those that only report
+// what its deletion has ended are left out.
+func deletionOf(o *Object, all []*finding) []*finding {
+	deleting := find(all, typeDeleting)
+	if deleting == nil {
+		deleting = fact(typeDeleting, "DeletionRequested", "")
+		deleting.LastTransitionTime = *o.Deleted
+		all = append(all, deleting)
+	}
+	if deleting.Reason == "DeletionRequested" || deleting.Reason == completed {
+		text := *deleting
+		text.Message = cmp.Or(deleting.Message, "Deletion was requested") + "; finalizers: " + strings.Join(o.Finalizers, ", ")
+		all[slices.Index(all, deleting)] = &text
+	}
+	ends := says(deleting, clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason,
+		clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, clusterv1.MachineDeletingDeletingNodeReason, completed)
+	return slices.DeleteFunc(all, func(f *finding) bool {
+		return f.Reason == clusterv1.ObjectDeletedReason || f.Reason == clusterv1.ObjectDoesNotExistReason || ends && slices.Contains(inside, f.Type)
+	})
 }
 
 // conditionsOf returns the conditions of an object that need attention: of the types, or
