@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,7 @@ func (r *evidence) readMachines(ctx context.Context, cluster client.ObjectKey) e
 			if obj != nil {
 				r.add(obj)
 			}
-			return unreadable(err)
+			return r.readable(err)
 		}
 	}
 	return references.Together(ctx, reads...)
@@ -81,13 +82,10 @@ func unhealthy(text []byte) (names []string, ok bool) {
 	for i, c := range table.ColumnDefinitions {
 		columns[c.Name] = i
 	}
-	at, named := columns["Name"]
-	for column := range healthy {
-		_, has := columns[column]
-		named = named && has
-	}
-	if !named {
-		return nil, false
+	for _, column := range append(slices.Collect(maps.Keys(healthy)), "Name") {
+		if _, has := columns[column]; !has {
+			return nil, false
+		}
 	}
 	for _, row := range table.Rows {
 		if len(row.Cells) != len(table.ColumnDefinitions) {
@@ -95,7 +93,7 @@ func unhealthy(text []byte) (names []string, ok bool) {
 		}
 		for column, value := range healthy {
 			if row.Cells[columns[column]] != value {
-				names = append(names, fmt.Sprint(row.Cells[at]))
+				names = append(names, fmt.Sprint(row.Cells[columns["Name"]]))
 				break
 			}
 		}

@@ -91,6 +91,7 @@ func TestReadReadsOnlyMachinesThatNeedAttention(t *testing.T) {
 	}{
 		"none does":                         {demo, table(60), nil},
 		"two do":                            {demo, table(60, "m-007", "m-059"), []string{"m-007", "m-059"}},
+		"one is deleted meanwhile":          {demo, table(61, "m-060"), []string{"m-060"}},
 		"many do":                           {demo, table(60, many...), []string{"list"}},
 		"an API server that prints another": {demo, []byte(`{"columnDefinitions":[{"name":"Name"},{"name":"Phase"}],"rows":[{"cells":["m-000","Running"]}]}`), []string{"list"}},
 		"an API server that prints none":    {demo, []byte(`{"kind":"MachineList","items":[]}`), []string{"list"}},
@@ -101,7 +102,7 @@ func TestReadReadsOnlyMachinesThatNeedAttention(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, read := printing(t, 60, tc.table)
-			if _, err := c.Read(t.Context(), tc.start); err != nil {
+			if _, _, err := c.Read(t.Context(), tc.start); err != nil {
 				t.Fatal(err)
 			}
 			if got := read(); !slices.Equal(got, tc.want) {

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move"
 	"github.com/capstan-dev/capstan/clusterctl/references"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
@@ -33,7 +34,7 @@ func (r *evidence) readBinding(ctx context.Context, cluster *unstructured.Unstru
 	if obj != nil {
 		r.add(obj)
 	}
-	return unreadable(err)
+	return r.readable(err)
 }
 
 // readMove reads the journal of a move that has paused a Cluster.
@@ -48,7 +49,7 @@ func (r *evidence) readMove(ctx context.Context, cluster *unstructured.Unstructu
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return unreadable(err)
+		return r.readable(err)
 	}
 	var record move.Record
 	text, err := sanitize.YAMLToJSON([]byte(journal.Data["journal"]))
@@ -78,16 +79,18 @@ func (r *evidence) readProviders(ctx context.Context) error {
 	}
 	deployments, err := r.ListKind(ctx, appsv1.SchemeGroupVersion.WithKind("Deployment"), client.HasLabels{clusterv1.ProviderNameLabel})
 	if err != nil {
-		return unreadable(err)
+		return r.readable(err)
 	}
 	providers := map[string]bool{}
 	for kind, objects := range waiting {
-		provider, err := r.providerOf(ctx, kind)
-		if err := unreadable(err); err != nil {
+		provider, labeled, err := r.providerOf(ctx, kind)
+		if err := r.readable(err); err != nil {
 			return err
 		}
 		for _, o := range objects {
-			o.Provider = provider
+			if o.Provider = provider; !labeled {
+				o.Unset = append(o.Unset, causes.FieldLabel)
+			}
 		}
 		providers[provider] = provider != ""
 	}
@@ -102,19 +105,20 @@ func (r *evidence) readProviders(ctx context.Context) error {
 	return nil
 }
 
-// providerOf is the provider of a kind by the label of its CRD, or "".
-func (r *evidence) providerOf(ctx context.Context, kind schema.GroupKind) (string, error) {
+// providerOf is the provider of a kind by the label of its CRD, or "", and whether the CRD
+// has a label of the contract; it need not be a kind of a CRD, or of one that can be read.
+func (r *evidence) providerOf(ctx context.Context, kind schema.GroupKind) (string, bool, error) {
 	mapping, err := r.Mgmt.RESTMapper().RESTMapping(kind)
 	if err != nil {
-		return "", err
+		return "", true, err
 	}
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	err = r.Mgmt.Get(ctx, client.ObjectKey{Name: mapping.Resource.GroupResource().String()}, crd)
-	if client.IgnoreNotFound(err) != nil { // it need not be a kind of a CRD
-		return "", fmt.Errorf("get CRD %s: %w", mapping.Resource.GroupResource(), err)
+	if err := r.Mgmt.Get(ctx, client.ObjectKey{Name: mapping.Resource.GroupResource().String()}, crd); err != nil {
+		return "", true, client.IgnoreNotFound(err)
 	}
-	return crd.Labels[clusterv1.ProviderNameLabel], nil
+	_, _, err = contract.Choose(crd.Labels)
+	return crd.Labels[clusterv1.ProviderNameLabel], err == nil, nil
 }
 
 // mostPods bounds the Pods of a Deployment that are read: they differ only in their names.
@@ -124,6 +128,9 @@ const mostPods = 10
 func (r *evidence) readPods(ctx context.Context, deployment *unstructured.Unstructured) error {
 	o := causes.Read(deployment)
 	o.Provider = deployment.GetLabels()[clusterv1.ProviderNameLabel]
+	if n, found, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas"); found && n == 0 {
+		o.Conditions = []metav1.Condition{{Type: clusterv1.AvailableCondition, Status: metav1.ConditionFalse, Reason: "NoReplicas", Message: "spec.replicas is 0"}}
+	}
 	r.put(o)
 	labels, _, _ := unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
 	if o.Available() || len(labels) == 0 {
@@ -131,7 +138,7 @@ func (r *evidence) readPods(ctx context.Context, deployment *unstructured.Unstru
 	}
 	var pods corev1.PodList
 	if err := r.Mgmt.List(ctx, &pods, client.InNamespace(o.Namespace), client.MatchingLabels(labels), client.Limit(mostPods)); err != nil {
-		return unreadable(err)
+		return r.readable(err)
 	}
 	for i := range pods.Items {
 		r.put(causes.ReadPod(&pods.Items[i], o.UID))

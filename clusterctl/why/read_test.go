@@ -62,7 +62,7 @@ func TestReadAddsQuotasAndWarnings(t *testing.T) {
 		&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "few"}, Status: corev1.ResourceQuotaStatus{
 			Hard: corev1.ResourceList{"count/machines.cluster.x-k8s.io": resource.MustParse("1")}, Used: corev1.ResourceList{"count/machines.cluster.x-k8s.io": resource.MustParse("1")},
 		}})
-	got, err := reader(memory(t, objects...)).Read(t.Context(), demo)
+	got, _, err := reader(memory(t, objects...)).Read(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +77,13 @@ func TestReadAddsQuotasAndWarnings(t *testing.T) {
 	}
 }
 
-// TestReadLeavesOutWhatIsForbidden, and returns any other error with the request.
+// TestReadLeavesOutWhatIsForbidden and names it, and returns any other error.
 func TestReadLeavesOutWhatIsForbidden(t *testing.T) {
 	t.Parallel()
 	lists := []string{"EventList", "ResourceQuotaList", "MachineDeploymentList", "MachineList"}
 	for _, kind := range lists {
 		for name, cause := range map[string]error{
-			"forbidden": apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New("no")), "broken": errors.New("broken by a test"),
+			"forbidden": apierrors.NewForbidden(schema.GroupResource{Group: kind, Resource: "x"}, "", errors.New("no")), "broken": errors.New("broken by a test"),
 		} {
 			c := interceptor.NewClient(memory(t, cluster(1)...), interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -93,14 +93,57 @@ func TestReadLeavesOutWhatIsForbidden(t *testing.T) {
 					return c.List(ctx, list, opts...)
 				},
 			})
-			got, err := reader(c).Read(t.Context(), demo)
+			got, unread, err := reader(c).Read(t.Context(), demo)
 			switch {
 			case name == "broken" && (err == nil || !strings.Contains(err.Error(), "broken by a test")):
 				t.Errorf("%s is %s: error %v", kind, name, err)
-			case name == "forbidden" && (err != nil || find(got, "LocalCluster", "demo") == nil):
-				t.Errorf("%s is %s: %d objects, error %v", kind, name, len(got), err)
+			case name == "forbidden" && (err != nil || find(got, "LocalCluster", "demo") == nil || !slices.Equal(unread, []string{"x." + kind})):
+				t.Errorf("%s is %s: %d objects, without %q, error %v", kind, name, len(got), unread, err)
 			}
 		}
+	}
+}
+
+// TestExplainNamesWhatMayNotBeRead has a user who may read only a Machine.
+func TestExplainNamesWhatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	c := interceptor.NewClient(memory(t, cluster(1)...), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if kind := obj.GetObjectKind().GroupVersionKind(); kind.Kind != "Machine" {
+				return apierrors.NewForbidden(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name, errors.New("no"))
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: "no list of anything"}}
+		},
+	})
+	r, err := reader(c).Explain(t.Context(), causes.Key{Group: clusterv1.GroupVersion().Group, Kind: "Machine", Namespace: "fleet", Name: "m-000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"cluster.cluster.x-k8s.io", "localmachine.infrastructure.capstan.dev", "no list of anything"}; !slices.Equal(r.Unread, want) || len(r.Causes) > 0 {
+		t.Errorf("without %q, causes %+v; want %q", r.Unread, r.Causes, want)
+	}
+}
+
+// TestReadSurvivesDeletionMeanwhile of what a Machine refers to.
+func TestReadSurvivesDeletionMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := interceptor.NewClient(memory(t, cluster(1)...), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind == "LocalMachine" {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	got, unread, err := reader(c).Read(t.Context(), demo)
+	if err != nil || len(unread) > 0 {
+		t.Fatalf("without %q, error %v", unread, err)
+	}
+	if o := find(got, "LocalMachine", "m-000"); o == nil || !o.Missing {
+		t.Errorf("LocalMachine %+v", o)
 	}
 }
 
@@ -110,7 +153,7 @@ func TestReadNotesMissingControlPlaneAndClass(t *testing.T) {
 	c := objects[0].(*clusterv1.Cluster)
 	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalMachine", Name: "plane"}
 	c.Spec.Topology.ClassRef = clusterv1.ClusterClassRef{Name: "quick", Namespace: "classes"}
-	got, err := reader(memory(t, objects...)).Read(t.Context(), demo)
+	got, _, err := reader(memory(t, objects...)).Read(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +182,11 @@ func TestReadNamesTheNamespaceThatHasTheObject(t *testing.T) {
 	})
 	key := demo
 	key.Namespace = "default"
-	if _, err := reader(byName).Read(t.Context(), key); err == nil || err.Error() != "Cluster default/demo not found: namespace fleet has one: use -n fleet" {
+	if _, _, err := reader(byName).Read(t.Context(), key); err == nil || err.Error() != "Cluster default/demo not found: namespace fleet has one: use -n fleet" {
 		t.Errorf("error %v", err)
 	}
 	key.Name = "another"
-	if _, err := reader(byName).Read(t.Context(), key); err == nil || err.Error() != "Cluster default/another not found" {
+	if _, _, err := reader(byName).Read(t.Context(), key); err == nil || err.Error() != "Cluster default/another not found" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -169,7 +212,7 @@ func TestReadOfAClassReadsItsTemplatesAndExtensions(t *testing.T) {
 		})
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).WithObjects(objects...).Build()
-	got, err := reader(c).Read(t.Context(), causes.Key{Group: clusterv1.GroupVersion().Group, Kind: "ClusterClass", Namespace: "fleet", Name: "quick"})
+	got, _, err := reader(c).Read(t.Context(), causes.Key{Group: clusterv1.GroupVersion().Group, Kind: "ClusterClass", Namespace: "fleet", Name: "quick"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@
 package why
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -101,7 +100,7 @@ func (c Reader) decided(ctx context.Context, machine *unstructured.Unstructured)
 	}
 	for kind, name := range of {
 		for _, d := range c.recorded(ctx, kind, machine.GetNamespace(), name) {
-			for _, line := range lines(d.Plan) {
+			for _, line := range decisions.Words(d.Plan) {
 				if verb, _, _ := strings.Cut(line, " "); causes.Names(line, machine.GetName()) && slices.Contains(replacing, verb) {
 					all = append(all, causes.Statement{Source: fmt.Sprintf("Decision of %s %s", kind, name), Text: line, At: new(metav1.NewTime(d.Time))})
 				}
@@ -109,24 +108,6 @@ func (c Reader) decided(ctx context.Context, machine *unstructured.Unstructured)
 		}
 	}
 	return all
-}
-
-// lines are the texts of a plan: its actions, and what blocks them.
-func lines(plan json.RawMessage) []string {
-	var text string
-	var list []string
-	var parts struct {
-		Action           string
-		Actions, Blocked []string
-	}
-	switch {
-	case json.Unmarshal(plan, &list) == nil:
-		return list
-	case json.Unmarshal(plan, &text) == nil:
-		return []string{text}
-	}
-	_ = json.Unmarshal(plan, &parts) // a plan of another form has none of them
-	return append(parts.Actions, cmp.Or(parts.Action, strings.Join(parts.Blocked, "; ")))
 }
 
 // recorded returns the decisions about an object, the oldest first. There are none if the

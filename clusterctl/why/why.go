@@ -36,27 +36,30 @@ type Reader struct {
 
 // Explain explains an object with the objects that Read returns.
 func (c Reader) Explain(ctx context.Context, key causes.Key) (causes.Result, error) {
-	objects, err := c.Read(ctx, key)
+	objects, unread, err := c.Read(ctx, key)
 	if err != nil {
 		return causes.Result{}, err
 	}
-	return causes.Find(objects, key), nil
+	result := causes.Find(objects, key)
+	result.Unread = unread
+	return result, nil
 }
 
 // Read reads an object and all that may be the cause of its state: the objects of its
 // Cluster, what they refer to, extensions, quotas and Events of type Warning. What the user
-// may not read, and kinds that are not installed, are left out. Secrets are not read.
+// may not read is left out, and its resources are returned; so are kinds that are not
+// installed. Secrets are not read.
 //
 // The number of requests does not grow with that of machines.
-func (c Reader) Read(ctx context.Context, key causes.Key) ([]causes.Object, error) {
+func (c Reader) Read(ctx context.Context, key causes.Key) (all []causes.Object, unread []string, err error) {
 	start, err := c.Get(ctx, references.To(key))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if start == nil {
-		return nil, fmt.Errorf("%s not found%s", key, c.otherNamespaces(ctx, key))
+		return nil, nil, fmt.Errorf("%s not found%s", key, c.otherNamespaces(ctx, key))
 	}
-	r := evidence{Reader: c, start: start, objects: map[causes.Key]*causes.Object{}}
+	r := evidence{Reader: c, start: start, objects: map[causes.Key]*causes.Object{}, unread: map[string]bool{}}
 	r.add(start)
 	if name := clusterOf(start); name != "" {
 		err = r.readCluster(ctx, client.ObjectKey{Namespace: key.Namespace, Name: name})
@@ -67,18 +70,17 @@ func (c Reader) Read(ctx context.Context, key causes.Key) ([]causes.Object, erro
 		err = r.readProviders(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, o := range r.warned {
 		if of := r.objects[o.Key]; of != nil {
 			of.Warn(o.Warnings[0])
 		}
 	}
-	var all []causes.Object
 	for _, k := range slices.SortedFunc(maps.Keys(r.objects), func(a, b causes.Key) int { return cmp.Compare(a.String(), b.String()) }) {
 		all = append(all, *r.objects[k])
 	}
-	return all, nil
+	return all, slices.Sorted(maps.Keys(r.unread)), nil
 }
 
 // otherNamespaces is a hint to the namespaces that have an object of that name.
@@ -120,6 +122,7 @@ type evidence struct {
 	mu      sync.Mutex // guards the fields below
 	objects map[causes.Key]*causes.Object
 	wanted  []references.Reference
+	unread  map[string]bool // resources without permission
 
 	warned []causes.Object // with one Event each; written by readWarnings alone
 }
@@ -130,7 +133,7 @@ func (r *evidence) readCluster(ctx context.Context, key client.ObjectKey) error 
 	if cluster.GetKind() != clusterv1.ClusterKind {
 		var err error
 		cluster, err = r.Get(ctx, references.To(causes.Key{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind, Namespace: key.Namespace, Name: key.Name}))
-		if err != nil {
+		if err = r.readable(err); err != nil {
 			return err
 		}
 	}
@@ -158,7 +161,7 @@ func (r *evidence) readReferred(ctx context.Context) error {
 	wanted := slices.DeleteFunc(slices.Clone(r.wanted), func(at references.Reference) bool { return r.objects[at.Key()] != nil })
 	r.mu.Unlock()
 	found, err := r.Find(ctx, client.ObjectKey{Namespace: r.start.GetNamespace(), Name: clusterOf(r.start)}, wanted)
-	if err = unreadable(err); err != nil {
+	if err = r.readable(err); err != nil {
 		return err
 	}
 	for at, obj := range found {
@@ -176,7 +179,7 @@ func (r *evidence) readList(ctx context.Context, gvk schema.GroupVersionKind, of
 	for i := range objects {
 		r.add(&objects[i])
 	}
-	return unreadable(err)
+	return r.readable(err)
 }
 
 func (r *evidence) readExtensions(ctx context.Context) error {
@@ -192,7 +195,7 @@ func (r *evidence) readFirst(ctx context.Context, cluster *unstructured.Unstruct
 		}
 		obj, err := r.Get(ctx, references.To(ref.To))
 		switch {
-		case unreadable(err) != nil:
+		case r.readable(err) != nil:
 			return err
 		case obj != nil:
 			r.add(obj)
@@ -206,7 +209,7 @@ func (r *evidence) readFirst(ctx context.Context, cluster *unstructured.Unstruct
 // readQuotas adds the limits that are used up.
 func (r *evidence) readQuotas(ctx context.Context) error {
 	var list corev1.ResourceQuotaList
-	if err := unreadable(r.Mgmt.List(ctx, &list, client.InNamespace(r.start.GetNamespace()))); err != nil {
+	if err := r.readable(r.Mgmt.List(ctx, &list, client.InNamespace(r.start.GetNamespace()))); err != nil {
 		return fmt.Errorf("list ResourceQuotas: %w", err)
 	}
 	for i := range list.Items {
@@ -221,7 +224,7 @@ const mostWarnings = 1000
 // readWarnings adds the last Event of type Warning of each object and reason.
 func (r *evidence) readWarnings(ctx context.Context) error {
 	var list corev1.EventList
-	err := unreadable(r.Mgmt.List(ctx, &list, client.InNamespace(r.start.GetNamespace()), client.MatchingFields{"type": corev1.EventTypeWarning}, client.Limit(mostWarnings)))
+	err := r.readable(r.Mgmt.List(ctx, &list, client.InNamespace(r.start.GetNamespace()), client.MatchingFields{"type": corev1.EventTypeWarning}, client.Limit(mostWarnings)))
 	if err != nil {
 		return fmt.Errorf("list Events: %w", err)
 	}
@@ -254,18 +257,24 @@ func (r *evidence) put(o causes.Object) {
 	r.objects[o.Key] = &o
 }
 
-// unreadable is nil if an error, or each of several that are joined, only means that the
-// user may not read a kind or that it is not installed.
-func unreadable(err error) error {
+// readable is nil if an error, or each of several that are joined, only means that the
+// user may not read a kind, which it notes, or that the kind is not installed.
+func (r *evidence) readable(err error) error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
 		for _, e := range all.Unwrap() {
-			rest = append(rest, unreadable(e))
+			rest = append(rest, r.readable(e))
 		}
 		return errors.Join(rest...)
 	}
-	_, absent := errors.AsType[*references.NotInstalledError](err)
-	if absent || apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsForbidden(err) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		details := cmp.Or(status.ErrStatus.Details, &metav1.StatusDetails{})
+		r.unread[cmp.Or(schema.GroupResource{Group: details.Group, Resource: details.Kind}.String(), status.ErrStatus.Message)] = true
+		return nil
+	}
+	if _, absent := errors.AsType[*references.NotInstalledError](err); absent || meta.IsNoMatchError(err) {
 		return nil
 	}
 	return err

@@ -32,7 +32,7 @@ func provider(name string, available corev1.ConditionStatus, waiting *corev1.Con
 	labels := map[string]string{clusterv1.ProviderNameLabel: name}
 	crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
 	crd.SetName("localclusters." + infrav1.GroupVersion().Group)
-	crd.SetLabels(labels)
+	crd.SetLabels(map[string]string{clusterv1.ProviderNameLabel: name, "cluster.x-k8s.io/v1beta2": "v1beta2"})
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "x-system", Name: "x", UID: "d", Labels: labels}}
 	deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
 	deployment.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: available, Reason: "R"}}
@@ -42,6 +42,19 @@ func provider(name string, available corev1.ConditionStatus, waiting *corev1.Con
 	other := pod.DeepCopy()
 	other.Name, other.UID, other.Labels = "y-1", "other", nil
 	return []client.Object{crd, deployment, pod, other}
+}
+
+// unlabeled are the objects of a provider whose CRD names no contract.
+func unlabeled(objects []client.Object) []client.Object {
+	objects[0].SetLabels(map[string]string{clusterv1.ProviderNameLabel: objects[0].GetLabels()[clusterv1.ProviderNameLabel]})
+	return objects
+}
+
+// stopped are the objects of a provider whose Deployment is scaled to zero, which the
+// Deployment reports as available.
+func stopped(objects []client.Object) []client.Object {
+	objects[1].(*appsv1.Deployment).Spec.Replicas = new(int32(0))
+	return objects[:2]
 }
 
 // applying are a ClusterResourceSet with two resources and the binding of the cluster.
@@ -78,6 +91,8 @@ func TestExplainReadsBeyondConditions(t *testing.T) {
 		"a Pod without a message":      {change: waits, more: provider("infrastructure-x", corev1.ConditionFalse, nil), want: "Pod x-system/x-1: ContainersNotReady"},
 		"a provider that is available": {change: waits, more: provider("infrastructure-x", corev1.ConditionTrue, nil), want: "Cluster fleet/demo: Waiting for LocalCluster demo to be provisioned", unsure: true},
 		"a provider without a server":  {change: waits, more: provider("infrastructure-x", corev1.ConditionFalse, nil)[:1], want: "LocalCluster fleet/demo: no controller has written to LocalCluster fleet/demo, and no Deployment has the label cluster.x-k8s.io/provider: infrastructure-x"},
+		"a provider without replicas":  {change: waits, more: stopped(provider("infrastructure-x", corev1.ConditionTrue, nil)), want: "Deployment x-system/x: spec.replicas is 0"},
+		"a CRD without a contract":     {change: waits, more: unlabeled(provider("infrastructure-x", corev1.ConditionTrue, nil)), want: "LocalCluster fleet/demo: the CRD of LocalCluster fleet/demo has no label cluster.x-k8s.io/v1beta2 that lists the API versions that follow the contract"},
 		"a provider of this plane":     {change: waits, more: provider("infrastructure-local", corev1.ConditionTrue, nil)[:1], want: "Cluster fleet/demo: Waiting for LocalCluster demo to be provisioned", unsure: true},
 		"a resource set":               {more: applying(false), want: "ClusterResourceSet fleet/cni: Secret b does not exist in namespace fleet"},
 		"that of another Cluster":      {more: applying(true)},

@@ -161,7 +161,7 @@ func show(env *command.Env, o options, f filter, in tree.Input, blocked string) 
 	}
 	text := table.String()
 	if blocked != "" {
-		text += strings.Join(wrap(sanitize.Escape(strings.ReplaceAll(blocked, "\n", " ")), s.within), "\n") + "\n"
+		text += strings.Join(wrap(sanitize.Line(blocked, mostText), s.within), "\n") + "\n"
 	}
 	if o.watch && env.Terminal {
 		text = redrawn(text, lines)

@@ -90,8 +90,11 @@ func runWhy(ctx context.Context, env *command.Env, o whyOptions, object string) 
 	return write(env.Out, r, env.Now())
 }
 
-// most is how many causes are printed; JSON has all.
-const most = 5
+// Causes that are printed, and the longest text of one in bytes; JSON has all.
+const (
+	most     = 5
+	mostText = 4 << 10
+)
 
 // write prints an explanation.
 func write(w io.Writer, r causes.Result, now time.Time) error {
@@ -105,7 +108,7 @@ func write(w io.Writer, r causes.Result, now time.Time) error {
 			writeLink(&b, "  ", l, now)
 		}
 	case !r.Certain:
-		fmt.Fprintf(&b, "No object reports a cause for the state of %s. The first condition that changed:\n%s\n", r.Object, sanitize.Escape(r.Causes[0].Sentence()))
+		fmt.Fprintf(&b, "No object reports a cause for the state of %s. The first condition that changed:\n%s\n", r.Object, sanitize.Line(r.Causes[0].Sentence(), mostText))
 		writeCause(&b, r.Causes[0], now)
 	default:
 		for i, c := range r.Causes {
@@ -116,12 +119,15 @@ func write(w io.Writer, r causes.Result, now time.Time) error {
 			if len(r.Causes) > 1 {
 				fmt.Fprintf(&b, "%s%d. ", strings.Repeat("\n", min(i, 1)), i+1)
 			}
-			fmt.Fprintf(&b, "%s\n", sanitize.Escape(c.Sentence()))
+			fmt.Fprintf(&b, "%s\n", sanitize.Line(c.Sentence(), mostText))
 			writeCause(&b, c, now)
 		}
 	}
 	if r.Follows > 0 {
 		fmt.Fprintf(&b, "\n%d more conditions follow from this.\n", r.Follows)
+	}
+	if len(r.Unread) > 0 {
+		fmt.Fprintf(&b, "\nNo permission to read %s: a cause may be there.\n", sanitize.Line(strings.Join(r.Unread, ", "), mostText))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -157,9 +163,9 @@ func writeCause(b *strings.Builder, c causes.Cause, now time.Time) {
 func writeLink(b *strings.Builder, indent string, l causes.Link, now time.Time) {
 	since := ""
 	if l.Since != nil {
-		since = ", for " + duration.HumanDuration(now.Sub(l.Since.Time))
+		since = ", for " + duration.HumanDuration(max(0, now.Sub(l.Since.Time))) // clocks differ
 	}
-	fmt.Fprintf(b, "%s%s: %s %s %s%s\n", indent, l.Object, l.Condition, l.Status, sanitize.Escape(l.Reason), since)
+	fmt.Fprintf(b, "%s%s\n", indent, sanitize.Line(fmt.Sprintf("%s: %s %s %s%s", l.Object, l.Condition, l.Status, l.Reason, since), mostText))
 }
 
 // complete completes names of Clusters and what has machines, as KIND/NAME.
@@ -200,17 +206,17 @@ func writeReplacement(w io.Writer, r causes.Replacement, now time.Time) error {
 	}
 	for _, d := range r.Differences {
 		if d.From == "" && d.To == "" {
-			fmt.Fprintf(&b, "  %s differs\n", sanitize.Escape(d.Field))
+			fmt.Fprintf(&b, "  %s differs\n", sanitize.Line(d.Field, mostText))
 			continue
 		}
-		fmt.Fprintf(&b, "  %s: %s, required %s\n", sanitize.Escape(d.Field), sanitize.Escape(d.From), sanitize.Escape(d.To))
+		fmt.Fprintf(&b, "  %s\n", sanitize.Line(fmt.Sprintf("%s: %s, required %s", d.Field, d.From, d.To), mostText))
 	}
 	for _, s := range r.Statements {
 		ago := ""
 		if s.At != nil {
-			ago = ", " + duration.HumanDuration(now.Sub(s.At.Time)) + " ago"
+			ago = ", " + duration.HumanDuration(max(0, now.Sub(s.At.Time))) + " ago"
 		}
-		fmt.Fprintf(&b, "%s%s:\n  %s\n", s.Source, ago, strings.ReplaceAll(sanitize.Escape(s.Text), "\n", "\n  "))
+		fmt.Fprintf(&b, "%s%s:\n  %s\n", sanitize.Line(s.Source, mostText), ago, strings.ReplaceAll(sanitize.Escape(s.Text), "\n", "\n  "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

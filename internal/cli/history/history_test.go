@@ -81,6 +81,18 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 }
 
+// TestChangesCannotCommandTheTerminal has elements of a list that a provider names.
+func TestChangesCannotCommandTheTerminal(t *testing.T) {
+	t.Parallel()
+	env, out := environment()
+	err := show(env, []decisions.Decision{
+		decision(0, `{"conditions":[]}`, `[]`), decision(1, `{"conditions":[{"type":"\u001b[2J\nforged","status":"True"}]}`, `[]`),
+	})
+	if err != nil || strings.ContainsRune(out.String(), '\x1b') || strings.Contains(out.String(), "\nforged") {
+		t.Errorf("%q, error %v", out, err)
+	}
+}
+
 func TestReadReportsWhyThereIsNoHistory(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -86,7 +86,7 @@ func title(d decisions.Decision) string {
 }
 
 func printPlan(env *command.Env, when string, plan json.RawMessage, failure string) {
-	for _, line := range words(plan) {
+	for _, line := range decisions.Words(plan) {
 		env.Print("    %s: %s", when, sanitize.Line(line, maxLine))
 	}
 	if failure != "" {

@@ -39,7 +39,7 @@ func show(env *command.Env, all []decisions.Decision) error {
 		}
 		env.Print("%s  %s", d.Time.UTC().Format(time.RFC3339), d.Controller)
 		if len(d.Plan) > 0 || d.Omitted == "" {
-			for _, line := range words(d.Plan) {
+			for _, line := range decisions.Words(d.Plan) {
 				env.Print("    %s", sanitize.Line(line, maxLine))
 			}
 		}
@@ -65,66 +65,8 @@ func printChanges(env *command.Env, lines []string) {
 			env.Print("      and %d more changed facts: -o json has all", len(lines)-i)
 			return
 		}
-		env.Print("      %s", line)
+		env.Print("      %s", sanitize.Line(line, maxLine))
 	}
-}
-
-// words are the lines of a plan.
-func words(plan json.RawMessage) []string {
-	v, err := decisions.Decode(plan)
-	if err != nil {
-		return []string{"unreadable plan: " + err.Error()}
-	}
-	var lines []string
-	switch v := v.(type) {
-	case nil:
-	case []any:
-		lines = texts(v)
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			switch {
-			case name == "action" || name == "actions":
-				lines = append(texts(v[name]), lines...)
-			default:
-				lines = append(lines, name+": "+strings.Join(texts(v[name]), "; "))
-			}
-		}
-	default:
-		lines = texts(v)
-	}
-	if len(lines) == 0 {
-		return []string{"nothing to do"}
-	}
-	return lines
-}
-
-// texts are the elements of a list, or a single value, as people read them.
-func texts(v any) (out []string) {
-	if all, is := v.([]any); is {
-		for _, each := range all {
-			out = append(out, texts(each)...)
-		}
-		return out
-	}
-	return []string{value(v)}
-}
-
-// value is a value as people read it. Large numbers are durations.
-func value(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		if n, err := v.Int64(); err == nil && n >= int64(time.Millisecond) {
-			return time.Duration(n).String()
-		}
-		return v.String()
-	}
-	text, err := decisions.Encode(v)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
 }
 
 // flatten returns the values of facts by their paths, without those that change although
@@ -149,7 +91,7 @@ func add(out map[string]string, at string, v any) {
 			add(out, fmt.Sprintf("%s[%s]", at, element(i, value)), value)
 		}
 	default:
-		if text := value(v); text != decisions.AnyTime {
+		if text := decisions.Text(v); text != decisions.AnyTime {
 			out[at] = text
 		}
 	}

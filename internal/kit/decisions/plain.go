@@ -7,7 +7,9 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -160,4 +162,62 @@ func Decode(text []byte) (v any, err error) {
 	d.UseNumber()
 	err = d.Decode(&v)
 	return v, err
+}
+
+// Words are the lines of the JSON of a plan, its actions first.
+func Words(plan json.RawMessage) []string {
+	v, err := Decode(plan)
+	if err != nil {
+		return []string{"unreadable plan: " + err.Error()}
+	}
+	var lines []string
+	switch v := v.(type) {
+	case nil:
+	case []any:
+		lines = texts(v)
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			switch {
+			case name == "action" || name == "actions":
+				lines = append(texts(v[name]), lines...)
+			default:
+				lines = append(lines, name+": "+strings.Join(texts(v[name]), "; "))
+			}
+		}
+	default:
+		lines = texts(v)
+	}
+	if len(lines) == 0 {
+		return []string{"nothing to do"}
+	}
+	return lines
+}
+
+// texts are the elements of a list, or a single value, as people read them.
+func texts(v any) (out []string) {
+	if all, is := v.([]any); is {
+		for _, each := range all {
+			out = append(out, texts(each)...)
+		}
+		return out
+	}
+	return []string{Text(v)}
+}
+
+// Text is a value as people read it. Large numbers are durations.
+func Text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		if n, err := v.Int64(); err == nil && n >= int64(time.Millisecond) {
+			return time.Duration(n).String()
+		}
+		return v.String()
+	}
+	text, err := Encode(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
