@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/components"
 	"github.com/capstan-dev/capstan/clusterctl/config"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
+	"github.com/capstan-dev/capstan/manifests"
 )
 
 const (
@@ -132,5 +134,54 @@ func TestDefaultsAreForAFirstInstallationAndForWhatIsNotNamed(t *testing.T) {
 	got := Selection{infra: {"aws"}, bootstrap: {"-"}}.withDefaults(inventory.Providers{inventory.Object("control-plane-other", "other", controlPlane, "v1.0.0", "x")})
 	if diff := cmp.Diff(Selection{core: {"cluster-api"}, bootstrap: {"-"}, infra: {"aws"}}, got); diff != "" {
 		t.Errorf("selection (-want +got):\n%s", diff)
+	}
+}
+
+// TestInstalledFindsNamedProviders for a deletion or an upgrade.
+func TestInstalledFindsNamedProviders(t *testing.T) {
+	t.Parallel()
+	aws := inventory.Object("infrastructure-aws", "aws", infra, "v1.1.0", "capa-system")
+	second := inventory.Object("infrastructure-aws", "aws", infra, "v1.2.0", "team")
+	own := inventory.Object("infrastructure-local", "local", infra, "v1.0.0", manifests.Namespace)
+	for name, tc := range map[string]struct {
+		installed inventory.Providers
+		text      string
+		want      string // namespace of the provider
+		err       string
+	}{
+		"one":                       {inventory.Providers{aws}, "aws", "capa-system", ""},
+		"in its version":            {inventory.Providers{aws}, "aws:v1.1.0", "capa-system", ""},
+		"in another version":        {inventory.Providers{aws}, "aws:v1.2.0", "", "infrastructure-aws is installed in version v1.1.0, not v1.2.0"},
+		"one of two":                {inventory.Providers{aws, second}, "team/aws", "team", ""},
+		"of two":                    {inventory.Providers{aws, second}, "aws", "", "infrastructure-aws is installed 2 times: say which, as NAMESPACE/aws"},
+		"in another namespace":      {inventory.Providers{aws}, "team/aws", "", "infrastructure-aws is not installed in namespace team"},
+		"none, with a typing error": {inventory.Providers{aws}, "awz", "", `infrastructure-awz is not installed: did you mean "aws"?`},
+		"built in":                  {inventory.Providers{own}, "local", "", "infrastructure-local is built into the management cluster"},
+		"no name":                   {nil, ":v1.0.0", "", "names no provider"},
+	} {
+		found, err := Installed(Selection{infra: {tc.text}}, tc.installed, sameVersion)
+		switch {
+		case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
+			t.Errorf("%s: error %v, want %q", name, err, tc.err)
+		case tc.err == "" && (err != nil || len(found) != 1 || found[0].Namespace != tc.want):
+			t.Errorf("%s: %+v, error %v", name, found, err)
+		}
+	}
+}
+
+func TestStoredAtIsTheStorageVersion(t *testing.T) {
+	t.Parallel()
+	version := func(name any, storage any) any { return map[string]any{"name": name, "storage": storage} }
+	for want, versions := range map[string]any{
+		"v1beta2": []any{version("v1beta1", false), version("v1beta2", true)},
+		"":        []any{version("v1beta1", false), "v1beta2", version("v1beta2", "true")},
+	} {
+		got, err := storedAt(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": versions}}})
+		if err != nil || got != want {
+			t.Errorf("%q, want %q, error %v", got, want, err)
+		}
+	}
+	if _, err := storedAt(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": "v1"}}}); err == nil {
+		t.Error("versions that are no list have a storage version")
 	}
 }

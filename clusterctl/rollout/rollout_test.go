@@ -128,6 +128,19 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestResourceIsThatOfTheKind for completion, which lists it.
+func TestResourceIsThatOfTheKind(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{
+		"Cluster": "cluster.x-k8s.io/v1beta2, Resource=clusters", "KubeadmControlPlane": "controlplane.cluster.x-k8s.io/v1beta2, Resource=kubeadmcontrolplanes",
+		"LocalMachinePool": "infrastructure.capstan.dev/v1beta2, Resource=localmachinepools", "Strange": "/, Resource=stranges",
+	} {
+		if got := Resource(kind).String(); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+}
+
 func TestPauseResumeAndRestart(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
