@@ -344,33 +344,6 @@ func TestReportJSON(t *testing.T) {
 	builder.Golden(t, "report.json", append(got, '\n'))
 }
 
-func TestErrNamesWhatFailed(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		report extension.Report
-		want   string
-	}{
-		"all is well":    {extension.Report{Passed: 1, Results: []extension.Result{{Outcome: extension.Passed}}}, ""},
-		"nothing passed": {extension.Report{URL: "u", Skipped: 1, Results: []extension.Result{{Outcome: extension.Skipped}}}, "no check of u was run to its end"},
-		"only advice":    {extension.Report{Passed: 1, Advised: 1, Results: []extension.Result{{Outcome: extension.Passed}, {Outcome: extension.Advised}}}, ""},
-		"two failed": {extension.Report{URL: "u", Failed: 2, Results: []extension.Result{
-			{Check: "A.", Handler: "h", Outcome: extension.Failed, Problem: "p"}, {Check: "B.", Outcome: extension.Failed},
-		}}, "2 of 2 checks of u failed: h: A. (p); B."},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := ""
-			if err := tc.report.Err(); err != nil {
-				got = err.Error()
-			}
-			if got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
 // fakeTest is a test that is not one, so that it may fail.
 type fakeTest struct {
 	ctx                   context.Context
