@@ -62,21 +62,17 @@ func answersAsItsHook(ctx context.Context, s *session, h *handler) error {
 	return nil
 }
 
-// fields is the first answer, undecoded.
-func (s *session) fields(ctx context.Context, h *handler) (map[string]any, error) {
+// fields is the first answer, undecoded, and its status.
+func (s *session) fields(ctx context.Context, h *handler) (fields map[string]any, status any, err error) {
 	first, err := s.start(ctx, h)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		fields, err = decode[map[string]any](first.raw)
 	}
-	return decode[map[string]any](first.raw)
+	return fields, fields["status"], err
 }
 
-func statusKnown(ctx context.Context, s *session, h *handler) error {
-	fields, err := s.fields(ctx, h)
-	if err != nil {
-		return err
-	}
-	switch status := fields["status"]; status {
+func statusKnown(_ context.Context, _ *session, _ *handler, _ map[string]any, status any) error {
+	switch status {
 	case string(hooksv1.ResponseStatusSuccess), string(hooksv1.ResponseStatusFailure):
 		return nil
 	case nil:
@@ -86,12 +82,8 @@ func statusKnown(ctx context.Context, s *session, h *handler) error {
 	}
 }
 
-func failureExplained(ctx context.Context, s *session, h *handler) error {
-	fields, err := s.fields(ctx, h)
-	if err != nil {
-		return err
-	}
-	if fields["status"] != string(hooksv1.ResponseStatusFailure) {
+func failureExplained(_ context.Context, _ *session, _ *handler, fields map[string]any, status any) error {
+	if status != string(hooksv1.ResponseStatusFailure) {
 		return nil
 	}
 	if message, _ := fields["message"].(string); message == "" {
@@ -102,11 +94,7 @@ func failureExplained(ctx context.Context, s *session, h *handler) error {
 
 // blockingWellFormed checks the first answer, and the next one, which a caller requests
 // after it had to wait.
-func blockingWellFormed(ctx context.Context, s *session, h *handler) error {
-	fields, err := s.fields(ctx, h)
-	if err != nil {
-		return err
-	}
+func blockingWellFormed(ctx context.Context, s *session, h *handler, fields map[string]any, _ any) error {
 	if err := retryWellFormed(fields); err != nil {
 		return err
 	}
@@ -141,11 +129,7 @@ func retryWellFormed(fields map[string]any) error {
 	return nil
 }
 
-func othersDoNotBlock(ctx context.Context, s *session, h *handler) error {
-	fields, err := s.fields(ctx, h)
-	if err != nil {
-		return err
-	}
+func othersDoNotBlock(_ context.Context, _ *session, h *handler, fields map[string]any, _ any) error {
 	if value, ok := fields["retryAfterSeconds"]; ok {
 		return fmt.Errorf("the answer has retryAfterSeconds %v, which %s does not know", value, h.hook.Hook)
 	}
@@ -153,11 +137,7 @@ func othersDoNotBlock(ctx context.Context, s *session, h *handler) error {
 }
 
 // timeoutHonoured sends the server a timeout that is shorter than the announced one.
-func timeoutHonoured(ctx context.Context, s *session, h *handler) error {
-	r, _, err := s.firstAnswer(ctx, h)
-	if err != nil {
-		return err
-	}
+func timeoutHonoured(ctx context.Context, s *session, h *handler, r request, _ answer) error {
 	e := exchange{method: http.MethodPost, path: h.path + "?timeout=" + tightTimeout.String(), contentType: jsonType, body: bytes.NewReader(r.json())}
 	if _, _, err := s.send(ctx, e, tightTimeout+grace); errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("called with ?timeout=%s, it neither answered nor hung up within %s", tightTimeout, tightTimeout+grace)
@@ -205,11 +185,7 @@ func addUnknown(m map[string]any) {
 }
 
 // settingsAccepted adds a setting that is meant for another handler.
-func settingsAccepted(ctx context.Context, s *session, h *handler) error {
-	r, before, err := s.firstAnswer(ctx, h)
-	if err != nil {
-		return err
-	}
+func settingsAccepted(ctx context.Context, s *session, h *handler, r request, before answer) error {
 	settings, _ := r["settings"].(map[string]any)
 	if settings == nil {
 		settings = map[string]any{}
@@ -221,11 +197,6 @@ func settingsAccepted(ctx context.Context, s *session, h *handler) error {
 		return err
 	}
 	return sameKind(before, after)
-}
-
-// repeatable sends the same request again.
-func repeatable(ctx context.Context, s *session, h *handler) error {
-	return again(ctx, s, h, sameKind)
 }
 
 // again sends the same request twice more and compares each answer with the one before.
@@ -293,11 +264,7 @@ func valueStable(ctx context.Context, s *session, h *handler) error {
 
 // concurrentCallsAnswered sends many calls concurrently, each with its own uids where the
 // hook has some.
-func concurrentCallsAnswered(ctx context.Context, s *session, h *handler) error {
-	r, before, err := s.firstAnswer(ctx, h)
-	if err != nil {
-		return err
-	}
+func concurrentCallsAnswered(ctx context.Context, s *session, h *handler, r request, before answer) error {
 	calls := make([]request, inParallel)
 	owner := map[string]int{} // of a uid: the call
 	for i := range calls {

@@ -3,6 +3,7 @@
 package extension
 
 import (
+	"context"
 	"slices"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -40,6 +41,17 @@ var (
 
 func (s *session) those(want func(*handler) bool) []*handler {
 	return slices.DeleteFunc(slices.Clone(s.handlers), func(h *handler) bool { return !want(h) })
+}
+
+// given is a test that needs what get returns.
+func given[A, B any](get func(*session, context.Context, *handler) (A, B, error), test func(context.Context, *session, *handler, A, B) error) func(context.Context, *session, *handler) error {
+	return func(ctx context.Context, s *session, h *handler) error {
+		a, b, err := get(s, ctx, h)
+		if err != nil {
+			return err
+		}
+		return test(ctx, s, h, a, b)
+	}
 }
 
 // checks lists all checks. Later checks rely on earlier ones.
@@ -80,16 +92,16 @@ func answeringWell() []check {
 			check{remedy: "Answer what happens in the handler by status Failure; keep other status codes for requests that are not understood.", about: everyHandler, vital: true, test: answersAsItsHook}),
 		say("An answer has status Success or Failure.",
 			"Nothing else counts as an answer, not even with status code 200.",
-			check{remedy: "Set the status of the response.", about: everyHandler, vital: true, test: statusKnown}),
+			check{remedy: "Set the status of the response.", about: everyHandler, vital: true, test: given((*session).fields, statusKnown)}),
 		say("A Failure says why in its message.",
 			"The message is what a person sees in the conditions of the Cluster. It must not hold secrets.",
-			check{remedy: "Set the message of the response: what did not work, and what to do about it.", about: everyHandler, test: failureExplained}),
+			check{remedy: "Set the message of the response: what did not work, and what to do about it.", about: everyHandler, test: given((*session).fields, failureExplained)}),
 		say("The answer of a blocking hook says by retryAfterSeconds when to ask again.",
 			"A whole number from 0, which does not block, to 86400. It is set even if it is 0. When the caller asks again, now or later, it is answered in the same form.",
-			check{remedy: "Set retryAfterSeconds to the seconds until it is worth asking again.", about: blocking, test: blockingWellFormed}),
+			check{remedy: "Set retryAfterSeconds to the seconds until it is worth asking again.", about: blocking, test: given((*session).fields, blockingWellFormed)}),
 		say("The answer of a hook that does not block has no retryAfterSeconds.",
 			"It would be ignored: the caller continues.",
-			check{remedy: "Use a hook that blocks, such as one that begins with Before, to hold something up.", about: notBlocking, test: othersDoNotBlock}),
+			check{remedy: "Use a hook that blocks, such as one that begins with Before, to hold something up.", about: notBlocking, test: given((*session).fields, othersDoNotBlock)}),
 	}
 }
 
@@ -108,7 +120,7 @@ func enduring() []check {
 	return []check{
 		say("A request has the same outcome when it is sent again.",
 			"Callers ask again after they were restarted or did not get the answer. Success stays Success and an answer that did not block does not block later; a blocking answer may be followed by one that does not block.",
-			check{remedy: "Look first whether what is asked for is done already.", about: everyHandler, vital: true, test: repeatable}),
+			check{remedy: "Look first whether what is asked for is done already.", about: everyHandler, vital: true, test: func(ctx context.Context, s *session, h *handler) error { return again(ctx, s, h, sameKind) }}),
 		say("A request without a content type is taken for JSON.",
 			"Most callers send no Content-Type, and no Accept either.",
 			check{remedy: "Check the Content-Type header only if there is one.", about: everyPath, test: noContentTypeAccepted}),
@@ -117,16 +129,16 @@ func enduring() []check {
 			check{remedy: "Do not decode requests strictly.", about: everyPath, test: unknownFieldsTolerated}),
 		say("Settings that are not known are passed over.",
 			"The settings of an ExtensionConfig go to all handlers, so each gets some that are for others.",
-			check{remedy: "Look only at the settings that the handler knows.", about: everyHandler, test: settingsAccepted}),
+			check{remedy: "Look only at the settings that the handler knows.", about: everyHandler, test: given((*session).firstAnswer, settingsAccepted)}),
 		say("A handler keeps to the timeout that its caller gives.",
 			"Calls carry ?timeout=, such as 10s, and it may be shorter than what was announced. When it is over the handler has answered, or the server closes the connection, so that work without a waiting caller does not accumulate.",
-			check{remedy: "Give the handler's context a deadline from the parameter timeout, and heed the context.", about: everyHandler, test: timeoutHonoured}),
+			check{remedy: "Give the handler's context a deadline from the parameter timeout, and heed the context.", about: everyHandler, test: given((*session).firstAnswer, timeoutHonoured)}),
 		say("A call that its caller breaks off does not disturb the next one.",
 			"Within the body, and while the caller waits for the answer.",
-			check{remedy: "Release what a call holds, locks above all, also when its context ends.", about: everyHandler, test: cancelledCallForgotten}),
+			check{remedy: "Release what a call holds, locks above all, also when its context ends.", about: everyHandler, test: given((*session).firstAnswer, cancelledCallForgotten)}),
 		say("Calls at the same time are answered each for itself.",
 			"Sixteen calls at a time: all are answered, each as it would be alone and about what it asked.",
-			check{remedy: "Keep nothing of a request outside its call, or behind a lock.", about: everyHandler, test: concurrentCallsAnswered}),
+			check{remedy: "Keep nothing of a request outside its call, or behind a lock.", about: everyHandler, test: given((*session).firstAnswer, concurrentCallsAnswered)}),
 		say("A question has the same answer when it is asked again.",
 			"DiscoverVariables, GenerateUpgradePlan, CanUpdateMachine and CanUpdateMachineSet: their answers are kept for a while and compared. Messages may differ.",
 			check{remedy: "Compute the answer from the request alone, and put lists in a fixed order.", about: withContent, test: valueStable}),
@@ -137,25 +149,25 @@ func topology() []check {
 	return []check{
 		say("GeneratePatches answers a request with the same patches each time.",
 			"Byte by byte for each template. Patches that come and go roll machines out again and again.",
-			check{remedy: "Compute patches from the request alone: no time, no random names, no order of a map.", about: generating, test: patchesDeterministic}),
+			check{remedy: "Compute patches from the request alone: no time, no random names, no order of a map.", about: generating, test: given((*session).succeeded, patchesDeterministic)}),
 		say("GeneratePatches patches templates of the request, with patches that apply.",
 			"uid is that of an item of the request, patchType is JSONPatch or JSONMergePatch, and the patch is of that form.",
-			check{remedy: "Compute patches from the template before and after; extension/mutation does.", about: generating, test: patchesApply}),
+			check{remedy: "Compute patches from the template before and after; extension/mutation does.", about: generating, test: given((*session).succeeded, patchesApply)}),
 		say("GeneratePatches patches nothing that is thrown away.",
 			"Of a template, spec.template.spec, spec.template.metadata and the labels and annotations of the template itself are taken over.",
-			check{remedy: "Do not patch kind, apiVersion, name or namespace.", about: generating, test: patchesOnlyWhatTheyMay}),
+			check{remedy: "Do not patch kind, apiVersion, name or namespace.", about: generating, test: given((*session).patchedOnce, patchesOnlyWhatTheyMay)}),
 		say("GeneratePatches leaves alone what it has patched.",
 			"A request with its own patches applied is answered with patches that change nothing.",
-			check{remedy: "Look whether a list has an entry before it is added.", about: generating, test: patchesIdempotent}),
+			check{remedy: "Look whether a list has an entry before it is added.", about: generating, test: given((*session).patchedOnce, patchesIdempotent)}),
 		say("ValidateTopology accepts what GeneratePatches of the same extension makes.",
 			"For the templates and variables that the GeneratePatches handlers were sent, patched by each in turn.",
-			check{remedy: "Make the two agree. If the extension cannot accept the built-in templates, give it some of your own.", about: validating, test: patchedAccepted}),
+			check{remedy: "Make the two agree. If the extension cannot accept the built-in templates, give it some of your own.", about: validating, test: given((*session).firstAnswer, patchedAccepted)}),
 		say("DiscoverVariables gives each variable a name of its own.",
 			"A name has 1 to 256 characters and no dot, and is not builtin.",
-			check{remedy: "Rename the variable.", about: defining, test: variableNamesUnique}),
+			check{remedy: "Rename the variable.", about: defining, test: given((*session).defined, variableNamesUnique)}),
 		say("DiscoverVariables gives each variable a structural schema.",
 			"As a CustomResourceDefinition needs it: a type at each level. It also says whether the variable is required.",
-			check{remedy: "Give the schema, and each of its properties and items, a type; set required.", about: defining, test: variableSchemasStructural}),
+			check{remedy: "Give the schema, and each of its properties and items, a type; set required.", about: defining, test: given((*session).defined, variableSchemasStructural)}),
 	}
 }
 
@@ -163,19 +175,19 @@ func inPlaceAndUpgrades() []check {
 	return []check{
 		say("CanUpdateMachine and CanUpdateMachineSet patch the spec of current objects, with patches that apply.",
 			"Of a MachineSet and of templates, spec.template.spec. An empty patch says that the extension cannot change the object in place.",
-			check{remedy: "Compute the patch from current to what can be reached, within the spec.", about: updating, test: inPlacePatchesApply}),
+			check{remedy: "Compute the patch from current to what can be reached, within the spec.", about: updating, test: given((*session).succeeded, inPlacePatchesApply)}),
 		say("CanUpdateMachine and CanUpdateMachineSet patch towards what is desired.",
 			"A field has its current or its desired value afterwards. Anything else could never make the two equal.",
-			check{remedy: "Take values from desired alone.", about: updating, test: inPlaceTowardsDesired}),
+			check{remedy: "Take values from desired alone.", about: updating, test: given((*session).succeeded, inPlaceTowardsDesired)}),
 		say("CanUpdateMachine and CanUpdateMachineSet patch nothing when nothing differs.",
 			"Asked with current also as desired, patches are empty or change nothing.",
-			check{remedy: "Patch only fields that differ.", about: updating, test: inPlaceNothingToDo}),
+			check{remedy: "Patch only fields that differ.", about: updating, test: given((*session).succeeded, inPlaceNothingToDo)}),
 		say("GenerateUpgradePlan leads the control plane to the version that is wanted, one minor version at a time.",
 			"Each step is newer than the one before, no minor version is left out, and the last step is the version of the request.",
-			check{remedy: "Sort the steps, fill the gaps, and end with toKubernetesVersion.", about: planning, test: controlPlanePlanLeadsThere}),
+			check{remedy: "Sort the steps, fill the gaps, and end with toKubernetesVersion.", about: planning, test: given((*session).upgradePlan, controlPlanePlanLeadsThere)}),
 		say("GenerateUpgradePlan leads workers only to versions that the control plane goes to.",
 			"Each step is newer than the one before, at most three minor versions, and the last is the version of the request. Without any steps the caller chooses them.",
-			check{remedy: "Take the steps of the workers from those of the control plane, or leave them out.", about: planning, test: workersPlanFollows}),
+			check{remedy: "Take the steps of the workers from those of the control plane, or leave them out.", about: planning, test: given((*session).upgradePlan, workersPlanFollows)}),
 	}
 }
 

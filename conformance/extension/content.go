@@ -28,40 +28,29 @@ func content[Resp hooksv1.ResponseObject](ctx context.Context, s *session, h *ha
 	return r, response, nil
 }
 
-func variableNamesUnique(ctx context.Context, s *session, h *handler) error {
-	_, a, err := content[*hooksv1.DiscoverVariablesResponse](ctx, s, h)
-	if err != nil {
-		return err
-	}
+// defined are the variables of the first answer.
+func (s *session) defined(ctx context.Context, h *handler) (request, *hooksv1.DiscoverVariablesResponse, error) {
+	return content[*hooksv1.DiscoverVariablesResponse](ctx, s, h)
+}
+
+func variableNamesUnique(_ context.Context, _ *session, _ *handler, _ request, a *hooksv1.DiscoverVariablesResponse) error {
 	return variables.CheckNames(field.NewPath("variables"), a.Variables).ToAggregate()
 }
 
-func variableSchemasStructural(ctx context.Context, s *session, h *handler) error {
-	_, a, err := content[*hooksv1.DiscoverVariablesResponse](ctx, s, h)
-	if err != nil {
-		return err
-	}
+func variableSchemasStructural(_ context.Context, _ *session, _ *handler, _ request, a *hooksv1.DiscoverVariablesResponse) error {
 	return variables.CheckSchemas(field.NewPath("variables"), a.Variables, nil).ToAggregate()
 }
 
-func controlPlanePlanLeadsThere(ctx context.Context, s *session, h *handler) error {
-	way, steps, err := upgradePlan(ctx, s, h)
-	if err != nil {
-		return err
-	}
+func controlPlanePlanLeadsThere(_ context.Context, _ *session, _ *handler, way upgrade.Way, steps upgrade.Steps) error {
 	return upgrade.CheckControlPlane(way, steps.ControlPlane)
 }
 
-func workersPlanFollows(ctx context.Context, s *session, h *handler) error {
-	way, steps, err := upgradePlan(ctx, s, h)
-	if err != nil {
-		return err
-	}
+func workersPlanFollows(_ context.Context, _ *session, _ *handler, way upgrade.Way, steps upgrade.Steps) error {
 	return upgrade.CheckWorkers(way, steps)
 }
 
 // upgradePlan is the request to an extension, and its answer.
-func upgradePlan(ctx context.Context, s *session, h *handler) (way upgrade.Way, steps upgrade.Steps, err error) {
+func (s *session) upgradePlan(ctx context.Context, h *handler) (way upgrade.Way, steps upgrade.Steps, err error) {
 	r, a, err := content[*hooksv1.GenerateUpgradePlanResponse](ctx, s, h)
 	if err != nil {
 		return way, steps, err

@@ -72,11 +72,7 @@ func updates(r request, a answer) ([]update, error) {
 }
 
 // inPlacePatchesApply checks the patches of the first answer.
-func inPlacePatchesApply(ctx context.Context, s *session, h *handler) error {
-	r, a, err := s.succeeded(ctx, h)
-	if err != nil {
-		return err
-	}
+func inPlacePatchesApply(_ context.Context, _ *session, _ *handler, r request, a answer) error {
 	all, err := updates(r, a)
 	if err != nil {
 		return err
@@ -91,11 +87,7 @@ func inPlacePatchesApply(ctx context.Context, s *session, h *handler) error {
 }
 
 // inPlaceTowardsDesired checks the values that the patches set.
-func inPlaceTowardsDesired(ctx context.Context, s *session, h *handler) error {
-	r, a, err := s.succeeded(ctx, h)
-	if err != nil {
-		return err
-	}
+func inPlaceTowardsDesired(_ context.Context, _ *session, _ *handler, r request, a answer) error {
 	all, err := updates(r, a)
 	if err != nil {
 		return conformance.Skip("its patches cannot be applied")
@@ -111,11 +103,7 @@ func inPlaceTowardsDesired(ctx context.Context, s *session, h *handler) error {
 }
 
 // inPlaceNothingToDo asks about a machine that is in its desired state.
-func inPlaceNothingToDo(ctx context.Context, s *session, h *handler) error {
-	r, _, err := s.succeeded(ctx, h)
-	if err != nil {
-		return err
-	}
+func inPlaceNothingToDo(ctx context.Context, s *session, h *handler, r request, _ answer) error {
 	r["desired"] = r.clone()["current"]
 	a, err := s.ask(ctx, h, r)
 	if err != nil {

@@ -60,21 +60,13 @@ func objectName(object map[string]any) string {
 	return fmt.Sprintf("%v %s", object["kind"], name)
 }
 
-func patchesApply(ctx context.Context, s *session, h *handler) error {
-	r, a, err := s.succeeded(ctx, h)
-	if err != nil {
-		return err
-	}
-	_, err = patched(r, a)
+func patchesApply(_ context.Context, _ *session, _ *handler, r request, a answer) error {
+	_, err := patched(r, a)
 	return err
 }
 
 // patchesOnlyWhatTheyMay compares templates before and after.
-func patchesOnlyWhatTheyMay(ctx context.Context, s *session, h *handler) error {
-	before, after, err := s.patchedOnce(ctx, h)
-	if err != nil {
-		return err
-	}
+func patchesOnlyWhatTheyMay(_ context.Context, _ *session, _ *handler, before, after request) error {
 	var errs []error
 	then := after.list("items")
 	for i, item := range before.list("items") {
@@ -100,11 +92,7 @@ func (s *session) patchedOnce(ctx context.Context, h *handler) (before, after re
 
 // patchesDeterministic compares patches byte by byte. The order of the templates does not
 // matter; the order of the patches of one template does.
-func patchesDeterministic(ctx context.Context, s *session, h *handler) error {
-	r, a, err := s.succeeded(ctx, h)
-	if err != nil {
-		return err
-	}
+func patchesDeterministic(ctx context.Context, s *session, h *handler, r request, a answer) error {
 	want, err := byUID(a)
 	if err != nil {
 		return err
@@ -140,11 +128,7 @@ func byUID(a answer) (map[string]any, error) {
 }
 
 // patchesIdempotent requests patches for templates that are already patched.
-func patchesIdempotent(ctx context.Context, s *session, h *handler) error {
-	_, once, err := s.patchedOnce(ctx, h)
-	if err != nil {
-		return err
-	}
+func patchesIdempotent(ctx context.Context, s *session, h *handler, _, once request) error {
 	again, err := s.ask(ctx, h, once)
 	if err != nil {
 		return err
@@ -169,11 +153,7 @@ func patchesIdempotent(ctx context.Context, s *session, h *handler) error {
 
 // patchedAccepted has the templates validated with the patches of all handlers of the
 // server for GeneratePatches, applied in sequence.
-func patchedAccepted(ctx context.Context, s *session, h *handler) error {
-	validate, _, err := s.firstAnswer(ctx, h)
-	if err != nil {
-		return err
-	}
+func patchedAccepted(ctx context.Context, s *session, h *handler, validate request, _ answer) error {
 	var templates request
 	for _, g := range generating(s) {
 		r, a, err := s.succeeded(ctx, g)

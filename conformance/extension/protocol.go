@@ -358,11 +358,7 @@ func (e endless) Read(p []byte) (int, error) {
 }
 
 // cancelledCallForgotten aborts calls at different points.
-func cancelledCallForgotten(ctx context.Context, s *session, h *handler) error {
-	r, before, err := s.firstAnswer(ctx, h)
-	if err != nil {
-		return err
-	}
+func cancelledCallForgotten(ctx context.Context, s *session, h *handler, r request, before answer) error {
 	body := r.json()
 	again := func() error {
 		after, err := s.ask(ctx, h, r)

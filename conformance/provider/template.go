@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,7 +60,7 @@ func rehearsed(ctx context.Context, s *subject) error {
 	obj.SetNamespace(made.GetNamespace())
 	obj.SetName(made.GetName())
 	testnamespace.Annotate(obj, clusterv1.TopologyDryRunAnnotation, testnamespace.BySuite)
-	set(obj, runtimeCopy(made.Object["spec"]), "spec")
+	set(obj, runtime.DeepCopyJSONValue(made.Object["spec"]), "spec")
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
 	set(obj, merge(spec, change), "spec", "template", "spec")
 	if err := s.World.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(testnamespace.BySuite), client.ForceOwnership, client.DryRunAll); err != nil {
@@ -102,10 +103,6 @@ func (s *subject) changed(ctx context.Context, same func() error) error {
 	}))
 }
 
-func runtimeCopy(v any) any {
-	return (&unstructured.Unstructured{Object: map[string]any{"v": v}}).DeepCopy().Object["v"]
-}
-
 // merge puts the fields of change into a copy of into, as a merge patch does.
 func merge(into, change map[string]any) map[string]any {
 	out := maps.Clone(into)
@@ -118,7 +115,7 @@ func merge(into, change map[string]any) map[string]any {
 			out[k] = merge(old, inner)
 			continue
 		}
-		out[k] = runtimeCopy(v)
+		out[k] = runtime.DeepCopyJSONValue(v)
 	}
 	return out
 }
