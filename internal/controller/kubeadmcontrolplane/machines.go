@@ -39,7 +39,7 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a controlplane.Creat
 		if e, is := errors.AsType[*machines.NotMadeError](err); is {
 			s.notCreated = v1beta1conditions.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
 		}
-		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
+		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", fmt.Sprintf("%s: %v", a, err))
 		return err
 	}
 	s.Machines = append(s.Machines, &controlplane.Machine{Machine: m, Comparison: controlplane.Comparison{UpToDate: true}})
@@ -96,7 +96,7 @@ func (r *Reconciler) scaleDown(ctx context.Context, s *state, a controlplane.Del
 	}
 	err := r.Mgmt.Delete(ctx, m.Machine, client.Preconditions{UID: new(m.UID)})
 	if client.IgnoreNotFound(err) != nil {
-		r.event(s, m.Machine, corev1.EventTypeWarning, "FailedScaleDown", "Delete", a.String())
+		r.event(s, m.Machine, corev1.EventTypeWarning, "FailedScaleDown", "Delete", fmt.Sprintf("%s: %v", a, err))
 		return fmt.Errorf("delete Machine %s: %w", client.ObjectKeyFromObject(m.Machine), err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", a.Why)

@@ -3,6 +3,9 @@
 package kubeadmcontrolplane
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,6 +107,38 @@ func TestWhatAnInterruptedCreationLeftIsSwept(t *testing.T) {
 				t.Errorf("objects (-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestEventsOfRefusedWritesNameTheCause, which no condition does.
+func TestEventsOfRefusedWritesNameTheCause(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	refused := func(obj client.Object) error {
+		if _, is := obj.(*clusterv1.Machine); is {
+			return errors.New("ValidatingAdmissionPolicy guard denied the request")
+		}
+		return nil
+	}
+	for name, tc := range map[string]struct {
+		replicas       int32
+		refuse, reject func(client.Object) error
+		want           string
+	}{
+		"creation": {5, refused, nil, "have 3, want 5: "}, "deletion": {1, nil, refused, "have 3, want 1: "},
+	} {
+		l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = &tc.replicas })
+		l.said, l.refuse, l.reject = nil, tc.refuse, tc.reject
+		if _, err := l.once(); err == nil {
+			t.Errorf("%s was not refused", name)
+		}
+		l.refuse, l.reject = nil, nil
+		if !slices.ContainsFunc(l.said, func(note string) bool {
+			return strings.Contains(note, tc.want) && strings.Contains(note, "guard denied the request")
+		}) {
+			t.Errorf("%s: events %q", name, l.said)
+		}
 	}
 }
 
