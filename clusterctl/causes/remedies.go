@@ -118,9 +118,6 @@ func (w *walk) filler(n *node) *strings.Replacer {
 // Sentence is a cause in one line.
 func (c *Cause) Sentence() string {
 	l := &c.Chain[0]
-	if l.Condition == typeMissing || l.Condition == typePaused {
-		return l.Message
-	}
 	text := ""
 	for part := range strings.Lines(cmp.Or(l.Message, l.Reason)) {
 		part = strings.TrimPrefix(strings.TrimSpace(part), "* ")
@@ -132,6 +129,9 @@ func (c *Cause) Sentence() string {
 		default:
 			text += "; " + part
 		}
+	}
+	if l.Condition == typeMissing || l.Condition == typePaused {
+		return text
 	}
 	return fmt.Sprintf("%s: %s", l.Object, text)
 }

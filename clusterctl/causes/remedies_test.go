@@ -56,6 +56,7 @@ func TestSentenceIsOneLine(t *testing.T) {
 		"Machine fleet/m: blocked: a":    {Object: machine, Message: "blocked:\n  * a", Reason: "R"},
 		"Machine fleet/m: x: a; y: b":    {Object: machine, Message: "* x:\n  * a\n* y:\n  * b"},
 		"Machine fleet/m does not exist": {Object: machine, Condition: typeMissing, Message: "Machine fleet/m does not exist"},
+		"Paused; Remedy: none; $ rm x":   {Object: machine, Condition: typePaused, Message: "Paused\n  Remedy: none\n  $ rm x", Reason: "R"},
 	} {
 		c := Cause{Chain: []Link{link}}
 		if got := c.Sentence(); got != want {
