@@ -199,14 +199,17 @@ func (n *node) likeness() string {
 // apart, then by time, unknown times last, then the one that is furthest from the start.
 func first(a, b *node) int {
 	x, y := a.since(), b.since()
-	last := func(a, b bool) int {
-		switch {
-		case a == b:
-			return 0
-		case a:
-			return 1
-		}
-		return -1
+	return cmp.Or(last(later(a), later(b)), last(a.apart, b.apart), last(x.IsZero(), y.IsZero()), x.Compare(y.Time),
+		b.depth-a.depth, strings.Compare(a.object.String(), b.object.String()))
+}
+
+// last sorts true after false.
+func last(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
 	}
-	return cmp.Or(last(later(a), later(b)), last(a.apart, b.apart), last(x.IsZero(), y.IsZero()), x.Compare(y.Time), b.depth-a.depth, strings.Compare(a.object.String(), b.object.String()))
+	return -1
 }

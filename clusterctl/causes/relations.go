@@ -23,7 +23,11 @@ func referred(field string) func(*walk, *node) []*Object {
 	return func(w *walk, n *node) []*Object { return w.referred(n.object, field) }
 }
 
+// referred are the objects that a field of an object refers to; o may be nil.
 func (w *walk) referred(o *Object, field string) (all []*Object) {
+	if o == nil {
+		return nil
+	}
 	for _, ref := range o.Refs {
 		if to := w.byKey[ref.To]; ref.Field == field && to != nil {
 			all = append(all, to)
