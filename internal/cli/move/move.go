@@ -88,6 +88,8 @@ func (o *options) check(cmd *cobra.Command) error {
 		return command.Misuse(errors.New("--from-directory has no source but the directory: leave --kubeconfig and --data-dir out, and name the target with --to-kubeconfig"))
 	case !target && !to && !o.dryRun || from && !target:
 		return command.Misuse(errors.New("--to-kubeconfig is needed: the kubeconfig of the management cluster to move to (or --to-directory, or --dry-run)"))
+	case from && o.rollback:
+		return command.Misuse(errors.New("--from-directory and --rollback exclude each other: only what has a source can be rolled back"))
 	case o.dryRun && o.rollback:
 		return command.Misuse(errors.New("--dry-run and --rollback exclude each other"))
 	case o.warnings != "default" && o.warnings != "all" && o.warnings != "none":
