@@ -103,7 +103,7 @@ func (c *console) print(f *file) error {
 // end shows the incomplete last line.
 func (c *console) end() {
 	if c.part != "" {
-		c.env.Print("%s", strings.TrimRight(bootresult.Mask(c.part), "\r\n"))
+		c.env.Print("%s", strings.ReplaceAll(strings.TrimRight(bootresult.Mask(c.part), "\r\n"), "\t", "    "))
 	}
 	c.part = ""
 }

@@ -21,7 +21,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
-	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 	"github.com/capstan-dev/capstan/internal/kit/suggest"
 )
 
@@ -193,7 +192,7 @@ func (s *sharedOutput) copy(ctx context.Context, c kubernetes.Interface, o provi
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
 		s.mu.Lock()
-		s.env.Print("%s%s", prefix, sanitize.Escape(strings.ReplaceAll(lines.Text(), "\t", "    ")))
+		s.env.Print("%s%s", prefix, strings.ReplaceAll(lines.Text(), "\t", "    "))
 		s.mu.Unlock()
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
