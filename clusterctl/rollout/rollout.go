@@ -121,7 +121,7 @@ func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) erro
 		}
 		missing := awaited(obj)
 		if missing != "" && paused(obj) {
-			return "", fmt.Errorf("%s: %w", o, errPaused)
+			return "", errPaused
 		}
 		return missing, nil
 	})
