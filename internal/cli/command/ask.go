@@ -16,10 +16,11 @@ import (
 var ErrNotAgreed = errors.New("nothing was changed")
 
 // Ask asks a question, and returns nil if the answer is yes, and ErrNotAgreed if it
-// is another one. The error is io.EOF if there is no user to answer.
+// is another one. The error is io.EOF if there is no user to answer. In must be an Input,
+// so that the end of ctx ends the question.
 func (e *Env) Ask(ctx context.Context, question string) error {
 	e.Say("%s [y/N]", question)
-	answer, err := bufio.NewReader(io.LimitReader(Input(ctx, e.In), 100)).ReadString('\n')
+	answer, err := bufio.NewReader(io.LimitReader(e.In, 100)).ReadString('\n')
 	switch text := strings.ToLower(strings.TrimSpace(answer)); {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -79,5 +80,8 @@ func (e *Env) AskIfPossible(ctx context.Context, question string) error {
 	if !e.Interactive {
 		return nil
 	}
-	return e.Ask(ctx, question)
+	if err := e.Ask(ctx, question); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return ErrNotAgreed
 }

@@ -14,7 +14,7 @@ import (
 
 func TestOnlyYesIsYes(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[string]error{"y\n": nil, "YES\n": nil, "n\n": ErrNotAgreed, "\n": ErrNotAgreed, "yesterday\n": ErrNotAgreed, "y": nil, "": io.EOF} {
+	for answer, want := range map[string]error{"y\n": nil, "YES\n": nil, "n\n": ErrNotAgreed, "\n": ErrNotAgreed, "yesterday\n": ErrNotAgreed, "y": nil, "": ErrNotAgreed} {
 		var talk bytes.Buffer
 		env := &Env{In: strings.NewReader(answer), Err: &talk, Interactive: true}
 		if err := env.AskIfPossible(t.Context(), "Delete all?"); !errors.Is(err, want) || talk.String() != "Delete all? [y/N]\n" {
@@ -28,7 +28,7 @@ func TestWhoInterruptsAQuestionDoesNotAgree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	in, _ := io.Pipe()
-	if err := (&Env{In: in, Err: io.Discard}).Ask(ctx, "Continue?"); !errors.Is(err, context.Canceled) {
+	if err := (&Env{In: Input(ctx, in), Err: io.Discard}).Ask(ctx, "Continue?"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was interrupted", err)
 	}
 }
