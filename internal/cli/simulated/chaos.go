@@ -23,6 +23,8 @@ const (
 	// often is how close to each other incidents may be on average: closer ones
 	// would be many writes, and no other clusters.
 	often = 100 * time.Millisecond
+	// most is how many incidents a run has on average: a day of them at the least pause.
+	most = 864_000
 	// takingBack bounds what is done after an interruption.
 	takingBack = 30 * time.Second
 )
@@ -103,11 +105,18 @@ func (o *chaosOptions) check(cmd *cobra.Command) error {
 			}
 		}
 	}
+	return limit(o.plan)
+}
+
+// limit refuses a plan that is too short, and one with more steps than a run needs.
+func limit(p chaos.Options) error {
 	switch {
-	case o.plan.For.Duration < shortest:
-		return command.Misuse(fmt.Errorf("--for %s is too short: give %s or more", o.plan.For.Duration, shortest))
-	case o.plan.Every.Duration < often:
-		return command.Misuse(fmt.Errorf("--every %s is too often: give %s or more", o.plan.Every.Duration, often))
+	case p.For.Duration < shortest:
+		return command.Misuse(fmt.Errorf("--for %s is too short: give %s or more", p.For.Duration, shortest))
+	case p.Every.Duration < often:
+		return command.Misuse(fmt.Errorf("--every %s is too often: give %s or more", p.Every.Duration, often))
+	case p.For.Duration/p.Every.Duration > most:
+		return command.Misuse(fmt.Errorf("--for %s has too many incidents: give --every %s or more", p.For.Duration, p.For.Duration/most))
 	}
 	return nil
 }

@@ -65,6 +65,9 @@ func (r *record) add(line any) error {
 	return err
 }
 
+// maxHeader bounds the first line of a record in bytes: a hundred for each of 100,000 machines.
+const maxHeader = 10 << 20
+
 // readHeader reads what an earlier run followed from.
 func readHeader(name string) (h header, err error) {
 	f, err := os.Open(name)
@@ -72,12 +75,12 @@ func readHeader(name string) (h header, err error) {
 		return h, fmt.Errorf("read the record: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	line, err := bufio.NewReader(f).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(f, maxHeader)).ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, &h)
 	}
 	if err != nil || len(h.Clusters) == 0 {
 		return h, fmt.Errorf("%s is no record of an earlier run", name)
 	}
-	return h, nil
+	return h, limit(h.Options)
 }

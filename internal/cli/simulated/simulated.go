@@ -6,6 +6,7 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +37,6 @@ func New(env *command.Env) *cobra.Command {
 The state belongs to the host and not to a plane: it stays when a plane ends, and
 when the objects of a cluster were lost without deletion, until a plane uses the
 cluster again. The state of running planes is never changed.`,
-		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	list := &cobra.Command{
 		Use:   "list",
@@ -117,7 +116,7 @@ func (o *options) list() error {
 		if k.Running {
 			state = "Running"
 		}
-		t.Row(orDash(k.Name), k.Identity, state, orDash(k.UsedBy), size(k.Bytes))
+		t.Row(cmp.Or(k.Name, "-"), k.Identity, state, cmp.Or(k.UsedBy, "-"), size(k.Bytes))
 	}
 	return t.Flush()
 }
@@ -139,7 +138,7 @@ func (o *options) remove(ctx context.Context, names []string) error {
 	var bytes int64
 	for _, k := range chosen {
 		bytes += k.Bytes
-		o.env.Print("%s  %s  %s", orDash(k.Name), k.Identity, size(k.Bytes))
+		o.env.Print("%s  %s  %s", cmp.Or(k.Name, "-"), k.Identity, size(k.Bytes))
 	}
 	if o.dryRun {
 		return nil
@@ -197,13 +196,6 @@ func abandoned(by string) bool {
 	}
 	_, err := os.Stat(dir)
 	return errors.Is(err, os.ErrNotExist)
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 func size(bytes int64) string { return fmt.Sprintf("%d KiB", (bytes+1023)/1024) }
