@@ -102,7 +102,7 @@ func runManager(cmd *cobra.Command, env *command.Env, o managerOptions) error {
 
 // read reads the values of the chart from the file and from the flags.
 func (o *managerOptions) read(cmd *cobra.Command) (map[string]any, error) {
-	values := map[string]any{}
+	var values map[string]any
 	if o.values != "" {
 		text, err := os.ReadFile(o.values)
 		if err != nil {
@@ -111,6 +111,9 @@ func (o *managerOptions) read(cmd *cobra.Command) (map[string]any, error) {
 		if err := yaml.UnmarshalStrict(text, &values); err != nil {
 			return nil, fmt.Errorf("read the values of %s: %w", o.values, err)
 		}
+	}
+	if values == nil { // a file without values has none
+		values = map[string]any{}
 	}
 	if _, given := values["createNamespace"]; !given {
 		values["createNamespace"] = true // nothing else creates it
