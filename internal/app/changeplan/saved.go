@@ -145,7 +145,7 @@ func WriteSaved(name string, s *planv1.SavedPlan) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(name, append(data, '\n'))
+	return atomicfile.WriteOutput(name, append(data, '\n'))
 }
 
 // ReadSaved reads a saved plan, and refuses what is not one, or not whole.

@@ -5,7 +5,6 @@ package get
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -96,13 +95,7 @@ func runKubeconfig(cmd *cobra.Command, env *command.Env, o kubeconfigOptions, na
 		_, err = env.Out.Write(data)
 		return err
 	}
-	// A rename takes the place of a link, and does not follow it. It must not take that of
-	// a device or a pipe, such as /dev/null.
-	write := atomicfile.Write
-	if info, err := os.Stat(o.output); err == nil && !info.Mode().IsRegular() {
-		write = func(name string, data []byte) error { return os.WriteFile(name, data, 0o600) }
-	}
-	if err := write(o.output, data); err != nil {
+	if err := atomicfile.WriteOutput(o.output, data); err != nil { // a link is replaced, not followed
 		return fmt.Errorf("write the kubeconfig of Cluster %s: %w", key, err)
 	}
 	env.Say("Wrote %s", o.output)

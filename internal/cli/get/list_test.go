@@ -5,16 +5,13 @@ package get
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +39,8 @@ func against(ctx context.Context, t *testing.T, server http.HandlerFunc, args ..
 		t.Fatal(err)
 	}
 	var out, talk bytes.Buffer
-	cmd := New(&command.Env{Out: &out, Err: &talk, LookupEnv: func(string) (string, bool) { return "", false }})
+	now := func() time.Time { return time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC) }
+	cmd := New(&command.Env{Out: &out, Err: &talk, Now: now, LookupEnv: func(string) (string, bool) { return "", false }})
 	cmd.SetArgs(append(args, "--kubeconfig", path))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(ctx)
@@ -124,39 +122,6 @@ func TestAnAnswerThatIsNoTableIsNamed(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", answer, err, want)
 		}
-	}
-}
-
-// TestAKubeconfigIsWrittenIntoAPipe, and does not take the place of it, or of a device.
-func TestAKubeconfigIsWrittenIntoAPipe(t *testing.T) {
-	t.Parallel()
-	data := kubeconfigOf(t, "demo", "authority")
-	server := func(w http.ResponseWriter, r *http.Request) {
-		answer := map[string]string{
-			"/api": `{"kind":"APIVersions","versions":["v1"]}`, "/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-			"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"secrets","singularName":"","namespaced":true,"kind":"Secret","verbs":["get"]}]}`,
-			"/api/v1/namespaces/fleet/secrets/demo-kubeconfig": fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"demo-kubeconfig","namespace":"fleet"},"data":{"value":%q}}`, base64.StdEncoding.EncodeToString(data)),
-		}[r.URL.Path]
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(answer))
-	}
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan string, 1)
-	go func() {
-		text, err := os.ReadFile(pipe)
-		read <- fmt.Sprintf("%s %v", text, err)
-	}()
-	if _, _, err := against(t.Context(), t, server, "kubeconfig", "demo", "--output", pipe); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Lstat(pipe); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
-		t.Fatalf("the pipe is %v, error %v", info, err)
-	}
-	if text := <-read; !strings.Contains(text, "server: https://demo") {
-		t.Errorf("read %s", text)
 	}
 }
 

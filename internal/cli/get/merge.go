@@ -73,7 +73,7 @@ func merge(ctx context.Context, path, name string, data []byte, use bool) (repla
 	if err != nil {
 		return "", err
 	}
-	return replaced, atomicfile.Write(path, text)
+	return replaced, atomicfile.WriteOutput(path, text)
 }
 
 // lock takes the lock that kubectl and others take before they change a kubeconfig:

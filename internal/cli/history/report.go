@@ -103,7 +103,7 @@ func runReport(ctx context.Context, env *command.Env, o *reportOptions, name str
 // write writes a file that only its owner can read.
 func write(name string, content []byte, replace bool) error {
 	if replace {
-		return atomicfile.Write(name, content)
+		return atomicfile.WriteOutput(name, content)
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -109,7 +110,7 @@ func (o *options) complete(cmd *cobra.Command, args []string, to string) ([]stri
 	for _, i := range images {
 		names = append(names, i.Names...)
 	}
-	return without(names, args), directive
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), directive
 }
 
 // completeNodes offers the versions of node images.

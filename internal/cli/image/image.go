@@ -5,7 +5,6 @@
 package image
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/host/nodeimages"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
+	"github.com/capstan-dev/capstan/internal/kit/atomicfile"
 )
 
 // imagesDir is where the folder of container machines has the images, which "capstan
@@ -50,8 +50,6 @@ func New(env *command.Env) *cobra.Command {
 machines on this host start from are node images: each holds a Debian with one version of
 Kubernetes, and serves any number of machines. What a plane runs for providers are container
 images, from registries or from files of "docker save" or in the layout of OCI.`,
-		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
 	f.StringVar(&o.dir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images")
@@ -132,17 +130,20 @@ func (o *options) export(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if atomicfile.Stays(o.file) {
+		f, err := os.OpenFile(o.file, os.O_WRONLY, 0)
+		if err == nil {
+			err = errors.Join(pack(ctx, i, f, o.file), f.Close())
+		}
+		return err
+	}
 	// Half an archive never has the name of a whole one.
 	f, err := os.CreateTemp(filepath.Dir(o.file), ".capstan-image-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // it is already removed after a success
-	w, err := nodeimages.Compress(f, o.file)
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(i.Export(ctx, w), w.Close(), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(pack(ctx, i, f, o.file), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), o.file); err != nil {
@@ -150,6 +151,15 @@ func (o *options) export(ctx context.Context, name string) error {
 	}
 	o.env.Say("Node image %s of Kubernetes %s is in %s.", i.ID, i.Version, o.file)
 	return nil
+}
+
+// pack writes an image in the format of the name of a file.
+func pack(ctx context.Context, i nodeimages.Image, f io.Writer, name string) error {
+	w, err := nodeimages.Compress(f, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(i.Export(ctx, w), w.Close())
 }
 
 func (o *options) importFile(ctx context.Context, file string) error {
@@ -199,7 +209,7 @@ func size(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20
 // partsOf lists parts and versions in order.
 func partsOf(parts map[string]string) string {
 	var all []string
-	for _, name := range slices.SortedFunc(maps.Keys(parts), cmp.Compare) {
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		all = append(all, name+" "+parts[name])
 	}
 	return strings.Join(all, ", ")

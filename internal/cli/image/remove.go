@@ -16,11 +16,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
 )
 
-// without are names that are not taken.
-func without(names, taken []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(taken, name) })
-}
-
 func (o *options) remove(ctx context.Context, names []string) error {
 	if len(names) == 0 && !o.cache {
 		return command.Misuse(errors.New("name images by version, name or ID, or say --cache"))

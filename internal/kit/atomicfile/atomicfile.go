@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 )
 
@@ -30,6 +31,22 @@ func Write(name string, content []byte) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return SyncDir(dir)
+}
+
+// WriteOutput is Write for a file that a user names. One that cannot be replaced, as Stays
+// reports, is written to.
+func WriteOutput(name string, content []byte) error {
+	if Stays(name) {
+		return os.WriteFile(name, content, 0o600)
+	}
+	return Write(name, content)
+}
+
+// Stays reports whether a name is that of a device, a pipe or an open file, which a rename
+// must not replace.
+func Stays(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && (!info.Mode().IsRegular() || slices.Contains([]string{"/dev", "/dev/fd"}, filepath.Dir(name)))
 }
 
 // SyncDir has the names of a folder kept on disk.

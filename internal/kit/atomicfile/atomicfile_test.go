@@ -4,10 +4,12 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -81,5 +83,44 @@ func TestAProgramStartsWhileOthersAreWritten(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestOutputIsWrittenToWhatMustStay: a rename would take the place of a pipe, and of the
+// file behind a descriptor.
+func TestOutputIsWrittenToWhatMustStay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	was, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteOutput(fmt.Sprintf("/dev/fd/%d", f.Fd()), []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(f.Name())
+	info, serr := os.Stat(f.Name())
+	if err := errors.Join(err, serr); err != nil || string(text) != "text" || !os.SameFile(was, info) {
+		t.Errorf("got %q, another file: %t, %v", text, !os.SameFile(was, info), err)
+	}
+	if err := WriteOutput("/dev/full", []byte("text")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("to a full device: %v", err)
+	}
+	left(t, dir, "open")
+	for name, want := range map[string]bool{"/dev/null": true, dir: true, f.Name(): false, filepath.Join(dir, "none"): false} {
+		if got := Stays(name); got != want {
+			t.Errorf("%s stays: %t", name, got)
+		}
+	}
+	if err := WriteOutput(filepath.Join(dir, "open"), []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(f.Name()); err != nil || os.SameFile(was, info) || info.Mode().Perm() != 0o600 {
+		t.Errorf("a file is not replaced: %v, %v", info, err)
 	}
 }
