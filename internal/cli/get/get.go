@@ -11,7 +11,7 @@ import (
 
 // New returns the command get with all commands below it.
 func New(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "get", Short: "List objects, or get something of a workload cluster", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "get", Short: "List objects, or get something of a workload cluster"}
 	cmd.AddCommand(newKubeconfig(env), newNodes(env))
 	for _, r := range resources() {
 		cmd.AddCommand(newList(env, r))

@@ -113,14 +113,17 @@ func list(ctx context.Context, env *command.Env, r resource, o listOptions, name
 		if len(names) == 1 {
 			o.fields = "metadata.name=" + names[0]
 		}
-		return (&watching{env: env, c: c, r: r, o: o, p: p}).run(ctx)
+		if err := (&watching{env: env, c: c, r: r, o: o, p: p}).run(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil // the user has ended it
 	}
 	if len(names) == 0 {
 		answer, err := ask(ctx, c, r, o, "", p.asTable)
 		if err != nil {
 			return err
 		}
-		return show(env, o, p, answer)
+		return show(env, o, p, false, answer)
 	}
 	var answers []json.RawMessage
 	var errs []error
@@ -130,11 +133,11 @@ func list(ctx context.Context, env *command.Env, r resource, o listOptions, name
 			answers = append(answers, answer)
 		}
 	}
-	return errors.Join(append([]error{show(env, o, p, answers...)}, errs...)...)
+	return errors.Join(append([]error{show(env, o, p, len(names) > 1, answers...)}, errs...)...)
 }
 
-// show prints answers as one.
-func show(env *command.Env, o listOptions, p printer, answers ...json.RawMessage) error {
+// show prints answers as one; several means that they are a list for any number of them.
+func show(env *command.Env, o listOptions, p printer, several bool, answers ...json.RawMessage) error {
 	var all runtime.Object
 	if p.asTable {
 		table := &metav1.Table{}
@@ -175,7 +178,7 @@ func show(env *command.Env, o listOptions, p printer, answers ...json.RawMessage
 			list.Items = append(list.Items, u)
 		}
 	}
-	if len(answers) > 1 {
+	if several {
 		all = list
 	}
 	if all == nil {

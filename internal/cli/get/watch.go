@@ -34,25 +34,23 @@ type watching struct {
 	p   printer
 }
 
-// run ends with its context, or when the management cluster is not reachable.
+// run ends by an error: of its context, or when the management cluster is not reachable.
 func (w *watching) run(ctx context.Context) error {
 	// It keeps the widths of the columns, so that later rows align.
 	out := printers.GetNewTabWriter(w.env.Out)
 	for {
 		answer, err := ask(ctx, w.c, w.r, w.o, "", w.p.asTable)
 		if err != nil {
-			return unlessEnded(ctx, err)
+			return err
 		}
 		version, err := w.list(answer, out)
 		for err == nil {
 			version, err = w.follow(ctx, version, out)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			return err
 		}
+		_ = lifecycle.Sleep(ctx, pause) // the next list may be as old
 	}
 }
 
@@ -151,12 +149,4 @@ func versionOf(raw []byte) string {
 		return row.Object.Metadata.ResourceVersion
 	}
 	return o.Metadata.ResourceVersion
-}
-
-// unlessEnded is nil once the user has ended it.
-func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
