@@ -35,7 +35,7 @@ type options struct {
 
 // New returns the command describe with all commands below it.
 func New(env *command.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "describe", Short: "Show a cluster", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "describe", Short: "Show a cluster"}
 	cmd.AddCommand(newCluster(env))
 	return cmd
 }
@@ -73,7 +73,7 @@ first cause that "capstan why" finds.`,
 	f.BoolVar(&o.tree.Echo, "echo", false, "show infrastructure and bootstrap objects also when they say the same as their machine")
 	f.BoolVar(&o.tree.Grouping, "grouping", true, "show machines that say the same in one row")
 	f.BoolVar(&o.v1beta2, "v1beta2", true, "show the conditions of v1beta2")
-	_ = f.MarkDeprecated("v1beta2", "there are no others to show")
+	_ = f.MarkHidden("v1beta2") // there are no others; cobra prints of a deprecated flag on stdout
 	f.BoolVarP(&o.color, "color", "c", false, "use colours (default: only on a terminal, and not if NO_COLOR is set)")
 	f.BoolVarP(&o.watch, "watch", "w", false, "show the cluster again whenever it changes")
 	command.OutputFlag(cmd, &o.output, "a table", "json", "yaml")
