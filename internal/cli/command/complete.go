@@ -21,9 +21,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// completionTimeout bounds what a shell waits for names of a plane that may be
+// CompletionTimeout bounds what a shell waits for names of a plane that may be
 // down.
-const completionTimeout = 2 * time.Second
+const CompletionTimeout = 2 * time.Second
 
 // CompleteClusters offers the names of Clusters while there are fewer arguments
 // than most.
@@ -92,7 +92,7 @@ func (f *MgmtFlags) Names(ctx context.Context, env *Env, resource schema.GroupVe
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CompletionTimeout)
 	defer cancel()
 	of := c.Resource(resource)
 	var in metadata.ResourceInterface = of

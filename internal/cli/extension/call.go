@@ -205,7 +205,8 @@ func sayPatches(env *command.Env, where string, value any) {
 	case map[string]any:
 		if patch, ok := value["patch"].(string); ok {
 			if text, err := base64.StdEncoding.DecodeString(patch); err == nil {
-				env.Say("%s%s: %s", strings.TrimPrefix(where, "."), typeOf(value), text)
+				kind, _ := value["patchType"].(string)
+				env.Say("%s: %s", strings.TrimSuffix(strings.TrimPrefix(where, ".")+", "+kind, ", "), text)
 			}
 			return
 		}
@@ -217,12 +218,4 @@ func sayPatches(env *command.Env, where string, value any) {
 			sayPatches(env, fmt.Sprintf("%s[%d]", where, i), item)
 		}
 	}
-}
-
-func typeOf(patch map[string]any) string {
-	kind, ok := patch["patchType"].(string)
-	if !ok {
-		return ""
-	}
-	return ", " + kind
 }

@@ -5,7 +5,6 @@ package extension
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +13,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
-
-// completionTimeout bounds what a shell waits for names of a plane that may be
-// down.
-const completionTimeout = 2 * time.Second
 
 // completeConfigs offers the names of all ExtensionConfigs that are not among
 // the arguments yet, while there are fewer arguments than most.
@@ -78,7 +73,7 @@ func completeHooks(most int) cobra.CompletionFunc {
 // offered reads the ExtensionConfigs for a shell that completes a word; what
 // cannot be read is nothing to complete.
 func offered(ctx context.Context, env *command.Env, flags *command.MgmtFlags) []runtimev1.ExtensionConfig {
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, command.CompletionTimeout)
 	defer cancel()
 	m, err := connect(env, flags)
 	if err != nil {

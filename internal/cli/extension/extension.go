@@ -111,13 +111,13 @@ func explain(err error) error {
 	return err
 }
 
-// oneName requires exactly one argument.
+// oneName requires exactly one argument, and a value for each flag.
 func oneName(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return command.Misuse(fmt.Errorf("%s is needed: %s", what, cmd.UseLine()))
 		}
-		return nil
+		return command.RefuseEmpty(cmd.Flags())
 	}
 }
 

@@ -50,9 +50,6 @@ func decodeRequest(data []byte, hook catalog.Descriptor) (runtime.Object, catalo
 	if err != nil {
 		return nil, hook, fmt.Errorf("it is neither YAML nor JSON: %w", err)
 	}
-	if string(bytes.TrimSpace(data)) == "null" {
-		return nil, hook, errors.New("it is empty")
-	}
 	var is metav1.TypeMeta
 	if err := yaml.Unmarshal(data, &is); err != nil {
 		return nil, hook, errors.New("it is not an object")
@@ -93,7 +90,8 @@ func onlyDocument(data []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(bytes.TrimSpace(doc)) > 0 {
+		var content any // none in one that only has comments
+		if err := yaml.Unmarshal(doc, &content); err != nil || content != nil {
 			found = append(found, doc)
 		}
 	}
