@@ -247,13 +247,11 @@ func Summarize(p *planv1.Plan) {
 		}
 		unknown := 0
 		for _, m := range c.Machines {
-			if m.Action == "" { // of a pool that is not predicted
-				unknown++
-				continue
+			n := of[m.Action]
+			if n == nil { // of a pool that is not predicted, or of another version
+				n = &unknown
 			}
-			if n := of[m.Action]; n != nil { // of an API object, it can be anything
-				*n++
-			}
+			*n++
 		}
 		if unknown == 0 && slices.ContainsFunc(c.Pools, func(p planv1.Pool) bool { return p.NotPredicted != "" }) {
 			unknown = 1 // it has no Machines

@@ -43,6 +43,7 @@ func (t *target) add(cmd *cobra.Command, env *command.Env, namespace string) {
 	t.mgmt.Add(cmd, env)
 	cmd.Flags().StringVarP(&t.namespace, "namespace", "n", "", namespace+" (default: that of the kubeconfig)")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w", err) })
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return failed(command.RefuseEmpty(cmd.Flags())) }
 }
 
 func (t *target) connect(env *command.Env) (c connection, err error) {
@@ -265,7 +266,6 @@ func connect(mgmt command.Mgmt) (c connection, err error) {
 	if err != nil {
 		return c, err
 	}
-	mgmt.Config.QPS = -1
 	c.config = mgmt.Config
 	if c.WithWatch, err = client.NewWithWatch(mgmt.Config, client.Options{Scheme: scheme}); err != nil {
 		return c, fmt.Errorf("connect to the management cluster: %w", err)
@@ -281,12 +281,9 @@ func (o *options) change(ctx context.Context, env *command.Env, c client.Client,
 	if len(o.deletes) > 0 {
 		return o.deletions(c)
 	}
-	var objects []*unstructured.Unstructured
-	var err error
+	objects, err := env.ReadObjects(o.files)
 	if o.kustomize != "" {
 		objects, err = command.ReadKustomization(ctx, o.kustomize)
-	} else {
-		objects, err = env.ReadObjects(o.files)
 	}
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func show(env *command.Env, p *planv1.Plan, verbose bool) {
 func cluster(env *command.Env, c planv1.Cluster, verbose bool) {
 	env.Print("Cluster %s/%s", c.Namespace, c.Name)
 	if why := c.NotPredicted; why != nil {
-		env.Print("  not predicted (%s): %s", why.Reason, why.Message)
+		env.Print("  not predicted (%s): %s", why.Reason, sanitize.Line(why.Message, maxText))
 		objects(env, "  moves: ", why.Objects)
 		return
 	}
@@ -121,7 +121,7 @@ func pool(env *command.Env, p planv1.Pool) {
 		text += fmt.Sprintf(", then %d", p.Then)
 	}
 	if p.NotPredicted != "" {
-		text += "; not predicted: " + p.NotPredicted
+		text += "; not predicted: " + sanitize.Line(p.NotPredicted, maxText)
 	}
 	env.Print("  %s", text)
 	for _, f := range p.Fields {

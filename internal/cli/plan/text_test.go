@@ -135,8 +135,8 @@ Machines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created
 `,
 		},
 		"an escape sequence of a user": {
-			plan: planv1.Plan{Clusters: []planv1.Cluster{{Namespace: "ns", Name: "a", NotPredicted: &planv1.NotPredicted{Reason: "R", Message: "\x1b[2J"}}}},
-			want: "Cluster ns/a\n  not predicted (R): \\x1b[2J\nMachines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created\n",
+			plan: planv1.Plan{Clusters: []planv1.Cluster{{Namespace: "ns", Name: "a", NotPredicted: &planv1.NotPredicted{Reason: "R", Message: "\x1b[2J\nMachines: 0 kept"}}}},
+			want: "Cluster ns/a\n  not predicted (R): \\x1b[2J Machines: 0 kept\nMachines: 0 kept, 0 changed in place, 0 replaced, 0 deleted, 0 created\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
