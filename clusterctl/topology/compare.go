@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,12 +150,7 @@ func (c *comparing) note(format string, args ...any) {
 	c.out.Notes = append(c.out.Notes, fmt.Sprintf(format, args...))
 }
 
-func list(steps []string) string {
-	if len(steps) == 0 {
-		return "none"
-	}
-	return strings.Join(steps, ", ")
-}
+func list(steps []string) string { return cmp.Or(strings.Join(steps, ", "), "none") }
 
 // made is an object as the server would store it, with its defaults. It is the result of
 // a dry-run creation, which no rule against changes of templates refuses.
