@@ -48,7 +48,7 @@ Who has the file is an administrator of the plane and of all its clusters: it is
 written for you alone to read, and encrypted with --recipient or
 --passphrase-file (https://age-encryption.org). Simulated and container machines
 are not in it.`,
-		Args: oneFile,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runChecked(cmd, env, o, args[0], run)
 		},
@@ -71,7 +71,7 @@ first write; --dry-run checks that it can be restored, and removes what it wrote
 
 No other plane may run with the same objects: both would control the same
 clusters.`,
-		Args: oneFile,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runChecked(cmd, env, o, args[0], run)
 		},
@@ -82,14 +82,6 @@ clusters.`,
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only check that the backup can be restored")
 	cmd.MarkFlagsMutuallyExclusive("identity", "passphrase-file")
 	return cmd
-}
-
-// oneFile refuses all but one argument as misuse.
-func oneFile(cmd *cobra.Command, args []string) error {
-	if err := cobra.ExactArgs(1)(cmd, args); err != nil {
-		return command.Misuse(fmt.Errorf("name the file: %w", err))
-	}
-	return nil
 }
 
 func runChecked(cmd *cobra.Command, env *Env, o backupOptions, file string, run func(context.Context, *Env, backupOptions) error) (err error) {

@@ -22,7 +22,7 @@ type createClusterOptions struct {
 }
 
 func newCreate(env *Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "create", Short: "Create a cluster", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "create", Short: "Create a cluster"}
 	cmd.AddCommand(newCreateCluster(env))
 	return cmd
 }

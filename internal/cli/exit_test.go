@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 )
 
 // full is a device that has no room.
@@ -78,6 +81,98 @@ func TestExitStatusIsOfMisuseWhereUpstreamFails(t *testing.T) {
 				t.Errorf("status %d, %s, output %q; want status 2, %s", status, said, out.String(), want)
 			}
 		})
+	}
+}
+
+// TestWrongCommandLinesAreMisuse of each command, before anything is read or asked.
+func TestWrongCommandLinesAreMisuse(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"image pull":                           "requires at least 1 arg(s), only received 0",
+		"image export":                         "accepts 1 arg(s), received 0",
+		"image export v1.36.3":                 `required flag(s) "file" not set`,
+		"image import":                         "accepts 1 arg(s), received 0",
+		"image build":                          `required flag(s) "kubernetes-version" not set`,
+		"image prune all":                      "unknown command",
+		"image exprt":                          `unknown command "exprt": did you mean "export"?`,
+		"simulated remove":                     "requires at least 1 arg(s), only received 0",
+		"simulated lst":                        `unknown command "lst": did you mean "list"?`,
+		"get nodez demo":                       `unknown command "nodez": did you mean "nodes"?`,
+		"describe machine a":                   `unknown command "machine"`,
+		"create clusters":                      `unknown command "clusters": did you mean "cluster"?`,
+		"extension regster":                    `unknown command "regster": did you mean "register"?`,
+		"up --listn x":                         `unknown flag: --listn: did you mean "--listen"?`,
+		"up --join x --etcd-servers https://a": "--join says where the store is: leave out --etcd-servers",
+		"down extra":                           `unknown command "extra"`,
+		"status -o yaml":                       `--output "yaml" is not known: use json`,
+		"version -o xml":                       `--output "xml" is not known: use json, yaml or short`,
+		"version extra":                        `unknown command "extra"`,
+		"delete cluster":                       "the name of one cluster is needed",
+		"create cluster a b":                   "the name of one cluster is needed",
+		"move --from-directory d":              "--to-kubeconfig is needed",
+		"completion bash zsh":                  "unknown command",
+		"doctor -o table":                      `--output "table" is not known: use json or yaml`,
+		"get clusters --verbosity=much":        "invalid argument",
+		"get clusters --config= --kubeconfig /dev/null": "/dev/null",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			status, said := run(t.Context(), t, &Env{Env: command.Env{Out: &out}}, strings.Fields(args)...)
+			if wanted := map[bool]int{true: 1, false: 2}[want == "/dev/null"]; status != wanted || !strings.Contains(said, want) || out.Len() > 0 {
+				t.Errorf("status %d, %s, output %q; want status %d, %s", status, said, out.String(), wanted, want)
+			}
+			if status == 2 && !strings.HasSuffix(said, " --help\".\n") {
+				t.Errorf("no hint in %s", said)
+			}
+		})
+	}
+}
+
+// TestCommandsWithoutAnActionPrintTheirHelp, and every command is in a group of it.
+func TestCommandsWithoutAnActionPrintTheirHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"", "image", "simulated", "get", "create", "describe", "extension", "generate", "topology", "rollout", "alpha", "provider", "upgrade", "config"} {
+		var out bytes.Buffer
+		if status, said := run(t.Context(), t, &Env{Env: command.Env{Out: &out}}, strings.Fields(args)...); status != 0 || said != "" || !strings.Contains(out.String(), "\nUsage:\n  capstan") {
+			t.Errorf("%q: status %d, said %q, printed %q", args, status, said, out.String())
+		}
+	}
+	env := &Env{Env: command.Env{Name: "capstan", Out: io.Discard, LookupEnv: func(string) (string, bool) { return "", false }}}
+	for _, cmd := range New(env).Commands() {
+		if cmd.GroupID == "" || cmd.Short == "" {
+			t.Errorf("%s is in the group %q: %s", cmd.Name(), cmd.GroupID, cmd.Short)
+		}
+	}
+}
+
+// TestQuestionThatIsNotAgreedToDeletesNothing: the API server is not even asked.
+func TestQuestionThatIsNotAgreedToDeletesNothing(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s", r.Method, r.URL) }))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, kubeconfigFor(server.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for answer, want := range map[string]string{"n\n": "nothing was changed", "\n": "nothing was changed", "": "nothing was changed", "yes, but not now\n": "nothing was changed"} {
+		var out bytes.Buffer
+		env := &Env{Env: command.Env{Out: &out, In: strings.NewReader(answer), Interactive: true}}
+		status, said := run(t.Context(), t, env, "delete", "cluster", "demo", "-n", "fleet", "--kubeconfig", file)
+		if status != 1 || !strings.Contains(said, "Delete Cluster fleet/demo of "+server.URL+" (--kubeconfig "+file+"), with all its machines and their disks? [y/N]\n") || !strings.HasSuffix(said, "capstan: "+want+"\n") || out.Len() > 0 {
+			t.Errorf("%q: status %d, said %q, printed %q", answer, status, said, out.String())
+		}
+	}
+}
+
+func TestVersionIsPrintedInEachFormat(t *testing.T) {
+	t.Parallel()
+	version := buildinfo.Read().Version
+	for args, want := range map[string]string{"version": "capstan version " + version, "--version": "capstan version " + version, "version -o short": version + "\n", "version -o yaml": "version: ", "version -o json": "{\n"} {
+		var out bytes.Buffer
+		if status, said := run(t.Context(), t, &Env{Env: command.Env{Out: &out}}, strings.Fields(args)...); status != 0 || said != "" || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: status %d, said %q, printed %q, want %q", args, status, said, out.String(), want)
+		}
 	}
 }
 

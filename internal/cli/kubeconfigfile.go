@@ -60,7 +60,7 @@ func place(env *Env, dataDir string, key client.ObjectKey, data []byte) (string,
 func dropKubeconfig(dataDir string, key client.ObjectKey, data []byte) error {
 	for _, path := range kubeconfigFiles(dataDir, key, data) {
 		old, err := os.ReadFile(path)
-		if err != nil || identity(old) != identity(data) {
+		if err != nil || dataDir == "" || identity(old) != identity(data) {
 			continue // not there, or not ours
 		}
 		if err := os.Remove(path); err != nil {

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,14 +109,16 @@ func New(env *Env) *cobra.Command {
 	root.SetErr(env.Err)
 	root.SetFlagErrorFunc(misusedFlag)
 	env.AddGlobal(root)
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return setLog(env) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		return cmp.Or(misused(cmd.ValidateRequiredFlags()), misused(cmd.ValidateFlagGroups()), setLog(env))
+	}
 	root.AddCommand(commands(env)...)
 	root.InitDefaultCompletionCmd()
 	command.CompleteFlags(root, &env.Env)
 	root.InitDefaultHelpCmd()
 	showVersion(root)
 	group(root)
-	refuseUnknown(root)
+	refuseWrong(root)
 	env.NameInHelp(root)
 	return root
 }
@@ -147,13 +150,24 @@ func setLog(env *Env) error {
 	return err
 }
 
-// refuseUnknown lets each command that only has subcommands refuse an unknown one
-// by name; cobra does that only at the root.
-func refuseUnknown(cmd *cobra.Command) {
+// misused makes an error of cobra misuse.
+func misused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return command.Misuse(err)
+}
+
+// refuseWrong lets each command refuse wrong arguments as misuse, and one that only has
+// subcommands an unknown one by name; cobra does that only at the root.
+func refuseWrong(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
-		refuseUnknown(child)
+		refuseWrong(child)
 	}
 	if !cmd.HasSubCommands() || cmd.Runnable() {
+		if check := cmd.Args; check != nil {
+			cmd.Args = func(cmd *cobra.Command, args []string) error { return misused(check(cmd, args)) }
+		}
 		return
 	}
 	cmd.Args = cobra.ArbitraryArgs // so that RunE sees them

@@ -107,15 +107,15 @@ func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *
 			if err := checkGiven(cmd); err != nil {
 				return err
 			}
-			if o.output != "" && o.output != "json" {
-				return command.Misuse(fmt.Errorf("--output %q is not known: use json", o.output))
+			if err := command.CheckOutput(o.output, "json"); err != nil {
+				return err
 			}
 			o.machines = env.DefaultSimulatedDir()
 			return run(cmd.Context(), env, o)
 		},
 	}
 	dataDirFlag(cmd, env, &o.dir)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "", "json, or a table if empty")
+	command.OutputFlag(cmd, &o.output, "a table", "json")
 	return cmd
 }
 
