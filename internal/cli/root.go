@@ -110,7 +110,7 @@ func New(env *Env) *cobra.Command {
 	root.SetFlagErrorFunc(misusedFlag)
 	env.AddGlobal(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		return cmp.Or(misused(cmd.ValidateRequiredFlags()), misused(cmd.ValidateFlagGroups()), setLog(env))
+		return cmp.Or(command.Misuse(cmd.ValidateRequiredFlags()), command.Misuse(cmd.ValidateFlagGroups()), setLog(env))
 	}
 	root.AddCommand(commands(env)...)
 	root.InitDefaultCompletionCmd()
@@ -150,14 +150,6 @@ func setLog(env *Env) error {
 	return err
 }
 
-// misused makes an error of cobra misuse.
-func misused(err error) error {
-	if err == nil {
-		return nil
-	}
-	return command.Misuse(err)
-}
-
 // refuseWrong lets each command refuse wrong arguments as misuse, and one that only has
 // subcommands an unknown one by name; cobra does that only at the root.
 func refuseWrong(cmd *cobra.Command) {
@@ -166,7 +158,7 @@ func refuseWrong(cmd *cobra.Command) {
 	}
 	if !cmd.HasSubCommands() || cmd.Runnable() {
 		if check := cmd.Args; check != nil {
-			cmd.Args = func(cmd *cobra.Command, args []string) error { return misused(check(cmd, args)) }
+			cmd.Args = func(cmd *cobra.Command, args []string) error { return command.Misuse(check(cmd, args)) }
 		}
 		return
 	}

@@ -150,16 +150,16 @@ func Interruptible(parent context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// Misuse returns the error for a wrong command line.
-func Misuse(cause error) error { return UsageError{cause} }
+// Misuse returns the error for a wrong command line, and nil without a cause.
+func Misuse(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return UsageError{cause}
+}
 
 // NoArgs refuses arguments as misuse.
-func NoArgs(cmd *cobra.Command, args []string) error {
-	if err := cobra.NoArgs(cmd, args); err != nil {
-		return Misuse(err)
-	}
-	return nil
-}
+func NoArgs(cmd *cobra.Command, args []string) error { return Misuse(cobra.NoArgs(cmd, args)) }
 
 // RefuseEmpty refuses flags that are given without a value, as an unset variable of
 // a shell gives them: they would mean the default, which the user did not request.
