@@ -200,7 +200,7 @@ func TestNodesAreThoseOfTheWorkloadCluster(t *testing.T) {
 	t.Cleanup(workload.Close)
 	data := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: '%s', insecure-skip-tls-verify: true}}], users: [{name: x, user: {token: %%s}}]}`, workload.URL)
 	out, _, err := against(t.Context(), t, secretOf(fmt.Appendf(nil, data, "t")), "nodes", "demo")
-	if diff := cmp.Diff("NAME         STATUS    ROLES    AGE   VERSION\nn1\\x1b[2J   Unknown   <none>   55s   v1.36.3\n", out); diff != "" || err != nil {
+	if diff := cmp.Diff("NAME        STATUS    ROLES    AGE   VERSION\nn1\\x1b[2J   Unknown   <none>   55s   v1.36.3\n", out); diff != "" || err != nil {
 		t.Errorf("%v, nodes (-want +got):\n%s", err, diff)
 	}
 	if _, _, err := against(t.Context(), t, secretOf(fmt.Appendf(nil, data, "other")), "nodes", "demo"); err == nil || !strings.HasPrefix(err.Error(), "list nodes of cluster fleet/demo: ") {
