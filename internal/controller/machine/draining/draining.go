@@ -7,6 +7,7 @@ package draining
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -159,11 +161,12 @@ func byRule(f Facts, pod *corev1.Pod) (Result, bool, error) {
 			continue
 		}
 		v := Result{Behavior: rule.Spec.Drain.Behavior}
-		if v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorDrain {
-			v.Note = warning(pod)
-			if rule.Spec.Drain.Order != nil {
-				v.Order = *rule.Spec.Drain.Order
-			}
+		switch v.Behavior {
+		case clusterv1.MachineDrainRuleDrainBehaviorDrain:
+			v.Note, v.Order = warning(pod), ptr.Deref(rule.Spec.Drain.Order, 0)
+		case clusterv1.MachineDrainRuleDrainBehaviorSkip, clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted:
+		default:
+			return v, false, fmt.Errorf("MachineDrainRule %s/%s: unknown spec.drain.behavior %q", rule.Namespace, rule.Name, v.Behavior)
 		}
 		return v, true, nil
 	}
@@ -247,33 +250,36 @@ type Plan struct {
 	Evict       []*corev1.Pod // to evict now
 	Terminating []*corev1.Pod // evicted already, not deleted yet
 	Completing  []*corev1.Pod // the drain waits until they complete
-	Later       []*corev1.Pod // after the Pods above are deleted
+	// The next two wait until the Pods above are deleted.
+	Later, CompletingLater []*corev1.Pod
 }
 
 // Done reports whether the Node is drained.
 func (p Plan) Done() bool {
-	return len(p.Evict)+len(p.Terminating)+len(p.Completing)+len(p.Later) == 0
+	return len(p.Evict)+len(p.Terminating)+len(p.Completing)+len(p.Later)+len(p.CompletingLater) == 0
 }
 
-// Next selects the Pods of the lowest order that still exist.
-func Next(verdicts []Result) Plan {
-	var p Plan
-	first := true
-	var lowest int32
-	for _, v := range verdicts {
-		if v.Behavior != clusterv1.MachineDrainRuleDrainBehaviorSkip && (first || v.Order < lowest) {
-			first, lowest = false, v.Order
-		}
+// Next selects the Pods of the lowest order that still exist. A Pod that has completed
+// needs no wait for its completion.
+func Next(verdicts []Result) (p Plan) {
+	const wait = clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted
+	left := slices.DeleteFunc(slices.Clone(verdicts), func(v Result) bool {
+		return v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorSkip || v.Behavior == wait && finished(v.Pod)
+	})
+	lowest := int32(math.MaxInt32)
+	for _, v := range left {
+		lowest = min(lowest, v.Order)
 	}
-	for _, v := range verdicts {
+	for _, v := range left {
 		switch {
-		case v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorSkip:
-		case v.Order != lowest:
-			p.Later = append(p.Later, v.Pod)
-		case v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted:
+		case v.Behavior == wait && v.Order == lowest:
 			p.Completing = append(p.Completing, v.Pod)
+		case v.Behavior == wait:
+			p.CompletingLater = append(p.CompletingLater, v.Pod)
 		case v.Pod.DeletionTimestamp != nil:
 			p.Terminating = append(p.Terminating, v.Pod)
+		case v.Order != lowest:
+			p.Later = append(p.Later, v.Pod)
 		default:
 			p.Evict = append(p.Evict, v.Pod)
 		}

@@ -4,6 +4,7 @@ package draining
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,7 @@ func ownedBy(kind, name string) func(*corev1.Pod) {
 
 func orphan(p *corev1.Pod) { p.OwnerReferences = nil }
 func finish(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+func failed(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 func emptyDir(p *corev1.Pod) {
 	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 }
@@ -136,6 +138,8 @@ func TestEvaluateNamesInvalidRule(t *testing.T) {
 	for want, change := range map[string]func(*clusterv1.MachineDrainRuleSpec){
 		`MachineDrainRule ns/a: spec.machines: "Near" is not a valid label selector operator`: onMachines(clusterv1.MachineDrainRuleMachineSelector{Selector: broken}),
 		`MachineDrainRule ns/a: spec.pods: "Near" is not a valid label selector operator`:     onPods(clusterv1.MachineDrainRulePodSelector{Selector: broken}),
+		`MachineDrainRule ns/a: unknown spec.drain.behavior "Later"`:                          func(r *clusterv1.MachineDrainRuleSpec) { r.Drain.Behavior = "Later" },
+		`MachineDrainRule ns/a: unknown spec.drain.behavior ""`:                               func(r *clusterv1.MachineDrainRuleSpec) { r.Drain.Behavior = "" },
 	} {
 		_, err := Evaluate(Facts{
 			Machine: &clusterv1.Machine{}, Cluster: &clusterv1.Cluster{}, Pods: []corev1.Pod{pod("p")},
@@ -144,6 +148,58 @@ func TestEvaluateNamesInvalidRule(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("error = %v, want %s", err, want)
 		}
+	}
+}
+
+// TestEvaluateIgnoresInvalidPartsForOtherMachines: a mistake in a rule for some machines
+// does not block the drain of others.
+func TestEvaluateIgnoresInvalidPartsForOtherMachines(t *testing.T) {
+	t.Parallel()
+	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+	others := rule("a", "Later", nil, onMachines(clusterv1.MachineDrainRuleMachineSelector{Selector: selector("pool", "x")}), onPods(clusterv1.MachineDrainRulePodSelector{Selector: broken}))
+	got, err := Evaluate(Facts{Machine: &clusterv1.Machine{}, Cluster: &clusterv1.Cluster{}, Pods: []corev1.Pod{pod("p")}, Rules: []clusterv1.MachineDrainRule{others}})
+	if err != nil || len(got) != 1 || got[0].Behavior != "Drain" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestEvaluateReturnsPodsInOrder: a condition lists them, and must not change with the
+// order in which an API server lists them.
+func TestEvaluateReturnsPodsInOrder(t *testing.T) {
+	t.Parallel()
+	elsewhere := pod("a", func(p *corev1.Pod) { p.Namespace = "aaa" })
+	pods := []corev1.Pod{pod("b"), pod("a"), elsewhere}
+	got, err := Evaluate(Facts{Machine: &clusterv1.Machine{}, Cluster: &clusterv1.Cluster{}, Pods: pods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, v := range got {
+		keys = append(keys, Key(v.Pod))
+	}
+	if diff := cmp.Diff([]string{"aaa/a", "app/a", "app/b"}, keys); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFactsNameWhatMustBeRead: what no rule and no Pod needs is not read.
+func TestFactsNameWhatMustBeRead(t *testing.T) {
+	t.Parallel()
+	f := Facts{
+		Pods: []corev1.Pod{pod("a", ownedBy("DaemonSet", "x")), pod("b", ownedBy("DaemonSet", "x")), pod("c", ownedBy("DaemonSet", "y")), pod("d"), pod("e", orphan)},
+		Rules: []clusterv1.MachineDrainRule{
+			rule("all", "Skip", nil), rule("some", "Skip", nil, onPods(clusterv1.MachineDrainRulePodSelector{Selector: selector("a", "b")})),
+		},
+	}
+	if diff := cmp.Diff([]types.NamespacedName{{Namespace: "app", Name: "x"}, {Namespace: "app", Name: "y"}}, f.DaemonSetsOfPods()); diff != "" {
+		t.Errorf("DaemonSets (-want +got):\n%s", diff)
+	}
+	if f.SelectsNamespaces() {
+		t.Error("no rule selects by namespaces")
+	}
+	f.Rules = append(f.Rules, rule("more", "Skip", nil, onPods(clusterv1.MachineDrainRulePodSelector{}, clusterv1.MachineDrainRulePodSelector{NamespaceSelector: &metav1.LabelSelector{}})))
+	if !f.SelectsNamespaces() {
+		t.Error("a rule selects by namespaces")
 	}
 }
 
@@ -162,7 +218,38 @@ func TestNextAndReport(t *testing.T) {
 		"skipped have no say": {verdicts: []Result{verdict("Skip", -5, pod("a")), verdict("Drain", 0, pod("b"))}, want: started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node"},
 		"lowest order first": {
 			verdicts: []Result{verdict("Drain", 1, pod("a")), verdict("Drain", -1, pod("b")), verdict("WaitCompleted", 0, pod("c"))},
-			want:     started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node\nAfter above Pods have been removed from the Node, the following Pods will be evicted: app/a, app/c",
+			want:     started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node\nAfter above Pods have been removed from the Node, the following Pods will be evicted: app/a\nAfter above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: app/c",
+		},
+		"what is deleted already is not evicted later": {
+			verdicts: []Result{verdict("Drain", 2, pod("a", terminating(time.Second))), verdict("Drain", 1, pod("b")), verdict("Drain", 2, pod("c"))},
+			want: started + "* Pod app/a: deletionTimestamp set, but still not removed from the Node\n* Pod app/b: eviction accepted, waiting for it to be removed from the Node\n" +
+				"After above Pods have been removed from the Node, the following Pods will be evicted: app/c",
+		},
+		"what has completed is not waited for": {
+			verdicts: []Result{verdict("WaitCompleted", 0, pod("a", finish)), verdict("WaitCompleted", 0, pod("b", failed))},
+		},
+		"nor does it delay others": {
+			verdicts: []Result{verdict("WaitCompleted", 0, pod("a", finish)), verdict("Drain", 5, pod("b"))},
+			want:     started + "* Pod app/b: eviction accepted, waiting for it to be removed from the Node",
+		},
+		"what has completed is evicted like others": {
+			verdicts: []Result{verdict("Drain", 0, pod("a", finish))},
+			want:     started + "* Pod app/a: eviction accepted, waiting for it to be removed from the Node",
+		},
+		"what waits is not evicted when it is deleted": {
+			verdicts: []Result{verdict("WaitCompleted", 0, pod("a", terminating(time.Second)))},
+			want:     started + "* Pod app/a: waiting for completion",
+		},
+		"the largest order is one as well": {
+			verdicts: []Result{verdict("Drain", math.MaxInt32, pod("a")), verdict("Skip", math.MinInt32, pod("b"))},
+			want:     started + "* Pod app/a: eviction accepted, waiting for it to be removed from the Node",
+		},
+		"two Pods of further reasons": {
+			verdicts: []Result{
+				verdict("Drain", 0, pod("a")), verdict("Drain", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d")), verdict("Drain", 0, pod("e")), verdict("Drain", 0, pod("f")), verdict("Drain", 0, pod("g")),
+			},
+			refused: map[string]string{"a": "0", "b": "1", "c": "2", "d": "3", "e": "4", "f": "5", "g": "6"},
+			want:    started + "* Pod app/a: 0\n* Pod app/b: 1\n* Pod app/c: 2\n* Pod app/d: 3\n* Pod app/e: 4\n* 2 Pods with other issues",
 		},
 		"each kind of waiting": {
 			verdicts: []Result{verdict("Drain", 0, pod("a", terminating(time.Second))), verdict("WaitCompleted", 0, pod("b")), verdict("Drain", 0, pod("c")), verdict("Drain", 0, pod("d"))},
@@ -176,7 +263,7 @@ func TestNextAndReport(t *testing.T) {
 			},
 			refused: map[string]string{"a": "0", "b": "0", "c": "0", "d": "0", "e": "1", "f": "2", "g": "3", "h": "4", "i": "5"},
 			want: started + "* Pods app/a, app/b, app/c, ... (1 more): 0\n* Pod app/e: 1\n* Pod app/f: 2\n* Pod app/g: 3\n* Pod app/h: 4\n" +
-				"* 1 more reasons why Pods could not be evicted",
+				"* 1 Pod with other issues",
 		},
 	}
 	for name, tc := range tests {

@@ -41,12 +41,19 @@ func Report(started time.Time, p Plan, refused []Refusal) string {
 	for _, g := range groups[:min(len(groups), maxFailures)] {
 		say(g.pods, g.why)
 	}
-	if more := len(groups) - maxFailures; more > 0 {
-		lines = append(lines, fmt.Sprintf("* %d more reasons why Pods could not be evicted", more))
+	others := 0
+	for _, g := range groups[min(len(groups), maxFailures):] {
+		others += len(g.pods)
+	}
+	if others > 0 {
+		lines = append(lines, "* "+conditions.Count(others, "Pod")+" with other issues")
 	}
 	say(p.Completing, "waiting for completion")
 	if len(p.Later) > 0 {
 		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+names(p.Later))
+	}
+	if len(p.CompletingLater) > 0 {
+		lines = append(lines, "After above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: "+names(p.CompletingLater))
 	}
 	return strings.Join(lines, "\n")
 }
