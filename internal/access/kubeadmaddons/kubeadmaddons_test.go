@@ -257,3 +257,29 @@ func TestPrepareJoinFillsAnEmptyConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// TestUpdatesKeepUnknownFieldsOfKubeadm: a user has disabled addons in kubeadm's
+// configuration, by fields that the API of control planes does not have.
+func TestUpdatesKeepUnknownFieldsOfKubeadm(t *testing.T) {
+	t.Parallel()
+	var writes []string
+	c := cluster(t, &writes, nil)
+	var config corev1.ConfigMap
+	if err := c.Get(t.Context(), KubeadmConfig, &config); err != nil {
+		t.Fatal(err)
+	}
+	config.Data[clusterConfigurationKey] = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.0\ndns: {disabled: true, imageTag: v1.6.5}\nproxy: {disabled: true}\n"
+	if err := c.Update(t.Context(), &config); err != nil {
+		t.Fatal(err)
+	}
+	kcp := controlPlane("v1.36.0")
+	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = "v1.8.6"
+	if err := errors.Join(PrepareJoin(t.Context(), c, kcp), UpdateCoreDNS(t.Context(), c, kcp), c.Get(t.Context(), KubeadmConfig, &config)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kubernetesVersion: v1.36.0\n", "dns:\n  disabled: true\n  imageTag: v1.8.6\n", "proxy:\n  disabled: true\n"} {
+		if !strings.Contains(config.Data[clusterConfigurationKey], want) {
+			t.Errorf("no %q in:\n%s", want, config.Data[clusterConfigurationKey])
+		}
+	}
+}

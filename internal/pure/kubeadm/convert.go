@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -27,7 +26,7 @@ func clusterToWire(api string, c bootstrapv1.ClusterConfiguration, d Data) clust
 		ControllerManager:    componentToWire(api, c.ControllerManager.ExtraArgs, c.ControllerManager.ExtraVolumes, c.ControllerManager.ExtraEnvs),
 		Scheduler:            componentToWire(api, c.Scheduler.ExtraArgs, c.Scheduler.ExtraVolumes, c.Scheduler.ExtraEnvs),
 		Etcd:                 etcdToWire(api, c.Etcd),
-		DNS:                  dnsWire{ImageRepository: c.DNS.ImageRepository, ImageTag: c.DNS.ImageTag},
+		DNS:                  c.DNS,
 		CertificatesDir:      c.CertificatesDir,
 		ImageRepository:      c.ImageRepository,
 		FeatureGates:         c.FeatureGates,
@@ -47,19 +46,19 @@ func (w *clusterWire) toHub() (*bootstrapv1.ClusterConfiguration, Data) {
 	c := &bootstrapv1.ClusterConfiguration{
 		ControlPlaneEndpoint: w.ControlPlaneEndpoint,
 		APIServer: bootstrapv1.APIServer{
-			ExtraArgs: w.APIServer.ExtraArgs.toHub(), ExtraVolumes: mountsToHub(w.APIServer.ExtraVolumes),
-			ExtraEnvs: envsToHub(w.APIServer.ExtraEnvs), CertSANs: w.APIServer.CertSANs,
+			ExtraArgs: w.APIServer.ExtraArgs.toHub(), ExtraVolumes: w.APIServer.ExtraVolumes,
+			ExtraEnvs: w.APIServer.ExtraEnvs, CertSANs: w.APIServer.CertSANs,
 		},
 		ControllerManager: bootstrapv1.ControllerManager{
-			ExtraArgs: w.ControllerManager.ExtraArgs.toHub(), ExtraVolumes: mountsToHub(w.ControllerManager.ExtraVolumes),
-			ExtraEnvs: envsToHub(w.ControllerManager.ExtraEnvs),
+			ExtraArgs: w.ControllerManager.ExtraArgs.toHub(), ExtraVolumes: w.ControllerManager.ExtraVolumes,
+			ExtraEnvs: w.ControllerManager.ExtraEnvs,
 		},
 		Scheduler: bootstrapv1.Scheduler{
-			ExtraArgs: w.Scheduler.ExtraArgs.toHub(), ExtraVolumes: mountsToHub(w.Scheduler.ExtraVolumes),
-			ExtraEnvs: envsToHub(w.Scheduler.ExtraEnvs),
+			ExtraArgs: w.Scheduler.ExtraArgs.toHub(), ExtraVolumes: w.Scheduler.ExtraVolumes,
+			ExtraEnvs: w.Scheduler.ExtraEnvs,
 		},
 		Etcd:                            w.Etcd.toHub(),
-		DNS:                             bootstrapv1.DNS{ImageRepository: w.DNS.ImageRepository, ImageTag: w.DNS.ImageTag},
+		DNS:                             w.DNS,
 		CertificatesDir:                 w.CertificatesDir,
 		ImageRepository:                 w.ImageRepository,
 		FeatureGates:                    w.FeatureGates,
@@ -79,55 +78,27 @@ func (w *clusterWire) toHub() (*bootstrapv1.ClusterConfiguration, Data) {
 }
 
 func componentToWire(api string, flags []bootstrapv1.Arg, volumes []bootstrapv1.HostPathMount, envs *[]bootstrapv1.EnvVar) componentWire {
-	w := componentWire{ExtraArgs: argsToWire(api, flags)}
-	for _, v := range volumes {
-		w.ExtraVolumes = append(w.ExtraVolumes, mountWire(v))
-	}
+	w := componentWire{ExtraArgs: argsToWire(api, flags), ExtraVolumes: volumes}
 	if api != V1Beta3 {
-		w.ExtraEnvs = envsToWire(envs)
+		w.ExtraEnvs = envs
 	}
 	return w
 }
 
-func mountsToHub(mounts []mountWire) (out []bootstrapv1.HostPathMount) {
-	for _, m := range mounts {
-		out = append(out, bootstrapv1.HostPathMount(m))
-	}
-	return out
-}
-
-func envsToWire(envs *[]bootstrapv1.EnvVar) (out []corev1.EnvVar) {
-	for _, e := range ptr.Deref(envs, nil) {
-		out = append(out, e.EnvVar)
-	}
-	return out
-}
-
-func envsToHub(envs []corev1.EnvVar) *[]bootstrapv1.EnvVar {
-	if len(envs) == 0 {
-		return nil
-	}
-	out := make([]bootstrapv1.EnvVar, len(envs))
-	for i, e := range envs {
-		out[i].EnvVar = e
-	}
-	return &out
-}
-
 func etcdToWire(api string, e bootstrapv1.Etcd) etcdWire {
 	var w etcdWire
-	if x := e.External; len(x.Endpoints) > 0 {
-		w.External = &externalEtcdWire{Endpoints: x.Endpoints, CAFile: x.CAFile, CertFile: x.CertFile, KeyFile: x.KeyFile}
+	if len(e.External.Endpoints) > 0 {
+		w.External = &e.External
 	}
 	local := localEtcdWire{
 		ImageRepository: e.Local.ImageRepository, ImageTag: e.Local.ImageTag, DataDir: e.Local.DataDir,
 		ExtraArgs: argsToWire(api, e.Local.ExtraArgs), ServerCertSANs: e.Local.ServerCertSANs, PeerCertSANs: e.Local.PeerCertSANs,
 	}
 	if api != V1Beta3 {
-		local.ExtraEnvs = envsToWire(e.Local.ExtraEnvs)
+		local.ExtraEnvs = e.Local.ExtraEnvs
 	}
 	empty := local.ImageRepository == "" && local.ImageTag == "" && local.DataDir == "" && local.ExtraArgs == nil &&
-		len(local.ExtraEnvs)+len(local.ServerCertSANs)+len(local.PeerCertSANs) == 0
+		len(ptr.Deref(local.ExtraEnvs, nil))+len(local.ServerCertSANs)+len(local.PeerCertSANs) == 0
 	if !empty {
 		w.Local = &local
 	}
@@ -135,13 +106,11 @@ func etcdToWire(api string, e bootstrapv1.Etcd) etcdWire {
 }
 
 func (w etcdWire) toHub() (e bootstrapv1.Etcd) {
-	if x := w.External; x != nil {
-		e.External = bootstrapv1.ExternalEtcd{Endpoints: x.Endpoints, CAFile: x.CAFile, CertFile: x.CertFile, KeyFile: x.KeyFile}
-	}
+	e.External = ptr.Deref(w.External, e.External)
 	if l := w.Local; l != nil {
 		e.Local = bootstrapv1.LocalEtcd{
 			ImageRepository: l.ImageRepository, ImageTag: l.ImageTag, DataDir: l.DataDir, ExtraArgs: l.ExtraArgs.toHub(),
-			ExtraEnvs: envsToHub(l.ExtraEnvs), ServerCertSANs: l.ServerCertSANs, PeerCertSANs: l.PeerCertSANs,
+			ExtraEnvs: l.ExtraEnvs, ServerCertSANs: l.ServerCertSANs, PeerCertSANs: l.PeerCertSANs,
 		}
 	}
 	return e
@@ -151,9 +120,9 @@ func initToWire(api string, c bootstrapv1.InitConfiguration) initWire {
 	w := initWire{
 		TypeMeta:         metav1.TypeMeta{APIVersion: api, Kind: "InitConfiguration"},
 		NodeRegistration: nodeToWire(api, c.NodeRegistration),
-		LocalAPIEndpoint: endpointWire(c.LocalAPIEndpoint),
+		LocalAPIEndpoint: c.LocalAPIEndpoint,
 		SkipPhases:       c.SkipPhases,
-		Patches:          patchesToWire(c.Patches),
+		Patches:          c.Patches,
 	}
 	for _, t := range c.BootstrapTokens {
 		tw := tokenWire{Description: t.Description, TTL: seconds(t.TTLSeconds), Usages: t.Usages, Groups: t.Groups}
@@ -174,9 +143,9 @@ func initToWire(api string, c bootstrapv1.InitConfiguration) initWire {
 func (w *initWire) toHub() (*bootstrapv1.InitConfiguration, error) {
 	c := &bootstrapv1.InitConfiguration{
 		NodeRegistration: w.NodeRegistration.toHub(),
-		LocalAPIEndpoint: bootstrapv1.APIEndpoint(w.LocalAPIEndpoint),
+		LocalAPIEndpoint: w.LocalAPIEndpoint,
 		SkipPhases:       w.SkipPhases,
-		Patches:          w.Patches.toHub(),
+		Patches:          w.Patches,
 		Timeouts:         w.Timeouts.toHub(),
 	}
 	for i, t := range w.BootstrapTokens {
@@ -200,10 +169,10 @@ func joinToWire(api string, c bootstrapv1.JoinConfiguration) joinWire {
 		CACertPath:       c.CACertPath,
 		Discovery:        discoveryWire{TLSBootstrapToken: c.Discovery.TLSBootstrapToken},
 		SkipPhases:       c.SkipPhases,
-		Patches:          patchesToWire(c.Patches),
+		Patches:          c.Patches,
 	}
 	if c.ControlPlane != nil {
-		w.ControlPlane = &joinControlPlaneWire{LocalAPIEndpoint: endpointWire(c.ControlPlane.LocalAPIEndpoint)}
+		w.ControlPlane = &joinControlPlaneWire{LocalAPIEndpoint: c.ControlPlane.LocalAPIEndpoint}
 	}
 	if f := c.Discovery.File; f.KubeConfigPath != "" {
 		w.Discovery.File = &fileDiscoveryWire{KubeConfigPath: f.KubeConfigPath}
@@ -228,14 +197,14 @@ func (w *joinWire) toHub() *bootstrapv1.JoinConfiguration {
 		CACertPath:       w.CACertPath,
 		Discovery:        bootstrapv1.Discovery{TLSBootstrapToken: w.Discovery.TLSBootstrapToken},
 		SkipPhases:       w.SkipPhases,
-		Patches:          w.Patches.toHub(),
+		Patches:          w.Patches,
 		Timeouts:         w.Timeouts.toHub(),
 	}
 	if w.Discovery.Timeout != nil {
 		c.Timeouts.DiscoverySeconds = toSeconds(w.Discovery.Timeout)
 	}
 	if w.ControlPlane != nil {
-		c.ControlPlane = &bootstrapv1.JoinControlPlane{LocalAPIEndpoint: bootstrapv1.APIEndpoint(w.ControlPlane.LocalAPIEndpoint)}
+		c.ControlPlane = &bootstrapv1.JoinControlPlane{LocalAPIEndpoint: w.ControlPlane.LocalAPIEndpoint}
 	}
 	if f := w.Discovery.File; f != nil {
 		c.Discovery.File.KubeConfigPath = f.KubeConfigPath
@@ -265,20 +234,6 @@ func (w nodeWire) toHub() bootstrapv1.NodeRegistrationOptions {
 		Name: w.Name, CRISocket: w.CRISocket, Taints: w.Taints, KubeletExtraArgs: w.KubeletExtraArgs.toHub(),
 		IgnorePreflightErrors: w.IgnorePreflightErrors, ImagePullPolicy: w.ImagePullPolicy, ImagePullSerial: w.ImagePullSerial,
 	}
-}
-
-func patchesToWire(p bootstrapv1.Patches) *patchesWire {
-	if p.Directory == "" {
-		return nil
-	}
-	return &patchesWire{Directory: p.Directory}
-}
-
-func (w *patchesWire) toHub() bootstrapv1.Patches {
-	if w == nil {
-		return bootstrapv1.Patches{}
-	}
-	return bootstrapv1.Patches{Directory: w.Directory}
 }
 
 func timeoutsToWire(t bootstrapv1.Timeouts) *timeouts {

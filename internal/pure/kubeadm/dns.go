@@ -103,7 +103,7 @@ func UpdateKubeadmDNS(current string, dns bootstrapv1.DNS) (string, error) {
 	if docs.Cluster.DNS == dns {
 		return current, nil
 	}
-	docs.Cluster.DNS = dns
-	out, err := RenderCluster(docs.APIVersion, *docs.Cluster, docs.Data)
-	return string(out), err
+	c := *docs.Cluster
+	c.DNS = dns
+	return docs.UpdateCluster(docs.APIVersion, c, docs.Data)
 }

@@ -10,10 +10,13 @@
 package kubeadm
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,6 +68,8 @@ type Documents struct {
 	// CertificateKey is kubeadm's certificateKey, of Init or of
 	// Join.controlPlane, which our API does not have.
 	CertificateKey string
+
+	text []byte // of Cluster
 }
 
 // APIVersion is the version of kubeadm's API for a version of Kubernetes.
@@ -135,7 +140,7 @@ func Parse(data []byte) (*Documents, error) {
 		return nil, fmt.Errorf("the kubeadm config is larger than %d KiB", maxConfig>>10)
 	}
 	docs := &Documents{}
-	reader := utilyaml.NewYAMLReader(newLineReader(data))
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
 		raw, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -158,7 +163,7 @@ func Parse(data []byte) (*Documents, error) {
 // empty one yields an empty ClusterConfiguration; simulated control planes have such.
 func ParseCluster(text string) (*Documents, error) {
 	if strings.TrimSpace(text) == "" {
-		return &Documents{APIVersion: V1Beta4, Cluster: &bootstrapv1.ClusterConfiguration{}}, nil
+		text = "apiVersion: " + V1Beta4 + "\nkind: ClusterConfiguration\n"
 	}
 	docs, err := Parse([]byte(text))
 	if err == nil && docs.Cluster == nil {
@@ -195,6 +200,7 @@ func (d *Documents) add(raw []byte) error {
 		if err != nil {
 			return err
 		}
+		d.text = raw
 		d.Cluster, d.Data = wire.toHub()
 	case "InitConfiguration":
 		wire, err := decode[initWire](raw, kind.Kind)
@@ -216,6 +222,51 @@ func (d *Documents) add(raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// UpdateCluster returns the ClusterConfiguration that was parsed, with other values.
+// Fields that this package does not have, such as proxy.disabled, stay.
+func (d *Documents) UpdateCluster(apiVersion string, c bootstrapv1.ClusterConfiguration, data Data) (string, error) {
+	read, err := RenderCluster(d.APIVersion, *d.Cluster, d.Data)
+	if err != nil {
+		return "", err
+	}
+	desired, err := RenderCluster(apiVersion, c, data)
+	if err != nil {
+		return "", err
+	}
+	var forms [3]map[string]any
+	for i, text := range [][]byte{d.text, read, desired} {
+		form, err := decode[map[string]any](text, "ClusterConfiguration")
+		if err != nil {
+			return "", err
+		}
+		forms[i] = *form
+	}
+	update(forms[0], forms[1], forms[2])
+	out, err := yaml.Marshal(forms[0])
+	return string(out), err
+}
+
+// update applies to an object the differences between two forms of it, field by field.
+func update(object, from, to map[string]any) {
+	all := map[string]any{}
+	maps.Copy(all, from)
+	maps.Copy(all, to)
+	for name := range all {
+		inner, isObject := object[name].(map[string]any)
+		was, wasObject := from[name].(map[string]any)
+		now, becomesObject := to[name].(map[string]any)
+		switch {
+		case reflect.DeepEqual(from[name], to[name]):
+		case isObject && (wasObject || from[name] == nil) && (becomesObject || to[name] == nil):
+			update(inner, was, now)
+		case to[name] == nil:
+			delete(object, name)
+		default:
+			object[name] = to[name]
+		}
+	}
 }
 
 func decode[T any](raw []byte, kind string) (*T, error) {

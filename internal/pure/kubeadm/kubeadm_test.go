@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -128,6 +129,9 @@ func fullJoin() bootstrapv1.JoinConfiguration {
 	}
 }
 
+// values compares what documents mean, not their text.
+var values = cmpopts.IgnoreUnexported(Documents{})
+
 func TestEveryFieldSurvivesV1Beta4(t *testing.T) {
 	t.Parallel()
 	raw, err := RenderInit(fullCluster(), fullInit(), fullData())
@@ -139,7 +143,7 @@ func TestEveryFieldSurvivesV1Beta4(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Documents{APIVersion: V1Beta4, Cluster: new(fullCluster()), Init: new(fullInit()), Data: fullData()}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, values); diff != "" {
 		t.Errorf("init (-want +got):\n%s", diff)
 	}
 
@@ -149,7 +153,7 @@ func TestEveryFieldSurvivesV1Beta4(t *testing.T) {
 	if got, err = Parse(raw); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&Documents{APIVersion: V1Beta4, Join: new(fullJoin())}, got); diff != "" {
+	if diff := cmp.Diff(&Documents{APIVersion: V1Beta4, Join: new(fullJoin())}, got, values); diff != "" {
 		t.Errorf("join (-want +got):\n%s", diff)
 	}
 }
@@ -175,7 +179,7 @@ func TestV1Beta3HasOnlyWhatItKnows(t *testing.T) {
 	cluster.APIServer.ExtraArgs, cluster.ControllerManager.ExtraArgs, cluster.Scheduler.ExtraArgs, cluster.Etcd.Local.ExtraArgs = byName, byName, byName, byName
 	start.Timeouts, start.NodeRegistration.ImagePullSerial = bootstrapv1.Timeouts{}, nil
 	data.ControlPlaneTimeoutSeconds = new(int32(1))
-	if diff := cmp.Diff(&Documents{APIVersion: V1Beta3, Cluster: &cluster, Init: &start, Data: data}, got); diff != "" {
+	if diff := cmp.Diff(&Documents{APIVersion: V1Beta3, Cluster: &cluster, Init: &start, Data: data}, got, values); diff != "" {
 		t.Errorf("init (-want +got):\n%s", diff)
 	}
 
@@ -189,7 +193,7 @@ func TestV1Beta3HasOnlyWhatItKnows(t *testing.T) {
 	}
 	join.NodeRegistration.ImagePullSerial = nil
 	join.Timeouts = bootstrapv1.Timeouts{DiscoverySeconds: new(int32(5))}
-	if diff := cmp.Diff(&Documents{APIVersion: V1Beta3, Join: &join}, got); diff != "" {
+	if diff := cmp.Diff(&Documents{APIVersion: V1Beta3, Join: &join}, got, values); diff != "" {
 		t.Errorf("join (-want +got):\n%s", diff)
 	}
 }

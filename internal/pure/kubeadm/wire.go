@@ -3,12 +3,12 @@
 package kubeadm
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -20,7 +20,9 @@ import (
 
 // The types below are kubeadm's, both versions in one: v1beta3 has flags as a map
 // instead of a list, its timeouts in other places, and lacks the fields marked v1beta4.
-// The conversions ensure that each document has only fields of its version.
+// The conversions ensure that each document has only fields of its version. Fields that
+// the API of this module does not have are not listed, and equal types are those of the
+// API.
 
 type clusterWire struct {
 	metav1.TypeMeta             `json:",inline"`
@@ -32,8 +34,7 @@ type clusterWire struct {
 	ControllerManager           componentWire    `json:"controllerManager,omitzero"`
 	Scheduler                   componentWire    `json:"scheduler,omitzero"`
 	Etcd                        etcdWire         `json:"etcd,omitzero"`
-	DNS                         dnsWire          `json:"dns,omitzero"`
-	Proxy                       proxyWire        `json:"proxy,omitzero"` // v1beta4
+	DNS                         bootstrapv1.DNS  `json:"dns,omitzero"`
 	CertificatesDir             string           `json:"certificatesDir,omitempty"`
 	ImageRepository             string           `json:"imageRepository,omitempty"`
 	FeatureGates                map[string]bool  `json:"featureGates,omitempty"`
@@ -50,81 +51,53 @@ type networkingWire struct {
 
 // componentWire is any of the components; only apiServer has the last two.
 type componentWire struct {
-	ExtraArgs              *args            `json:"extraArgs,omitempty"`
-	ExtraVolumes           []mountWire      `json:"extraVolumes,omitempty"`
-	ExtraEnvs              []corev1.EnvVar  `json:"extraEnvs,omitempty"` // v1beta4
-	CertSANs               []string         `json:"certSANs,omitempty"`
-	TimeoutForControlPlane *metav1.Duration `json:"timeoutForControlPlane,omitempty"` // v1beta3
-}
-
-type mountWire struct {
-	Name      string              `json:"name"`
-	HostPath  string              `json:"hostPath"`
-	MountPath string              `json:"mountPath"`
-	ReadOnly  *bool               `json:"readOnly,omitempty"`
-	PathType  corev1.HostPathType `json:"pathType,omitempty"`
+	ExtraArgs              *args                       `json:"extraArgs,omitempty"`
+	ExtraVolumes           []bootstrapv1.HostPathMount `json:"extraVolumes,omitempty"`
+	ExtraEnvs              *[]bootstrapv1.EnvVar       `json:"extraEnvs,omitempty"` // v1beta4
+	CertSANs               []string                    `json:"certSANs,omitempty"`
+	TimeoutForControlPlane *metav1.Duration            `json:"timeoutForControlPlane,omitempty"` // v1beta3
 }
 
 type etcdWire struct {
-	Local    *localEtcdWire    `json:"local,omitempty"`
-	External *externalEtcdWire `json:"external,omitempty"`
+	Local    *localEtcdWire            `json:"local,omitempty"`
+	External *bootstrapv1.ExternalEtcd `json:"external,omitempty"`
 }
 
 type localEtcdWire struct {
-	ImageRepository string          `json:"imageRepository,omitempty"`
-	ImageTag        string          `json:"imageTag,omitempty"`
-	DataDir         string          `json:"dataDir,omitempty"`
-	ExtraArgs       *args           `json:"extraArgs,omitempty"`
-	ExtraEnvs       []corev1.EnvVar `json:"extraEnvs,omitempty"` // v1beta4
-	ServerCertSANs  []string        `json:"serverCertSANs,omitempty"`
-	PeerCertSANs    []string        `json:"peerCertSANs,omitempty"`
-}
-
-type externalEtcdWire struct {
-	Endpoints     []string `json:"endpoints"`
-	HTTPEndpoints []string `json:"httpEndpoints,omitempty"` // v1beta4
-	CAFile        string   `json:"caFile"`
-	CertFile      string   `json:"certFile"`
-	KeyFile       string   `json:"keyFile"`
-}
-
-type dnsWire struct {
-	ImageRepository string `json:"imageRepository,omitempty"`
-	ImageTag        string `json:"imageTag,omitempty"`
-	Disabled        bool   `json:"disabled,omitempty"` // v1beta4
-}
-
-type proxyWire struct {
-	Disabled bool `json:"disabled,omitempty"`
+	ImageRepository string                `json:"imageRepository,omitempty"`
+	ImageTag        string                `json:"imageTag,omitempty"`
+	DataDir         string                `json:"dataDir,omitempty"`
+	ExtraArgs       *args                 `json:"extraArgs,omitempty"`
+	ExtraEnvs       *[]bootstrapv1.EnvVar `json:"extraEnvs,omitempty"` // v1beta4
+	ServerCertSANs  []string              `json:"serverCertSANs,omitempty"`
+	PeerCertSANs    []string              `json:"peerCertSANs,omitempty"`
 }
 
 type initWire struct {
 	metav1.TypeMeta  `json:",inline"`
-	BootstrapTokens  []tokenWire  `json:"bootstrapTokens,omitempty"`
-	DryRun           bool         `json:"dryRun,omitempty"` // v1beta4
-	NodeRegistration nodeWire     `json:"nodeRegistration,omitzero"`
-	LocalAPIEndpoint endpointWire `json:"localAPIEndpoint,omitzero"`
-	CertificateKey   string       `json:"certificateKey,omitempty"`
-	SkipPhases       []string     `json:"skipPhases,omitempty"`
-	Patches          *patchesWire `json:"patches,omitempty"`
-	Timeouts         *timeouts    `json:"timeouts,omitempty"` // v1beta4
+	BootstrapTokens  []tokenWire             `json:"bootstrapTokens,omitempty"`
+	NodeRegistration nodeWire                `json:"nodeRegistration,omitzero"`
+	LocalAPIEndpoint bootstrapv1.APIEndpoint `json:"localAPIEndpoint,omitzero"`
+	CertificateKey   string                  `json:"certificateKey,omitempty"`
+	SkipPhases       []string                `json:"skipPhases,omitempty"`
+	Patches          bootstrapv1.Patches     `json:"patches,omitzero"`
+	Timeouts         *timeouts               `json:"timeouts,omitempty"` // v1beta4
 }
 
 type joinWire struct {
 	metav1.TypeMeta  `json:",inline"`
-	DryRun           bool                  `json:"dryRun,omitempty"` // v1beta4
 	NodeRegistration nodeWire              `json:"nodeRegistration,omitzero"`
 	CACertPath       string                `json:"caCertPath,omitempty"`
 	Discovery        discoveryWire         `json:"discovery"`
 	ControlPlane     *joinControlPlaneWire `json:"controlPlane,omitempty"`
 	SkipPhases       []string              `json:"skipPhases,omitempty"`
-	Patches          *patchesWire          `json:"patches,omitempty"`
+	Patches          bootstrapv1.Patches   `json:"patches,omitzero"`
 	Timeouts         *timeouts             `json:"timeouts,omitempty"` // v1beta4
 }
 
 type joinControlPlaneWire struct {
-	LocalAPIEndpoint endpointWire `json:"localAPIEndpoint,omitzero"`
-	CertificateKey   string       `json:"certificateKey,omitempty"`
+	LocalAPIEndpoint bootstrapv1.APIEndpoint `json:"localAPIEndpoint,omitzero"`
+	CertificateKey   string                  `json:"certificateKey,omitempty"`
 }
 
 type discoveryWire struct {
@@ -145,11 +118,6 @@ type fileDiscoveryWire struct {
 	KubeConfigPath string `json:"kubeConfigPath"`
 }
 
-type endpointWire struct {
-	AdvertiseAddress string `json:"advertiseAddress,omitempty"`
-	BindPort         int32  `json:"bindPort,omitempty"`
-}
-
 type nodeWire struct {
 	Name                  string            `json:"name,omitempty"`
 	CRISocket             string            `json:"criSocket,omitempty"`
@@ -158,10 +126,6 @@ type nodeWire struct {
 	IgnorePreflightErrors []string          `json:"ignorePreflightErrors,omitempty"`
 	ImagePullPolicy       corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 	ImagePullSerial       *bool             `json:"imagePullSerial,omitempty"` // v1beta4
-}
-
-type patchesWire struct {
-	Directory string `json:"directory,omitempty"`
 }
 
 type tokenWire struct {
@@ -180,7 +144,6 @@ type timeouts struct {
 	EtcdAPICall                      *metav1.Duration `json:"etcdAPICall,omitempty"`
 	TLSBootstrap                     *metav1.Duration `json:"tlsBootstrap,omitempty"`
 	Discovery                        *metav1.Duration `json:"discovery,omitempty"`
-	UpgradeManifests                 *metav1.Duration `json:"upgradeManifests,omitempty"`
 }
 
 // args are flags: a list of name and value in v1beta4, a map in v1beta3.
@@ -264,7 +227,7 @@ func toSeconds(d *metav1.Duration) *int32 {
 	if d == nil {
 		return nil
 	}
-	return new(int32(d.Seconds()))
+	return new(int32(min(max(d.Duration/time.Second, math.MinInt32), math.MaxInt32)))
 }
 
 func toDays(d *metav1.Duration) int32 {
@@ -273,8 +236,6 @@ func toDays(d *metav1.Duration) int32 {
 	}
 	return int32(d.Hours() / 24)
 }
-
-func newLineReader(data []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(data)) }
 
 // withoutContent retains from a decoder's error the field of a wrong type, and drops
 // everything that may quote a token.

@@ -50,11 +50,7 @@ func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string
 	if api == docs.APIVersion && equality.Semantic.DeepEqual(docs.Cluster, to) && equality.Semantic.DeepEqual(docs.Data, data) {
 		return current, nil // unknown content in it stays
 	}
-	out, err := kubeadm.RenderCluster(api, *to, data)
-	if err != nil {
-		return "", err
-	}
-	return string(out), nil
+	return docs.UpdateCluster(api, *to, data)
 }
 
 // Image is an image of kubeadm's with the tag of a version of Kubernetes and, unless it

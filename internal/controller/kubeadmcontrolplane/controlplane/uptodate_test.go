@@ -286,6 +286,7 @@ featureGates: {ControlPlaneKubeletLocalMode: true, Mine: true}
 proxy: {disabled: true}
 `
 	const gates = "featureGates:\n  ControlPlaneKubeletLocalMode: true\n  Mine: true\n"
+	const proxy = "proxy:\n  disabled: true\n" // which the spec of a control plane cannot have
 	type change = func(*controlplanev1.KubeadmControlPlane)
 	version := func(v string) change { return func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = v } }
 	repository := func(k *controlplanev1.KubeadmControlPlane) {
@@ -297,10 +298,10 @@ proxy: {disabled: true}
 		want, lacks []string
 	}{
 		"the same version":              {version("v1.35.0"), current, []string{current}, nil},
-		"another version":               {version("v1.35.1"), current, []string{"kubernetesVersion: v1.35.1\n", "imageRepository: mine\n", "name: v\n", gates}, nil},
+		"another version":               {version("v1.35.1"), current, []string{"kubernetesVersion: v1.35.1\n", "imageRepository: mine\n", "name: v\n", gates, proxy}, nil},
 		"a version without the gate":    {version("v1.36.0"), current, []string{"kubernetesVersion: v1.36.0\n", "featureGates:\n  Mine: true\n"}, []string{"LocalMode"}},
 		"the first that knows the gate": {version("v1.31.0"), "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\n", []string{"v1beta4", "kubernetesVersion: v1.31.0\n", "ControlPlaneKubeletLocalMode: true\n"}, nil},
-		"a spec that does":              {repository, current, []string{"imageRepository: other\n", "featureGates:\n  ControlPlaneKubeletLocalMode: true\n"}, []string{"Mine", "name: v"}},
+		"a spec that does":              {repository, current, []string{"imageRepository: other\n", "featureGates:\n  ControlPlaneKubeletLocalMode: true\n", proxy}, []string{"Mine", "name: v"}},
 		"an empty document":             {version("v1.35.0"), "", []string{"kind: ClusterConfiguration\n", "kubernetesVersion: v1.35.0\n"}, nil},
 		"an empty document, old":        {version("v1.30.0"), "\n", []string{"kubeadm.k8s.io/v1beta3", "kubernetesVersion: v1.30.0\n"}, []string{"featureGates"}},
 	}
