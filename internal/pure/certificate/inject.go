@@ -83,24 +83,29 @@ func Inject(obj map[string]any, bundle []byte) (changed bool) {
 
 // places are the maps with a field caBundle.
 func places(obj map[string]any) (all []map[string]any) {
+	add := func(place map[string]any) {
+		if place != nil {
+			all = append(all, place)
+		}
+	}
 	switch obj["kind"] {
 	case "CustomResourceDefinition":
 		if conversion := below(obj, "spec", "conversion"); conversion["strategy"] == "Webhook" {
-			all = append(all, below(conversion, "webhook", "clientConfig"))
+			add(below(conversion, "webhook", "clientConfig"))
 		}
 	case "APIService":
 		if spec := below(obj, "spec"); below(spec, "service") != nil && spec["insecureSkipTLSVerify"] != true {
-			all = append(all, spec)
+			add(spec)
 		}
 	default:
 		webhooks, _ := obj["webhooks"].([]any)
 		for _, w := range webhooks {
 			if webhook, ok := w.(map[string]any); ok {
-				all = append(all, below(webhook, "clientConfig"))
+				add(below(webhook, "clientConfig"))
 			}
 		}
 	}
-	return withoutNil(all)
+	return all
 }
 
 // below is the map at a path; nil if there is none.
@@ -109,13 +114,4 @@ func below(obj map[string]any, path ...string) map[string]any {
 		obj, _ = obj[key].(map[string]any)
 	}
 	return obj
-}
-
-func withoutNil(all []map[string]any) (some []map[string]any) {
-	for _, m := range all {
-		if m != nil {
-			some = append(some, m)
-		}
-	}
-	return some
 }

@@ -3,6 +3,7 @@
 package certificate
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -72,16 +73,12 @@ func date(t time.Time) *metav1.Time { return new(metav1.NewTime(t.Truncate(time.
 func Metadata(c *certmanagerv1.Certificate, n Names) (labels, annotations map[string]string) {
 	labels, annotations = map[string]string{}, map[string]string{}
 	if t := c.Spec.SecretTemplate; t != nil {
-		for key, value := range t.Labels {
-			labels[key] = value
-		}
-		for key, value := range t.Annotations {
-			annotations[key] = value
-		}
+		maps.Copy(labels, t.Labels)
+		maps.Copy(annotations, t.Annotations)
 	}
 	ref := IssuerOf(c)
 	labels[certmanagerv1.ControllerLabel] = "true"
-	for key, value := range map[string]string{
+	maps.Copy(annotations, map[string]string{
 		certmanagerv1.CertificateNameAnnotation: c.Name,
 		certmanagerv1.IssuerNameAnnotation:      ref.Name,
 		certmanagerv1.IssuerKindAnnotation:      ref.Kind,
@@ -90,9 +87,7 @@ func Metadata(c *certmanagerv1.Certificate, n Names) (labels, annotations map[st
 		certmanagerv1.AltNamesAnnotation:        strings.Join(n.DNS, ","),
 		certmanagerv1.IPSANsAnnotation:          strings.Join(n.IPs, ","),
 		certmanagerv1.URISANsAnnotation:         strings.Join(n.URIs, ","),
-	} {
-		annotations[key] = value
-	}
+	})
 	if len(n.Emails) > 0 {
 		annotations[certmanagerv1.EmailSANsAnnotation] = strings.Join(n.Emails, ",")
 	}
