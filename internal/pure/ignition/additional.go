@@ -231,7 +231,7 @@ func mebibytes(text intstr.IntOrString) (*int, error) {
 	}
 	n, err := strconv.Atoi(m[1])
 	for range strings.Index("KMGT", m[2][:1]) {
-		n *= 1024
+		n = min(n, 1<<52) * 1024 // more than any disk has, and no overflow
 	}
 	if err != nil || n%1024 != 0 {
 		return nil, errors.New("size and start must be whole MiB")

@@ -22,11 +22,8 @@ func Check(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec) (errs field.Erro
 	if len(spec.BootCommands) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("bootCommands"), "Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"))
 	}
-	for part, node := range map[string]bootstrapv1.NodeRegistrationOptions{
-		"initConfiguration": spec.InitConfiguration.NodeRegistration, "joinConfiguration": spec.JoinConfiguration.NodeRegistration,
-	} {
-		errs = append(errs, checkRegistration(at.Child(part, "nodeRegistration"), node)...)
-	}
+	errs = append(errs, checkRegistration(at.Child("initConfiguration", "nodeRegistration"), spec.InitConfiguration.NodeRegistration)...)
+	errs = append(errs, checkRegistration(at.Child("joinConfiguration", "nodeRegistration"), spec.JoinConfiguration.NodeRegistration)...)
 	for i, f := range spec.Files {
 		here := at.Child("files").Index(i)
 		if hidden(f.Path) {

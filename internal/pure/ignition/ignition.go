@@ -78,7 +78,7 @@ func Render(d Document) ([]byte, error) {
 	}
 	c := types.Config{Ignition: types.Ignition{Version: version}}
 	var err error
-	if c.Storage.Files, err = files(append(d.Files, bootstrapv1.File{
+	if c.Storage.Files, err = files(append(slices.Clip(d.Files), bootstrapv1.File{
 		Path: scriptPath, Owner: "root:root", Permissions: "0700", Content: header + strings.Join(d.Commands, "\n") + "\n",
 	})); err != nil {
 		return nil, err

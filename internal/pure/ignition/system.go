@@ -4,6 +4,7 @@ package ignition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
@@ -145,13 +146,23 @@ func partitionType(name string) string {
 // mount is the unit of a line of fstab.
 func mount(m bootstrapv1.MountPoints) types.Unit {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[Unit]\nBefore=local-fs.target\n\n[Mount]\nWhat=%s\nWhere=%s\n", specifiers(source(m[0])), specifiers(m[1]))
+	target, needs := "local-fs.target", "RequiredBy"
+	if len(m) > 3 { // systemd reads these options in fstab only
+		options := strings.Split(m[3], ",")
+		if slices.Contains(options, "_netdev") {
+			target = "remote-fs.target"
+		}
+		if slices.Contains(options, "nofail") {
+			needs = "WantedBy"
+		}
+	}
+	fmt.Fprintf(&b, "[Unit]\nBefore=%s\n\n[Mount]\nWhat=%s\nWhere=%s\n", target, specifiers(source(m[0])), specifiers(m[1]))
 	for i, option := range []string{"Type", "Options"} {
 		if len(m) > i+2 && m[i+2] != "" {
 			fmt.Fprintf(&b, "%s=%s\n", option, specifiers(m[i+2]))
 		}
 	}
-	b.WriteString("\n[Install]\nRequiredBy=local-fs.target\n")
+	fmt.Fprintf(&b, "\n[Install]\n%s=%s\n", needs, target)
 	return types.Unit{Name: unit.UnitNamePathEscape(m[1]) + ".mount", Enabled: new(true), Contents: new(b.String())}
 }
 
