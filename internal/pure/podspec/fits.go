@@ -4,6 +4,7 @@ package podspec
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -24,7 +25,8 @@ func Fits(pod *corev1.Pod, node *corev1.Node) []Problem {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		no("spec.schedulingGates", "the Pod waits until %q is removed", pod.Spec.SchedulingGates[0].Name)
 	}
-	for key, value := range pod.Spec.NodeSelector {
+	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		value := pod.Spec.NodeSelector[key]
 		if got, ok := node.Labels[key]; !ok || got != value {
 			no("spec.nodeSelector", "node %s has no label %s=%s: set the label, or leave the selector out", node.Name, key, value)
 		}

@@ -117,14 +117,20 @@ func (c *checker) container(t Container) {
 	}
 	c.refuse(len(t.Resources.Claims) > 0, t.Field+".resources.claims", "a plane has no devices to claim: leave it out")
 	c.refuse(t.Init && !t.Sidecar && (t.LivenessProbe != nil || t.ReadinessProbe != nil || t.StartupProbe != nil), t.Field, "an init container that ends has no probes")
-	for name, p := range probes(t) {
+	for _, p := range []struct {
+		name string
+		*corev1.Probe
+	}{{"startupProbe", t.StartupProbe}, {"livenessProbe", t.LivenessProbe}, {"readinessProbe", t.ReadinessProbe}} {
+		if p.Probe == nil {
+			continue
+		}
 		if p.HTTPGet != nil {
-			c.probedHost(fmt.Sprintf("%s.%s.httpGet", t.Field, name), p.HTTPGet.Host)
-			c.port(fmt.Sprintf("%s.%s.httpGet.port", t.Field, name), t, p.HTTPGet.Port)
+			c.probedHost(fmt.Sprintf("%s.%s.httpGet", t.Field, p.name), p.HTTPGet.Host)
+			c.port(fmt.Sprintf("%s.%s.httpGet.port", t.Field, p.name), t, p.HTTPGet.Port)
 		}
 		if p.TCPSocket != nil {
-			c.probedHost(fmt.Sprintf("%s.%s.tcpSocket", t.Field, name), p.TCPSocket.Host)
-			c.port(fmt.Sprintf("%s.%s.tcpSocket.port", t.Field, name), t, p.TCPSocket.Port)
+			c.probedHost(fmt.Sprintf("%s.%s.tcpSocket", t.Field, p.name), p.TCPSocket.Host)
+			c.port(fmt.Sprintf("%s.%s.tcpSocket.port", t.Field, p.name), t, p.TCPSocket.Port)
 		}
 	}
 	if l := t.Lifecycle; l != nil {
@@ -143,20 +149,6 @@ func (c *checker) hook(at string, t Container, h *corev1.LifecycleHandler) {
 		c.refuse(h.HTTPGet.Host != "", at+".httpGet.host", "a hook asks the Pod itself: leave it out")
 		if h.HTTPGet.Port != (intstr.IntOrString{}) { // without one it is 80
 			c.port(at+".httpGet.port", t, h.HTTPGet.Port)
-		}
-	}
-}
-
-// probes are those of a container by their fields, in order.
-func probes(t Container) func(func(string, *corev1.Probe) bool) {
-	return func(yield func(string, *corev1.Probe) bool) {
-		for _, each := range []struct {
-			name  string
-			probe *corev1.Probe
-		}{{"startupProbe", t.StartupProbe}, {"livenessProbe", t.LivenessProbe}, {"readinessProbe", t.ReadinessProbe}} {
-			if each.probe != nil && !yield(each.name, each.probe) {
-				return
-			}
 		}
 	}
 }
