@@ -3,6 +3,7 @@
 package podstatus
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ type Probe struct {
 
 // NewProbe creates the counters for a probe of a container.
 func NewProbe(p *corev1.Probe) Probe {
-	return Probe{success: max(1, int(p.SuccessThreshold)), failure: or(p.FailureThreshold, 3)}
+	return Probe{success: max(1, int(p.SuccessThreshold)), failure: int(cmp.Or(max(0, p.FailureThreshold), 3))}
 }
 
 // Answer adds an answer, and returns the current result.
@@ -53,8 +54,8 @@ type Timing struct{ Delay, Period, Timeout time.Duration }
 func TimingOf(p *corev1.Probe) Timing {
 	return Timing{
 		Delay:   time.Duration(p.InitialDelaySeconds) * time.Second,
-		Period:  time.Duration(or(p.PeriodSeconds, 10)) * time.Second,
-		Timeout: time.Duration(or(p.TimeoutSeconds, 1)) * time.Second,
+		Period:  time.Duration(cmp.Or(max(0, p.PeriodSeconds), 10)) * time.Second,
+		Timeout: time.Duration(cmp.Or(max(0, p.TimeoutSeconds), 1)) * time.Second,
 	}
 }
 
@@ -76,11 +77,4 @@ func GraceOf(pod *corev1.Pod, p *corev1.Probe) time.Duration {
 		return time.Duration(*s) * time.Second
 	}
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
-}
-
-func or(n int32, fallback int) int {
-	if n > 0 {
-		return int(n)
-	}
-	return fallback
 }

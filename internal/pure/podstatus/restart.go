@@ -51,7 +51,7 @@ func Restarts(pod *corev1.Pod, c podspec.Container, code int) bool {
 		return true
 	}
 	policy := pod.Spec.RestartPolicy
-	if c.RestartPolicy != nil && !c.Init {
+	if c.RestartPolicy != nil {
 		policy = corev1.RestartPolicy(*c.RestartPolicy)
 	}
 	switch {
