@@ -36,6 +36,15 @@ func TestContainersHaveTheirOwnRestartPolicy(t *testing.T) {
 }
 
 // TestTroubleNamesExitWithoutOutput: a process that runs out of memory writes nothing.
+func TestTroubleNamesExitWithoutOutput(t *testing.T) {
+	t.Parallel()
+	const want = "container manager: CrashLoopBackOff: back-off 5m0s restarting failed container=manager; it ended with status 137 (OOMKilled)"
+	pod := builder.Parse[corev1.Pod](t, "status: {containerStatuses: [{name: manager, state: {waiting: {reason: CrashLoopBackOff, message: back-off 5m0s restarting failed container=manager}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}")
+	if got := Trouble(pod); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 func TestGraceIsThatOfProbeOrPod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

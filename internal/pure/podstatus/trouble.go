@@ -41,7 +41,7 @@ func Trouble(pod *corev1.Pod) string {
 func trouble(c corev1.ContainerStatus) string {
 	waiting, last := c.State.Waiting, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 	switch {
-	case waiting != nil && last != nil && waiting.Reason == CrashLoopBackOff && !strings.Contains(waiting.Message, strings.TrimSpace(last.Message)):
+	case waiting != nil && last != nil && waiting.Reason == CrashLoopBackOff && (last.Message == "" || !strings.Contains(waiting.Message, strings.TrimSpace(last.Message))):
 		return join(waiting.Reason, waiting.Message) + "; " + lastRun(last)
 	case waiting != nil && waiting.Reason == Initializing && waiting.Message == "":
 		return "" // another container has more detail
