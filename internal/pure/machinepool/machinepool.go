@@ -68,7 +68,7 @@ func TakeInfrastructure(p *clusterv1.MachinePool, obj *unstructured.Unstructured
 	if !counted {
 		replicas = int32(len(ids))
 	}
-	r.Whole = int(replicas) <= len(ids) && uncounted == nil
+	r.Whole = r.Whole && int(replicas) <= len(ids) && uncounted == nil
 	switch by := obj.GetKind() + " " + obj.GetName(); {
 	case int(replicas) > len(ids):
 		r.Problems = append(r.Problems, fmt.Sprintf("%s lists the provider IDs of %d of its %d replicas", by, len(ids), replicas))
@@ -86,7 +86,8 @@ func TakeInfrastructure(p *clusterv1.MachinePool, obj *unstructured.Unstructured
 	return r, uncounted
 }
 
-// distinct returns each provider ID once, without invalid ones.
+// distinct returns each provider ID once, without invalid ones, and notes in Whole whether
+// it returns all.
 func (r *Report) distinct(reported []string, obj *unstructured.Unstructured) (out []string) {
 	by, times := obj.GetKind()+" "+obj.GetName(), make(map[string]int, len(reported))
 	for _, id := range reported {
@@ -104,7 +105,7 @@ func (r *Report) distinct(reported []string, obj *unstructured.Unstructured) (ou
 			r.Problems = append(r.Problems, fmt.Sprintf("%s lists provider ID %s %d times", by, sanitize.Line(id, 64), n))
 		}
 	}
-	if len(out) > maxProviderIDs {
+	if r.Whole = len(out) <= maxProviderIDs; !r.Whole {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s lists %d provider IDs, of which %d can be looked after", by, len(out), maxProviderIDs))
 		out = out[:maxProviderIDs]
 	}
