@@ -317,3 +317,15 @@ func TestListFindsObjectsOfName(t *testing.T) {
 		}
 	}
 }
+
+// TestDecisionsNeedNoRecorder: tests and other programs have none.
+func TestDecisionsNeedNoRecorder(t *testing.T) {
+	t.Parallel()
+	var none *Recorder
+	ctx := Of(Into(t.Context(), none), "node", node("a", "1"), start)
+	Add(ctx, facts{}, creating("a"))
+	if n, size := none.Size(); n != 0 || size != 0 || none.All() != nil || none.List("Node", "ns", "a") != nil {
+		t.Errorf("%d decisions of %d bytes", n, size)
+	}
+	none.Close()
+}

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/capstan-dev/capstan/internal/kit/sanitize"
 )
 
@@ -86,14 +88,16 @@ func (r *Recorder) field(of map[string]any, name string, value any) any {
 	return r.redact(value)
 }
 
-// annotations redacts long values: they hold whole objects.
+// annotations redacts long values, and that of kubectl: they hold whole objects.
 func (r *Recorder) annotations(v any) any {
 	all, is := v.(map[string]any)
 	if !is {
 		return r.redact(v)
 	}
 	for name, value := range all {
-		if text, is := value.(string); is {
+		if text, is := value.(string); is && name == corev1.LastAppliedConfigAnnotation {
+			all[name] = r.sum(text)
+		} else if is {
 			all[name] = r.text(text, maxAnnotation)
 		}
 	}

@@ -28,6 +28,7 @@ func TestRedactReplacesSecrets(t *testing.T) {
 		"field of a provider":       `{"spec":{"adminPassword":"SECRET","apiTokens":["SECRET"],"clientSecret":{"value":"SECRET"},"awsCredentials":"SECRET"}}`,
 		"kubeconfig":                `{"kubeConfig":{"user":{"exec":{"env":[{"name":"a","value":"SECRET"}]},"authProvider":{"config":{"a":"SECRET"}}}}}`,
 		"annotation with an object": `{"metadata":{"annotations":{"last-applied":"SECRET ` + long + `"}}}`,
+		"annotation of kubectl":     `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"users\":[{\"passwd\":\"SECRET\"}]}}"}}}`,
 		"managed fields":            `{"metadata":{"managedFields":[{"manager":"SECRET"}]}}`,
 		"long text":                 `{"script":"SECRET ` + long + `"}`,
 		"private key":               `{"any":"-----BEGIN EC PRIVATE KEY-----\nSECRET"}`,
@@ -55,6 +56,33 @@ func TestRedactKeepsOtherValues(t *testing.T) {
 	const text = `{"annotations":{"a":"b"},"dataSecretName":"demo","generation":9007199254740993,"message":"Waiting for Secret demo-ca","secretRef":"demo","version":"v1.36.3"}`
 	if diff := cmp.Diff(text, string(New().Redact([]byte(text)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRedactHidesEqualityOnlyFromOthers: within a recorder, equal secrets have equal hashes,
+// so that a change of one shows.
+func TestRedactHidesEqualityOnlyFromOthers(t *testing.T) {
+	t.Parallel()
+	r := New()
+	values := map[string]string{}
+	for _, secret := range []string{"a", "a ", "b", "ä", strings.Repeat("x", 10000)} {
+		text, err := json.Marshal(map[string]string{"token": secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(r.Redact(text))
+		if other, taken := values[got]; taken {
+			t.Errorf("%q and %q are both %s", secret, other, got)
+		}
+		if again := string(r.Redact(text)); again != got {
+			t.Errorf("%q is %s, then %s", secret, got, again)
+		}
+		values[got] = secret
+	}
+	for _, text := range []string{`{"token":""}`, `{"token":null}`, `{"token":true}`, `{"token":[]}`} {
+		if got := string(r.Redact([]byte(text))); got != text {
+			t.Errorf("%s, which holds no secret, is %s", text, got)
+		}
 	}
 }
 
