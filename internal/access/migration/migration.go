@@ -117,7 +117,7 @@ func (m Migration) Step(ctx context.Context, p *Pages) error {
 			ctrl.LoggerFrom(ctx).V(2).Info("Leaving an object for later", "object", failed[len(failed)-1], "reason", err.Error())
 		}
 	}
-	if list.Continue != "" && len(failed) == len(list.Items) {
+	if last != nil && list.Continue != "" && len(failed) == len(list.Items) {
 		return last // the objects are not the cause: no write works right now
 	}
 	p.next, p.listed = list.Continue, list.Continue == ""

@@ -134,3 +134,29 @@ func TestAMigrationEndsWithItsContext(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestEmptyPagesAreSkipped: an API server may return none of the objects of a page, and
+// where to continue.
+func TestEmptyPagesAreSkipped(t *testing.T) {
+	t.Parallel()
+	lists := 0
+	c := interceptor.NewClient(server(t, definition(), 3, func(string) error { return nil }).(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			o := client.ListOptions{}
+			o.ApplyOptions(opts)
+			switch lists++; {
+			case lists > 9:
+				return errors.New("listed without end")
+			case o.Continue == "":
+				list.SetContinue("more")
+				return nil
+			case o.Continue != "more" || o.Limit != PageSize:
+				return fmt.Errorf("continues at %q, limit %d", o.Continue, o.Limit)
+			}
+			return c.List(ctx, list)
+		},
+	})
+	if n, err := Run(t.Context(), c, name); n != 3 || err != nil || lists != 2 {
+		t.Errorf("%d written in %d lists, %v", n, lists, err)
+	}
+}
