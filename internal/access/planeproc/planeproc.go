@@ -6,6 +6,7 @@ package planeproc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func Up(ctx context.Context, binary string, flags ...string) (*Process, error) {
 	case p.Ready = <-ready:
 		return p, nil
 	case <-p.exited:
-		return nil, fmt.Errorf("%s", strings.TrimSpace(p.stderr.String()))
+		return nil, errors.New(cmp.Or(strings.TrimSpace(p.stderr.String()), p.cmd.ProcessState.String()))
 	case <-ctx.Done():
 		p.Kill()
 		return nil, fmt.Errorf("not ready in time: %s", strings.TrimSpace(p.stderr.String()))
@@ -95,6 +96,7 @@ func (p *Process) start(printed func(string)) error {
 		for lines.Scan() {
 			printed(lines.Text())
 		}
+		_, _ = io.Copy(io.Discard, stdout) // after a line that is too long, or the process would wait for a reader
 	})()
 	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", p.cmd.Path, err)
