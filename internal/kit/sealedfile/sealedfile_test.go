@@ -120,3 +120,49 @@ func TestWhatIsNotExpectedIsRefused(t *testing.T) {
 		t.Error("a line without end is taken")
 	}
 }
+
+// TestWriteFailsIfContentChangesSize: a file that grows while it is packed must not end up
+// as the beginning of the next content.
+func TestWriteFailsIfContentChangesSize(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"shorter": "x", "longer": "xxxx"} {
+		closed := false
+		c := Content{"pki/ca.crt", 3, func() (io.ReadCloser, error) { return tracked{strings.NewReader(text), &closed}, nil }}
+		var b bytes.Buffer
+		err := Write(&b, "backup", Header{Contents: []Content{c}})
+		if want := "pack pki/ca.crt: it has changed its size from 3 bytes meanwhile"; err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", name, err, want)
+		}
+		if _, err := unpack(b.Bytes()); err == nil || !closed {
+			t.Errorf("%s: what is written can be read, or its source is still open: %t", name, closed)
+		}
+	}
+}
+
+type tracked struct {
+	io.Reader
+	closed *bool
+}
+
+func (t tracked) Close() error {
+	*t.closed = true
+	return nil
+}
+
+// TestReadSumsWhatIsNotTaken: a caller may ignore a content.
+func TestReadSumsWhatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	whole := pack(t)
+	var names []string
+	h, err := Read(bytes.NewReader(whole), "backup", may, func(name string, _ io.Reader) error {
+		names = append(names, name)
+		return nil
+	})
+	if err != nil || strings.Join(names, " ") != "etcd.snapshot pki/ca.crt" || h.Created.Year() != 2026 {
+		t.Errorf("%q of %v: %v", names, h.Created, err)
+	}
+	refused := errors.New("no space")
+	if _, err := Read(bytes.NewReader(whole), "backup", may, func(string, io.Reader) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("error %v, want that of the caller", err)
+	}
+}
