@@ -192,3 +192,123 @@ func TestGuardsAreAskedAboutDeletions(t *testing.T) {
 		}
 	}
 }
+
+// TestMalformedReviewsAreRefused: functions behind a webhook rely on an object, and on an
+// old one for each update.
+func TestMalformedReviewsAreRefused(t *testing.T) {
+	t.Parallel()
+	called := func(_ context.Context, r Review[metav1.PartialObjectMetadata]) (Result, error) {
+		if r.Object == nil {
+			return Result{}, errors.New("called without an object")
+		}
+		return Result{}, nil
+	}
+	kind := schema.GroupVersionKind{Group: "g.io", Version: "v1", Kind: "Thing"}
+	things := Validate(Target{Kind: kind, Resource: "things"}, called)
+	scale := Validate(Target{Kind: kind, Resource: "things/scale", Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update}}, called)
+	any := Validate(Target{Kind: kind, Resource: AnyResource}, called)
+	of := func(group, resource, sub string) func(*admissionv1.AdmissionRequest) {
+		return func(r *admissionv1.AdmissionRequest) {
+			r.Resource, r.SubResource = metav1.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, sub
+		}
+	}
+	tests := map[string]struct {
+		webhook     Webhook
+		operation   admissionv1.Operation
+		object, old string
+		change      func(*admissionv1.AdmissionRequest)
+		want        string // "" is admitted
+	}{
+		"a creation":                       {things, "CREATE", "{}", "", of("g.io", "things", ""), ""},
+		"an update":                        {things, "UPDATE", "{}", "{}", of("g.io", "things", ""), ""},
+		"no operation, without an old one": {things, "", "{}", "null", nil, ""},
+		"a deletion":                       {things, "DELETE", "", "{}", nil, "is about the operation DELETE"},
+		"a connection":                     {things, "CONNECT", "{}", "", nil, "is about the operation CONNECT"},
+		"nothing":                          {things, "CREATE", "", "", nil, "has no object"},
+		"null":                             {things, "CREATE", " null ", "", nil, "has no object"},
+		"an update of nothing":             {things, "UPDATE", "{}", "", nil, "of an update has no oldObject"},
+		"a creation of what there is":      {things, "CREATE", "{}", "{}", nil, "of a creation has an oldObject"},
+		"another resource":                 {things, "CREATE", "{}", "", of("g.io", "others", ""), "is about others.g.io"},
+		"another group":                    {things, "CREATE", "{}", "", of("h.io", "things", ""), "is about things.h.io"},
+		"its subresource":                  {things, "UPDATE", "{}", "{}", of("g.io", "things", "status"), "is about things/status.g.io"},
+		"another kind":                     {things, "CREATE", "{}", "", func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Other" }, "is about the kind Other"},
+		"a scale":                          {scale, "UPDATE", "{}", "{}", func(r *admissionv1.AdmissionRequest) { of("g.io", "things", "scale")(r); r.Kind.Kind = "Scale" }, ""},
+		"a scale of all":                   {scale, "UPDATE", "{}", "{}", of("g.io", "things", ""), "is about things.g.io"},
+		"any kind of a group":              {any, "CREATE", "{}", "", of("g.io", "others", ""), ""},
+		"any kind of another group":        {any, "CREATE", "{}", "", of("h.io", "others", ""), "is about others.h.io"},
+		"a subresource of any":             {any, "UPDATE", "{}", "{}", of("g.io", "others", "status"), "is about others/status.g.io"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := &admissionv1.AdmissionRequest{UID: "u", Operation: tc.operation}
+			req.Object.Raw, req.OldObject.Raw = []byte(tc.object), []byte(tc.old)
+			if tc.change != nil {
+				tc.change(req)
+			}
+			got := tc.webhook.Admit(t.Context(), req)
+			if got.Allowed != (tc.want == "") || got.UID != "u" {
+				t.Fatalf("%+v", got)
+			}
+			if want := "this AdmissionReview is not for " + tc.webhook.Name() + ": it " + tc.want; !got.Allowed && (got.Result.Message != want || got.Result.Code != http.StatusBadRequest) {
+				t.Errorf("%d %s, want %s", got.Result.Code, got.Result.Message, want)
+			}
+		})
+	}
+}
+
+// TestNamesAndPathsDiffer: an API server refuses two webhooks of one name, and a path
+// serves one.
+func TestNamesAndPathsDiffer(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupVersionKind{Group: "g.io", Version: "v1", Kind: "Thing"}
+	check := func(_, _ *corev1.ConfigMap) field.ErrorList { return nil }
+	review := func(context.Context, Review[corev1.ConfigMap]) (Result, error) { return Result{}, nil }
+	target := Target{Kind: kind, Resource: "things"}
+	other := target
+	other.Purpose = "plan"
+	scale := target
+	scale.Resource = "things/scale"
+	want := map[string]string{
+		"default.thing.g.io": "/mutate-g-io-v1-thing", "validation.thing.g.io": "/validate-g-io-v1-thing", "gate.thing.g.io": "/gate-g-io-v1-thing", "deletion.thing.g.io": "/guard-g-io-v1-thing",
+		"plan-validation.thing.g.io": "/plan-validate-g-io-v1-thing", "validation.thing-scale.g.io": "/validate-g-io-v1-thing-scale", "plan-deletion.thing.g.io": "/plan-guard-g-io-v1-thing",
+	}
+	got := map[string]string{}
+	for _, w := range []Webhook{Mutate(target, review), Check(target, check), Gate(target, check), Guard(target, review), Check(other, check), Check(scale, check), Guard(other, review)} {
+		got[w.Name()] = w.Path()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFinalizerIsAddedAtCreation(t *testing.T) {
+	t.Parallel()
+	w := Finalizer[corev1.ConfigMap](configMaps, "x.io/held")
+	for name, tc := range map[string]struct{ object, want string }{
+		"none":  {`{"metadata":{"name":"n"}}`, `[{"op":"add","path":"/metadata/finalizers","value":["x.io/held"]}]`},
+		"other": {`{"metadata":{"finalizers":["a"]}}`, `[{"op":"add","path":"/metadata/finalizers/1","value":"x.io/held"}]`},
+		"it":    {`{"metadata":{"finalizers":["x.io/held"]}}`, ""},
+	} {
+		req := &admissionv1.AdmissionRequest{Operation: admissionv1.Create}
+		req.Object.Raw = []byte(tc.object)
+		if got := w.Admit(t.Context(), req); !got.Allowed || string(got.Patch) != tc.want {
+			t.Errorf("%s: %+v, patch %s, want %s", name, got.Result, got.Patch, tc.want)
+		}
+	}
+	if got := w.When["finalizer-missing"]; got != `oldObject == null && !("x.io/held" in object.metadata.?finalizers.orValue([]))` {
+		t.Errorf("it is called when %s", got)
+	}
+	if diff := cmp.Diff([]admissionregistrationv1.OperationType{"CREATE"}, w.operations()); diff != "" || len(configMaps.When) != 2 {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+}
+
+// TestOversizedReviewsAreRefused: the body is of the network, before it is known to be an
+// API server's.
+func TestOversizedReviewsAreRefused(t *testing.T) {
+	t.Parallel()
+	if code, _ := post(t, "/validate--v1-configmap", reviewOf+`{"data":{"a":"`+strings.Repeat("x", maxReview)+`"}}}}`); code != http.StatusBadRequest {
+		t.Errorf("code %d", code)
+	}
+}
