@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
@@ -83,5 +85,36 @@ func TestAllAreThoseThatAreHere(t *testing.T) {
 	}
 	if got := (Backends{Simulated: kind{}, Container: kind{}}).All(); len(got) != 2 {
 		t.Errorf("of two: %v", got)
+	}
+}
+
+// TestInfrastructureIsFoundAfterMove: a LocalCluster that is moved has another UID, and
+// its recorded identity still names its infrastructure.
+func TestInfrastructureIsFoundAfterMove(t *testing.T) {
+	t.Parallel()
+	c := &infrav1.LocalCluster{ObjectMeta: metav1.ObjectMeta{UID: "before"}}
+	if got := ClusterID(c); got != "before" {
+		t.Errorf("without an identity: %s", got)
+	}
+	c.Spec.Identity = string(ClusterID(c))
+	c.UID = "after"
+	if got := ClusterID(c); got != "before" {
+		t.Errorf("after a move: %s", got)
+	}
+	if got := MachineID(&infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{UID: "m"}}); got != "m" {
+		t.Errorf("of a machine: %s", got)
+	}
+}
+
+func TestMachineIsUpAfterBooting(t *testing.T) {
+	t.Parallel()
+	for stage, want := range map[Stage]bool{Booting: false, Bootstrapping: true, Done: true, Failed: true} {
+		if got := (MachineStatus{Stage: stage}).Up(); got != want {
+			t.Errorf("%s: up %t, want %t", stage, got, want)
+		}
+	}
+	held := error(&HeldError{Holder: "plane b"})
+	if as, ok := errors.AsType[*HeldError](held); !ok || as.Holder != "plane b" || held.Error() != "its infrastructure is held by plane b" {
+		t.Errorf("%v", held)
 	}
 }
