@@ -153,3 +153,24 @@ func TestBinaryDataCountsToo(t *testing.T) {
 		t.Errorf("%d objects, problems %q, %v", len(p.Objects), p.Problems, err)
 	}
 }
+
+// TestFailedReadIsRepeated: an error must not be cached, nor what was read before it.
+func TestFailedReadIsRepeated(t *testing.T) {
+	t.Parallel()
+	s, c, _ := counted(t, config("x", map[string]string{"a": object}))
+	if _, err := s.Read(t.Context(), "ns", ref("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), config("x", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Hash(t.Context(), "ns", ref("x")); !errors.Is(err, ErrNotFound) || len(s.read) != 0 || s.size != 0 {
+		t.Errorf("%v, %d objects of %d bytes are kept", err, len(s.read), s.size)
+	}
+	if err := c.Create(t.Context(), config("x", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Read(t.Context(), "ns", ref("x")); err != nil || len(p.Objects) != 0 {
+		t.Errorf("%d objects, %v: want those of now", len(p.Objects), err)
+	}
+}
