@@ -278,3 +278,46 @@ func TestScaleIsHeldToTheControlPlane(t *testing.T) {
 		})
 	}
 }
+
+// TestFieldsThatMayChangeExist: a misspelled path would fix its field forever.
+func TestFieldsThatMayChangeExist(t *testing.T) {
+	t.Parallel()
+	for _, path := range mayChange {
+		of := reflect.TypeFor[controlplanev1.KubeadmControlPlaneSpec]()
+		for name := range strings.SplitSeq(path, ".") {
+			var next reflect.Type
+			for f := range of.Fields() {
+				if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+					next = f.Type
+				}
+			}
+			if of = next; of == nil {
+				t.Errorf("%s: no field %s", path, name)
+				break
+			}
+		}
+	}
+}
+
+// TestFixedNamesTheDeepestFields walks two specs as they are in JSON.
+func TestFixedNamesTheDeepestFields(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		was, is string
+		want    []string
+	}{
+		"nothing":                       {"{}", "{}", nil},
+		"what may change":               {"{replicas: 1, kubeadmConfigSpec: {verbosity: 1, clusterConfiguration: {dns: {imageTag: a}}}}", "{replicas: 3, kubeadmConfigSpec: {clusterConfiguration: {dns: {imageTag: b}, scheduler: {extraArgs: []}}}}", nil},
+		"all of what may change goes":   {"{kubeadmConfigSpec: {initConfiguration: {skipPhases: [a], patches: {directory: /a}}}}", "{}", nil},
+		"a field that is fixed":         {"{kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /a}}}", "{kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /b}}}", []string{"kubeadmConfigSpec.clusterConfiguration.certificatesDir"}},
+		"a fixed field with its parent": {"{}", "{kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /b, imageRepository: x}}}", []string{"kubeadmConfigSpec.clusterConfiguration.certificatesDir"}},
+		"several, in order":             {"{b: 1, a: {c: 1}}", "{b: 2, a: {c: 2}}", []string{"a", "b"}},
+		"a field of a later version":    {"{}", "{kubeadmConfigSpec: {later: {a: 1}}}", []string{"kubeadmConfigSpec.later"}},
+		"a name that starts like one":   {"{replicasMore: 1}", "{}", []string{"replicasMore"}},
+	} {
+		was, is := *builder.Parse[map[string]any](t, tc.was), *builder.Parse[map[string]any](t, tc.is)
+		if diff := cmp.Diff(tc.want, fixed("", was, is)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
