@@ -203,3 +203,20 @@ func TestASetThatIsPausedDoesNothing(t *testing.T) {
 		t.Errorf("conditions %+v", paused.Status.Conditions)
 	}
 }
+
+// TestResourcesThatCannotBeAppliedAreReported: others of the set are owned anyway.
+func TestResourcesThatCannotBeAppliedAreReported(t *testing.T) {
+	t.Parallel()
+	s := set("a")
+	s.Spec.Resources = append([]addonsv1.ResourceRef{{Kind: "ConfigMap", Name: "none"}, {Kind: "Secret", Name: "password"}}, s.Spec.Resources...)
+	w := newWorld(t, s, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "password"}, Type: corev1.SecretTypeOpaque})
+	w.reconcile("a")
+	config, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+	w.must(errors.Join(w.get("x", config), w.get("password", secret), w.get("a", s)))
+	if len(config.OwnerReferences) != 1 || len(secret.OwnerReferences) != 0 {
+		t.Errorf("owners %v and, of a Secret of another type, %v", config.OwnerReferences, secret.OwnerReferences)
+	}
+	if c := conditions.Get(s, addonsv1.ClusterResourceSetResourcesAppliedCondition); c == nil || c.Status != metav1.ConditionFalse || c.ObservedGeneration != s.Generation {
+		t.Errorf("condition %+v", c)
+	}
+}
