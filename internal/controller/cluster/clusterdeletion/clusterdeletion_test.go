@@ -106,3 +106,14 @@ func TestTheOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletionIsRequestedOnce: what is being deleted already is only waited for.
+func TestDeletionIsRequestedOnce(t *testing.T) {
+	t.Parallel()
+	made, err := Planner.Make(Facts{Members: clusterstatus.Members{
+		Deployments: []*clusterv1.MachineDeployment{{ObjectMeta: named("md", going)}}, Pools: []*clusterv1.MachinePool{{ObjectMeta: named("pool", going)}}, Workers: machines(named("w", going)),
+	}}, func(q Question) (Answer, error) { return Answer{}, errors.New("asked for " + string(q.Kind)) })
+	if want := "Waiting for 1 MachineDeployment, 1 MachinePool, 1 worker Machine to be deleted"; err != nil || made.Plan.Message != want || made.Plan.Done {
+		t.Errorf("plan %+v, %v, want %s", made.Plan, err, want)
+	}
+}
