@@ -4,13 +4,13 @@ package webhooks
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -48,28 +48,30 @@ func TestWhatIsServedIsConverted(t *testing.T) {
 // old version.
 func stored(t testing.TB) map[schema.GroupVersionKind]map[string]any {
 	t.Helper()
-	files, err := filepath.Glob("../../pure/conversion/testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d golden files, %v", len(files), err)
+	crds, err := manifests.CRDs()
+	if err != nil {
+		t.Fatal(err)
 	}
 	all := map[schema.GroupVersionKind]map[string]any{}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var objs [2]map[string]any
-		for i, text := range strings.SplitN(string(data), "---\n", 3)[:2] {
-			converted, err := yaml.YAMLToJSON([]byte(text))
+	for _, crd := range crds {
+		hub := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
+		for i, v := range crd.Spec.Versions {
+			if i == hub {
+				continue
+			}
+			data, err := os.ReadFile(fmt.Sprintf("../../../api/testdata/golden/%s_%s_%s.yaml", crd.Spec.Group, crd.Spec.Versions[hub].Name, crd.Spec.Names.Singular))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := utiljson.Unmarshal(converted, &objs[i]); err != nil {
+			if data, err = yaml.YAMLToJSON(data); err != nil {
 				t.Fatal(err)
 			}
+			var obj map[string]any
+			if err := utiljson.Unmarshal(data, &obj); err != nil {
+				t.Fatal(err)
+			}
+			all[schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind}] = obj
 		}
-		old := unstructured.Unstructured{Object: objs[0]}
-		all[old.GroupVersionKind()] = objs[1]
 	}
 	return all
 }

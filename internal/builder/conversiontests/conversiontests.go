@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
@@ -142,20 +143,9 @@ func Golden(t *testing.T, kinds []rules.Kind, hubs string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join("testdata", fmt.Sprintf("%s_%s_%s.yaml", k.Old.Group, k.Old.Version, strings.ToLower(k.Old.Kind)))
-			if os.Getenv("UPDATE_GOLDEN") != "" {
-				if err := os.WriteFile(file, encoded, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			golden, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(golden), string(encoded)); diff != "" {
-				t.Errorf("down (-golden +got):\n%s", diff)
-			}
-			back, err := k.Up(read(t, file, k.NewOld()))
+			name = fmt.Sprintf("%s_%s_%s.yaml", k.Old.Group, k.Old.Version, strings.ToLower(k.Old.Kind))
+			builder.Golden(t, name, encoded)
+			back, err := k.Up(read(t, filepath.Join("testdata", name), k.NewOld()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,16 +156,74 @@ func Golden(t *testing.T, kinds []rules.Kind, hubs string) {
 	}
 }
 
+// Case is one conversion: From becomes Want, in YAML. The annotation has the hub Kept
+// unless that is empty.
+type Case struct{ From, Kept, Want string }
+
+// Up converts each case from the older version.
+func Up(t *testing.T, k rules.Kind, tests map[string]Case) {
+	convert(t, tests, k.NewOld, k.NewHub, k.Up)
+}
+
+// Down converts each case from the hub.
+func Down(t *testing.T, k rules.Kind, tests map[string]Case) {
+	convert(t, tests, k.NewHub, k.NewOld, func(hub runtime.Object) (runtime.Object, error) { return k.Down(hub, Lookup) })
+}
+
+// Both converts each case up, and its result down.
+func Both(t *testing.T, k rules.Kind, tests map[string]Case) {
+	down := map[string]Case{}
+	for name, tc := range tests {
+		down[name] = Case{From: tc.Want, Want: tc.From}
+	}
+	t.Run("up", func(t *testing.T) { Up(t, k, tests) })
+	t.Run("down", func(t *testing.T) { Down(t, k, down) })
+}
+
+func convert(t *testing.T, tests map[string]Case, newFrom, newTo func() runtime.Object, do func(runtime.Object) (runtime.Object, error)) {
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, want := parsed(t, tc.From, newFrom()), parsed(t, tc.Want, newTo())
+			meta := from.(metav1.Object)
+			meta.SetNamespace("ns")
+			if tc.Kept != "" {
+				kept, err := yaml.YAMLToJSON([]byte(tc.Kept))
+				if err != nil {
+					t.Fatal(err)
+				}
+				meta.SetAnnotations(map[string]string{rules.DataAnnotation: string(kept)})
+			}
+			got, err := do(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, obj := range []runtime.Object{want, got} { // the tests of package rules are about these
+				*obj.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta) = metav1.ObjectMeta{}
+				obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func parsed(t *testing.T, text string, into runtime.Object) runtime.Object {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
 func read(t *testing.T, file string, into runtime.Object) runtime.Object {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.UnmarshalStrict(data, into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return into
+	return parsed(t, string(data), into)
 }
 
 func decoded(t *testing.T, tree map[string]any, into runtime.Object) runtime.Object {

@@ -121,7 +121,7 @@ func controlPlaneClassUp(from *clusterv1beta1.ControlPlaneClass) clusterv1.Contr
 		TemplateRef:           templateUp(from.Ref),
 		MachineInfrastructure: clusterv1.ClusterClassTemplate{TemplateRef: templateUp(rules.Value(from.MachineInfrastructure).Ref)},
 		Naming:                namingUp(from.NamingStrategy),
-		Deletion:              timeoutsUp(from.NodeTimeouts),
+		Deletion:              rules.TimeoutsUp(from.NodeTimeouts),
 		Taints:                from.Taints,
 		ReadinessGates:        readinessGatesUp(from.ReadinessGates),
 	}
@@ -136,7 +136,7 @@ func controlPlaneClassDown(from *clusterv1.ControlPlaneClass, namespace string) 
 		Metadata:            clusterv1beta1.ObjectMeta(from.Metadata),
 		LocalObjectTemplate: clusterv1beta1.LocalObjectTemplate{Ref: templateDown(from.TemplateRef, namespace)},
 		NamingStrategy:      namingDown(from.Naming),
-		NodeTimeouts:        timeoutsDown(from.Deletion),
+		NodeTimeouts:        rules.TimeoutsDown(from.Deletion),
 		Taints:              from.Taints,
 		ReadinessGates:      readinessGatesDown(from.ReadinessGates),
 	}
@@ -197,7 +197,7 @@ func machinePoolClassUp(from *clusterv1beta1.MachinePoolClass, to *clusterv1.Mac
 		Infrastructure:  clusterv1.ClusterClassTemplate{TemplateRef: templateUp(from.Template.Infrastructure.Ref)},
 		FailureDomains:  from.FailureDomains,
 		Naming:          namingUp(from.NamingStrategy),
-		Deletion:        timeoutsUp(from.NodeTimeouts),
+		Deletion:        rules.TimeoutsUp(from.NodeTimeouts),
 		Taints:          from.Taints,
 		MinReadySeconds: from.MinReadySeconds,
 	}
@@ -209,7 +209,7 @@ func machinePoolClassDown(from *clusterv1.MachinePoolClass, to *clusterv1beta1.M
 		Template:        workerTemplateDown(from.Metadata, from.Bootstrap, from.Infrastructure, namespace),
 		FailureDomains:  from.FailureDomains,
 		NamingStrategy:  namingDown(from.Naming),
-		NodeTimeouts:    timeoutsDown(from.Deletion),
+		NodeTimeouts:    rules.TimeoutsDown(from.Deletion),
 		Taints:          from.Taints,
 		MinReadySeconds: from.MinReadySeconds,
 	}

@@ -30,22 +30,6 @@ func Kinds() []rules.Kind {
 	}
 }
 
-func timeoutsUp(t clusterv1beta1.NodeTimeouts) clusterv1.MachineDeletionSpec {
-	return clusterv1.MachineDeletionSpec{
-		NodeDrainTimeoutSeconds:        rules.Seconds(t.NodeDrainTimeout),
-		NodeVolumeDetachTimeoutSeconds: rules.Seconds(t.NodeVolumeDetachTimeout),
-		NodeDeletionTimeoutSeconds:     rules.Seconds(t.NodeDeletionTimeout),
-	}
-}
-
-func timeoutsDown(d clusterv1.MachineDeletionSpec) clusterv1beta1.NodeTimeouts {
-	return clusterv1beta1.NodeTimeouts{
-		NodeDrainTimeout:        rules.Duration(d.NodeDrainTimeoutSeconds),
-		NodeVolumeDetachTimeout: rules.Duration(d.NodeVolumeDetachTimeoutSeconds),
-		NodeDeletionTimeout:     rules.Duration(d.NodeDeletionTimeoutSeconds),
-	}
-}
-
 func readinessGatesUp(gates []clusterv1beta1.MachineReadinessGate) []clusterv1.MachineReadinessGate {
 	return rules.List(gates, func(from *clusterv1beta1.MachineReadinessGate, to *clusterv1.MachineReadinessGate) {
 		*to = clusterv1.MachineReadinessGate(*from)

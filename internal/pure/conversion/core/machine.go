@@ -111,7 +111,7 @@ func machineSpecUp(field string, from *clusterv1beta1.MachineSpec, to *clusterv1
 		ProviderID:     rules.Value(from.ProviderID),
 		FailureDomain:  rules.Value(from.FailureDomain),
 		ReadinessGates: readinessGatesUp(from.ReadinessGates),
-		Deletion:       timeoutsUp(from.NodeTimeouts),
+		Deletion:       rules.TimeoutsUp(from.NodeTimeouts),
 		Taints:         from.Taints,
 	}
 	if to.Bootstrap.ConfigRef, err = rules.ReferenceUp(field+".bootstrap.configRef", from.Bootstrap.ConfigRef); err != nil {
@@ -129,7 +129,7 @@ func machineSpecDown(field string, from *clusterv1.MachineSpec, to *clusterv1bet
 		ProviderID:     rules.Pointer(from.ProviderID),
 		FailureDomain:  rules.Pointer(from.FailureDomain),
 		ReadinessGates: readinessGatesDown(from.ReadinessGates),
-		NodeTimeouts:   timeoutsDown(from.Deletion),
+		NodeTimeouts:   rules.TimeoutsDown(from.Deletion),
 		Taints:         from.Taints,
 	}
 	if to.Bootstrap.ConfigRef, err = rules.ReferenceDown(field+".bootstrap.configRef", from.Bootstrap.ConfigRef, in.namespace, in.lookup); err != nil {

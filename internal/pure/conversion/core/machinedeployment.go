@@ -24,7 +24,7 @@ func machineDeploymentUp(old *clusterv1beta1.MachineDeployment, hub, kept *clust
 		Replicas:      old.Spec.Replicas,
 		Rollout:       clusterv1.MachineDeploymentRolloutSpec{After: rules.Time(old.Spec.RolloutAfter)},
 		Selector:      old.Spec.Selector,
-		MachineNaming: machineNamingUp(old.Spec.MachineNamingStrategy),
+		MachineNaming: clusterv1.MachineNamingSpec(rules.Value(old.Spec.MachineNamingStrategy)),
 		Paused:        rules.Meant(old.Spec.Paused, rules.Value(kept).Spec.Paused),
 	}
 	s := strategyUp(old.Spec.Strategy)
@@ -60,7 +60,7 @@ func machineDeploymentDown(hub *clusterv1.MachineDeployment, old *clusterv1beta1
 		RolloutAfter:          rules.TimePointer(hub.Spec.Rollout.After),
 		Selector:              hub.Spec.Selector,
 		Strategy:              strategyDown(strategy{hub.Spec.Rollout.Strategy, hub.Spec.Deletion.Order, hub.Spec.Remediation.MaxInFlight}),
-		MachineNamingStrategy: machineNamingDown(hub.Spec.MachineNaming),
+		MachineNamingStrategy: rules.Pointer(clusterv1beta1.MachineNamingStrategy(hub.Spec.MachineNaming)),
 		MinReadySeconds:       hub.Spec.Template.Spec.MinReadySeconds,
 		Paused:                rules.Value(hub.Spec.Paused),
 	}

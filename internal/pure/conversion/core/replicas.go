@@ -34,14 +34,6 @@ func machineTemplateDown(from *clusterv1.MachineTemplateSpec, to *clusterv1beta1
 	return machineSpecDown("spec.template.spec", &from.Spec, &to.Spec, in)
 }
 
-func machineNamingUp(n *clusterv1beta1.MachineNamingStrategy) clusterv1.MachineNamingSpec {
-	return clusterv1.MachineNamingSpec(rules.Value(n))
-}
-
-func machineNamingDown(n clusterv1.MachineNamingSpec) *clusterv1beta1.MachineNamingStrategy {
-	return rules.Pointer(clusterv1beta1.MachineNamingStrategy(n))
-}
-
 func machineSet() rules.Kind {
 	return rules.Define(rules.Definition[clusterv1beta1.MachineSet, clusterv1.MachineSet]{
 		Kind: "MachineSet", Old: clusterv1beta1.GroupVersion(), Hub: clusterv1.GroupVersion(),
@@ -54,7 +46,7 @@ func machineSetUp(old *clusterv1beta1.MachineSet, hub, _ *clusterv1.MachineSet) 
 		ClusterName:   old.Spec.ClusterName,
 		Replicas:      old.Spec.Replicas,
 		Selector:      old.Spec.Selector,
-		MachineNaming: machineNamingUp(old.Spec.MachineNamingStrategy),
+		MachineNaming: clusterv1.MachineNamingSpec(rules.Value(old.Spec.MachineNamingStrategy)),
 		Deletion:      clusterv1.MachineSetDeletionSpec{Order: old.Spec.DeletePolicy},
 	}
 	if err := machineTemplateUp(&old.Spec.Template, &hub.Spec.Template); err != nil {
@@ -88,7 +80,7 @@ func machineSetDown(hub *clusterv1.MachineSet, old *clusterv1beta1.MachineSet, l
 		MinReadySeconds:       rules.Value(hub.Spec.Template.Spec.MinReadySeconds),
 		DeletePolicy:          hub.Spec.Deletion.Order,
 		Selector:              hub.Spec.Selector,
-		MachineNamingStrategy: machineNamingDown(hub.Spec.MachineNaming),
+		MachineNamingStrategy: rules.Pointer(clusterv1beta1.MachineNamingStrategy(hub.Spec.MachineNaming)),
 	}
 	if err := machineTemplateDown(&hub.Spec.Template, &old.Spec.Template, in{hub.Namespace, lookup}); err != nil {
 		return err

@@ -42,7 +42,7 @@ func controlPlaneTopologyUp(from *clusterv1beta1.ControlPlaneTopology) clusterv1
 		Metadata:       clusterv1.ObjectMeta(from.Metadata),
 		Replicas:       from.Replicas,
 		Rollout:        from.Rollout,
-		Deletion:       timeoutsUp(from.NodeTimeouts),
+		Deletion:       rules.TimeoutsUp(from.NodeTimeouts),
 		Taints:         from.Taints,
 		ReadinessGates: readinessGatesUp(from.ReadinessGates),
 		Variables:      clusterv1.ControlPlaneVariables{Overrides: variablesUp(rules.Value(from.Variables).Overrides)},
@@ -59,7 +59,7 @@ func controlPlaneTopologyDown(from *clusterv1.ControlPlaneTopology, namespace st
 		Metadata:       clusterv1beta1.ObjectMeta(from.Metadata),
 		Replicas:       from.Replicas,
 		Rollout:        from.Rollout,
-		NodeTimeouts:   timeoutsDown(from.Deletion),
+		NodeTimeouts:   rules.TimeoutsDown(from.Deletion),
 		Taints:         from.Taints,
 		ReadinessGates: readinessGatesDown(from.ReadinessGates),
 		Variables:      overridesDown(from.Variables.Overrides),
@@ -124,7 +124,7 @@ func machinePoolTopologyUp(from *clusterv1beta1.MachinePoolTopology, to *cluster
 		Class:           from.Class,
 		Name:            from.Name,
 		FailureDomains:  from.FailureDomains,
-		Deletion:        timeoutsUp(from.NodeTimeouts),
+		Deletion:        rules.TimeoutsUp(from.NodeTimeouts),
 		Taints:          from.Taints,
 		MinReadySeconds: from.MinReadySeconds,
 		Replicas:        from.Replicas,
@@ -138,7 +138,7 @@ func machinePoolTopologyDown(from *clusterv1.MachinePoolTopology, to *clusterv1b
 		Class:           from.Class,
 		Name:            from.Name,
 		FailureDomains:  from.FailureDomains,
-		NodeTimeouts:    timeoutsDown(from.Deletion),
+		NodeTimeouts:    rules.TimeoutsDown(from.Deletion),
 		Taints:          from.Taints,
 		MinReadySeconds: from.MinReadySeconds,
 		Replicas:        from.Replicas,
@@ -175,7 +175,7 @@ func workerHealthCheckDown(checks *clusterv1.MachineHealthCheckChecks, r *cluste
 }
 
 func workerDeletionUp(t clusterv1beta1.NodeTimeouts, order clusterv1.MachineSetDeletionOrder) clusterv1.MachineDeploymentTopologyMachineDeletionSpec {
-	d := timeoutsUp(t)
+	d := rules.TimeoutsUp(t)
 	return clusterv1.MachineDeploymentTopologyMachineDeletionSpec{
 		Order:                          order,
 		NodeDrainTimeoutSeconds:        d.NodeDrainTimeoutSeconds,
@@ -185,7 +185,7 @@ func workerDeletionUp(t clusterv1beta1.NodeTimeouts, order clusterv1.MachineSetD
 }
 
 func workerTimeoutsDown(d clusterv1.MachineDeploymentTopologyMachineDeletionSpec) clusterv1beta1.NodeTimeouts {
-	return timeoutsDown(clusterv1.MachineDeletionSpec{
+	return rules.TimeoutsDown(clusterv1.MachineDeletionSpec{
 		NodeDrainTimeoutSeconds:        d.NodeDrainTimeoutSeconds,
 		NodeVolumeDetachTimeoutSeconds: d.NodeVolumeDetachTimeoutSeconds,
 		NodeDeletionTimeoutSeconds:     d.NodeDeletionTimeoutSeconds,

@@ -26,7 +26,7 @@ func controlPlaneUp(old *controlplanev1beta1.KubeadmControlPlane, hub, kept *con
 				ReadinessGates: rules.List(t.ReadinessGates, func(old *clusterv1beta1.MachineReadinessGate, hub *clusterv1.MachineReadinessGate) {
 					*hub = clusterv1.MachineReadinessGate(*old)
 				}),
-				Deletion: controlplanev1.KubeadmControlPlaneMachineTemplateDeletionSpec(deletionUp(t.NodeTimeouts)),
+				Deletion: controlplanev1.KubeadmControlPlaneMachineTemplateDeletionSpec(rules.TimeoutsUp(t.NodeTimeouts)),
 				Taints:   rules.Rebuilt(t.Taints, func(old, hub *clusterv1.MachineTaint) { *hub = *old }),
 			},
 		},
@@ -53,7 +53,7 @@ func controlPlaneDown(hub *controlplanev1.KubeadmControlPlane, old *controlplane
 			ReadinessGates: rules.List(t.Spec.ReadinessGates, func(hub *clusterv1.MachineReadinessGate, old *clusterv1beta1.MachineReadinessGate) {
 				*old = clusterv1beta1.MachineReadinessGate(*hub)
 			}),
-			NodeTimeouts: deletionDown(deletion(t.Spec.Deletion)),
+			NodeTimeouts: rules.TimeoutsDown(clusterv1.MachineDeletionSpec(t.Spec.Deletion)),
 			Taints:       rules.Rebuilt(t.Spec.Taints, func(hub, old *clusterv1.MachineTaint) { *old = *hub }),
 		},
 		KubeadmControlPlaneRollout: rolloutDown(from.Rollout, from.Remediation, from.MachineNaming),
@@ -78,7 +78,7 @@ func controlPlaneTemplateUp(old *controlplanev1beta1.KubeadmControlPlaneTemplate
 		to.MachineTemplate = controlplanev1.KubeadmControlPlaneTemplateMachineTemplate{
 			ObjectMeta: clusterv1.ObjectMeta(t.ObjectMeta),
 			Spec: controlplanev1.KubeadmControlPlaneTemplateMachineTemplateSpec{
-				Deletion: controlplanev1.KubeadmControlPlaneTemplateMachineTemplateDeletionSpec(deletionUp(t.NodeTimeouts)),
+				Deletion: controlplanev1.KubeadmControlPlaneTemplateMachineTemplateDeletionSpec(rules.TimeoutsUp(t.NodeTimeouts)),
 				Taints:   rules.Rebuilt(t.Taints, func(old, hub *clusterv1.MachineTaint) { *hub = *old }),
 			},
 		}
@@ -91,31 +91,12 @@ func controlPlaneTemplateDown(hub *controlplanev1.KubeadmControlPlaneTemplate, o
 	old.Spec.Template.ObjectMeta = clusterv1beta1.ObjectMeta(hub.Spec.Template.ObjectMeta)
 	to.MachineTemplate = &controlplanev1beta1.KubeadmControlPlaneTemplateMachineTemplate{
 		ObjectMeta:   clusterv1beta1.ObjectMeta(from.MachineTemplate.ObjectMeta),
-		NodeTimeouts: deletionDown(deletion(from.MachineTemplate.Spec.Deletion)),
+		NodeTimeouts: rules.TimeoutsDown(clusterv1.MachineDeletionSpec(from.MachineTemplate.Spec.Deletion)),
 		Taints:       rules.Rebuilt(from.MachineTemplate.Spec.Taints, func(hub, old *clusterv1.MachineTaint) { *old = *hub }),
 	}
 	to.KubeadmControlPlaneRollout = rolloutDown(from.Rollout, from.Remediation, from.MachineNaming)
 	specDown(&from.KubeadmConfigSpec, &to.KubeadmConfigSpec)
 	return nil
-}
-
-// deletion is what control planes and their templates have in common.
-type deletion controlplanev1.KubeadmControlPlaneMachineTemplateDeletionSpec
-
-func deletionUp(old clusterv1beta1.NodeTimeouts) deletion {
-	return deletion{
-		NodeDrainTimeoutSeconds:        rules.Seconds(old.NodeDrainTimeout),
-		NodeVolumeDetachTimeoutSeconds: rules.Seconds(old.NodeVolumeDetachTimeout),
-		NodeDeletionTimeoutSeconds:     rules.Seconds(old.NodeDeletionTimeout),
-	}
-}
-
-func deletionDown(hub deletion) clusterv1beta1.NodeTimeouts {
-	return clusterv1beta1.NodeTimeouts{
-		NodeDrainTimeout:        rules.Duration(hub.NodeDrainTimeoutSeconds),
-		NodeVolumeDetachTimeout: rules.Duration(hub.NodeVolumeDetachTimeoutSeconds),
-		NodeDeletionTimeout:     rules.Duration(hub.NodeDeletionTimeoutSeconds),
-	}
 }
 
 func rolloutUp(old *controlplanev1beta1.KubeadmControlPlaneRollout) controlplanev1.KubeadmControlPlaneRolloutSpec {

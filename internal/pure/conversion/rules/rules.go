@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	clusterv1beta1 "github.com/capstan-dev/capstan/api/core/v1beta1"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
@@ -96,6 +97,24 @@ func Duration(seconds *int32) *metav1.Duration {
 // DurationOf is a duration in seconds, zero without them.
 func DurationOf(seconds *int32) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(Value(seconds)) * time.Second}
+}
+
+// TimeoutsUp converts the timeouts of a deletion.
+func TimeoutsUp(t clusterv1beta1.NodeTimeouts) clusterv1.MachineDeletionSpec {
+	return clusterv1.MachineDeletionSpec{
+		NodeDrainTimeoutSeconds:        Seconds(t.NodeDrainTimeout),
+		NodeVolumeDetachTimeoutSeconds: Seconds(t.NodeVolumeDetachTimeout),
+		NodeDeletionTimeoutSeconds:     Seconds(t.NodeDeletionTimeout),
+	}
+}
+
+// TimeoutsDown is the reverse of TimeoutsUp.
+func TimeoutsDown(d clusterv1.MachineDeletionSpec) clusterv1beta1.NodeTimeouts {
+	return clusterv1beta1.NodeTimeouts{
+		NodeDrainTimeout:        Duration(d.NodeDrainTimeoutSeconds),
+		NodeVolumeDetachTimeout: Duration(d.NodeVolumeDetachTimeoutSeconds),
+		NodeDeletionTimeout:     Duration(d.NodeDeletionTimeoutSeconds),
+	}
 }
 
 // List converts each element of a list; a nil list stays nil, and an empty one empty.

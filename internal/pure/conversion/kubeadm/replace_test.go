@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion_test
+package kubeadm_test
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/kubeadm"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
-	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
 // through returns what is stored after a client has written an object at an old version
@@ -46,7 +46,7 @@ func through[T runtime.Object](t *testing.T, k rules.Kind, hub T, annotated bool
 
 func kindOf(t *testing.T, hub schema.GroupVersionKind) rules.Kind {
 	t.Helper()
-	all := kinds()
+	all := kubeadm.Kinds()
 	at := slices.IndexFunc(all, func(k rules.Kind) bool { return k.Hub == hub })
 	if at < 0 {
 		t.Fatalf("no conversion of %s", hub)
@@ -80,10 +80,10 @@ func argLists(s *bootstrapv1.KubeadmConfigSpec) [][]bootstrapv1.Arg {
 	}
 }
 
-// TestAWriteOfAnOldVersionReplacesNoMachine writes control planes, and the configs of
+// TestWriteOfOldVersionReplacesNoMachine writes control planes, and the configs of
 // their machines, at v1beta1, which changes the form of the stored objects: the machines
 // stay up to date.
-func TestAWriteOfAnOldVersionReplacesNoMachine(t *testing.T) {
+func TestWriteOfOldVersionReplacesNoMachine(t *testing.T) {
 	t.Parallel()
 	planes, configs := kindOf(t, controlplanev1.GroupVersion().WithKind("KubeadmControlPlane")), kindOf(t, bootstrapv1.GroupVersion().WithKind("KubeadmConfig"))
 	for seed := range uint64(rounds) {
@@ -116,29 +116,6 @@ func TestAWriteOfAnOldVersionReplacesNoMachine(t *testing.T) {
 				} else {
 					m.Config = through(t, configs, m.Config, annotated)
 				}
-			}
-		}
-	}
-}
-
-// TestAWriteOfAnOldVersionRollsNothingOut does the same with MachineDeployments and
-// their MachineSets.
-func TestAWriteOfAnOldVersionRollsNothingOut(t *testing.T) {
-	t.Parallel()
-	deployments, sets := kindOf(t, clusterv1.GroupVersion().WithKind("MachineDeployment")), kindOf(t, clusterv1.GroupVersion().WithKind("MachineSet"))
-	for seed := range uint64(rounds) {
-		random := rand.New(rand.NewPCG(seed, 3))
-		md := read(t, hub(deployments, filler{random: random}), deployments.NewHub()).(*clusterv1.MachineDeployment)
-		set := hub(sets, filler{random: random}).(*clusterv1.MachineSet)
-		set.Spec.Template = *md.Spec.Template.DeepCopy()
-		for write := range 4 {
-			if why := rollout.Differences(set.Spec.Template, md.Spec.Template); len(why) > 0 {
-				t.Fatalf("seed %d: after %d writes: %v", seed, write, why)
-			}
-			if annotated := random.IntN(2) == 0; random.IntN(2) == 0 {
-				md = through(t, deployments, md, annotated)
-			} else {
-				set = through(t, sets, set, annotated)
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion_test
+package kubeadm_test
 
 import (
 	"fmt"
