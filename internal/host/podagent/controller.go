@@ -119,8 +119,12 @@ func (r *Reconciler) reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 			}
 		}
 		if facts.Unscheduled = podspec.Describe(problems); facts.Unscheduled == "" {
-			if l, err = r.take(pod); err != nil {
-				return ctrl.Result{}, err
+			var over bool
+			if facts.Containers, over = podstatus.Interrupted(pod, facts.Now); !over {
+				if l, err = r.Node.take(pod); err != nil {
+					return ctrl.Result{}, fmt.Errorf("run the Pod: %w", err)
+				}
+				r.follow(client.ObjectKeyFromObject(pod), pod)
 			}
 		}
 	}
@@ -129,7 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 		l.update(pod)
 		result.RequeueAfter = l.expire() // nothing else triggers a reconcile at that time
 		facts = l.facts(pod)
-	} else {
+	} else if facts.Unscheduled != "" {
 		r.refused(pod, facts.Unscheduled)
 	}
 	pod.Status = podstatus.Compute(facts)
@@ -147,16 +151,6 @@ func (r *Reconciler) refused(pod *corev1.Pod, why string) {
 		}
 	}
 	r.Node.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", why)
-}
-
-// take starts to run a bound Pod.
-func (r *Reconciler) take(pod *corev1.Pod) (*life, error) {
-	l, err := r.Node.take(pod)
-	if err != nil {
-		return nil, fmt.Errorf("run the Pod: %w", err)
-	}
-	r.follow(client.ObjectKeyFromObject(pod), pod)
-	return l, nil
 }
 
 // follow watches the objects that a Pod names; none if the Pod is nil.

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
@@ -98,22 +99,19 @@ func (l *life) known(ctx context.Context, services bool) (podspec.Facts, error) 
 		}
 	}
 	if services {
-		for _, namespace := range []string{l.key.Namespace, metaDefault} {
+		for _, namespace := range []string{l.key.Namespace, metav1.NamespaceDefault} {
 			list := &corev1.ServiceList{}
 			if err := l.node.Live.List(ctx, list, client.InNamespace(namespace)); err != nil {
 				return f, fmt.Errorf("list Services: %w", err)
 			}
 			f.Services = append(f.Services, list.Items...)
-			if l.key.Namespace == metaDefault {
+			if l.key.Namespace == metav1.NamespaceDefault {
 				break
 			}
 		}
 	}
 	return f, nil
 }
-
-// metaDefault is the namespace of the API server's own Service.
-const metaDefault = "default"
 
 // describe returns the description of a container for a sandbox.
 func (l *life) describe(ctx context.Context, c podspec.Container, image Image, root string) (Container, error) {

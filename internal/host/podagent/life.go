@@ -72,25 +72,11 @@ func newLife(n *Node, pod *corev1.Pod, address netip.Addr) *life {
 	if pod.Status.StartTime != nil {
 		l.accepted = pod.Status.StartTime.Time
 	}
-	before := append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...)
-	for _, c := range podspec.Containers(pod) {
-		r := &run{Container: podstatus.Container{Name: c.Name}, spec: c}
-		for _, s := range before {
-			if s.Name == c.Name && s.ContainerID != "" {
-				lost(r, s, n.Clock.Now())
-			}
-		}
-		l.containers[c.Name] = r
+	before, _ := podstatus.Interrupted(pod, n.Clock.Now())
+	for i, c := range podspec.Containers(pod) {
+		l.containers[c.Name] = &run{Container: before[i], spec: c}
 	}
 	return l
-}
-
-// lost sets the state of a container that an earlier process of the plane ran.
-func lost(r *run, s corev1.ContainerStatus, now time.Time) {
-	r.Restarts = s.RestartCount + 1
-	if s.State.Running != nil {
-		r.Ended = &podstatus.Exit{Code: 255, Message: "it ended with the plane that ran it", Started: s.State.Running.StartedAt.Time, Finished: now}
-	}
 }
 
 // update stores the current Pod object.
@@ -149,12 +135,10 @@ func (l *life) event(kind, reason, action, note string, args ...any) {
 // grace returns the grace period of the Pod.
 func (l *life) grace() time.Duration {
 	pod := l.current()
-	for _, seconds := range []*int64{pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds} {
-		if seconds != nil {
-			return time.Duration(*seconds) * time.Second
-		}
+	if seconds := pod.DeletionGracePeriodSeconds; seconds != nil {
+		return time.Duration(*seconds) * time.Second
 	}
-	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+	return podstatus.GraceOf(pod, nil)
 }
 
 // stop ends the Pod within a grace period; ended is closed when it has ended.
@@ -287,7 +271,7 @@ func (l *life) start(ctx context.Context, running *sync.WaitGroup) {
 			if !l.keep(ctx, c, func() {}) {
 				return
 			}
-		default:
+		case !l.containers[c.Name].Over: // in an earlier process of the plane
 			running.Go(l.part(func() { l.keep(ctx, c, func() {}) }))
 		}
 	}

@@ -31,6 +31,11 @@ const (
 	Run              = "RunContainerError"
 )
 
+const (
+	oomKilled = "OOMKilled"  // the reason of an exit
+	idPrefix  = "capstan://" // of the ID of a container
+)
+
 // Exit is the end of one run of a container.
 type Exit struct {
 	Code, Signal      int
@@ -128,7 +133,7 @@ func phase(f Facts) corev1.PodPhase {
 		known := f.of(c.Name)
 		switch {
 		case c.Sidecar: // it does not keep a Pod running, and only delays its start
-			if !known.running() && known.Ended == nil {
+			if !known.running() && known.Ended == nil && !known.Over {
 				pending++
 			}
 		case c.Init:
@@ -198,7 +203,7 @@ func state(f Facts, c podspec.Container) corev1.ContainerStatus {
 		}
 	}
 	if id != "" {
-		s.ContainerID = "capstan://" + id
+		s.ContainerID = idPrefix + id
 	}
 	return s
 }
@@ -212,11 +217,11 @@ func terminated(e *Exit) *corev1.ContainerStateTerminated {
 		StartedAt: metav1.NewTime(e.Started), FinishedAt: metav1.NewTime(e.Finished),
 	}
 	if e.ID != "" {
-		t.ContainerID = "capstan://" + e.ID
+		t.ContainerID = idPrefix + e.ID
 	}
 	switch {
 	case e.OOMKilled:
-		t.Reason = "OOMKilled"
+		t.Reason = oomKilled
 	case e.Code == 0:
 		t.Reason = "Completed"
 	}

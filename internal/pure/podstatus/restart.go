@@ -4,6 +4,8 @@ package podstatus
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +65,54 @@ func Restarts(pod *corev1.Pod, c podspec.Container, code int) bool {
 		return code != 0
 	}
 	return true
+}
+
+// lost is the message of a container that ran in an earlier process of the plane.
+const lost = "it ended with the plane that ran it"
+
+// Interrupted returns the containers of a Pod, in the order of podspec.Containers, after
+// the process that ran them has ended, and whether the Pod is over. As after a reboot of
+// a kubelet's node, a Pod with the restart policy Never is over if it has started a
+// container. Of others, init containers run again, and containers that have exited do so
+// only as their policy allows.
+func Interrupted(pod *corev1.Pod, now time.Time) (all []Container, over bool) {
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	over = pod.Spec.RestartPolicy == corev1.RestartPolicyNever && slices.ContainsFunc(statuses, func(s corev1.ContainerStatus) bool { return s.ContainerID != "" })
+	for _, c := range podspec.Containers(pod) {
+		known := Container{Name: c.Name, Over: over}
+		if over {
+			known.Message = lost // until its exit is known
+		}
+		for _, s := range statuses {
+			if s.Name != c.Name {
+				continue
+			}
+			known.ImageID, known.Restarts, known.Ended = s.ImageID, s.RestartCount, exitOf(s.LastTerminationState.Terminated)
+			if t := s.State.Terminated; t != nil {
+				known.Before, known.Ended = known.Ended, exitOf(t)
+			}
+			if r := s.State.Running; r != nil {
+				known.Before, known.Ended = known.Ended, &Exit{Code: 255, Message: lost, Started: r.StartedAt.Time, Finished: now}
+			}
+			known.Over = over || !c.Init && known.Ended != nil && !Restarts(pod, c, known.Ended.Code)
+			if !known.Over && s.ContainerID != "" { // else this run has not started
+				known.Restarts++
+			}
+		}
+		all = append(all, known)
+	}
+	return all, over
+}
+
+// exitOf is the inverse of terminated.
+func exitOf(t *corev1.ContainerStateTerminated) *Exit {
+	if t == nil {
+		return nil
+	}
+	return &Exit{
+		Code: int(t.ExitCode), Signal: int(t.Signal), OOMKilled: t.Reason == oomKilled, Message: t.Message,
+		Started: t.StartedAt.Time, Finished: t.FinishedAt.Time, ID: strings.TrimPrefix(t.ContainerID, idPrefix),
+	}
 }
 
 // CrashMessage is the message of a container that waits for its restart: the delay, and
