@@ -31,14 +31,16 @@ type life struct {
 	address  netip.Addr
 	accepted time.Time
 
-	ended chan struct{} // closed when nothing of the Pod runs any longer
-	ends  chan struct{} // closed when the Pod must end
-	once  sync.Once
+	ended chan struct{}   // closed when nothing of the Pod runs any longer
+	ends  chan struct{}   // closed when the Pod must end
+	grant context.Context // ends with a grace period that was shortened
+	expel context.CancelFunc
 	parts sync.WaitGroup // what it runs
 
 	mu         sync.Mutex // guards what follows
 	pod        *corev1.Pod
 	graceful   time.Duration // the grace period of its end
+	until      time.Time     // when that is over
 	sandbox    Running
 	containers map[string]*run
 	notified   chan struct{} // closed when objects that it names have changed
@@ -69,6 +71,7 @@ func newLife(n *Node, pod *corev1.Pod, address netip.Addr) *life {
 		ended: make(chan struct{}), ends: make(chan struct{}), notified: make(chan struct{}),
 		pod: pod.DeepCopy(), containers: map[string]*run{}, renew: map[string]tokenOf{},
 	}
+	l.grant, l.expel = context.WithCancel(context.Background())
 	if pod.Status.StartTime != nil {
 		l.accepted = pod.Status.StartTime.Time
 	}
@@ -141,14 +144,20 @@ func (l *life) grace() time.Duration {
 	return podstatus.GraceOf(pod, nil)
 }
 
-// stop ends the Pod within a grace period; ended is closed when it has ended.
+// stop ends the Pod within a grace period, which further calls can only shorten; ended
+// is closed when it has ended.
 func (l *life) stop(grace time.Duration) {
-	l.once.Do(func() {
-		l.mu.Lock()
-		l.graceful = grace
-		l.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until := l.node.Clock.Now().Add(grace)
+	switch {
+	case !l.stopping():
+		l.graceful, l.until = grace, until
 		close(l.ends)
-	})
+	case until.Before(l.until):
+		l.until = until
+		l.node.Clock.AfterFunc(grace, l.part(l.expel))
+	}
 }
 
 func (l *life) stopping() bool {
@@ -202,7 +211,7 @@ func (l *life) run(ctx context.Context) {
 			l.runContainers(running)
 		}
 	})
-	l.guard(func() { l.stopSandbox(ctx) })
+	l.guard(l.stopSandbox)
 	cancel()
 	l.parts.Wait()
 	l.guard(func() {
@@ -235,7 +244,7 @@ func (l *life) runContainers(ctx context.Context) {
 }
 
 // stopSandbox ends the remaining parts of the Pod.
-func (l *life) stopSandbox(ctx context.Context) {
+func (l *life) stopSandbox() {
 	l.mu.Lock()
 	sandbox, grace := l.sandbox, l.graceful
 	l.mu.Unlock()
@@ -246,8 +255,7 @@ func (l *life) stopSandbox(ctx context.Context) {
 		grace = l.grace() // of its sidecars
 	}
 	l.stop(grace)
-	// The sandbox ends also when the plane has no time left.
-	if err := sandbox.Stop(context.WithoutCancel(ctx), grace); err != nil {
+	if err := sandbox.Stop(l.grant, grace); err != nil {
 		l.event(corev1.EventTypeWarning, "FailedKillPod", "Killing", "stop the sandbox: %v", err)
 	}
 }

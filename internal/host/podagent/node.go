@@ -59,7 +59,7 @@ type Options struct {
 	// Live reads Secrets, ConfigMaps and Services.
 	Live     client.Reader
 	Recorder events.EventRecorder
-	Clock    clock.Clock
+	Clock    clock.WithDelayedExecution
 }
 
 func (o Options) validate() error {

@@ -279,6 +279,7 @@ func (l *life) preStop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.graceful)
 	l.mu.Unlock()
 	defer cancel()
+	defer context.AfterFunc(l.grant, l.part(cancel))()
 	var running sync.WaitGroup
 	for _, c := range hooks {
 		running.Go(l.part(func() {
