@@ -25,6 +25,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
@@ -88,7 +89,7 @@ type APIServer struct {
 // that cannot be removed are reported in the log and on the Node. The guard decides
 // where Pods can connect to.
 func Open(dir string, guard *dialguard.Guard, log logr.Logger) (*Plane, error) {
-	p := &Plane{dir: dir, name: nodeName(), guard: guard, log: log}
+	p := &Plane{dir: dir, name: nodeName(os.Hostname()), guard: guard, log: log}
 	host, err := openSandboxes(filepath.Join(dir, "pods"), network{p})
 	p.host, p.sandboxes = host, host
 	if err != nil {
@@ -114,13 +115,12 @@ func (p *Plane) leave(err error) {
 func (p *Plane) volumesDir() string { return filepath.Join(p.dir, "pods", "volumes") }
 
 // nodeName is the name of the host, if a Node can have it.
-func nodeName() string {
-	name, err := os.Hostname()
-	name = strings.ToLower(name)
-	if err != nil || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || strings.Trim(name, "-.") != name {
+func nodeName(host string, err error) string {
+	host = strings.ToLower(host)
+	if err != nil || len(validation.IsDNS1123Subdomain(host)) > 0 {
 		return "capstan"
 	}
-	return name
+	return host
 }
 
 // Name is the name of the Node.
@@ -161,12 +161,12 @@ type sandboxes interface {
 // none has no sandbox for any Pod; its error is the reason.
 type none struct{ error }
 
-// Start implements runner.Sandboxes.
+// Start implements podagent.Sandboxes.
 func (n none) Start(context.Context, podagent.Sandbox) (podagent.Running, error) {
 	return nil, fmt.Errorf("this host can run no Pods, as capstan doctor shows: %w", n.error)
 }
 
-// Rootless implements runner.Sandboxes.
+// Rootless implements podagent.Sandboxes.
 func (none) Rootless() bool { return false }
 
 // network routes the connections of Pods.
@@ -317,7 +317,7 @@ func (e *ending) Read(b []byte) (int, error) {
 // tokens creates tokens of ServiceAccounts, for Pods.
 type tokens struct{ typed kubernetes.Interface }
 
-// Token implements runner.Tokens.
+// Token implements podagent.Tokens.
 func (k tokens) Token(ctx context.Context, pod *corev1.Pod, t podspec.Token) (string, time.Time, error) {
 	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &t.Seconds,

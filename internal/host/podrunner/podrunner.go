@@ -18,7 +18,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/host/kubelet"
 	"github.com/capstan-dev/capstan/internal/host/ociimages"
 	"github.com/capstan-dev/capstan/internal/host/podagent"
-	"github.com/capstan-dev/capstan/internal/host/podlogs"
 	"github.com/capstan-dev/capstan/internal/kit/registry"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
@@ -30,20 +29,21 @@ type Images struct {
 	Registries string
 }
 
-// Find implements runner.Images.
+// Find implements podagent.Images. It uses the full name, which is never a part of a
+// digest: a Pod must not get an image of another author by some of its digits.
 func (i Images) Find(ref string) (podagent.Image, error) {
-	found, err := i.Store.Find(ref)
-	var missing *ociimages.MissingError
-	if errors.As(err, &missing) {
-		return podagent.Image{}, fmt.Errorf("%w: %w", podagent.ErrNoImage, err)
-	}
+	name, err := registry.Name(ref)
 	if err != nil {
 		return podagent.Image{}, err
 	}
-	return image(found), nil
+	found, err := i.Store.Find(name)
+	if errors.As(err, new(*ociimages.MissingError)) {
+		err = fmt.Errorf("%w: %w", podagent.ErrNoImage, err)
+	}
+	return image(found), err
 }
 
-// Pull implements runner.Images.
+// Pull implements podagent.Images.
 func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (podagent.Image, error) {
 	chain, err := keychain(keys)
 	if err != nil {
@@ -57,14 +57,8 @@ func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (podagent.I
 		ctrl.LoggerFrom(ctx).Error(err, "Look for images that could go") // there may still be enough space
 	}
 	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain, Registries: i.Registries})
-	if err != nil {
-		return podagent.Image{}, err
-	}
-	return image(pulled), nil
+	return image(pulled), err
 }
-
-// Root implements runner.Images.
-func (i Images) Root(digest string) (string, func(), error) { return i.Store.Root(digest) }
 
 func image(i ociimages.Image) podagent.Image {
 	c := i.Config
@@ -100,11 +94,6 @@ func keychain(secrets [][]byte) (authn.Keychain, error) {
 
 // Kubelet serves the Pods of a node.
 type Kubelet struct{ *podagent.Node }
-
-// Log implements kubelet.Pods.
-func (k Kubelet) Log(namespace, pod, container string, previous bool) (*podlogs.Log, error) {
-	return k.Node.Log(namespace, pod, container, previous)
-}
 
 // Exec implements kubelet.Pods.
 func (k Kubelet) Exec(ctx context.Context, namespace, pod, container string, c kubelet.Command) (int, error) {

@@ -22,7 +22,7 @@ func openSandboxes(dir string, n network) (sandboxes, error) {
 // Sandboxes are the sandboxes of a host.
 type Sandboxes struct{ *pods.Host }
 
-// Start implements runner.Sandboxes.
+// Start implements podagent.Sandboxes.
 func (s Sandboxes) Start(ctx context.Context, spec podagent.Sandbox) (podagent.Running, error) {
 	started, err := s.Host.Start(ctx, pods.Spec{
 		Name: spec.Name, Hostname: spec.Hostname, Address: spec.Address,
@@ -36,7 +36,7 @@ func (s Sandboxes) Start(ctx context.Context, spec podagent.Sandbox) (podagent.R
 
 type running struct{ *pods.Sandbox }
 
-// Run implements runner.Running.
+// Run implements podagent.Running.
 func (r running) Run(ctx context.Context, c podagent.Container) (podagent.Process, error) {
 	described := pods.Container{
 		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
@@ -58,13 +58,13 @@ func (r running) Run(ctx context.Context, c podagent.Container) (podagent.Proces
 
 type process struct{ *pods.Process }
 
-// Stdout implements runner.Process.
+// Stdout implements podagent.Process.
 func (p process) Stdout() io.Reader { return p.Process.Stdout() }
 
-// Stderr implements runner.Process.
+// Stderr implements podagent.Process.
 func (p process) Stderr() io.Reader { return p.Process.Stderr() }
 
-// Signal implements runner.Process.
+// Signal implements podagent.Process.
 func (p process) Signal(s os.Signal) error {
 	number, ok := s.(syscall.Signal)
 	if !ok {
@@ -73,7 +73,7 @@ func (p process) Signal(s os.Signal) error {
 	return p.Process.Signal(number)
 }
 
-// Wait implements runner.Process.
+// Wait implements podagent.Process.
 func (p process) Wait() podagent.Exit {
 	e := p.Process.Wait()
 	return podagent.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message, LastMessage: e.LastMessage}
