@@ -8,7 +8,6 @@ package podlogs
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -115,18 +114,10 @@ func (s *Store) Remove(pod string) error {
 }
 
 func (l *Log) remove() error {
-	err := l.End()
-	return errors.Join(err, ignoreMissing(os.Remove(l.path)), ignoreMissing(os.Remove(l.aside())))
+	return errors.Join(l.End(), os.RemoveAll(l.path), os.RemoveAll(l.aside()))
 }
 
 func (l *Log) aside() string { return l.path + ".1" }
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
-}
 
 // Copy stores everything that a stream, stdout or stderr, contains until it ends.
 // It never stops reading for lack of space: the container would block as well.
@@ -219,24 +210,4 @@ func (l *Log) End() error {
 	l.ended = true
 	close(l.changed)
 	return l.file.Close()
-}
-
-// content returns everything that is stored, how much of that is in the current file, the
-// number of rotations, and a channel that is closed when there is more; nil after the end.
-func (l *Log) content() (entries []byte, current int64, rotated int, more chan struct{}, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all bytes.Buffer
-	for _, name := range []string{l.aside(), l.path} {
-		b, err := os.ReadFile(name)
-		if ignoreMissing(err) != nil {
-			return nil, 0, 0, nil, fmt.Errorf("read a log: %w", err)
-		}
-		all.Write(b)
-		current = int64(len(b))
-	}
-	if !l.ended {
-		more = l.changed
-	}
-	return all.Bytes(), current, l.rotated, more, nil
 }

@@ -3,8 +3,10 @@
 package podlogs
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -159,6 +161,126 @@ func TestALongLineIsOneLineAgain(t *testing.T) {
 	l.Copy("stdout", strings.NewReader(long+"\nend\n"))
 	if got := read(t, l, Options{Tail: new(int64(2))}); got != long+"\nend\n" {
 		t.Errorf("%d bytes, want %d", len(got), len(long)+5)
+	}
+}
+
+// pieces records the sizes of what is written to it.
+type pieces struct {
+	bytes.Buffer
+	largest int
+}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.largest = max(p.largest, len(b))
+	return p.Buffer.Write(b)
+}
+
+// TestLogIsReadInPieces: clients that read slowly must not make the plane hold whole
+// logs in memory.
+func TestLogIsReadInPieces(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	l.limit = 1 << 20 // so that there are two files
+	text := strings.Repeat(strings.Repeat("x", 99)+"\n", 10_000)
+	l.Copy("stdout", strings.NewReader(text))
+	for name, o := range map[string]Options{"all": {}, "its end": {Tail: new(int64(9_000))}} {
+		var got pieces
+		if err := l.Read(t.Context(), o, &got); err != nil {
+			t.Fatal(err)
+		}
+		want := text
+		if o.Tail != nil {
+			want = text[len(text)-100*9_000:]
+		}
+		if got.String() != want || got.largest > 1<<16 {
+			t.Errorf("%s: got %d bytes in pieces of up to %d, want %d in pieces of up to %d", name, got.Len(), got.largest, len(want), 1<<16)
+		}
+	}
+}
+
+func TestLongLineHasOneTimestamp(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	long := strings.Repeat("x", 2*maxLine+7)
+	l.Copy("stdout", strings.NewReader(long+"\nend\n")) // in three entries, and at 4 s
+	want := "2026-01-01T00:00:01Z " + long + "\n2026-01-01T00:00:04Z end\n"
+	if got := read(t, l, Options{Timestamps: true}); got != want {
+		t.Errorf("got %d bytes, want %d: ends in %.60q", len(got), len(want), got[max(0, len(got)-60):])
+	}
+}
+
+// TestLogSkipsDamagedEntries: a full disk truncates an entry, and the files are those of
+// a folder that the plane's user may have changed.
+func TestLogSkipsDamagedEntries(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	const entries = "2026-01-01T00:00:01Z stdout F one\nstdout\n\nyesterday stdout F two\n2026-01-01T00:00:02Z stdout F three\n2026-01-01T00:00:03Z stdout F fo"
+	if _, err := l.file.WriteString(entries); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, l, Options{}); got != "one\nthree\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := read(t, l, Options{Tail: new(int64(1))}); got != "three\n" {
+		t.Errorf("its last line is %q", got)
+	}
+}
+
+// TestLogIsFollowedWhereRotationFailed: a reader loses nothing that is stored while the
+// next file cannot be created.
+func TestLogIsFollowedWhereRotationFailed(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	l.Copy("stdout", strings.NewReader("one\n"))
+	var got bytes.Buffer
+	p := &printer{w: bufio.NewWriter(&got), rotated: -2}
+	for _, step := range []func() error{
+		func() error { return nil },
+		func() error { return os.Rename(l.path, l.aside()) }, // rotate stopped here
+		func() error { l.mu.Lock(); defer l.mu.Unlock(); return l.rotate() },
+		func() error { l.Copy("stdout", strings.NewReader("two\n")); return nil },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.next(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got.String() != "one\ntwo\n" {
+		t.Errorf("got %q", got.String())
+	}
+}
+
+func TestFollowEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Read(ctx, Options{Follow: true}, io.Discard); err != nil {
+		t.Error(err)
+	}
+	broken, w := io.Pipe()
+	_ = broken.Close()
+	l.Copy("stdout", strings.NewReader("one\n"))
+	if err := l.Read(t.Context(), Options{Follow: true}, w); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("got %v, want that the client has disconnected", err)
+	}
+}
+
+func TestLogOfEarlierPlaneIsRemoved(t *testing.T) {
+	t.Parallel()
+	s, l := begin(t)
+	l.Copy("stdout", strings.NewReader("one\n"))
+	again, err := Open(s.dir, ticking())
+	if err != nil || again.Left != nil {
+		t.Fatalf("%v, left %v", err, again.Left)
+	}
+	if _, err := os.Stat(l.path); !os.IsNotExist(err) || again.Find("pod", "a", 0) != nil {
+		t.Errorf("its file is there: %v", err)
+	}
+	if got := l.Last(); got != "one" { // of a run that still ends
+		t.Errorf("its last line is %q", got)
 	}
 }
 

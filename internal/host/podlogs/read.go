@@ -3,6 +3,7 @@
 package podlogs
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -31,137 +32,159 @@ type Options struct {
 
 var errEnough = errors.New("as much as was asked for")
 
-// Read writes the selected part of a log.
+// Read writes the selected part of a log. It holds little of it in memory: a client may
+// be slow.
 func (l *Log) Read(ctx context.Context, o Options, w io.Writer) error {
 	if o.Limit > 0 {
 		w = &limited{w, o.Limit}
 	}
-	err := l.read(ctx, o, w)
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
-
-func (l *Log) read(ctx context.Context, o Options, w io.Writer) error {
-	all, current, rotated, more, err := l.content()
-	if err != nil {
-		return err
-	}
-	if err := write(w, chosen(all, o), o); err != nil {
-		return err
-	}
-	for o.Follow && more != nil {
+	p := &printer{Options: o, w: bufio.NewWriterSize(w, buffered), rotated: -2}
+	for {
+		more, err := p.next(l)
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		if err != nil || !o.Follow || more == nil {
+			return err
+		}
 		select {
 		case <-more:
 		case <-ctx.Done():
 			return nil // the client has disconnected
 		}
-		var next []byte
-		next, rotated, current, more, err = l.since(rotated, current)
-		if err != nil {
-			return err
-		}
-		o.Tail = nil
-		if err := write(w, chosen(next, o), o); err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
-// since returns what was written after an offset in the file that was current after
-// a number of rotations. What was deleted meanwhile is lost.
-func (l *Log) since(rotated int, offset int64) (next []byte, now int, size int64, more chan struct{}, err error) {
+// buffered is enough for the longest entry.
+const buffered = 2 * maxLine
+
+// printer writes a log to a client.
+type printer struct {
+	Options
+	w      *bufio.Writer
+	inLine bool // the last entry was a part of a line
+	// rotated and offset are the position after which the log is not written yet: an
+	// offset in the file that was current after a number of rotations.
+	rotated int
+	offset  int64
+}
+
+// next writes what was stored since the last call. What was deleted meanwhile is lost.
+// It returns a channel that is closed when there is more; nil after the end.
+func (p *printer) next(l *Log) (more chan struct{}, err error) {
+	all, more, err := p.open(l)
+	if err == nil {
+		err = p.print(all)
+	}
+	for _, s := range all {
+		_ = s.Close() // only read
+	}
+	return more, err
+}
+
+// section is a part of a file that does not change.
+type section struct {
+	io.ReadSeeker
+	io.Closer
+}
+
+func (p *printer) open(l *Log) (all []section, more chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
 		more = l.changed
 	}
-	from := offset
-	if l.rotated > rotated {
-		if l.rotated > rotated+1 {
-			from = 0
-		}
-		if next, err = tail(l.aside(), from); err != nil {
-			return nil, 0, 0, nil, err
-		}
+	names, from := []string{l.path}, p.offset
+	if l.rotated > p.rotated {
+		names = []string{l.aside(), l.path}
+	}
+	if l.rotated > p.rotated+1 {
 		from = 0
 	}
-	last, err := tail(l.path, from)
-	if err != nil {
-		return nil, 0, 0, nil, err
-	}
-	return append(next, last...), l.rotated, from + int64(len(last)), more, nil
-}
-
-func tail(name string, from int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, ignoreMissing(err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read a log: %w", err)
-	}
-	return io.ReadAll(f)
-}
-
-// entry is one line, or a part of one.
-type entry struct {
-	at      time.Time
-	stamp   []byte
-	text    []byte
-	partial bool
-}
-
-// chosen returns the selected entries.
-func chosen(b []byte, o Options) []entry {
-	var all []entry
-	for line := range bytes.Lines(b) {
-		fields := bytes.SplitN(bytes.TrimSuffix(line, []byte("\n")), []byte(" "), 4)
-		if len(fields) < 4 || !bytes.HasSuffix(line, []byte("\n")) {
-			continue // truncated by a full disk
-		}
-		at, err := time.Parse(format, string(fields[0]))
-		if err != nil || o.Stream != "" && o.Stream != string(fields[1]) || at.Before(o.Since) {
+	for _, name := range names {
+		f, err := os.Open(name)
+		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		all = append(all, entry{at, fields[0], fields[3], string(fields[2]) == "P"})
-	}
-	if o.Tail == nil {
-		return all
-	}
-	keep, whole := len(all), int64(0)
-	for keep > 0 {
-		if !all[keep-1].partial {
-			if whole == *o.Tail {
-				break
-			}
-			whole++
+		if err != nil {
+			return all, nil, fmt.Errorf("read a log: %w", err)
 		}
-		keep--
+		size, err := f.Seek(0, io.SeekEnd)
+		all = append(all, section{io.NewSectionReader(f, from, size-from), f})
+		if err != nil {
+			return all, nil, fmt.Errorf("read a log: %w", err)
+		}
+		p.offset, from = size, 0
 	}
-	return all[keep:]
+	p.rotated = l.rotated
+	return all, more, nil
 }
 
-func write(w io.Writer, all []entry, o Options) error {
-	var b bytes.Buffer
-	for _, e := range all {
-		if o.Timestamps {
-			b.Write(e.stamp)
-			b.WriteByte(' ')
+// print writes the selected entries.
+func (p *printer) print(all []section) error {
+	skip := int64(0)
+	if p.Tail != nil {
+		if err := p.each(all, func(_, _ []byte, partial bool) error {
+			if !partial {
+				skip++
+			}
+			return nil
+		}); err != nil {
+			return err
 		}
-		b.Write(e.text)
-		if !e.partial {
-			b.WriteByte('\n')
+		skip, p.Tail = skip-*p.Tail, nil
+	}
+	err := p.each(all, func(stamp, text []byte, partial bool) (err error) {
+		if skip > 0 {
+			if !partial {
+				skip--
+			}
+			return nil
+		}
+		if p.Timestamps && !p.inLine {
+			_, err = fmt.Fprintf(p.w, "%s ", stamp)
+		}
+		p.inLine = partial
+		if err == nil {
+			_, err = p.w.Write(text)
+		}
+		return err
+	})
+	return errors.Join(err, p.w.Flush())
+}
+
+// each calls f with the time and the text of each selected entry, with its newline
+// unless it is only a part of a line.
+func (o Options) each(all []section, f func(stamp, text []byte, partial bool) error) error {
+	for _, s := range all {
+		if _, err := s.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("read a log: %w", err)
+		}
+		for r := bufio.NewReaderSize(s, buffered); ; {
+			line, err := r.ReadSlice('\n')
+			if errors.Is(err, io.EOF) {
+				break // the rest is truncated by a full disk
+			}
+			if err != nil {
+				return fmt.Errorf("read a log: %w", err)
+			}
+			fields := bytes.SplitN(line, []byte(" "), 4)
+			if len(fields) < 4 || o.Stream != "" && o.Stream != string(fields[1]) {
+				continue
+			}
+			if at, err := time.Parse(format, string(fields[0])); err != nil || at.Before(o.Since) {
+				continue
+			}
+			text, partial := fields[3], string(fields[2]) == "P"
+			if partial {
+				text = bytes.TrimSuffix(text, []byte("\n"))
+			}
+			if err := f(fields[0], text, partial); err != nil {
+				return err
+			}
 		}
 	}
-	if b.Len() == 0 {
-		return nil
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return nil
 }
 
 type limited struct {
@@ -170,13 +193,8 @@ type limited struct {
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if int64(len(p)) < l.left {
-		l.left -= int64(len(p))
-		return l.w.Write(p)
-	}
-	n, err := l.w.Write(p[:l.left])
-	l.left = 0
-	if err == nil {
+	n, err := l.w.Write(p[:min(int64(len(p)), l.left)])
+	if l.left -= int64(n); err == nil && l.left == 0 {
 		err = errEnough
 	}
 	return n, err
