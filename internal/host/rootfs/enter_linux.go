@@ -289,13 +289,13 @@ func OpenTree(source, sub string, below bool) (int, error) {
 	if below {
 		flags |= unix.AT_RECURSIVE
 	}
-	at, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
+	from, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open %s: %w", source, err)
 	}
-	defer func() { _ = unix.Close(at) }() // opened with O_PATH
+	defer func() { _ = unix.Close(from) }() // opened with O_PATH
+	at := from
 	if sub != "" {
-		from := at
 		if at, err = (folder{from, unix.RESOLVE_BENEATH}).open(path.Clean(sub), unix.O_PATH); err != nil {
 			return -1, fmt.Errorf("open %s below %s: %w", sub, source, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -139,5 +140,41 @@ func TestReplaceFollowsNoLink(t *testing.T) {
 	}
 	if got, err := os.ReadFile(outside); err != nil || string(got) != "kept" {
 		t.Errorf("the file outside has %q, %v", got, err)
+	}
+}
+
+// TestOpenTreeClosesWhatItOpens: the plane opens volumes for each start of a container,
+// and a descriptor that is closed twice may be another goroutine's by then.
+func TestOpenTreeClosesWhatItOpens(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a/b"), 0o755), os.Symlink("/etc", filepath.Join(dir, "away"))); err != nil {
+		t.Fatal(err)
+	}
+	open := func() (fds []string) {
+		t.Helper()
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, dir) {
+				fds = append(fds, to)
+			}
+		}
+		return fds
+	}
+	for _, sub := range []string{"", "a", "a/b", "away", "none"} {
+		tree, err := OpenTree(dir, sub, false)
+		if err == nil {
+			err = unix.Close(tree)
+		} else if refused := sub == "away" || sub == "none"; !refused && os.Geteuid() == 0 {
+			t.Errorf("%q: %v", sub, err)
+		}
+		if left := open(); len(left) > 0 {
+			t.Errorf("%q (%v): %v stay open", sub, err, left)
+		}
+	}
+	if _, err := OpenTree(filepath.Join(dir, "none"), "a", false); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a source that does not exist: %v", err)
 	}
 }
