@@ -205,13 +205,9 @@ func EnterDir(dir string, pid int) error {
 }
 
 // Processes returns the processes in a group and below it.
-func Processes(dir string) ([]int, error) {
-	var pids []int
-	err := fs.WalkDir(os.DirFS(dir), ".", func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.Name() != "cgroup.procs" {
-			return missing(err)
-		}
-		text, err := os.ReadFile(path.Join(dir, p))
+func Processes(dir string) (pids []int, err error) {
+	err = walk(dir, func(root *os.Root, group string) error {
+		text, err := root.ReadFile(path.Join(group, "cgroup.procs"))
 		for _, f := range strings.Fields(string(text)) {
 			if pid, err := strconv.Atoi(f); err == nil {
 				pids = append(pids, pid)
@@ -220,6 +216,33 @@ func Processes(dir string) ([]int, error) {
 		return missing(err)
 	})
 	return pids, err
+}
+
+// walk calls do for all groups below a folder, and for the folder, the lowest first. A
+// container may have chosen their names: package fs refuses those that are not UTF-8,
+// and the kernel paths that are longer than its limit.
+func walk(dir string, do func(root *os.Root, group string) error) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return missing(err)
+	}
+	defer func() { _ = root.Close() }() // only read
+	var from func(group string) error
+	from = func(group string) error {
+		f, err := root.Open(group)
+		if err != nil {
+			return missing(err)
+		}
+		entries, err := f.ReadDir(-1)
+		errs := []error{missing(err), f.Close()}
+		for _, e := range entries {
+			if e.IsDir() {
+				errs = append(errs, from(path.Join(group, e.Name())))
+			}
+		}
+		return errors.Join(append(errs, do(root, group))...)
+	}
+	return from(".")
 }
 
 // Sub returns the names of the groups below a group, in any hierarchy.
@@ -281,6 +304,9 @@ func Empty(dir string) error {
 			}
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have exited already
 		}
+		if err := thaw(dir); err != nil {
+			return fmt.Errorf("thaw a control group: %w", err)
+		}
 		if len(pids) == 0 {
 			if err = removeBelow(dir); err == nil {
 				return nil
@@ -293,26 +319,30 @@ func Empty(dir string) error {
 }
 
 func removeBelow(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return missing(err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
+	return walk(dir, func(root *os.Root, group string) error {
+		if group == "." {
+			return nil
 		}
-		below := path.Join(dir, e.Name())
-		if err := errors.Join(removeBelow(below), missing(os.Remove(below))); err != nil {
-			return err
+		return missing(root.Remove(group))
+	})
+}
+
+// thaw lets processes of version 1 that a container froze receive their signals.
+func thaw(dir string) error {
+	return walk(dir, func(root *os.Root, group string) error {
+		f, err := root.OpenFile(path.Join(group, "freezer.state"), os.O_WRONLY, 0)
+		if err != nil {
+			return missing(err)
 		}
-	}
-	return nil
+		_, err = f.WriteString("THAWED")
+		return errors.Join(missing(err), f.Close())
+	})
 }
 
 // missing drops an error that means that a group does not exist, also if it is
-// removed while it is read.
+// removed while it is read, or that another group lists the processes of its threads.
 func missing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EOPNOTSUPP) {
 		return nil
 	}
 	return err

@@ -7,8 +7,12 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -223,4 +227,107 @@ func host(dir string, unified bool, controllers []string) Host {
 		h.Hierarchies = append(h.Hierarchies, Hierarchy{Dir: filepath.Join(dir, c), Type: "cgroup", Controllers: []string{c}})
 	}
 	return h
+}
+
+// TestGroupsOfHostileNamesAreRemoved: a container that cannot be emptied can neither
+// reboot nor be deleted.
+func TestGroupsOfHostileNamesAreRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), Prefix+"-x")
+	long := strings.Repeat("d", 255)
+	for name, parts := range map[string][]string{
+		"no UTF-8":               {"\xff\xfe", "a"},
+		"special characters":     {" ..", "a b", "*"},
+		"a path above the limit": slices.Repeat([]string{long}, 20),
+	} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		at, err := os.OpenRoot(dir)
+		for _, part := range parts {
+			if err = errors.Join(err, at.Mkdir(part, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			below, err := at.OpenRoot(part)
+			if err := errors.Join(err, at.Close()); err != nil {
+				t.Fatal(err)
+			}
+			at = below
+		}
+		if err := at.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if pids, err := Processes(dir); len(pids) > 0 || err != nil {
+			t.Errorf("%s: processes %v, %v", name, pids, err)
+		}
+		if err := Empty(dir); err != nil {
+			t.Errorf("%s: %.200v", name, err)
+		}
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("%s: %d groups are left, %v", name, len(left), err)
+		}
+	}
+	if err := Empty(filepath.Join(dir, "none")); err != nil {
+		t.Errorf("one that does not exist: %v", err)
+	}
+}
+
+// TestProcessesAreFoundBelow: those of all groups count, and a group without the file, as
+// one that is removed meanwhile, has none.
+func TestProcessesAreFoundBelow(t *testing.T) {
+	dir := t.TempDir()
+	stand(t, dir, "cgroup.procs=", "a/cgroup.procs=7\n8\n", "a/b/cgroup.procs=9\n", "c/other=1\n")
+	pids, err := Processes(dir)
+	slices.Sort(pids)
+	if err != nil || !slices.Equal(pids, []int{7, 8, 9}) {
+		t.Errorf("got %v, %v", pids, err)
+	}
+	h := host(dir, true, nil)
+	if names, err := h.Sub("/"); err != nil || !slices.Equal(names, []string{"a", "c"}) {
+		t.Errorf("groups are %v, %v", names, err)
+	}
+	if names, err := h.Sub("/none"); err != nil || len(names) > 0 {
+		t.Errorf("below none are %v, %v", names, err)
+	}
+	for _, err := range []error{nil, fs.ErrNotExist, syscall.ENODEV, &fs.PathError{Err: syscall.EOPNOTSUPP}} { // of a threaded group
+		if got := missing(err); got != nil {
+			t.Errorf("%v is an error: %v", err, got)
+		}
+	}
+	if !errors.Is(missing(syscall.EACCES), syscall.EACCES) {
+		t.Error("a group that must not be read counts as one without processes")
+	}
+}
+
+// TestFrozenProcessesAreKilled: in version 1 a frozen process receives no signal, and a
+// container can freeze its own.
+func TestFrozenProcessesAreKilled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("creates a control group")
+	}
+	const freezer = Mountpoint + "/freezer"
+	dir := filepath.Join(freezer, Prefix+"-test-"+strconv.Itoa(os.Getpid()))
+	below := filepath.Join(dir, "below")
+	if _, err := os.Stat(filepath.Join(freezer, "cgroup.procs")); err != nil {
+		t.Skipf("the host has no freezer of version 1: %v", err)
+	}
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "3600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has exited if the test passes
+		_ = errors.Join(Empty(dir), os.Remove(dir))
+	})
+	if err := errors.Join(EnterDir(below, cmd.Process.Pid), os.WriteFile(filepath.Join(below, "freezer.state"), []byte("FROZEN"), 0)); err != nil {
+		t.Skipf("it cannot be frozen here: %v", err)
+	}
+	if err := Empty(dir); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
 }
