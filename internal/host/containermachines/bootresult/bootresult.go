@@ -33,6 +33,8 @@ const (
 	// maxLines and maxBytes limit the report of why a machine failed.
 	maxLines = 12
 	maxBytes = 2000
+	// longest is how much text is searched for secrets: the machine wrote both.
+	longest = 4 * maxBytes
 	// least is how long a word must be to be taken for a secret: shorter ones are
 	// those of every sentence.
 	least = 5
@@ -46,7 +48,7 @@ func Failure(result, output, data []byte) string {
 	if errs, err := errorsOf(result); err != nil {
 		message += ": " + err.Error()
 	} else if len(errs) > 0 {
-		message += ": " + hide(strings.Join(errs, "; "))
+		message += ": " + hide(strings.Map(printable, strings.Join(errs, "; ")))
 	}
 	return bounded(message + lastLines(output, hide))
 }
@@ -110,7 +112,7 @@ func tail(text string) (lines []string) {
 }
 
 func printable(r rune) rune {
-	if r == '\t' {
+	if unicode.IsSpace(r) {
 		return ' '
 	}
 	if !unicode.IsPrint(r) {
@@ -150,6 +152,10 @@ func secrets(data []byte) func(string) string {
 	}
 	slices.SortFunc(inside, func(a, b string) int { return len(b) - len(a) })
 	return func(text string) string {
+		if len(text) > longest { // half a word would not be recognized
+			text = text[:strings.LastIndexFunc(text[:longest], unicode.IsSpace)+1]
+		}
+		inside := slices.DeleteFunc(slices.Clone(inside), func(s string) bool { return !strings.Contains(text, s) })
 		text = word().ReplaceAllStringFunc(text, func(w string) string {
 			if harmless().MatchString(w) {
 				return w

@@ -45,8 +45,9 @@ func TestFailureHasReasonButNoData(t *testing.T) {
 			`{}`, "kubeadm join --token zzzzzz.0123456789abcdef --key " + strings.Repeat("4a", 32),
 			ended + "; the last lines of its commands:\nkubeadm join --token [...] --key [...]",
 		},
-		"what is for terminals": {`{}`, "\x1b[1mred\x1b[0m\x00\r\n", ended + "; the last lines of its commands:\n[1mred[0m"},
-		"what cannot be read":   {`{"v1": "hunter2`, "", ended + ": its result cannot be read"},
+		"what is for terminals in errors": {`{"v1": {"errors": ["\u001b]0;title\u0007\r\nred", "two\tthree"]}}`, "", ended + ": ]0;title  red; two three"},
+		"what is for terminals":           {`{}`, "\x1b[1mred\x1b[0m\x00\r\n", ended + "; the last lines of its commands:\n[1mred[0m"},
+		"what cannot be read":             {`{"v1": "hunter2`, "", ended + ": its result cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,5 +83,32 @@ func TestLateBootReportsCurrentStep(t *testing.T) {
 		if got := Late(time.Minute, []byte(tc.status), []byte(tc.output), []byte(data)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestFailureShowsNoHalfOfSecret: long text is cut, but not inside of a word, which
+// would no longer be the secret.
+func TestFailureShowsNoHalfOfSecret(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("k", 99) + " " // shown as [...]
+	for shift := range len("hunter2") {
+		keys := (longest-shift)/len(key) - 1
+		text := strings.Repeat(key, keys) + strings.Repeat("b", longest-shift-keys*len(key)-1) + " hunter2 more"
+		got := Failure([]byte(`{"v1": {"errors": ["`+text+`"]}}`), nil, []byte(data))
+		if strings.Contains(got, "hu") {
+			t.Errorf("cut %d bytes into it: got %q", shift, got[max(0, len(got)-40):])
+		}
+	}
+	if got := Failure([]byte(`{"v1": {"errors": ["`+strings.Repeat("ab", longest)+`"]}}`), nil, []byte(data)); strings.Contains(got, "abab") {
+		t.Errorf("one word that is longer than all that is searched: got %q", got)
+	}
+}
+
+func TestWaitingNamesWhereToSeeMore(t *testing.T) {
+	t.Parallel()
+	since := time.Date(2026, 1, 1, 13, 0, 0, 0, time.FixedZone("", 3600))
+	const want = `cloud-init to run the bootstrap data, since 2026-01-01T12:00:00Z and until 2026-01-01T12:20:00Z at most; "capstan logs machine m" shows its console`
+	if got := Waiting("m", since, 20*time.Minute); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
