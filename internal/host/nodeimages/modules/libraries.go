@@ -89,7 +89,7 @@ func libraries(root, file string, found map[string]programs.File) error {
 // interpreter returns the loader of a program; empty for a library.
 func interpreter(f *elf.File) string {
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
+		if p.Type == elf.PT_INTERP && p.Filesz <= 4096 { // PATH_MAX
 			text := make([]byte, p.Filesz)
 			if _, err := p.ReadAt(text, 0); err == nil {
 				return strings.TrimRight(string(text), "\x00")

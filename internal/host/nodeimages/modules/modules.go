@@ -6,6 +6,7 @@ package modules
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed" // for the source of pause
 	"errors"
@@ -43,7 +44,7 @@ func (s *Source) Name() string { return "modules" }
 func (s *Source) Check() error {
 	var errs []error
 	for _, tool := range []struct{ command, remedy string }{
-		{s.goCommand(), "install Go, or take the parts from releases with --source release"},
+		{cmp.Or(s.Go, "go"), "install Go, or take the parts from releases with --source release"},
 		{"gcc", "install gcc and libseccomp-dev, which runc is built with, or take the parts from releases with --source release"},
 	} {
 		if _, err := exec.LookPath(tool.command); err != nil {
@@ -103,9 +104,7 @@ func (s *Source) Image(ctx context.Context, c *buildcache.Cache, v nodecomponent
 		}
 		files, inputs = append(files, tools...), append(inputs, root.Digest)
 	}
-	for _, f := range files[:1] {
-		inputs = append(inputs, f.From) // its folder name depends on its inputs
-	}
+	inputs = append(inputs, files[0].From) // its folder name depends on its inputs
 	o, err := c.Do(ctx, buildcache.Step{Name: "image-" + image.Name, Inputs: inputs, Make: func(_ context.Context, dir string) error {
 		return programs.Save(filepath.Join(dir, image.Name+".tar"), image.Ref, entrypoint, files)
 	}})
@@ -212,13 +211,6 @@ func (s *Source) version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-func (s *Source) goCommand() string {
-	if s.Go != "" {
-		return s.Go
-	}
-	return "go"
-}
-
 func (s *Source) run(ctx context.Context, dir string, env []string, args ...string) error {
 	_, err := s.output(ctx, dir, env, args...)
 	return err
@@ -232,7 +224,7 @@ const grace = 10 * time.Second
 const maxOutput = 2000
 
 func (s *Source) output(ctx context.Context, dir string, env []string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, s.goCommand(), args...)
+	cmd := exec.CommandContext(ctx, cmp.Or(s.Go, "go"), args...)
 	// A workspace of the user would change the build.
 	cmd.Dir, cmd.Env = dir, append(append(append([]string(nil), s.Env...), "GOWORK=off"), env...)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, grace
