@@ -8,6 +8,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -141,6 +142,9 @@ func (o Options) complete() (Options, error) {
 func (o Options) lease() string {
 	parts := append([]string{"capstan"}, slices.Sorted(slices.Values(o.Providers))...)
 	for _, limit := range []string{o.Namespace, o.WatchFilter} {
+		if strings.Contains(limit, "_") { // which the value of a label can contain, and no name
+			limit = fmt.Sprintf("%x", sha256.Sum224([]byte(limit)))
+		}
 		if limit != "" {
 			parts = append(parts, strings.ToLower(limit))
 		}
