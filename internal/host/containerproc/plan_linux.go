@@ -82,8 +82,8 @@ type Answer struct {
 	Errno syscall.Errno `json:",omitempty"`
 }
 
-// longestError is how much of an error is forwarded.
-const longestError = 4 << 10
+// longestError is how much of an error is forwarded: JSON may write a byte as six.
+const longestError = 2 << 10
 
 // WriteAnswer writes the answer for an error, which may be nil.
 func WriteAnswer(to *os.File, err error) error {
