@@ -74,13 +74,14 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err := c.acquire(p); err != nil {
 		return err
 	}
-	c.relayExits(p)
+	// It has the errors that CatchExits caught.
+	lifecycle.When(&p.stack, "relay of fatal errors", c.Fatal, p.fail)
 	listener, err := c.listen(p) // first, so that a port in use is reported immediately
 	if err != nil {
 		return err
 	}
 	keys := pki.Folder{Dir: c.dir.PKI(), Now: c.now}
-	if err := c.ensure(keys); err != nil {
+	if err := keys.Ensure(c.hosts, c.Kubelets...); err != nil {
 		return err
 	}
 	own, err := writeOwnObjects(ctx)
@@ -181,23 +182,6 @@ func (c *completed) listen(p *Plane) (net.Listener, error) {
 	return p.served, err
 }
 
-// relayExits forwards the errors that CatchExits caught, until the plane stops.
-func (c *completed) relayExits(p *Plane) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go recovery.Func(context.Background(), func() {
-		defer close(ended)
-		select {
-		case err := <-c.Fatal:
-			p.fail(err)
-		case <-done:
-		}
-	})()
-	p.stack.Push("relay of fatal errors", func(context.Context) error { close(done); <-ended; return nil })
-}
-
-// ensure creates the certificates and keys that are missing or expire soon.
-func (c *completed) ensure(keys pki.Folder) error { return keys.Ensure(c.hosts, c.Kubelets...) }
-
 // keepCertificates renews them in a process that runs for months. The API server
 // reads changed files automatically.
 func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
@@ -212,7 +196,7 @@ func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				err := c.ensure(keys)
+				err := keys.Ensure(c.hosts, c.Kubelets...)
 				if err == nil {
 					err = writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr)
 				}

@@ -183,8 +183,10 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	p.mgmt = mgmt
 	p.stack.Push("management plane", mgmt.Stop)
 	p.serveToPods(o.Listen)
-	p.relay()
-	p.takeTurn()
+	lifecycle.When(&p.stack, "relay of errors", mgmt.Err(), p.fail)
+	if p.leads != nil {
+		lifecycle.When(&p.stack, "turn", mgmt.Leads(), func(struct{}) { close(p.leads) })
+	}
 	o.Progress("starting controllers")
 	if err := p.startControllers(ctx); err != nil {
 		return err
@@ -227,37 +229,6 @@ func (p *Plane) awaitCollector(ctx context.Context) {
 	}
 	kinds = append(kinds, controlplanev1.GroupVersion().WithResource("kubeadmcontrolplanes"), bootstrapv1.GroupVersion().WithResource("kubeadmconfigs"))
 	_ = p.mgmt.AwaitCollector(ctx, kinds...) // it only waits longer
-}
-
-// relay forwards the error that ended the management plane from within.
-func (p *Plane) relay() {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go recovery.Func(context.Background(), func() {
-		defer close(ended)
-		select {
-		case err := <-p.mgmt.Err():
-			p.fail(err)
-		case <-done:
-		}
-	})()
-	p.stack.Push("relay of errors", func(context.Context) error { close(done); <-ended; return nil })
-}
-
-// takeTurn lets the controllers act when this plane leads.
-func (p *Plane) takeTurn() {
-	if p.leads == nil {
-		return
-	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go recovery.Func(context.Background(), func() {
-		defer close(ended)
-		select {
-		case <-p.mgmt.Leads():
-			close(p.leads)
-		case <-done:
-		}
-	})()
-	p.stack.Push("turn", func(context.Context) error { close(done); <-ended; return nil })
 }
 
 // dialWebhooks resolves the name by which all planes of a store register their

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // StopTimeout is how long a plane may take to stop; it needs about a second.
@@ -52,6 +54,21 @@ type step struct {
 // Push adds a step that Unwind will run before all earlier ones.
 func (s *Stack) Push(name string, undo func(context.Context) error) {
 	s.steps = append(s.steps, step{name, undo})
+}
+
+// When calls do with the first value of a channel, or at its close, unless the stack is
+// unwound before.
+func When[T any](s *Stack, name string, c <-chan T, do func(T)) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go recovery.Func(context.Background(), func() {
+		defer close(ended)
+		select {
+		case v := <-c:
+			do(v)
+		case <-done:
+		}
+	})()
+	s.Push(name, func(context.Context) error { close(done); <-ended; return nil })
 }
 
 // Unwind runs every step, last pushed first, and empties the stack, so that a
