@@ -358,14 +358,13 @@ func (s *webhookServer) register(ctx context.Context, providers []string) error 
 func (s *webhookServer) write(ctx context.Context, provider string) error {
 	mutating, validating := webhook.Configurations(registration+provider, s.hooks[provider], s.clientConfig)
 	liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
-	ours := s.cert.bundle()
 	_, err := controllerutil.CreateOrUpdate(ctx, s.live, liveMutating, func() error {
-		trusted := map[string][]byte{}
-		for _, w := range liveMutating.Webhooks {
-			trusted[w.Name] = w.ClientConfig.CABundle
-		}
 		for i := range mutating.Webhooks {
-			mutating.Webhooks[i].ClientConfig.CABundle = trustedAuthorities(ours, trusted[mutating.Webhooks[i].Name])
+			for _, theirs := range liveMutating.Webhooks {
+				if ours := &mutating.Webhooks[i]; ours.Name == theirs.Name && ours.ClientConfig.CABundle == nil {
+					ours.ClientConfig.CABundle = theirs.ClientConfig.CABundle
+				}
+			}
 		}
 		liveMutating.Webhooks = mutating.Webhooks
 		return nil
@@ -374,12 +373,12 @@ func (s *webhookServer) write(ctx context.Context, provider string) error {
 		return fmt.Errorf("register defaulting webhooks: %w", err)
 	}
 	_, err = controllerutil.CreateOrUpdate(ctx, s.live, liveValidating, func() error {
-		trusted := map[string][]byte{}
-		for _, w := range liveValidating.Webhooks {
-			trusted[w.Name] = w.ClientConfig.CABundle
-		}
 		for i := range validating.Webhooks {
-			validating.Webhooks[i].ClientConfig.CABundle = trustedAuthorities(ours, trusted[validating.Webhooks[i].Name])
+			for _, theirs := range liveValidating.Webhooks {
+				if ours := &validating.Webhooks[i]; ours.Name == theirs.Name && ours.ClientConfig.CABundle == nil {
+					ours.ClientConfig.CABundle = theirs.ClientConfig.CABundle
+				}
+			}
 		}
 		liveValidating.Webhooks = validating.Webhooks
 		return nil
@@ -388,15 +387,6 @@ func (s *webhookServer) write(ctx context.Context, provider string) error {
 		return fmt.Errorf("register validating webhooks: %w", err)
 	}
 	return nil
-}
-
-// trustedAuthorities returns the authorities that the API server should trust: those of the
-// manager, or else those of other clients.
-func trustedAuthorities(ours, theirs []byte) []byte {
-	if ours != nil {
-		return ours
-	}
-	return theirs
 }
 
 // withdraw deletes the configurations of that name whose webhooks route to this
