@@ -50,7 +50,7 @@ func (n Names) Ensure(b Bridge) error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("set bridge %s up: %w", b.Name, err)
 	}
-	return setRules(b)
+	return SetRules(b)
 }
 
 // Remove removes a bridge and its rules, which may not exist.

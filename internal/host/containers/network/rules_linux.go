@@ -5,6 +5,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -12,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setRules replaces the whole table of a network: packets that leave it get the
+// SetRules replaces the whole table of a network: packets that leave it get the
 // host's address, and only the host can open connections to it.
-func setRules(b Bridge) error {
+func SetRules(b Bridge) error {
 	c, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("ask the kernel for nftables: %w", err)
@@ -29,7 +30,7 @@ func setRules(b Bridge) error {
 		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
 	})
-	c.AddRule(&nftables.Rule{Table: table, Chain: nat, Exprs: join(
+	c.AddRule(&nftables.Rule{Table: table, Chain: nat, Exprs: slices.Concat(
 		source(b), link(expr.MetaKeyOIFNAME, expr.CmpOpNeq, b.Name), action(&expr.Masq{}),
 	)})
 
@@ -38,24 +39,13 @@ func setRules(b Bridge) error {
 		Name: "forward", Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
 	})
-	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyIIFNAME, expr.CmpOpEq, b.Name), action(accept))})
-	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), answers(), action(accept))})
-	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: join(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), action(drop))})
+	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: slices.Concat(link(expr.MetaKeyIIFNAME, expr.CmpOpEq, b.Name), action(accept))})
+	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: slices.Concat(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), answers(), action(accept))})
+	c.AddRule(&nftables.Rule{Table: table, Chain: forward, Exprs: slices.Concat(link(expr.MetaKeyOIFNAME, expr.CmpOpEq, b.Name), action(drop))})
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("make table %s of nftables: %w", b.Table, err)
 	}
 	return nil
-}
-
-// TryRules creates the table of a network in the network namespace of the calling
-// thread, to check whether the kernel supports it.
-func TryRules(b Bridge) error { return setRules(b) }
-
-func join(parts ...[]expr.Any) (all []expr.Any) {
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
 }
 
 func action(e expr.Any) []expr.Any { return []expr.Any{e} }

@@ -128,7 +128,7 @@ func probeNamespaces(f *Facts) {
 	}
 	f.Veth = reason(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "probe0"}, PeerName: "probe1"}))
 	f.Bridge = reason(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "probe2"}}))
-	f.NAT = reason(network.TryRules(network.Bridge{Name: "probe2", Table: "probe", Address: netip.MustParsePrefix("192.0.2.1/24")}))
+	f.NAT = reason(network.SetRules(network.Bridge{Name: "probe2", Table: "probe", Address: netip.MustParsePrefix("192.0.2.1/24")}))
 	f.Overlay, f.Setattr = probeMounts()
 }
 
@@ -158,7 +158,7 @@ func probeMounts() (overlay, setattr string) {
 func dropping() []string {
 	c, err := nftables.New()
 	if err != nil {
-		return nil // TryRules reports it
+		return nil // SetRules reports it
 	}
 	chains, err := c.ListChains()
 	if err != nil {

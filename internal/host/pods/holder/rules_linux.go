@@ -3,6 +3,8 @@
 package holder
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -40,7 +42,7 @@ func redirect(p Pod) error {
 	}
 	defer func() { _ = unix.Close(c.fd) }() // everything was answered
 	toRelay := func(port uint16) []byte {
-		return list(immediate(first, Relay[:]), immediate(second, []byte{byte(port >> 8), byte(port)}), translate())
+		return slices.Concat(immediate(first, Relay[:]), immediate(second, []byte{byte(port >> 8), byte(port)}), translate())
 	}
 	return c.do(
 		batch(unix.NFNL_MSG_BATCH_BEGIN),
@@ -73,13 +75,6 @@ func text(s string) []byte { return append([]byte(s), 0) }
 // nested sets the flag of attributes that contain others.
 func nested(kind uint16, values ...[]byte) []byte {
 	return attribute(kind|unix.NLA_F_NESTED, values...)
-}
-
-func list(parts ...[]byte) (all []byte) {
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
 }
 
 func chain(name, kind string, priority int32, policy uint32) *message {
@@ -115,22 +110,22 @@ func load(header uint32, at, size uint32) []byte {
 }
 
 func from(address []byte) []byte {
-	return list(load(unix.NFT_PAYLOAD_NETWORK_HEADER, sourceAt, 4), compare(address))
+	return slices.Concat(load(unix.NFT_PAYLOAD_NETWORK_HEADER, sourceAt, 4), compare(address))
 }
 
 func to(network, mask []byte) []byte {
-	return list(load(unix.NFT_PAYLOAD_NETWORK_HEADER, destinationAt, 4),
+	return slices.Concat(load(unix.NFT_PAYLOAD_NETWORK_HEADER, destinationAt, 4),
 		expression("bitwise", attribute(unix.NFTA_BITWISE_SREG, be32(first)), attribute(unix.NFTA_BITWISE_DREG, be32(first)), attribute(unix.NFTA_BITWISE_LEN, be32(4)),
 			value(unix.NFTA_BITWISE_MASK, mask), value(unix.NFTA_BITWISE_XOR, make([]byte, 4))),
 		compare(network))
 }
 
 func protocol(p byte) []byte {
-	return list(expression("meta", attribute(unix.NFTA_META_DREG, be32(first)), attribute(unix.NFTA_META_KEY, be32(unix.NFT_META_L4PROTO))), compare([]byte{p}))
+	return slices.Concat(expression("meta", attribute(unix.NFTA_META_DREG, be32(first)), attribute(unix.NFTA_META_KEY, be32(unix.NFT_META_L4PROTO))), compare([]byte{p}))
 }
 
 func port(p uint16) []byte {
-	return list(load(unix.NFT_PAYLOAD_TRANSPORT_HEADER, destinationPortAt, 2), compare([]byte{byte(p >> 8), byte(p)}))
+	return slices.Concat(load(unix.NFT_PAYLOAD_TRANSPORT_HEADER, destinationPortAt, 2), compare([]byte{byte(p >> 8), byte(p)}))
 }
 
 func accept() []byte {
