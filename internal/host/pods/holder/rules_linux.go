@@ -121,7 +121,7 @@ func to(network, mask []byte) []byte {
 }
 
 func protocol(p byte) []byte {
-	return slices.Concat(expression("meta", attribute(unix.NFTA_META_DREG, be32(first)), attribute(unix.NFTA_META_KEY, be32(unix.NFT_META_L4PROTO))), compare([]byte{p}))
+	return slices.Concat(expression("meta", attribute(unix.NFTA_META_KEY, be32(unix.NFT_META_L4PROTO)), attribute(unix.NFTA_META_DREG, be32(first))), compare([]byte{p}))
 }
 
 func port(p uint16) []byte {
