@@ -76,3 +76,76 @@ func TestRebootsInALoopComeSeldom(t *testing.T) {
 		}
 	}
 }
+
+// TestConsoleResumesItsFile: a supervisor of a later start appends, and a broken file
+// stops no container.
+func TestConsoleResumesItsFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, text := range []string{"12345", "67890"} {
+		c := openConsole(16)
+		if n, err := c.Write([]byte(text)); n != len(text) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	newer, err := os.ReadFile(ConsoleFile)
+	older, oerr := os.ReadFile(OlderFile)
+	if string(older)+string(newer) != "1234567890" || len(older) != 8 || errors.Join(err, oerr) != nil {
+		t.Errorf("got %q and %q, %v, %v", older, newer, err, oerr)
+	}
+	c := openConsole(16)
+	if err := c.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Write([]byte(strings.Repeat("x", 100))); n != 100 || err != nil {
+		t.Errorf("a broken file: got %d, %v", n, err)
+	}
+	if err := errors.Join(os.Remove(ConsoleFile), os.Mkdir(ConsoleFile, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := openConsole(16).Write([]byte("x")); n != 1 || err != nil {
+		t.Errorf("no file: got %d, %v", n, err)
+	}
+}
+
+// TestConsoleTerminalKeepsOutput: it neither changes output nor echoes it as input.
+func TestConsoleTerminalKeepsOutput(t *testing.T) {
+	ours, theirs, err := openConsoleTerminal()
+	if err != nil {
+		t.Skipf("there is no terminal here: %v", err)
+	}
+	defer func() { _ = ours.Close() }()
+	if _, err := theirs.WriteString("a\n\tb"); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 16)
+	if n, err := ours.Read(got); err != nil || string(got[:n]) != "a\n\tb" {
+		t.Errorf("got %q, %v", got[:n], err)
+	}
+	if _, err := ours.WriteString("in\n"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := theirs.Read(got); err != nil || string(got[:n]) != "in\n" {
+		t.Errorf("its input is %q, %v", got[:n], err)
+	}
+	if err := theirs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := ours.Read(got); n > 0 || err == nil {
+		t.Errorf("its input was echoed: %q, %v", got[:n], err)
+	}
+}
+
+func TestReadStateNamesDamage(t *testing.T) {
+	dir := t.TempDir()
+	if got, err := ReadState(dir); err != nil || got != (State{}) {
+		t.Errorf("of one that never started: %+v, %v", got, err)
+	}
+	for _, text := range []string{"", "{", `{"PID": "x"}`} {
+		if err := os.WriteFile(filepath.Join(dir, StateFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadState(dir); err == nil || !strings.HasPrefix(err.Error(), "read the state of a container: ") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
