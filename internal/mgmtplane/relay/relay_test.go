@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -75,6 +76,28 @@ func TestARefusalSaysWhy(t *testing.T) {
 		_, err := Through(t.Context(), tc.server, tc.cfg, tc.address)
 		if want := "reach " + tc.address + " through the plane at " + tc.server; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q with %q", name, err, want, tc.want)
+		}
+	}
+}
+
+// TestHandlerRefusesOtherRequests: browsers and HTTP/2 have no such upgrade.
+func TestHandlerRefusesOtherRequests(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		header http.Header
+		want   int
+	}{
+		"no upgrade":              {http.Header{}, http.StatusUpgradeRequired},
+		"another one":             {http.Header{"Upgrade": {"websocket"}}, http.StatusUpgradeRequired},
+		"no address":              {http.Header{"Upgrade": {protocol}}, http.StatusBadGateway},
+		"one that cannot upgrade": {http.Header{"Upgrade": {protocol}, header: {"10.96.0.7:443"}}, http.StatusHTTPVersionNotSupported},
+	} {
+		w := httptest.NewRecorder() // no http.Hijacker
+		r := httptest.NewRequest(http.MethodGet, Path, nil)
+		r.Header = tc.header
+		Handler(echo).ServeHTTP(w, r)
+		if w.Code != tc.want {
+			t.Errorf("%s: answered %d: %s, want %d", name, w.Code, w.Body, tc.want)
 		}
 	}
 }
