@@ -91,12 +91,9 @@ func (a *Authenticator) User(r *http.Request) (User, error) {
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		return a.certificate(r.TLS.PeerCertificates)
 	}
-	if header := r.Header.Get("Authorization"); header != "" {
-		scheme, token, _ := strings.Cut(header, " ")
-		if !strings.EqualFold(scheme, "bearer") {
-			return User{}, ErrUnauthorized
-		}
-		return a.Token(strings.TrimSpace(token))
+	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	if token = strings.TrimSpace(token); token != "" && strings.EqualFold(scheme, "bearer") {
+		return a.Token(token)
 	}
 	return User{Name: anonymous, Groups: []string{nobody}}, nil
 }
