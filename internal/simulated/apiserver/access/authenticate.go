@@ -129,7 +129,9 @@ func (a *Authenticator) certificate(chain []*x509.Certificate) (User, error) {
 	if len(a.verified) >= maxVerified {
 		clear(a.verified)
 	}
-	a.verified[string(leaf.Raw)] = verifiedCert{user: user, until: leaf.NotAfter}
+	if a.clientCAs == roots { // else Trust has replaced them since
+		a.verified[string(leaf.Raw)] = verifiedCert{user: user, until: leaf.NotAfter}
+	}
 	return user, nil
 }
 
