@@ -135,8 +135,12 @@ func (a *Authenticator) certificate(chain []*x509.Certificate) (User, error) {
 	return user, nil
 }
 
-// bootstrapToken is the form of a token created by kubeadm.
-var bootstrapToken = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
+// bootstrapToken is the form of a token created by kubeadm, and bootstrapGroup that of its
+// groups: an API server accepts no token with another one.
+var (
+	bootstrapToken = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
+	bootstrapGroup = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
+)
 
 // Token returns the user of a bearer token.
 func (a *Authenticator) Token(token string) (User, error) {
@@ -178,10 +182,11 @@ func (a *Authenticator) bootstrap(id, secret string) (User, error) {
 		}
 	}
 	groups := []string{Bootstrappers}
-	for group := range strings.SplitSeq(field("auth-extra-groups"), ",") {
-		if group = strings.TrimSpace(group); strings.HasPrefix(group, Bootstrappers+":") {
-			groups = append(groups, group)
-		}
+	if extra := field("auth-extra-groups"); extra != "" {
+		groups = append(groups, strings.Split(extra, ",")...)
+	}
+	if slices.ContainsFunc(groups[1:], func(group string) bool { return !bootstrapGroup.MatchString(group) }) {
+		return User{}, ErrUnauthorized
 	}
 	return Proven("system:bootstrap:"+id, "", groups...), nil
 }
