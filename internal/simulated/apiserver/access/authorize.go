@@ -58,21 +58,25 @@ func (z *Authorizer) May(u User, a Attributes) bool {
 	if u.In(Masters) || u.In(ClusterAdmins) {
 		return true
 	}
-	node, kubelet := u.node()
-	if kubelet && z.nodeMay(node, a) {
+	if node, ok := u.node(); ok && z.nodeMay(node, a) {
 		return true
 	}
+	return allows(rulesOfGroups(u, a.Namespace), a) || allows(z.rulesIn(clusterRoleBindingKind, "", u), a) ||
+		a.Namespace != "" && allows(z.rulesIn(roleBindingKind, a.Namespace, u), a)
+}
+
+// rulesOfGroups lists the built-in rules of a user's groups in a namespace. A member of the
+// group of nodes that is no node has none of it.
+func rulesOfGroups(u User, namespace string) (rules []rbacv1.PolicyRule) {
+	_, kubelet := u.node()
 	for _, group := range u.Groups {
-		if group == Nodes && !kubelet {
-			continue // a member of the group that is no node
-		}
 		for _, g := range builtIn[group] {
-			if (g.namespace == "" || g.namespace == a.Namespace) && allows(g.rules, a) {
-				return true
+			if (group != Nodes || kubelet) && (g.namespace == "" || g.namespace == namespace) {
+				rules = append(rules, g.rules...)
 			}
 		}
 	}
-	return z.bound(u, a)
+	return rules
 }
 
 var (
@@ -81,17 +85,6 @@ var (
 	roleKind               = kinds.Everywhere().ByKind(rbacv1.SchemeGroupVersion.WithKind("Role"))
 	roleBindingKind        = kinds.Everywhere().ByKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
 )
-
-func (z *Authorizer) bound(u User, a Attributes) bool {
-	if z.boundIn(clusterRoleBindingKind, "", u, a) {
-		return true
-	}
-	return a.Namespace != "" && z.boundIn(roleBindingKind, a.Namespace, u, a)
-}
-
-func (z *Authorizer) boundIn(k *kinds.Kind, namespace string, u User, a Attributes) bool {
-	return allows(z.rulesIn(k, namespace, u), a)
-}
 
 // rulesIn lists the rules that bindings of one kind, in one place, give a user.
 func (z *Authorizer) rulesIn(k *kinds.Kind, namespace string, u User) (rules []rbacv1.PolicyRule) {
@@ -129,14 +122,10 @@ func (z *Authorizer) Rules(u User, namespace string) (rules []rbacv1.PolicyRule)
 		all := []string{"*"}
 		return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}
 	}
-	for _, group := range u.Groups {
-		for _, g := range builtIn[group] {
-			if g.namespace == "" || g.namespace == namespace {
-				rules = append(rules, g.rules...)
-			}
-		}
+	rules = append(rulesOfGroups(u, namespace), z.rulesIn(clusterRoleBindingKind, "", u)...)
+	if namespace == "" {
+		return rules
 	}
-	rules = append(rules, z.rulesIn(clusterRoleBindingKind, "", u)...)
 	return append(rules, z.rulesIn(roleBindingKind, namespace, u)...)
 }
 
