@@ -38,6 +38,8 @@ func (z *Authorizer) Limit(u User, k *kinds.Kind) func(was, next *unstructured.U
 		case podKind:
 			if was == nil {
 				err = z.mirror(node, next)
+			} else if !maps.Equal(was.GetLabels(), next.GetLabels()) {
+				err = errors.New("cannot update labels through pod status")
 			}
 		}
 		if err != nil {
@@ -89,7 +91,7 @@ func ownNode(node string, was, next *unstructured.Unstructured) error {
 var ownLabels = []string{
 	corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable, corev1.LabelInstanceTypeStable, corev1.LabelInstanceType,
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
-	"beta.kubernetes.io/os", "beta.kubernetes.io/arch", corev1.LabelWindowsBuild,
+	"beta.kubernetes.io/os", "beta.kubernetes.io/arch",
 }
 
 // freeLabel reports whether a kubelet may choose a label of its Node: others
@@ -132,7 +134,8 @@ func (z *Authorizer) mirror(node string, obj *unstructured.Unstructured) error {
 	}
 	e, err := z.objects.Entry(nodeKind, "", node)
 	owner := metav1.GetControllerOfNoCopy(obj)
-	if err != nil || len(obj.GetOwnerReferences()) != 1 || owner == nil || owner.Kind != "Node" || owner.Name != node || owner.UID != e.UID {
+	if err != nil || len(obj.GetOwnerReferences()) != 1 || owner == nil || owner.APIVersion != "v1" || owner.Kind != "Node" || owner.Name != node || owner.UID != e.UID ||
+		owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion {
 		return errors.New("can only create pods with an owner reference set to itself")
 	}
 	return nil
