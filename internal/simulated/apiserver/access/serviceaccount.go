@@ -83,26 +83,24 @@ func (a *Authenticator) bind(to *authenticationv1.BoundObjectReference, b *bound
 	return nil
 }
 
-// holds reports whether what a token is bound to is still there.
+// holds reports whether the service account of a token, and what it is bound to, exist.
 func (a *Authenticator) holds(b *boundTo) bool {
 	for _, by := range bindable {
-		to := *by.claim(b)
-		if to == nil {
-			continue
-		}
-		e, err := a.objects.Entry(by.kind, b.Namespace, to.Name)
-		if err != nil || string(e.UID) != to.UID {
-			return false
-		}
-		var head metav1.PartialObjectMetadata
-		if err := json.Unmarshal(e.Raw, &head); err != nil {
-			return false
-		}
-		if at := head.DeletionTimestamp; at != nil && a.clock.Now().After(at.Add(leaving)) {
+		if to := *by.claim(b); to != nil && !a.exists(by.kind, b.Namespace, to) {
 			return false
 		}
 	}
-	return true
+	return a.exists(serviceAccountKind, b.Namespace, &b.ServiceAccount)
+}
+
+func (a *Authenticator) exists(k *kinds.Kind, namespace string, to *reference) bool {
+	var head metav1.PartialObjectMetadata
+	e, err := a.objects.Entry(k, namespace, to.Name)
+	if err != nil || string(e.UID) != to.UID || json.Unmarshal(e.Raw, &head) != nil {
+		return false
+	}
+	at := head.DeletionTimestamp
+	return at == nil || !a.clock.Now().After(at.Add(leaving))
 }
 
 // leaving is how long after the end of its grace a token of what is being deleted
@@ -161,8 +159,7 @@ func (a *Authenticator) serviceAccount(token string) (User, error) {
 		return User{}, ErrUnauthorized
 	}
 	namespace, bound := c.Kubernetes.Namespace, c.Kubernetes.ServiceAccount
-	account, err := a.objects.Entry(serviceAccountKind, namespace, bound.Name)
-	if err != nil || string(account.UID) != bound.UID || c.Subject != accountName(namespace, bound.Name) || !a.holds(&c.Kubernetes) {
+	if c.Subject != accountName(namespace, bound.Name) || !a.holds(&c.Kubernetes) {
 		return User{}, ErrUnauthorized
 	}
 	return Proven(c.Subject, bound.UID, "system:serviceaccounts", "system:serviceaccounts:"+namespace), nil
