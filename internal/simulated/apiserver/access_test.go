@@ -11,12 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -147,37 +145,6 @@ func TestARefusalSaysWhoMayNotDoWhat(t *testing.T) {
 	}
 }
 
-func TestRolesGrantWhatTheySay(t *testing.T) {
-	t.Parallel()
-	c := start(t)
-	role := &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubeadm:reader"},
-		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"a"}}},
-	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubeadm:reader"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "jane"}, {Kind: rbacv1.ServiceAccountKind, Name: "default"}},
-	}
-	if err := c.Store().Add(role); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Store().Add(binding); err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]int{
-		"granted":         answers(t, c.as(t, "jane"), "/api/v1/namespaces/default/configmaps/a"),
-		"another name":    answers(t, c.as(t, "jane"), "/api/v1/namespaces/default/configmaps/b"),
-		"another place":   answers(t, c.as(t, "jane"), "/api/v1/namespaces/kube-system/configmaps/a"),
-		"another user":    answers(t, c.as(t, "joe"), "/api/v1/namespaces/default/configmaps/a"),
-		"a service token": answers(t, bearer(c, serviceToken(t, c)), "/api/v1/namespaces/default/configmaps/a"),
-	}
-	want := map[string]int{"granted": 404, "another name": 403, "another place": 403, "another user": 403, "a service token": 404}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
-}
-
 func serviceToken(t *testing.T, c *cluster) string {
 	t.Helper()
 	req, err := clientset(t, c.admin(t)).CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -185,63 +152,6 @@ func serviceToken(t *testing.T, c *cluster) string {
 		t.Fatal(err)
 	}
 	return req.Status.Token
-}
-
-func TestATokenEndsWithWhatItIsBoundTo(t *testing.T) {
-	t.Parallel()
-	c := start(t)
-	admin := clientset(t, c.admin(t))
-	p, err := admin.CoreV1().Pods("default").Create(t.Context(), pod("p", nil), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	issue := func(account string, to authenticationv1.BoundObjectReference) (string, error) {
-		req, err := admin.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
-			Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &to},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return "", err
-		}
-		return req.Status.Token, nil
-	}
-	if _, err := admin.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for name, tc := range map[string]struct {
-		account string
-		to      authenticationv1.BoundObjectReference
-		refused func(error) bool
-	}{
-		"a Pod that is not there":       {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "q"}, apierrors.IsNotFound},
-		"another Pod of that name":      {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "x"}, apierrors.IsConflict},
-		"a Pod of another account":      {"other", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p"}, apierrors.IsBadRequest},
-		"what no token is bound to":     {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "p"}, apierrors.IsBadRequest},
-		"a Secret that is not there":    {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: "p"}, apierrors.IsNotFound},
-		"a Pod in a version that is no": {"default", authenticationv1.BoundObjectReference{APIVersion: "v2", Kind: "Pod", Name: "p"}, apierrors.IsBadRequest},
-	} {
-		if _, err := issue(tc.account, tc.to); !tc.refused(err) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	token, err := issue("default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: p.UID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := answers(t, bearer(c, token), "/apis"); got != 200 {
-		t.Errorf("with the Pod: %d, want 200", got)
-	}
-	if err := admin.CoreV1().Pods("default").Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
-	if got := answers(t, bearer(c, token), "/apis"); got != 401 {
-		t.Errorf("without the Pod: %d, want 401", got)
-	}
-	if _, err := admin.CoreV1().Pods("default").Create(t.Context(), pod("p", nil), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := answers(t, bearer(c, token), "/apis"); got != 401 {
-		t.Errorf("with another Pod of that name: %d, want 401", got)
-	}
 }
 
 func TestClientsMayAskWhoTheyAre(t *testing.T) {
