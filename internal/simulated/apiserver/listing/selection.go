@@ -27,17 +27,17 @@ import (
 // namespace.
 var selectable = map[string][]string{
 	"pods": {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-		"status.phase", "status.podIP", "status.nominatedNodeName"},
+		"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"},
 	"nodes":                      {"spec.unschedulable", "spec.providerID"},
 	"namespaces":                 {"status.phase"},
 	"secrets":                    {"type"},
 	"events":                     {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
 	"events.events.k8s.io":       {"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type"},
-	"replicasets":                {"status.replicas"},
 	"replicationcontrollers":     {"status.replicas"},
 	"services":                   {"spec.clusterIP", "spec.type"},
 	"jobs":                       {"status.successful"},
 	"certificatesigningrequests": {"spec.signerName"},
+	"resourceslices":             {"spec.nodeName", "spec.driver"},
 }
 
 // Selection is the objects of a resource, or of one namespace, that a client
@@ -78,12 +78,14 @@ func Select(k *kinds.Kind, namespace, name string, o *internalversion.ListOption
 	case k.Stored() != k.GroupResource():
 		known = selectable[k.GroupResource().String()]
 	}
+	other := known == nil && k.Custom == nil
 	for _, f := range sel.fields {
-		if f.Field != "metadata.name" && f.Field != "metadata.namespace" && !slices.Contains(known, f.Field) {
-			if k.Custom != nil {
-				return sel, apierrors.NewBadRequest("field label not supported: " + f.Field)
-			}
+		switch {
+		case f.Field == "metadata.name", f.Field == "metadata.namespace" && (k.Namespaced || other), slices.Contains(known, f.Field):
+		case other:
 			return sel, apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", f.Field))
+		default:
+			return sel, apierrors.NewBadRequest("field label not supported: " + f.Field)
 		}
 	}
 	return sel, nil
@@ -159,8 +161,13 @@ func (sel Selection) values(e *store.Entry) func(field string) string {
 // "false" or "0" for what has such a zero value.
 func fieldValue(content map[string]any, path string) string {
 	keys := strings.Split(path, ".")
-	if path == "source" {
-		keys = []string{"source", "component"}
+	switch path {
+	case "source":
+		if keys = []string{"source", "component"}; fieldValue(content, "source.component") == "" {
+			keys = []string{"reportingComponent"}
+		}
+	case "status.successful":
+		keys = []string{"status", "succeeded"}
 	}
 	v, ok, _ := unstructured.NestedFieldNoCopy(content, keys...)
 	if !ok || v == nil {
