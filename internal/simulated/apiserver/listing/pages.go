@@ -3,8 +3,6 @@
 package listing
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,37 +69,30 @@ func (sel Selection) Page(all *store.Store, o *internalversion.ListOptions) ([]*
 // versioned lists the entries of the version that a client requests, and returns
 // that version, and the key of the first entry that the client does not have.
 func (sel Selection) versioned(all *store.Store, o *internalversion.ListOptions) (entries []*store.Entry, version uint64, from string, err error) {
-	resource := sel.kind.Stored()
-	if o.Continue != "" {
-		var at int64
-		if from, at, err = storage.DecodeContinue(o.Continue, root); err != nil {
-			return nil, 0, "", apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
-		}
-		if at <= 0 { // the token continues with the current objects
-			entries, version = all.List(resource, sel.namespace)
-			return entries, version, from, nil
-		}
-		entries, err = all.ListAt(resource, sel.namespace, uint64(at))
-		if errors.Is(err, store.ErrTooOld) {
-			err = expiredPage(from)
-		}
-		return entries, uint64(at), from, err
-	}
-	wanted, err := storage.APIObjectVersioner{}.ParseResourceVersion(o.ResourceVersion)
+	exact, from, err := storage.ValidateListOptions(root, storage.APIObjectVersioner{}, storage.ListOptions{
+		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch, Recursive: true,
+		Predicate: storage.SelectionPredicate{Limit: o.Limit, Continue: o.Continue},
+	})
 	if err != nil {
-		return nil, 0, "", apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+		return nil, 0, "", err
 	}
-	entries, version = all.List(resource, sel.namespace)
+	entries, version = all.List(sel.kind.Stored(), sel.namespace)
+	wanted, _ := storage.APIObjectVersioner{}.ParseResourceVersion(o.ResourceVersion) // it was validated
 	switch {
 	case wanted > version:
 		return nil, version, "", storage.NewTooLargeResourceVersionError(wanted, version, 1)
-	case wanted < version && o.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
-		if entries, err = all.ListAt(resource, sel.namespace, wanted); errors.Is(err, store.ErrTooOld) {
-			err = apierrors.NewResourceExpired(tooOld)
-		}
-		version = wanted
+	case exact <= 0 || uint64(exact) == version: // a token can continue with the current objects
+		return entries, version, from, nil
 	}
-	return entries, version, "", err
+	entries, err = all.ListAt(sel.kind.Stored(), sel.namespace, uint64(exact))
+	switch {
+	case err == nil && uint64(exact) < version:
+	case from != "":
+		err = expiredPage(from)
+	default:
+		err = apierrors.NewResourceExpired(tooOld)
+	}
+	return entries, uint64(exact), from, err
 }
 
 func expiredPage(from string) error {
