@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func (o object) truth(path ...string) (value, there bool) {
-	value, there, _ = unstructured.NestedBool(o.content, path...)
-	return value, there
+func (o object) truth(path ...string) bool {
+	v, _, _ := unstructured.NestedBool(o.content, path...)
+	return v
 }
 
 func (o object) labels(path ...string) map[string]string {
@@ -23,18 +23,12 @@ func (o object) labels(path ...string) map[string]string {
 	return v
 }
 
-func truth(path ...string) func(object) any {
-	return func(o object) any {
-		v, _ := o.truth(path...)
-		return fmt.Sprint(v)
-	}
-}
-
-func intOrString(path ...string) func(object) any {
+// value shows a field of any type, or without it none.
+func value(none string, path ...string) func(object) any {
 	return func(o object) any {
 		v, ok, _ := unstructured.NestedFieldNoCopy(o.content, path...)
 		if !ok {
-			return "N/A"
+			return none
 		}
 		return fmt.Sprint(v)
 	}

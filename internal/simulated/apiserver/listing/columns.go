@@ -58,10 +58,10 @@ var columns = map[string][]column{
 	"leases": {name, at("Holder", "", "spec", "holderIdentity"), age},
 	"volumeattachments": {
 		name, at("Attacher", "", "spec", "attacher"), at("PV", "", "spec", "source", "persistentVolumeName"), at("Node", "", "spec", "nodeName"),
-		{name: "Attached", cell: truth("status", "attached")}, age,
+		{name: "Attached", cell: value("false", "status", "attached")}, age,
 	},
 	"poddisruptionbudgets": {
-		name, {name: "Min Available", cell: intOrString("spec", "minAvailable")}, {name: "Max Unavailable", cell: intOrString("spec", "maxUnavailable")},
+		name, {name: "Min Available", cell: value("N/A", "spec", "minAvailable")}, {name: "Max Unavailable", cell: value("N/A", "spec", "maxUnavailable")},
 		count("Allowed Disruptions", "status", "disruptionsAllowed"), age,
 	},
 	"certificatesigningrequests": {
@@ -94,7 +94,7 @@ func nodeStatus(o object) any {
 			}
 		}
 	}
-	if cordoned, _ := o.truth("spec", "unschedulable"); cordoned {
+	if o.truth("spec", "unschedulable") {
 		status += ",SchedulingDisabled"
 	}
 	return status
@@ -102,16 +102,18 @@ func nodeStatus(o object) any {
 
 func nodeRoles(o object) any {
 	var roles []string
-	for key := range o.labels() {
+	for key, value := range o.labels() {
 		if role, ok := strings.CutPrefix(key, "node-role.kubernetes.io/"); ok && role != "" {
 			roles = append(roles, role)
+		} else if key == "kubernetes.io/role" && value != "" {
+			roles = append(roles, value)
 		}
 	}
 	if len(roles) == 0 {
 		return none
 	}
 	slices.Sort(roles)
-	return strings.Join(roles, ",")
+	return strings.Join(slices.Compact(roles), ",")
 }
 
 func address(title, kind string) column {
@@ -128,7 +130,7 @@ func address(title, kind string) column {
 func podReady(o object) any {
 	ready, total := 0, len(o.list("spec", "containers"))
 	for _, c := range o.list("status", "containerStatuses") {
-		if yes, _ := c.truth("ready"); yes {
+		if c.truth("ready") {
 			ready++
 		}
 	}

@@ -28,16 +28,14 @@ type object struct {
 
 // Table shows objects of a kind as of now.
 func Table(k *kinds.Kind, objs []*unstructured.Unstructured, now time.Time) (*metav1.Table, error) {
+	t := &metav1.Table{}
 	if k.Custom == nil {
-		t := EmptyTable(k)
-		for _, u := range objs {
-			t.Rows = append(t.Rows, TableRow(k, u, nil, now))
+		fillTable(t, columnsOf(k), objs, now)
+	} else {
+		var err error
+		if t, err = k.Custom.Table(objs...); err != nil {
+			return nil, err
 		}
-		return t, nil
-	}
-	t, err := k.Custom.Table(objs...)
-	if err != nil {
-		return nil, err
 	}
 	t.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}
 	if t.Rows == nil {
@@ -49,13 +47,9 @@ func Table(k *kinds.Kind, objs []*unstructured.Unstructured, now time.Time) (*me
 	return t, nil
 }
 
-// EmptyTable returns the table of a kind, without rows.
-func EmptyTable(k *kinds.Kind) *metav1.Table {
-	t := &metav1.Table{
-		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
-		Rows:     []metav1.TableRow{},
-	}
-	for _, c := range columnsOf(k) {
+func fillTable(t *metav1.Table, columns []column, objs []*unstructured.Unstructured, now time.Time) {
+	t.Rows = make([]metav1.TableRow, len(objs))
+	for _, c := range columns {
 		def := metav1.TableColumnDefinition{Name: c.name, Type: "string"}
 		if c.name == "Name" {
 			def.Format = "name"
@@ -64,21 +58,10 @@ func EmptyTable(k *kinds.Kind) *metav1.Table {
 			def.Priority = 1
 		}
 		t.ColumnDefinitions = append(t.ColumnDefinitions, def)
+		for i, u := range objs {
+			t.Rows[i].Cells = append(t.Rows[i].Cells, c.cell(object{content: u.Object, now: now}))
+		}
 	}
-	return t
-}
-
-// TableRow shows u as of now. shown is the JSON sent along with it, or nil.
-func TableRow(k *kinds.Kind, u *unstructured.Unstructured, shown []byte, now time.Time) metav1.TableRow {
-	o := object{content: u.Object, now: now}
-	var row metav1.TableRow
-	for _, c := range columnsOf(k) {
-		row.Cells = append(row.Cells, c.cell(o))
-	}
-	if shown != nil {
-		row.Object = runtime.RawExtension{Raw: shown}
-	}
-	return row
 }
 
 func columnsOf(k *kinds.Kind) []column {
