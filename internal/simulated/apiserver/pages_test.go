@@ -4,63 +4,11 @@ package apiserver_test
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const configMapsPath = "/api/v1/namespaces/default/configmaps"
-
-func names(t *testing.T, list *unstructured.Unstructured) string {
-	t.Helper()
-	var names []string
-	for _, item := range at(t, list, "items").([]any) {
-		names = append(names, (&unstructured.Unstructured{Object: item.(map[string]any)}).GetName())
-	}
-	return strings.Join(names, " ")
-}
-
-func TestPagesShowOneVersionUntilItIsForgotten(t *testing.T) {
-	t.Parallel()
-	c := start(t)
-	admin := c.admin(t)
-	add := func(name, data string) {
-		t.Helper()
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string]string{"x": data}}
-		if err := c.Store().Ensure(cm); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"a", "b", "d", "e"} {
-		add(name, "")
-	}
-	first := call(t, admin, http.StatusOK, "GET", configMapsPath+"?limit=2", "", "")
-	token, version := url.QueryEscape(at(t, first, "metadata", "continue").(string)), first.GetResourceVersion()
-	add("c", "")
-	if err := c.Store().Remove(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", "d"); err != nil {
-		t.Fatal(err)
-	}
-	second := call(t, admin, http.StatusOK, "GET", configMapsPath+"?limit=2&continue="+token, "", "")
-	if got := names(t, second); got != "d e" || second.GetResourceVersion() != version || at(t, first, "metadata", "remainingItemCount") != int64(2) {
-		t.Errorf("the second page shows %s at %s, want d e at %s", got, second.GetResourceVersion(), version)
-	}
-	if got := names(t, call(t, admin, http.StatusOK, "GET", configMapsPath+"?resourceVersionMatch=Exact&resourceVersion="+version, "", "")); got != "a b d e" {
-		t.Errorf("at the first version: %s", got)
-	}
-
-	add("b", strings.Repeat("x", 400<<10))
-	add("b", strings.Repeat("y", 400<<10))
-	expired := call(t, admin, http.StatusGone, "GET", configMapsPath+"?limit=2&continue="+token, "", "")
-	call(t, admin, http.StatusGone, "GET", configMapsPath+"?resourceVersionMatch=Exact&resourceVersion="+version, "", "")
-	rest := call(t, admin, http.StatusOK, "GET", configMapsPath+"?continue="+url.QueryEscape(at(t, expired, "metadata", "continue").(string)), "", "")
-	if got := names(t, rest); got != "c e" || at(t, expired, "reason") != string(metav1.StatusReasonExpired) {
-		t.Errorf("the rest is %s, %v", got, expired.Object)
-	}
-}
 
 func TestWhatNeedsAMachineSaysThatItIsSimulated(t *testing.T) {
 	t.Parallel()
