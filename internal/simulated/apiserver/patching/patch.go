@@ -6,6 +6,7 @@ package patching
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
@@ -78,9 +80,13 @@ func applyJSON(before, patch []byte) ([]byte, error) {
 	atomic.CompareAndSwapInt64(&jsonpatch.AccumulatedCopySizeLimit, 0, maxCopied)
 	after, err := ops.Apply(before)
 	if err != nil {
-		return nil, apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		return nil, unprocessable(err)
 	}
 	return after, nil
+}
+
+func unprocessable(err error) error {
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 }
 
 func applyStrategic(k *kinds.Kind, before, patch []byte) ([]byte, error) {
@@ -95,7 +101,10 @@ func applyStrategic(k *kinds.Kind, before, patch []byte) ([]byte, error) {
 		return nil, fmt.Errorf("strategic merge patch of %s: %w", k.Kind, err)
 	}
 	after, err := strategicpatch.StrategicMergePatch(before, patch, typed)
-	if err != nil {
+	switch {
+	case errors.Is(err, mergepatch.ErrNoListOfLists):
+		return nil, unprocessable(err)
+	case err != nil:
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return after, nil
