@@ -3,9 +3,13 @@
 package patching
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	extensions "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
@@ -186,18 +190,17 @@ func (oneVersion) New(gvk schema.GroupVersionKind) (runtime.Object, error) { ret
 // maxManagerName is what API servers take.
 const maxManagerName = 128
 
-// ManagerName is what a client that names no manager is called: the first part
-// of its user agent.
+// ManagerName is what a client that names no manager is called: the printable characters of
+// the first part of its user agent.
 func ManagerName(named, userAgent string) string {
 	if named != "" {
 		return named
 	}
 	userAgent, _, _ = strings.Cut(userAgent, "/")
-	if len(userAgent) > maxManagerName {
-		userAgent = userAgent[:maxManagerName]
+	name := []rune(userAgent[:min(len(userAgent), maxManagerName*utf8.UTFMax)])
+	name = slices.DeleteFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	for len(string(name)) > maxManagerName {
+		name = name[:len(name)-1]
 	}
-	if userAgent == "" {
-		return "unknown"
-	}
-	return userAgent
+	return cmp.Or(string(name), "unknown")
 }
