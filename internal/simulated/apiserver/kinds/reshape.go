@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"slices"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // Convert converts u to an object of another kind that is stored as the same.
@@ -94,20 +95,21 @@ func oneMetric(u *unstructured.Unstructured) error {
 
 // allMetrics undoes what oneMetric does.
 func allMetrics(u *unstructured.Unstructured) error {
-	var other struct {
-		Metrics  []any          `json:"metrics"`
-		Behavior map[string]any `json:"behavior"`
-	}
+	var other autoscalingv2.HorizontalPodAutoscalerSpec
 	if text := u.GetAnnotations()[otherMetrics]; text != "" {
-		if err := utiljson.Unmarshal([]byte(text), &other); err != nil {
-			return err
+		if json.Unmarshal([]byte(text), &other) != nil { // a user can write it
+			other = autoscalingv2.HorizontalPodAutoscalerSpec{}
 		}
 		unset(u, "metadata", "annotations", otherMetrics)
 		if len(u.GetAnnotations()) == 0 {
 			unset(u, "metadata", "annotations")
 		}
 	}
-	metrics := other.Metrics
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&other)
+	if err != nil {
+		return err
+	}
+	metrics, _ := content["metrics"].([]any)
 	if target, ok, _ := unstructured.NestedInt64(u.Object, "spec", "targetCPUUtilizationPercentage"); ok {
 		metrics = append([]any{map[string]any{"type": "Resource", "resource": map[string]any{
 			"name": "cpu", "target": map[string]any{"type": "Utilization", "averageUtilization": target},
@@ -115,8 +117,8 @@ func allMetrics(u *unstructured.Unstructured) error {
 		unset(u, "spec", "targetCPUUtilizationPercentage")
 	}
 	unset(u, "status", "currentCPUUtilizationPercentage")
-	if other.Behavior != nil {
-		if err := unstructured.SetNestedMap(u.Object, other.Behavior, "spec", "behavior"); err != nil {
+	if behavior := content["behavior"]; behavior != nil {
+		if err := unstructured.SetNestedField(u.Object, behavior, "spec", "behavior"); err != nil {
 			return err
 		}
 	}
