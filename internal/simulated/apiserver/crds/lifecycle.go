@@ -5,7 +5,6 @@ package crds
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -156,12 +156,15 @@ func approve(crd *apiextensionsv1.CustomResourceDefinition, now metav1.Time) {
 }
 
 func set(crd *apiextensionsv1.CustomResourceDefinition, c apiextensionsv1.CustomResourceDefinitionCondition, now metav1.Time) {
-	if old := apihelpers.FindCRDCondition(crd, c.Type); old != nil && old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
-	} else {
-		c.LastTransitionTime = now
+	old := apihelpers.FindCRDCondition(crd, c.Type)
+	if c.LastTransitionTime = now; old == nil {
+		crd.Status.Conditions = append(crd.Status.Conditions, c)
+		return
 	}
-	apihelpers.SetCRDCondition(crd, c)
+	if old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	*old = c
 }
 
 // taken is the error for a name that another definition has.
@@ -196,7 +199,7 @@ func accept(crd *apiextensionsv1.CustomResourceDefinition, others []*apiextensio
 			errs = append(errs, inUse(short))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := utilerrors.NewAggregate(errs); err != nil {
 		conflict = &taken{err, "ShortNamesConflict"}
 	} else {
 		names.ShortNames = want.ShortNames
