@@ -19,6 +19,7 @@ import (
 	"weak"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 )
 
@@ -32,7 +33,7 @@ type Definition struct {
 
 	raw    []byte
 	whole  func() (*apiextensionsv1.CustomResourceDefinition, error)
-	models func() (*models, error)
+	models func() (managedfields.TypeConverter, error)
 }
 
 // State is the status of a definition in one cluster.

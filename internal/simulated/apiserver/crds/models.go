@@ -18,10 +18,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// models are the types of all versions.
-type models struct{ managedfields.TypeConverter }
-
-func (d *Definition) describe() (*models, error) {
+// describe returns the types of all versions.
+func (d *Definition) describe() (managedfields.TypeConverter, error) {
 	crd, err := d.whole()
 	if err != nil {
 		return nil, err
@@ -36,11 +34,7 @@ func (d *Definition) describe() (*models, error) {
 			all[name] = s
 		}
 	}
-	types, err := managedfields.NewTypeConverter(all, false)
-	if err != nil {
-		return nil, err
-	}
-	return &models{types}, nil
+	return managedfields.NewTypeConverter(all, false)
 }
 
 // OpenAPIV3 describes versions, of one name and group, as an OpenAPI v3
