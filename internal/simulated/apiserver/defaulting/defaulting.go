@@ -196,11 +196,13 @@ func service(o map[string]any) {
 			p["targetPort"] = p["port"]
 		}
 	}
-	if spec["sessionAffinity"] == nil || spec["sessionAffinity"] == "None" {
+	switch spec["sessionAffinity"] {
+	case nil, "", "None":
 		delete(spec, "sessionAffinityConfig")
 	}
 	kind := spec["type"]
-	outside := kind == "NodePort" || kind == "LoadBalancer"
+	external, _ := spec["externalIPs"].([]any)
+	outside := kind == "NodePort" || kind == "LoadBalancer" || kind != "ExternalName" && len(external) > 0
 	if outside && spec["externalTrafficPolicy"] == nil {
 		spec["externalTrafficPolicy"] = "Cluster"
 	}
@@ -218,6 +220,8 @@ func subjects(o map[string]any) {
 			s["apiGroup"] = "rbac.authorization.k8s.io"
 		}
 	}
+	case "ClientIP":
+		fill(spec, []string{"sessionAffinityConfig+", "clientIP+", "timeoutSeconds"}, int64(corev1.DefaultClientIPServiceAffinitySeconds))
 }
 
 // object returns v if it is an object; else a new one, which is not stored.

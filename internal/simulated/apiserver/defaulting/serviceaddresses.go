@@ -41,12 +41,13 @@ func AllocateAddresses(svc *corev1.Service, was string, r netip.Prefix, others [
 		return err
 	}
 	outside := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
+	allocates := spec.AllocateLoadBalancerNodePorts == nil || *spec.AllocateLoadBalancerNodePorts
 	for i := range spec.Ports {
 		p := &spec.Ports[i]
 		switch {
 		case !outside:
 			p.NodePort = 0
-		case p.NodePort == 0:
+		case p.NodePort == 0 && allocates:
 			p.NodePort = free(svc.Namespace+"/"+svc.Name, ports)
 		}
 		ports[p.NodePort] = true
