@@ -10,9 +10,11 @@
 package defaulting
 
 import (
+	"math"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -109,20 +111,20 @@ func pullPolicy(image any) string {
 	return "Always"
 }
 
-// requests are as large as limits, where only those are given.
-func requests(resources map[string]any) {
-	limits := object(resources["limits"])
-	if len(limits) == 0 {
+// complete adds to a list of resources those that only another one has.
+func complete(o map[string]any, name string, other any) {
+	from := object(other)
+	if len(from) == 0 {
 		return
 	}
-	asked, ok := resources["requests"].(map[string]any)
+	list, ok := o[name].(map[string]any)
 	if !ok {
-		asked = map[string]any{}
-		resources["requests"] = asked
+		list = map[string]any{}
+		o[name] = list
 	}
-	for name, amount := range limits {
-		if asked[name] == nil {
-			asked[name] = amount
+	for resource, amount := range from {
+		if list[resource] == nil {
+			list[resource] = amount
 		}
 	}
 }
@@ -137,6 +139,9 @@ var conditional = map[string]func(map[string]any){
 		if spec["parallelism"] == nil && spec["completions"] == nil { // else it is a queue
 			spec["completions"] = int64(1)
 		}
+		if spec["backoffLimitPerIndex"] != nil && spec["backoffLimit"] == nil {
+			spec["backoffLimit"] = int64(math.MaxInt32)
+		}
 		if spec["podFailurePolicy"] != nil && spec["podReplacementPolicy"] == nil {
 			spec["podReplacementPolicy"] = "Failed"
 		}
@@ -148,6 +153,20 @@ var conditional = map[string]func(map[string]any){
 				kinds = append(kinds, "Egress")
 			}
 			spec["policyTypes"] = kinds
+		}
+	},
+	"limitranges": func(o map[string]any) {
+		for _, l := range objects(object(o["spec"])["limits"]) {
+			if l["type"] == "Container" {
+				complete(l, "default", l["max"])
+				complete(l, "defaultRequest", l["default"])
+				complete(l, "defaultRequest", l["min"])
+			}
+		}
+	},
+	"csidrivers.storage.k8s.io": func(o map[string]any) {
+		if spec := object(o["spec"]); spec["volumeLifecycleModes"] == nil {
+			spec["volumeLifecycleModes"] = []any{"Persistent"}
 		}
 	},
 	"pods": pod,
@@ -179,7 +198,8 @@ func pod(o map[string]any) {
 	spec := object(o["spec"])
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range objects(spec[list]) {
-			requests(object(c["resources"]))
+			resources := object(c["resources"])
+			complete(resources, "requests", resources["limits"])
 			for _, p := range objects(c["ports"]) {
 				if spec["hostNetwork"] == true && p["hostPort"] == nil {
 					p["hostPort"] = p["containerPort"]
@@ -199,6 +219,8 @@ func service(o map[string]any) {
 	switch spec["sessionAffinity"] {
 	case nil, "", "None":
 		delete(spec, "sessionAffinityConfig")
+	case "ClientIP":
+		fill(spec, []string{"sessionAffinityConfig+", "clientIP+", "timeoutSeconds"}, int64(corev1.DefaultClientIPServiceAffinitySeconds))
 	}
 	kind := spec["type"]
 	external, _ := spec["externalIPs"].([]any)
@@ -220,8 +242,6 @@ func subjects(o map[string]any) {
 			s["apiGroup"] = "rbac.authorization.k8s.io"
 		}
 	}
-	case "ClientIP":
-		fill(spec, []string{"sessionAffinityConfig+", "clientIP+", "timeoutSeconds"}, int64(corev1.DefaultClientIPServiceAffinitySeconds))
 }
 
 // object returns v if it is an object; else a new one, which is not stored.

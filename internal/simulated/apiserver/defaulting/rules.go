@@ -16,7 +16,6 @@ var rules = sync.OnceValue(func() map[string][]rule {
 	return map[string][]rule{
 		"pods": join([]rule{
 			{"spec.enableServiceLinks", true}, {"status+.phase", "Pending"}, {"status+.qosClass", "BestEffort"},
-			{"spec.restartPolicy", "Always"},
 		}, podSpec("spec")),
 		"podtemplates":           podSpec("template.spec"),
 		"replicationcontrollers": join([]rule{{"spec.replicas", int64(1)}}, podSpec("spec.template.spec")),
@@ -47,30 +46,45 @@ var rules = sync.OnceValue(func() map[string][]rule {
 		}, podSpec("spec.template.spec")),
 		"jobs.batch": join([]rule{
 			{"spec.parallelism", int64(1)}, {"spec.backoffLimit", int64(6)}, {"spec.completionMode", "NonIndexed"}, {"spec.suspend", false},
-			{"spec.podReplacementPolicy", "TerminatingOrFailed"}, {"spec.manualSelector", false},
+			{"spec.podReplacementPolicy", "TerminatingOrFailed"}, {"spec.manualSelector", false}, {"spec.podFailurePolicy.rules[].onPodConditions[].status", "True"},
 		}, podSpec("spec.template.spec")),
 		"cronjobs.batch": join([]rule{
 			{"spec.concurrencyPolicy", "Allow"}, {"spec.suspend", false},
 			{"spec.successfulJobsHistoryLimit", int64(3)}, {"spec.failedJobsHistoryLimit", int64(1)},
 		}, podSpec("spec.jobTemplate.spec.template.spec")),
 
-		"networkpolicies.networking.k8s.io":                            {{"spec.ingress[].ports[].protocol", "TCP"}, {"spec.egress[].ports[].protocol", "TCP"}},
-		"ingressclasses.networking.k8s.io":                             {{"spec.parameters.scope", "Cluster"}},
-		"storageclasses.storage.k8s.io":                                {{"reclaimPolicy", "Delete"}, {"volumeBindingMode", "Immediate"}},
-		"priorityclasses.scheduling.k8s.io":                            {{"preemptionPolicy", "PreemptLowerPriority"}},
-		"horizontalpodautoscalers.autoscaling":                         {{"spec.minReplicas", int64(1)}},
-		"apiservices.apiregistration.k8s.io":                           {{"spec.service.port", int64(443)}},
-		"rolebindings.rbac.authorization.k8s.io":                       {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
-		"clusterrolebindings.rbac.authorization.k8s.io":                {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
-		"validatingwebhookconfigurations.admissionregistration.k8s.io": webhooks,
-		"mutatingwebhookconfigurations.admissionregistration.k8s.io":   join([]rule{{"webhooks[].reinvocationPolicy", "Never"}}, webhooks),
+		"networkpolicies.networking.k8s.io": {{"spec.ingress[].ports[].protocol", "TCP"}, {"spec.egress[].ports[].protocol", "TCP"}},
+		"ingressclasses.networking.k8s.io":  {{"spec.parameters.scope", "Cluster"}},
+		"storageclasses.storage.k8s.io":     {{"reclaimPolicy", "Delete"}, {"volumeBindingMode", "Immediate"}},
+		"csidrivers.storage.k8s.io": {
+			{"spec.attachRequired", true}, {"spec.podInfoOnMount", false}, {"spec.storageCapacity", false}, {"spec.requiresRepublish", false}, {"spec.seLinuxMount", false},
+			{"spec.fsGroupPolicy", "ReadWriteOnceWithFSType"},
+		},
+		"endpointslices.discovery.k8s.io":                                {{"ports[].name", ""}, {"ports[].protocol", "TCP"}},
+		"priorityclasses.scheduling.k8s.io":                              {{"preemptionPolicy", "PreemptLowerPriority"}},
+		"horizontalpodautoscalers.autoscaling":                           {{"spec.minReplicas", int64(1)}},
+		"apiservices.apiregistration.k8s.io":                             {{"spec.service.port", int64(443)}},
+		"rolebindings.rbac.authorization.k8s.io":                         {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
+		"clusterrolebindings.rbac.authorization.k8s.io":                  {{"roleRef.apiGroup", "rbac.authorization.k8s.io"}},
+		"validatingwebhookconfigurations.admissionregistration.k8s.io":   webhooks,
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":     join([]rule{{"webhooks[].reinvocationPolicy", "Never"}}, webhooks),
+		"validatingadmissionpolicies.admissionregistration.k8s.io":       join([]rule{{"spec.failurePolicy", "Fail"}}, matched("spec.matchConstraints")),
+		"mutatingadmissionpolicies.admissionregistration.k8s.io":         join([]rule{{"spec.failurePolicy", "Fail"}}, matched("spec.matchConstraints")),
+		"validatingadmissionpolicybindings.admissionregistration.k8s.io": matched("spec.matchResources"),
+		"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   matched("spec.matchResources"),
 	}
 })
 
-var webhooks = []rule{
-	{"webhooks[].failurePolicy", "Fail"}, {"webhooks[].matchPolicy", "Equivalent"}, {"webhooks[].timeoutSeconds", int64(10)},
-	{"webhooks[].namespaceSelector+", nil}, {"webhooks[].objectSelector+", nil},
-	{"webhooks[].rules[].scope", "*"}, {"webhooks[].clientConfig.service.port", int64(443)},
+var webhooks = join(matched("webhooks[]"), []rule{
+	{"webhooks[].failurePolicy", "Fail"}, {"webhooks[].timeoutSeconds", int64(10)}, {"webhooks[].rules[].scope", "*"}, {"webhooks[].clientConfig.service.port", int64(443)},
+})
+
+// matched fills what selects the objects of admission.
+func matched(at string) []rule {
+	return []rule{
+		{at + ".matchPolicy", "Equivalent"}, {at + ".namespaceSelector+", nil}, {at + ".objectSelector+", nil},
+		{at + ".resourceRules[].scope", "*"}, {at + ".excludeResourceRules[].scope", "*"},
+	}
 }
 
 func join(a, b []rule) []rule { return append(a[:len(a):len(a)], b...) }
