@@ -38,7 +38,8 @@ func Of(served *kinds.Set, path string) (*Document, error) {
 			continue
 		}
 		if kinds.Everywhere().Resources(gv) != nil {
-			return made.get(gv)
+			build, _ := built.LoadOrStore(gv, sync.OnceValues(func() (*Document, error) { return ofTypes(gv) }))
+			return build.(func() (*Document, error))()
 		}
 		return latest.get(subject{served, path}, func() (*Document, error) { return defined(served, gv) })
 	}
@@ -64,19 +65,11 @@ func newDocument(raw []byte) *Document {
 	return &Document{JSON: raw, Tag: fmt.Sprintf("%X", sha256.Sum256(raw))}
 }
 
-var made = documents{byVersion: map[schema.GroupVersion]*Document{}}
+// built has a function for each group and version that every cluster serves, which builds
+// its document once.
+var built sync.Map
 
-type documents struct {
-	mu        sync.Mutex // guards byVersion
-	byVersion map[schema.GroupVersion]*Document
-}
-
-func (m *documents) get(gv schema.GroupVersion) (*Document, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d := m.byVersion[gv]; d != nil {
-		return d, nil
-	}
+func ofTypes(gv schema.GroupVersion) (*Document, error) {
 	content, err := describe(gv)
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", gv, err)
@@ -85,9 +78,7 @@ func (m *documents) get(gv schema.GroupVersion) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", gv, err)
 	}
-	d := newDocument(raw)
-	m.byVersion[gv] = d
-	return d, nil
+	return newDocument(raw), nil
 }
 
 func describe(gv schema.GroupVersion) (doc, error) {
