@@ -56,7 +56,7 @@ func Object(obj runtime.Object) field.ErrorList {
 	case *appsv1.DaemonSet:
 		return daemonSet(&o.Spec, spec)
 	case *appsv1.ControllerRevision:
-		return append(when(o.Data.Raw == nil, field.Required(field.NewPath("data"), "data is mandatory")), longs(nil, map[string]*int64{"revision": &o.Revision})...)
+		return append(when(o.Data.Raw == nil, field.Required(field.NewPath("data"), "data is mandatory")), numbers(nil, map[string]*int64{"revision": &o.Revision})...)
 	case *batchv1.Job:
 		return job(&o.Spec, spec)
 	case *batchv1.CronJob:
@@ -89,7 +89,7 @@ func deployment(s *appsv1.DeploymentSpec, at *field.Path) field.ErrorList {
 		oneOf(strategy.Child("type"), s.Strategy.Type, appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType),
 		optionally(s.Strategy.RollingUpdate, func(u appsv1.RollingUpdateDeployment) field.ErrorList {
 			at := strategy.Child("rollingUpdate")
-			return append(when(recreate, field.Forbidden(at, "may not be specified when strategy `type` is 'Recreate'")), update(u.MaxUnavailable, u.MaxSurge, at)...)
+			return append(when(recreate, field.Forbidden(at, "may not be specified when strategy `type` is 'Recreate'")), update(u.MaxUnavailable, u.MaxSurge, false, at)...)
 		}),
 	)
 }
@@ -105,8 +105,12 @@ func statefulSet(s *appsv1.StatefulSetSpec, at *field.Path) field.ErrorList {
 			return numbers(at.Child("ordinals"), map[string]*int32{"start": &o.Start})
 		}),
 		optionally(s.UpdateStrategy.RollingUpdate, func(u appsv1.RollingUpdateStatefulSetStrategy) field.ErrorList {
-			at := at.Child("updateStrategy", "rollingUpdate")
-			return append(numbers(at, map[string]*int32{"partition": u.Partition}), rolling(u.MaxUnavailable, nil, at)...)
+			at, onDelete := at.Child("updateStrategy", "rollingUpdate"), s.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+			return slices.Concat(
+				when(onDelete, field.Invalid(at, "", "only allowed for updateStrategy 'RollingUpdate'")),
+				numbers(at, map[string]*int32{"partition": u.Partition}), amount(u.MaxUnavailable, true, at.Child("maxUnavailable")),
+				when(isNone(u.MaxUnavailable), field.Invalid(at.Child("maxUnavailable"), u.MaxUnavailable, "cannot be 0")),
+			)
 		}),
 	)
 	return append(errs, optionally(s.PersistentVolumeClaimRetentionPolicy, func(p appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy) field.ErrorList {
@@ -122,14 +126,14 @@ func daemonSet(s *appsv1.DaemonSetSpec, at *field.Path) field.ErrorList {
 		numbers(at, map[string]*int32{"minReadySeconds": &s.MinReadySeconds, "revisionHistoryLimit": s.RevisionHistoryLimit}),
 		oneOf(at.Child("updateStrategy", "type"), s.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType),
 		optionally(s.UpdateStrategy.RollingUpdate, func(u appsv1.RollingUpdateDaemonSet) field.ErrorList {
-			return update(u.MaxUnavailable, u.MaxSurge, at.Child("updateStrategy", "rollingUpdate"))
+			return update(u.MaxUnavailable, u.MaxSurge, true, at.Child("updateStrategy", "rollingUpdate"))
 		}),
 	)
 }
 
 func cronJob(s *batchv1.CronJobSpec, at *field.Path) field.ErrorList {
 	errs := append(job(&s.JobTemplate.Spec, at.Child("jobTemplate", "spec")), numbers(at, map[string]*int32{"successfulJobsHistoryLimit": s.SuccessfulJobsHistoryLimit, "failedJobsHistoryLimit": s.FailedJobsHistoryLimit})...)
-	errs = append(errs, longs(at, map[string]*int64{"startingDeadlineSeconds": s.StartingDeadlineSeconds})...)
+	errs = append(errs, numbers(at, map[string]*int64{"startingDeadlineSeconds": s.StartingDeadlineSeconds})...)
 	if _, err := Schedule(s.Schedule, nil); err != nil {
 		errs = append(errs, field.Invalid(at.Child("schedule"), s.Schedule, err.Error()))
 	}
@@ -144,7 +148,7 @@ func cronJob(s *batchv1.CronJobSpec, at *field.Path) field.ErrorList {
 
 func job(s *batchv1.JobSpec, at *field.Path) field.ErrorList {
 	errs := append(template(&s.Template, at.Child("template")), numbers(at, map[string]*int32{"parallelism": s.Parallelism, "completions": s.Completions, "backoffLimit": s.BackoffLimit, "ttlSecondsAfterFinished": s.TTLSecondsAfterFinished})...)
-	errs = append(errs, longs(at, map[string]*int64{"activeDeadlineSeconds": s.ActiveDeadlineSeconds})...)
+	errs = append(errs, numbers(at, map[string]*int64{"activeDeadlineSeconds": s.ActiveDeadlineSeconds})...)
 	if s.Selector != nil {
 		errs = append(errs, selector(s.Selector, at.Child("selector"))...)
 	}
@@ -156,7 +160,7 @@ func job(s *batchv1.JobSpec, at *field.Path) field.ErrorList {
 }
 
 func budget(s *policyv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
-	errs := append(rolling(s.MaxUnavailable, s.MinAvailable, at), slices.Concat(atMostAll(s.MaxUnavailable, at.Child("maxUnavailable")), atMostAll(s.MinAvailable, at.Child("minAvailable")))...)
+	errs := append(amount(s.MaxUnavailable, true, at.Child("maxUnavailable")), amount(s.MinAvailable, true, at.Child("minAvailable"))...)
 	errs = append(errs, optionally(s.UnhealthyPodEvictionPolicy, func(p policyv1.UnhealthyPodEvictionPolicyType) field.ErrorList {
 		return oneOf(at.Child("unhealthyPodEvictionPolicy"), p, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
 	})...)
@@ -212,52 +216,36 @@ func quantities(list corev1.ResourceList, at *field.Path) (errs field.ErrorList)
 	return errs
 }
 
-// update checks the numbers of a rolling update, which must not both be 0.
-func update(unavailable, surge *intstr.IntOrString, at *field.Path) field.ErrorList {
-	errs := append(rolling(unavailable, surge, at), atMostAll(unavailable, at.Child("maxUnavailable"))...)
-	none := func(n *intstr.IntOrString) bool { return n != nil && (n.String() == "0" || n.String() == "0%") }
-	if none(unavailable) && none(surge) {
-		errs = append(errs, field.Invalid(at.Child("maxUnavailable"), unavailable.String(), "may not be 0 when `maxSurge` is 0"))
+// update checks the numbers of a rolling update, which must not both be 0. Of a DaemonSet,
+// one is 0, and neither is more than all.
+func update(unavailable, surge *intstr.IntOrString, daemons bool, at *field.Path) field.ErrorList {
+	none, both := isNone(unavailable) && isNone(surge), unavailable != nil && surge != nil && !isNone(unavailable) && !isNone(surge)
+	return slices.Concat(amount(unavailable, true, at.Child("maxUnavailable")), amount(surge, daemons, at.Child("maxSurge")),
+		when(none, field.Invalid(at.Child("maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0")),
+		when(daemons && both, field.Invalid(at.Child("maxSurge"), surge, "may not be set when maxUnavailable is non-zero")))
+}
+
+func isNone(n *intstr.IntOrString) bool { return n != nil && (n.String() == "0" || n.String() == "0%") }
+
+// amount checks an optional number or percentage, which is one of a whole or not.
+func amount(n *intstr.IntOrString, whole bool, at *field.Path) field.ErrorList {
+	switch {
+	case n == nil:
+		return nil
+	case n.Type == intstr.Int:
+		return apivalidation.ValidateNonnegativeField(int64(n.IntVal), at)
+	case len(utilvalidation.IsValidPercent(n.StrVal)) > 0:
+		return field.ErrorList{field.Invalid(at, n.StrVal, "must be an integer or percentage (e.g '5%')")}
 	}
-	return errs
+	percent, err := strconv.Atoi(strings.TrimSuffix(n.StrVal, "%"))
+	return when(whole && err == nil && percent > 100, field.Invalid(at, n.StrVal, "must not be greater than 100%"))
 }
 
-// atMostAll checks that a percentage is at most 100.
-func atMostAll(n *intstr.IntOrString, at *field.Path) field.ErrorList {
-	return optionally(n, func(n intstr.IntOrString) field.ErrorList {
-		percent, err := strconv.Atoi(strings.TrimSuffix(n.StrVal, "%"))
-		return when(n.Type == intstr.String && err == nil && percent > 100, field.Invalid(at, n.StrVal, "must not be greater than 100%"))
-	})
-}
-
-// rolling checks two numbers or percentages that are optional.
-func rolling(unavailable, other *intstr.IntOrString, at *field.Path) (errs field.ErrorList) {
-	for _, n := range []*intstr.IntOrString{unavailable, other} {
-		switch {
-		case n == nil:
-		case n.Type == intstr.Int && n.IntVal < 0:
-			errs = append(errs, field.Invalid(at, n.IntVal, "must be greater than or equal to 0"))
-		case n.Type == intstr.String && len(utilvalidation.IsValidPercent(n.StrVal)) > 0:
-			errs = append(errs, field.Invalid(at, n.StrVal, "must be an integer or percentage (e.g '5%')"))
-		}
-	}
-	return errs
-}
-
-func numbers(at *field.Path, all map[string]*int32) field.ErrorList {
-	wide := map[string]*int64{}
+// numbers checks optional numbers, which are not negative.
+func numbers[T int32 | int64](at *field.Path, all map[string]*T) (errs field.ErrorList) {
 	for name, n := range all {
 		if n != nil {
-			wide[name] = new(int64(*n))
-		}
-	}
-	return longs(at, wide)
-}
-
-func longs(at *field.Path, all map[string]*int64) (errs field.ErrorList) {
-	for name, n := range all {
-		if n != nil {
-			errs = append(errs, apivalidation.ValidateNonnegativeField(*n, at.Child(name))...)
+			errs = append(errs, apivalidation.ValidateNonnegativeField(int64(*n), at.Child(name))...)
 		}
 	}
 	return errs
