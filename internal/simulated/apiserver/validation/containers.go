@@ -144,11 +144,11 @@ func fieldReference(at *field.Path, r *corev1.ObjectFieldSelector, more ...strin
 }
 
 func resourceReference(at *field.Path, r *corev1.ResourceFieldSelector, named bool) field.ErrorList {
-	name, ok := strings.CutPrefix(strings.TrimPrefix(r.Resource, "limits."), "requests.")
+	of, name, _ := strings.Cut(r.Resource, ".")
 	known := slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name) || strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
 	return slices.Concat(
 		when(named && r.ContainerName == "", field.Required(at.Child("containerName"), "")),
-		when(!known || !ok && !strings.HasPrefix(r.Resource, "limits."), field.NotSupported(at.Child("resource"), r.Resource, []string{"limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})),
+		when(!known || of != "limits" && of != "requests", field.NotSupported(at.Child("resource"), r.Resource, []string{"limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})),
 	)
 }
 
