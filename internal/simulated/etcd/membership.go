@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"crypto/sha1" // The hash etcd itself derives identities with; nothing is protected by it.
 	"encoding/binary"
 	"fmt"
@@ -118,13 +119,6 @@ func (s *State) writable() error {
 	return nil
 }
 
-// fullyConnected is etcd's strict reconfiguration check for additions: every
-// voting member must have been reachable.
-func (s *State) fullyConnected() bool {
-	all, up := s.voters()
-	return all == up
-}
-
 // started counts the voting members without id, and those that have ever run.
 func (s *State) started(without uint64) (all, started int) {
 	for _, m := range s.Members {
@@ -146,12 +140,10 @@ func (s *State) add(peerURLs []string, learner bool) (*Member, error) {
 		return nil, rpctypes.ErrGRPCMemberBadURLs
 	}
 	if all, started := s.started(0); !learner && !(all == 1 && started == 1) && started < (all+1)/2+1 {
-		return nil, rpctypes.ErrMemberNotEnoughStarted
+		return nil, rpctypes.ErrGRPCMemberNotEnoughStarted
 	}
-	if !s.hasQuorum() {
-		return nil, rpctypes.ErrGRPCTimeout
-	}
-	if !s.fullyConnected() {
+	// Those that run must be a quorum even while the new member does not run yet.
+	if all, up := s.voters(); all > 1 && up < (all+1)/2+1 {
 		return nil, rpctypes.ErrGRPCUnhealthy
 	}
 	learners := 0
@@ -175,31 +167,26 @@ func (s *State) add(peerURLs []string, learner bool) (*Member, error) {
 	}
 	s.Members = append(s.Members, m)
 	// etcd lists members ordered by nothing in particular; by ID is stable.
-	slices.SortFunc(s.Members, func(a, b Member) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(s.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	s.elect()
 	return s.member(m.ID), nil
 }
 
 func (s *State) remove(id uint64) error {
 	m := s.member(id)
-	if m == nil {
-		return rpctypes.ErrGRPCMemberNotFound
+	if m == nil || !m.Learner {
+		if all, started := s.started(id); started < all/2+1 {
+			return rpctypes.ErrGRPCMemberNotEnoughStarted
+		}
+		if all, up := s.voters(); m != nil && !m.Down && up-1 < 1+(all-1)/2 {
+			return rpctypes.ErrGRPCUnhealthy
+		}
 	}
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if !m.Learner {
-		if all, started := s.started(id); started < all/2+1 {
-			return rpctypes.ErrMemberNotEnoughStarted
-		}
-		if all, up := s.voters(); !m.Down && up-1 < 1+(all-1)/2 {
-			return rpctypes.ErrGRPCUnhealthy
-		}
+	if m == nil {
+		return rpctypes.ErrGRPCMemberNotFound
 	}
 	s.Index++
 	s.Members = slices.DeleteFunc(s.Members, func(m Member) bool { return m.ID == id })
