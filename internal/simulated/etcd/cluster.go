@@ -222,23 +222,7 @@ func (c *Cluster) Close() {
 // change runs a request on the state as the running member id, and reports a
 // change of the state.
 func (c *Cluster) change(id uint64, f func(*State) error) (State, error) {
-	c.mu.Lock()
-	if err := c.serving(id); err != nil {
-		c.mu.Unlock()
-		return State{}, err
-	}
-	before := c.state.Index
-	err := f(&c.state)
-	after := c.state.clone()
-	var cut []net.Conn
-	for gone := range c.certs {
-		// A member that was removed stops serving, unless it is the one that still
-		// must answer.
-		if after.member(gone) == nil && gone != id {
-			cut = append(cut, c.forget(gone)...)
-		}
-	}
-	c.mu.Unlock()
+	before, after, cut, err := c.changeState(id, f)
 	closeAll(cut)
 	if after.Index != before {
 		c.changed()
@@ -246,11 +230,23 @@ func (c *Cluster) change(id uint64, f func(*State) error) (State, error) {
 	return after, err
 }
 
-// serving returns an error if the member cannot answer at all. Called with the
-// lock.
-func (c *Cluster) serving(id uint64) error {
-	if m := c.state.member(id); m == nil || m.Down {
-		return rpctypes.ErrGRPCStopped
+// changeState returns the index before a change, the state after it, and the
+// connections that are no longer served.
+func (c *Cluster) changeState(id uint64, f func(*State) error) (before uint64, after State, cut []net.Conn, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.state.member(id); m == nil || m.Down { // it cannot answer at all
+		return 0, State{}, nil, rpctypes.ErrGRPCStopped
 	}
-	return nil
+	before = c.state.Index
+	err = f(&c.state)
+	after = c.state.clone()
+	for gone := range c.certs {
+		// A member that was removed stops serving, unless it is the one that still
+		// must answer.
+		if after.member(gone) == nil && gone != id {
+			cut = append(cut, c.forget(gone)...)
+		}
+	}
+	return before, after, cut, err
 }
