@@ -18,7 +18,8 @@ const (
 	databaseQuota = 2 << 30 // etcd's default
 )
 
-// member serves the Cluster service as one member.
+// member serves the Cluster service as one member. gRPC drops what is returned with an
+// error.
 type member struct {
 	pb.UnimplementedClusterServer
 	cluster *Cluster
@@ -70,10 +71,7 @@ func (m *member) MemberList(_ context.Context, r *pb.MemberListRequest) (*pb.Mem
 		}
 		return s.writable()
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &pb.MemberListResponse{Header: m.header(s), Members: list(s)}, nil
+	return &pb.MemberListResponse{Header: m.header(s), Members: list(s)}, err
 }
 
 // MemberAdd registers a member that has yet to be started.
@@ -86,40 +84,28 @@ func (m *member) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.Membe
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	return &pb.MemberAddResponse{
 		Header: m.header(s), Members: list(s),
 		Member: &pb.Member{ID: added.ID, PeerURLs: added.PeerURLs, IsLearner: added.Learner},
-	}, nil
+	}, err
 }
 
 // MemberRemove removes a member, unless that would lose the quorum.
 func (m *member) MemberRemove(_ context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
 	s, err := m.do(func(s *State) error { return s.remove(r.ID) })
-	if err != nil {
-		return nil, err
-	}
-	return &pb.MemberRemoveResponse{Header: m.header(s), Members: list(s)}, nil
+	return &pb.MemberRemoveResponse{Header: m.header(s), Members: list(s)}, err
 }
 
 // MemberUpdate changes a member's peer URLs.
 func (m *member) MemberUpdate(_ context.Context, r *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
 	s, err := m.do(func(s *State) error { return s.update(r.ID, r.PeerURLs) })
-	if err != nil {
-		return nil, err
-	}
-	return &pb.MemberUpdateResponse{Header: m.header(s), Members: list(s)}, nil
+	return &pb.MemberUpdateResponse{Header: m.header(s), Members: list(s)}, err
 }
 
 // MemberPromote makes a learner a voting member.
 func (m *member) MemberPromote(_ context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
 	s, err := m.do(func(s *State) error { return s.promote(r.ID) })
-	if err != nil {
-		return nil, err
-	}
-	return &pb.MemberPromoteResponse{Header: m.header(s), Members: list(s)}, nil
+	return &pb.MemberPromoteResponse{Header: m.header(s), Members: list(s)}, err
 }
 
 // maintenance serves the Maintenance service as one member.
@@ -162,19 +148,13 @@ func (m *maintenance) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.AlarmRes
 		alarms, err = s.alarm(r.Action, r.MemberID, r.Alarm)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &pb.AlarmResponse{Header: m.header(s), Alarms: alarms}, nil
+	return &pb.AlarmResponse{Header: m.header(s), Alarms: alarms}, err
 }
 
 // MoveLeader hands leadership over; only the leader can.
 func (m *maintenance) MoveLeader(_ context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
 	s, err := m.do(func(s *State) error { return s.moveLeader(m.id, r.TargetID) })
-	if err != nil {
-		return nil, err
-	}
-	return &pb.MoveLeaderResponse{Header: m.header(s)}, nil
+	return &pb.MoveLeaderResponse{Header: m.header(s)}, err
 }
 
 // keyValues serves reads of an empty store: enough for a health check.
@@ -197,8 +177,5 @@ func (k *keyValues) Range(_ context.Context, r *pb.RangeRequest) (*pb.RangeRespo
 		}
 		return s.writable()
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &pb.RangeResponse{Header: k.header(s)}, nil
+	return &pb.RangeResponse{Header: k.header(s)}, err
 }
