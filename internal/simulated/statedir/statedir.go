@@ -93,12 +93,14 @@ func Open(o Options) (*Dir, error) {
 			return nil, fmt.Errorf("%s has mode %04o, so others may write to it: check its content, then \"chmod go-w %[1]s\", or choose another folder", dir, mode)
 		}
 	}
-	gone, err := filepath.Glob(filepath.Join(o.Path, "*"+deleted+"*"))
+	entries, err := os.ReadDir(o.Path)
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range gone {
-		d.discard(dir)
+	for _, e := range entries {
+		if strings.Contains(e.Name(), deleted) {
+			d.discard(filepath.Join(o.Path, e.Name()))
+		}
 	}
 	return d, d.sortLinks()
 }
