@@ -31,8 +31,11 @@ func (d *Dir) Reserve(at netip.AddrPort, id string) error {
 		if has, err := os.Readlink(link); err == nil && has == mine {
 			return nil
 		}
-		if _, err := os.Stat(link); err == nil {
+		switch _, err := os.Stat(link); {
+		case err == nil:
 			return ErrTaken
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
 		}
 		if err := d.reclaim(link); err != nil {
 			return err
