@@ -21,16 +21,13 @@ type Kept struct {
 // List returns the stored states in a folder, in the order of the identities. The
 // folder need not exist.
 func List(path string) ([]Kept, error) {
-	entries, err := os.ReadDir(path)
+	ids, err := identities(path)
 	if err != nil {
-		return nil, ignoreMissing(err)
+		return nil, err
 	}
 	var out []Kept
-	for _, e := range entries {
-		if !e.IsDir() || FileName(e.Name()) != e.Name() {
-			continue
-		}
-		k := Kept{ID: e.Name(), Path: filepath.Join(path, e.Name())}
+	for _, id := range ids {
+		k := Kept{ID: id, Path: filepath.Join(path, id)}
 		if lock, err := os.Open(filepath.Join(k.Path, lockFile)); err == nil {
 			k.Holder = read(lock).Holder
 			_ = lock.Close() // only read
@@ -57,20 +54,24 @@ func List(path string) ([]Kept, error) {
 // Count returns how many identities have stored state in a folder, and how many of
 // them no process holds.
 func Count(path string) (all, idle int, err error) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return 0, 0, ignoreMissing(err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() || FileName(e.Name()) != e.Name() {
-			continue
-		}
-		all++
-		if !isHeld(filepath.Join(path, e.Name(), lockFile)) {
+	ids, err := identities(path)
+	for _, id := range ids {
+		if !isHeld(filepath.Join(path, id, lockFile)) {
 			idle++
 		}
 	}
-	return all, idle, nil
+	return len(ids), idle, err
+}
+
+// identities are those that have stored state in a folder.
+func identities(path string) (ids []string, err error) {
+	entries, err := os.ReadDir(path)
+	for _, e := range entries {
+		if e.IsDir() && FileName(e.Name()) == e.Name() {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, ignoreMissing(err)
 }
 
 // Remove deletes the stored state of an identity, unless a process holds it or

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -113,12 +114,9 @@ func (d *Dir) discard(dir string) {
 }
 
 func sameFolder(a, b string) bool {
-	x, err := filepath.Abs(a)
-	if err != nil {
-		return false
-	}
-	y, err := filepath.Abs(b)
-	return err == nil && x == y
+	x, errX := filepath.Abs(a)
+	y, errY := filepath.Abs(b)
+	return errX == nil && errY == nil && x == y
 }
 
 // Close ends all waiting.
@@ -265,13 +263,7 @@ func (d *Dir) Take(id string, begin bool) (*Held, error) {
 // say records the holder. The record only informs readers, and must not stop the
 // holder when the disk is full.
 func (h *Held) say() {
-	text, err := json.Marshal(holder{h.d.Holder, os.Getpid()})
-	if err == nil {
-		_, err = h.lock.WriteAt(append(text, '\n'), 0)
-	}
-	if err == nil {
-		err = h.lock.Truncate(int64(len(text) + 1))
-	}
+	err := h.write(holder{h.d.Holder, os.Getpid()})
 	if to, _ := os.Readlink(h.link()); h.d.Links != "" && to != h.d.Folder(h.id) {
 		err = errors.Join(err, h.unlink(), os.Symlink(h.d.Folder(h.id), h.link()))
 	}
@@ -301,11 +293,18 @@ func (h *Held) unlink() error {
 
 // Leave releases the state of another holder, unchanged.
 func (h *Held) Leave() error {
-	text, err := json.Marshal(holder{Holder: h.Before})
+	return errors.Join(h.write(holder{Holder: h.Before}), h.unlink(), lockfile.Unlock(h.lock))
+}
+
+func (h *Held) write(by holder) error {
+	text, err := json.Marshal(by)
 	if err == nil {
 		_, err = h.lock.WriteAt(append(text, '\n'), 0)
 	}
-	return errors.Join(err, h.lock.Truncate(int64(len(text)+1)), h.unlink(), lockfile.Unlock(h.lock))
+	if err == nil {
+		err = h.lock.Truncate(int64(len(text) + 1))
+	}
+	return err
 }
 
 // Wanted reports whether another process waits for it.
@@ -343,11 +342,10 @@ func (d *Dir) explain(f *os.File, err error) error {
 	return &HeldError{fmt.Sprintf("%s (process %d)", by.Holder, by.PID)}
 }
 
-// read returns the content of a lock file; nothing if it cannot be read.
+// read returns the content of a lock file; nothing if it cannot be read. The end of a
+// longer record can follow it, if a holder ended while it wrote.
 func read(f *os.File) (h holder) {
-	text := make([]byte, 4096)
-	n, _ := f.ReadAt(text, 0) // ends with the file
-	if json.Unmarshal(text[:n], &h) != nil {
+	if json.NewDecoder(io.NewSectionReader(f, 0, 1<<16)).Decode(&h) != nil { // no record is as long
 		return holder{}
 	}
 	return h

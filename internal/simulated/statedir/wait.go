@@ -52,7 +52,8 @@ func (d *Dir) Await(id string, free func()) error {
 	}
 	if err != nil {
 		w.watch.remove(id)
-		return errors.Join(err, closeFile(wanted))
+		_ = wanted.Close() // only locked, if it was opened
+		return err
 	}
 	w.waiting[id] = &wait{wanted, free}
 	go recovery.Func(d.ctx, func() { d.look(id, lastLook) })() // it may have been released before
@@ -115,11 +116,4 @@ func (w *waits) close() {
 	if w.watch != nil {
 		w.watch.close()
 	}
-}
-
-func closeFile(f *os.File) error {
-	if f == nil {
-		return nil
-	}
-	return f.Close()
 }
