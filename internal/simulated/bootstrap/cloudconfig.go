@@ -118,6 +118,13 @@ func render(text, hostname string) (string, error) {
 	if strings.TrimSpace(second) != configFirst {
 		return "", fmt.Errorf("the user data has no line %q after %q: cloud-init passes it over", configFirst, jinjaHeader)
 	}
+	open := false
+	for _, mark := range rawMark.FindAllStringSubmatch(rest, -1) {
+		open = mark[1] == ""
+	}
+	if open { // the search for its end would begin at each of them
+		return "", errors.New("the user data has {% raw %} without {% endraw %}: cloud-init passes it over")
+	}
 	return expression.ReplaceAllStringFunc(rest, func(m string) string {
 		if strings.HasPrefix(m, "{%") {
 			return rawMark.ReplaceAllString(m, "")
@@ -157,6 +164,11 @@ func decode(f fileWire) ([]byte, error) {
 	if !packed {
 		return content, nil
 	}
+	return unpack(content)
+}
+
+// unpack reads gzip, as much of it as a file can have.
+func unpack(content []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {
 		return nil, errors.New("the content is not gzip")

@@ -45,6 +45,7 @@ func TestFilesAreReadAsCloudInitWritesThem(t *testing.T) {
 		"the hostname, not without header":  {"#cloud-config\nwrite_files:\n- {path: /f, content: '{{ ds.meta_data.local_hostname }}'}\n", "{{ ds.meta_data.local_hostname }}"},
 		"something jinja does not know":     {jinja + "write_files:\n- {path: /f, content: '{{ ds.meta_data.zone }}'}\n", "CI_MISSING_JINJA_VAR/ds.meta_data.zone"},
 		"something jinja should not touch":  {jinja + "write_files:\n- {path: /f, content: '{% raw %}{{ .x }}{% endraw %}'}\n", "{{ .x }}"},
+		"raw text in raw text":              {jinja + "write_files:\n- {path: /f, content: '{% raw %}{{ .x }}{% raw %}{{ .y }}{% endraw %}'}\n", "{{ .x }}{{ .y }}"},
 		"base64 is not searched for braces": {jinja + "write_files:\n- {path: /f, encoding: b64, content: e3sgeCB9fQ==}\n", "{{ x }}"},
 	}
 	for name, tc := range tests {
@@ -75,6 +76,7 @@ func TestBadUserDataIsRefusedWithoutRepeatingIt(t *testing.T) {
 		"rubbish for gzip":          {"#cloud-config\nwrite_files:\n- {path: /f, encoding: gz+b64, content: U0VDUkVU}\n", "not gzip"},
 		"a command that is a map":   {"#cloud-config\nruncmd:\n- {a: SECRET}\n", "runcmd[0]: a command is"},
 		"a file that is a number":   {"#cloud-config\nwrite_files: 7\n", "not valid YAML"},
+		"raw text that has no end":  {jinja + strings.Repeat("{% raw %}{{ SECRET }}", maxContent/24), "has {% raw %} without {% endraw %}"}, // hours
 		"too much of it":            {"#cloud-config\n" + strings.Repeat("#", maxContent), "larger than 4 MiB"},
 		"aliases of a long text":    {"#cloud-config\n" + "a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]", "aliases that make too much"},
 		"files that grow to much":   {"#cloud-config\nwrite_files:\n" + strings.Repeat("- {path: /f, append: true, encoding: gz+b64, content: "+packed(t, strings.Repeat("x", maxContent/2))+"}\n", 3), "larger than 4 MiB"},

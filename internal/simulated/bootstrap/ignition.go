@@ -3,12 +3,9 @@
 package bootstrap
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"regexp"
 	"slices"
@@ -32,7 +29,8 @@ func ParseIgnition(data []byte) (*Config, error) {
 	if err != nil && json.Valid(data) {
 		for _, e := range report.Entries {
 			if e.Kind.IsFatal() {
-				return nil, fmt.Errorf("Ignition refuses the user data: %s: %s", e.Context, e.Message)
+				message, _, _ := strings.Cut(e.Message, `"`) // what it quotes is user data
+				return nil, fmt.Errorf("Ignition refuses the user data: %s: %s", e.Context, strings.TrimSpace(message))
 			}
 		}
 	}
@@ -76,18 +74,7 @@ func content(r types.Resource) ([]byte, error) {
 	if ptr.Deref(r.Compression, "") != "gzip" {
 		return url.Data, nil
 	}
-	zipped, err := gzip.NewReader(bytes.NewReader(url.Data))
-	if err != nil {
-		return nil, errors.New("its content is not gzip")
-	}
-	plain, err := io.ReadAll(io.LimitReader(zipped, maxContent+1))
-	switch {
-	case err != nil:
-		return nil, errors.New("its content is not gzip to its end")
-	case len(plain) > maxContent:
-		return nil, fmt.Errorf("its content is larger than %d MiB", maxContent>>20)
-	}
-	return plain, nil
+	return unpack(url.Data)
 }
 
 var (

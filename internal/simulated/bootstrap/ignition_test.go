@@ -82,11 +82,38 @@ func TestWhatIgnitionRefusesIsRefused(t *testing.T) {
 		"an old version":     {`{"ignition": {"version": "2.3.0"}}`, "the user data is not an Ignition config of a version from 3.0 to 3.3"},
 		"a path that is not": {config(`{"path": "hunter2"}`), "Ignition refuses the user data: $.storage.files.0.path: path not absolute"},
 		"content elsewhere":  {config(`{"path": "/a", "contents": {"source": "https://hunter2/"}}`), "storage.files /a: its content is elsewhere, which simulated machines do not fetch"},
-		"no gzip":            {config(`{"path": "/a", "contents": {"source": "data:,hunter2", "compression": "gzip"}}`), "storage.files /a: its content is not gzip"},
-		"too much":           {strings.Repeat(" ", maxContent+1), "the user data is larger than 4 MiB"},
+		"a unit that is none": {`{"ignition": {"version": "3.3.0"}, "systemd": {"units": [{"name": "a.service", "contents": "[Service] hunter2\n"}]}}`,
+			"Ignition refuses the user data: $.systemd.units.0.contents: invalid unit content: found garbage after section name :"},
+		"no gzip":  {config(`{"path": "/a", "contents": {"source": "data:,hunter2", "compression": "gzip"}}`), "storage.files /a: the content is not gzip"},
+		"too much": {strings.Repeat(" ", maxContent+1), "the user data is larger than 4 MiB"},
 	} {
 		if _, err := ParseIgnition([]byte(tc.data)); err == nil || err.Error() != tc.want {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)
+		}
+	}
+}
+
+// TestIgnitionFilesAreLimited: what is packed can grow without end.
+func TestIgnitionFilesAreLimited(t *testing.T) {
+	t.Parallel()
+	file := func(name, text string) string {
+		return `{"path": "` + name + `", "contents": {"source": "data:;base64,` + packed(t, text) + `", "compression": "gzip"}}`
+	}
+	half, whole := strings.Repeat("x", maxContent/2), strings.Repeat("x", maxContent)
+	for name, tc := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"as much as is allowed":      {[]string{file("/a", half), file("/b", half)}, ""},
+		"a file with too much":       {[]string{file("/a", whole+"x")}, "storage.files /a: the content is larger than 4 MiB"},
+		"files with too much":        {[]string{file("/a", half), file("/b", half), file("/c", "x")}, "the files in the user data are larger than 4 MiB"},
+		"a file that is cut":         {[]string{strings.Replace(file("/a", half), "AAAA", "", 1)}, "storage.files /a: "},
+		"a file without any content": {[]string{`{"path": "/a"}`}, ""},
+	} {
+		c, err := ParseIgnition([]byte(`{"ignition": {"version": "3.3.0"}, "storage": {"files": [` + strings.Join(tc.files, ", ") + `]}}`))
+		wantError(t, err, tc.want)
+		if err == nil && len(c.Files) != len(tc.files) {
+			t.Errorf("%s: got %d files, want %d", name, len(c.Files), len(tc.files))
 		}
 	}
 }
