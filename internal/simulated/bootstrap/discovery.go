@@ -4,6 +4,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (r *Run) Discover(c Cluster) (*kubeadm.Documents, error) {
 	}
 	docs, err := kubeadm.Parse([]byte(cm.Data["ClusterConfiguration"]))
 	if err != nil || docs.Cluster == nil {
-		return nil, fmt.Errorf(configPhase+"its ClusterConfiguration cannot be read: %w", errors.Join(err))
+		return nil, fmt.Errorf(configPhase+"its ClusterConfiguration cannot be read: %w", cmp.Or(err, errors.New("there is none")))
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.NodeName()}}
 	err = c.Objects.Load(node)
@@ -257,10 +258,7 @@ func (d discovery) check(c Cluster) error {
 }
 
 func isReady(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
