@@ -175,6 +175,36 @@ func TestTokensOfTheConfigurationBecomeSecrets(t *testing.T) {
 	}
 }
 
+func TestTokensExpireAsConfigured(t *testing.T) {
+	t.Parallel()
+	later := metav1.NewTime(now.Add(time.Minute))
+	for name, tc := range map[string]struct {
+		token bootstrapv1.BootstrapToken
+		want  time.Time
+	}{
+		"by default":        {bootstrapv1.BootstrapToken{}, now.Add(24 * time.Hour)},
+		"after a time":      {bootstrapv1.BootstrapToken{TTLSeconds: new(int32(60))}, now.Add(time.Minute)},
+		"never":             {bootstrapv1.BootstrapToken{TTLSeconds: new(int32(0))}, time.Time{}},
+		"at a time":         {bootstrapv1.BootstrapToken{Expires: later}, later.Time},
+		"at a time, rather": {bootstrapv1.BootstrapToken{Expires: later, TTLSeconds: new(int32(0))}, later.Time},
+	} {
+		if got := expiry(tc.token, now); !got.Equal(tc.want) {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestServiceAddressesAreCounted(t *testing.T) {
+	t.Parallel()
+	for subnet, want := range map[string]string{
+		"10.96.0.0/12": "10.96.0.10", "10.97.3.7/12": "10.96.0.10", "10.0.0.250/24, fd00::/112": "10.0.0.10", "fd00:1::/112,10.96.0.0/12": "fd00:1::a", "": "", "services": "",
+	} {
+		if got := serviceIP(kubeadm.Data{ServiceSubnet: subnet}, 10); got != want {
+			t.Errorf("of %q: got %q, want %q", subnet, got, want)
+		}
+	}
+}
+
 func TestOtherFormatsAreRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := Read([]byte("{}"), "butane", "h"); err == nil || !strings.Contains(err.Error(), `no format "butane": use cloud-config or ignition`) {

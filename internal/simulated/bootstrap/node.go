@@ -21,8 +21,6 @@ import (
 const (
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 	excludeLabel      = "node.kubernetes.io/exclude-from-external-load-balancers"
-	notReadyTaint     = "node.kubernetes.io/not-ready"
-	unreachableTaint  = "node.kubernetes.io/unreachable"
 )
 
 // Host is the machine itself, as the kubelet on it sees it.
@@ -152,18 +150,17 @@ func SetReady(n *corev1.Node, status corev1.ConditionStatus, now time.Time) bool
 	if !changed {
 		return false
 	}
+	if !slices.ContainsFunc(conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }) { // another client removed it
+		conditions = append(conditions, condition(corev1.NodeReady, status, reason, message, now))
+	}
 	n.Status.Conditions = conditions
-	var taints []corev1.Taint
-	for _, t := range n.Spec.Taints {
-		if t.Key != notReadyTaint && t.Key != unreachableTaint {
-			taints = append(taints, t)
-		}
-	}
-	if key := map[corev1.ConditionStatus]string{corev1.ConditionFalse: notReadyTaint, corev1.ConditionUnknown: unreachableTaint}[status]; key != "" {
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
+	})
+	if key := map[corev1.ConditionStatus]string{corev1.ConditionFalse: corev1.TaintNodeNotReady, corev1.ConditionUnknown: corev1.TaintNodeUnreachable}[status]; key != "" {
 		at := metav1.NewTime(now)
-		taints = append(taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &at}, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute, TimeAdded: &at})
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &at}, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute, TimeAdded: &at})
 	}
-	n.Spec.Taints = taints
 	return true
 }
 
