@@ -3,6 +3,7 @@
 package objects
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/crds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
@@ -60,18 +62,16 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 		return was, len(latest.GetFinalizers()) == 0, nil
 	}
 	policy, next := propagation(k, latest, o), latest.DeepCopy()
-	if policy == metav1.DeletePropagationOrphan {
-		if err := s.orphan(was); err != nil {
-			return nil, false, err
+	dropFinalizers(next, metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents)
+	switch {
+	case policy == metav1.DeletePropagationOrphan:
+		for _, d := range s.dependents(was) {
+			if err := s.disown(d, was); err != nil {
+				return nil, false, err
+			}
 		}
-		dropFinalizers(next, metav1.FinalizerOrphanDependents)
-	}
-	if policy == metav1.DeletePropagationForeground {
-		if len(s.blocking(was)) > 0 {
-			addFinalizer(next, metav1.FinalizerDeleteDependents)
-		} else {
-			dropFinalizers(next, metav1.FinalizerDeleteDependents)
-		}
+	case policy == metav1.DeletePropagationForeground && len(s.dependents(was)) > 0:
+		addFinalizer(next, metav1.FinalizerDeleteDependents)
 	}
 	if k == definitionKind && next.GetDeletionTimestamp() == nil {
 		if err := s.terminate(next); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 		e, err := s.remove(k, was, next)
 		return e, err == nil, err
 	}
-	e, err := s.mark(k, was, next, grace)
+	e, err := s.mark(k, was, latest, next, grace)
 	if err != nil {
 		return nil, false, err
 	}
@@ -98,7 +98,9 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 // has stopped: that of a Pod on a Node whose kubelet is silent.
 func (s *Store) grace(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOptions) int64 {
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
-	if k != podKind || name == "" || o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0 {
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	ended := phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)
+	if k != podKind || name == "" || ended || o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0 {
 		return 0
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -114,24 +116,26 @@ func (s *Store) grace(k *kinds.Kind, u *unstructured.Unstructured, o metav1.Dele
 	return seconds
 }
 
-// mark marks an object as being deleted.
-func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstructured, grace int64) (*store.Entry, error) {
-	if next.GetDeletionTimestamp() != nil && (next.GetDeletionGracePeriodSeconds() == nil || *next.GetDeletionGracePeriodSeconds() <= grace) {
+// mark marks an object as being deleted. What is deleted again can get less grace, and
+// another propagation.
+func (s *Store) mark(k *kinds.Kind, was *store.Entry, latest, next *unstructured.Unstructured, grace int64) (*store.Entry, error) {
+	if had := latest.GetDeletionGracePeriodSeconds(); latest.GetDeletionTimestamp() == nil || had != nil && *had > grace {
+		next.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now().Add(time.Duration(grace) * time.Second))))
+		next.SetDeletionGracePeriodSeconds(&grace)
+		if g := next.GetGeneration(); g > 0 {
+			next.SetGeneration(g + 1)
+		}
+		if k == namespaceKind {
+			_ = unstructured.SetNestedField(next.Object, "Terminating", "status", "phase") // a status is an object
+		}
+	} else if slices.Equal(latest.GetFinalizers(), next.GetFinalizers()) {
 		return was, nil
-	}
-	next.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now().Add(time.Duration(grace) * time.Second))))
-	next.SetDeletionGracePeriodSeconds(&grace)
-	if g := next.GetGeneration(); g > 0 {
-		next.SetGeneration(g + 1)
-	}
-	if k == namespaceKind {
-		_ = unstructured.SetNestedField(next.Object, "Terminating", "status", "phase") // a status is an object
 	}
 	return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
 }
 
 // empty deletes what must go before an object that is marked: the contents of
-// a namespace, or what it owns.
+// a namespace, or what it owns if it waits for that.
 func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 	if k == namespaceKind {
 		s.emptyNamespace(e.Key.Name)
@@ -141,7 +145,9 @@ func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 			s.deleteEntry(in, metav1.DeletePropagationBackground)
 		}
 	}
-	s.release(e)
+	if waits(e) {
+		s.release(e, metav1.DeletePropagationForeground)
+	}
 	s.finish(e)
 }
 
@@ -154,34 +160,44 @@ func (s *Store) emptyNamespace(name string) {
 }
 
 // release deletes what an object owns, except for objects with another owner that
-// stays: those only lose this owner reference. What an owner waits for waits for
-// its own dependents.
-func (s *Store) release(owner *store.Entry) {
-	policy := metav1.DeletePropagationBackground
-	if u, err := Parse(owner); err == nil && slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) {
-		policy = metav1.DeletePropagationForeground
-	}
+// stays: those only lose this owner reference. An object on which the owner would wait,
+// and that would wait for the owner, no longer blocks its owners, as in a real cluster.
+func (s *Store) release(owner *store.Entry, policy metav1.DeletionPropagation) {
 	for _, d := range s.dependents(owner) {
-		if !s.ownedByAnother(d, owner) {
+		var err error
+		if d = s.raw.Get(d.Key); d == nil || !owns(owner, d) { // the deletion of an earlier one has changed it
+			continue
+		}
+		if s.hasOwner(d, owner.UID) {
+			err = s.disown(d, owner)
+		} else {
+			if policy == metav1.DeletePropagationForeground && slices.ContainsFunc(s.dependents(d), waits) {
+				err = s.unblock(d)
+			}
 			s.deleteEntry(d, policy)
-		} else if err := s.disown(d, owner); err != nil {
+		}
+		if err != nil {
 			s.log.Error(err, "Releasing an object from its owner", "resource", d.Key.Resource.String(), "name", d.Key.Name)
 		}
 	}
 }
 
 // deleteEntry deletes what the server itself decided to delete, unless it is being
-// deleted: objects can own each other, and themselves.
+// deleted: objects can own each other, and themselves. Without a policy, the finalizers
+// of the object define it.
 func (s *Store) deleteEntry(e *store.Entry, policy metav1.DeletionPropagation) {
 	k, now := s.Kinds().ByGroupResource(e.Key.Resource), s.raw.Get(e.Key)
 	if k == nil || now == nil {
 		return
 	}
-	if u, err := Parse(now); err == nil && u.GetDeletionTimestamp() != nil {
+	u, err := Parse(now)
+	if err != nil || u.GetDeletionTimestamp() != nil {
 		return
 	}
-	uid := e.UID
-	_, _, err := s.Delete(k, e.Key.Namespace, e.Key.Name, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid}})
+	if policy == "" {
+		policy = cmp.Or(byFinalizers(u), metav1.DeletePropagationBackground)
+	}
+	_, _, err = s.Delete(k, e.Key.Namespace, e.Key.Name, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &e.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		s.log.Error(err, "Collecting an object", "resource", e.Key.Resource.String(), "namespace", e.Key.Namespace, "name", e.Key.Name)
 	}
@@ -196,7 +212,7 @@ func (s *Store) remove(k *kinds.Kind, was *store.Entry, last *unstructured.Unstr
 		}
 		return nil, err
 	}
-	s.release(was)
+	s.release(was, "")
 	for _, uid := range was.Owners {
 		for _, owner := range s.raw.Select(func(e *store.Entry) bool { return e.UID == uid }) {
 			s.finish(owner)
@@ -240,7 +256,7 @@ func (s *Store) finish(e *store.Entry) {
 		}
 		done = append(done, crds.CleanupFinalizer)
 	default:
-		if !slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) || len(s.blocking(e)) > 0 {
+		if !waits(e) || s.isBlocked(e) {
 			return
 		}
 	}
@@ -267,34 +283,59 @@ func kept(k *kinds.Kind, u *unstructured.Unstructured) bool {
 	return len(f) > 0
 }
 
+// owns reports whether e has an owner reference to o that is valid: an object has no
+// owner in another namespace, nor in any if it is in none.
+func owns(o, e *store.Entry) bool {
+	return slices.Contains(e.Owners, o.UID) && (o.Key.Namespace == "" || o.Key.Namespace == e.Key.Namespace)
+}
+
+// leaves reports whether an object is being deleted.
+func leaves(e *store.Entry) bool {
+	u, err := Parse(e)
+	return err == nil && u.GetDeletionTimestamp() != nil
+}
+
+// waits reports whether an object is being deleted after what it owns.
+func waits(e *store.Entry) bool {
+	u, err := Parse(e)
+	return err == nil && u.GetDeletionTimestamp() != nil && slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents)
+}
+
 // dependents lists what an object owns.
 func (s *Store) dependents(owner *store.Entry) []*store.Entry {
-	return s.raw.Select(func(e *store.Entry) bool { return slices.Contains(e.Owners, owner.UID) })
+	return s.raw.Select(func(e *store.Entry) bool { return owns(owner, e) })
 }
 
-// ownedByAnother reports whether e has another owner that exists.
-func (s *Store) ownedByAnother(e, owner *store.Entry) bool {
-	return len(s.raw.Select(func(o *store.Entry) bool { return o.UID != owner.UID && slices.Contains(e.Owners, o.UID) })) > 0
-}
-
-// orphan removes the owner references to an object from everything that it owns.
-func (s *Store) orphan(owner *store.Entry) error {
-	for _, d := range s.dependents(owner) {
-		if err := s.disown(d, owner); err != nil {
-			return err
-		}
-	}
-	return nil
+// hasOwner reports whether e has an owner, other than one, that is not being deleted
+// together with what it owns.
+func (s *Store) hasOwner(e *store.Entry, other types.UID) bool {
+	return len(s.raw.Select(func(o *store.Entry) bool { return o.UID != other && owns(o, e) && !waits(o) })) > 0
 }
 
 // disown removes an owner reference from an object.
 func (s *Store) disown(d, owner *store.Entry) error {
+	return s.changeOwners(d, func(list []metav1.OwnerReference) []metav1.OwnerReference {
+		return slices.DeleteFunc(list, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+	})
+}
+
+// unblock has no owner of an object wait for it.
+func (s *Store) unblock(d *store.Entry) error {
+	return s.changeOwners(d, func(list []metav1.OwnerReference) []metav1.OwnerReference {
+		for i := range list {
+			list[i].BlockOwnerDeletion = new(false)
+		}
+		return list
+	})
+}
+
+func (s *Store) changeOwners(d *store.Entry, change func([]metav1.OwnerReference) []metav1.OwnerReference) error {
 	k := s.Kinds().ByGroupResource(d.Key.Resource)
 	if k == nil { // its definition is deleted, and so it cannot be written
 		return nil
 	}
 	_, err := s.Update(k, d.Key.Namespace, d.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		latest.SetOwnerReferences(slices.DeleteFunc(latest.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }))
+		latest.SetOwnerReferences(change(latest.GetOwnerReferences()))
 		return latest, nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -347,37 +388,48 @@ func propagation(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOpt
 		return metav1.DeletePropagationOrphan
 	case o.OrphanDependents != nil:
 		return metav1.DeletePropagationBackground
-	case slices.Contains(u.GetFinalizers(), metav1.FinalizerOrphanDependents):
-		return metav1.DeletePropagationOrphan
-	case slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents):
-		return metav1.DeletePropagationForeground
+	case byFinalizers(u) != "":
+		return byFinalizers(u)
 	case k.Custom == nil && (k.Resource == "jobs" || k.Resource == "replicationcontrollers"): // since before there was garbage collection
 		return metav1.DeletePropagationOrphan
 	}
 	return metav1.DeletePropagationBackground
 }
 
-// blocking lists the objects owned by owner that must be deleted first.
-func (s *Store) blocking(owner *store.Entry) []*store.Entry {
-	return slices.DeleteFunc(s.dependents(owner), func(e *store.Entry) bool {
+// byFinalizers is the propagation that the finalizers of an object define, if any.
+func byFinalizers(u *unstructured.Unstructured) metav1.DeletionPropagation {
+	switch f := u.GetFinalizers(); {
+	case slices.Contains(f, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(f, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	}
+	return ""
+}
+
+// isBlocked reports whether another object must be deleted before its owner is.
+func (s *Store) isBlocked(owner *store.Entry) bool {
+	return slices.ContainsFunc(s.dependents(owner), func(e *store.Entry) bool {
 		u, err := Parse(e)
-		return err == nil && !slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return e.UID != owner.UID && (err != nil || slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 			return r.UID == owner.UID && r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
-		})
+		}))
 	})
 }
 
-// collect deletes an object whose owners all are deleted, or never existed. One in
-// another namespace does not count.
+// collect deletes an object whose owners all are deleted, or never existed. A reference
+// that no garbage collector can follow keeps it: to a kind that is not served, and from
+// an object without namespace into one.
 func (s *Store) collect(e *store.Entry) {
-	if len(e.Owners) == 0 {
+	if len(e.Owners) == 0 || s.hasOwner(e, "") {
 		return
 	}
-	owned := func(o *store.Entry) bool {
-		return (o.Key.Namespace == "" || o.Key.Namespace == e.Key.Namespace) && slices.Contains(e.Owners, o.UID)
-	}
-	if len(s.raw.Select(owned)) == 0 {
-		s.deleteEntry(e, metav1.DeletePropagationBackground)
+	u, err := Parse(e)
+	if err == nil && !slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		k := s.Kinds().ByKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
+		return k == nil || k.Namespaced && e.Key.Namespace == ""
+	}) {
+		s.deleteEntry(e, "")
 	}
 }
 
