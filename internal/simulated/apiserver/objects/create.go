@@ -93,6 +93,9 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	case definitionKind:
 		s.accept(u.GetName())
 	}
+	if ns := s.raw.Get(keyOf(namespaceKind, "", key.Namespace)); ns != nil && leaves(ns) { // its deletion started meanwhile
+		s.deleteEntry(e, metav1.DeletePropagationBackground)
+	}
 	s.collect(e)
 	return e, nil
 }
@@ -186,11 +189,7 @@ func (s *Store) placeNew(k *kinds.Kind, namespace string, u *unstructured.Unstru
 	if err != nil {
 		return err
 	}
-	n, err := Parse(ns)
-	if err != nil {
-		return err
-	}
-	if n.GetDeletionTimestamp() != nil {
+	if leaves(ns) {
 		return apierrors.NewForbidden(k.GroupResource(), u.GetName(),
 			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 	}
