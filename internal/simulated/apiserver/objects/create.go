@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,10 +92,10 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	case definitionKind:
 		s.accept(u.GetName())
 	}
+	s.collect(e)
 	if ns := s.raw.Get(keyOf(namespaceKind, "", key.Namespace)); ns != nil && leaves(ns) { // its deletion started meanwhile
 		s.deleteEntry(e, metav1.DeletePropagationBackground)
 	}
-	s.collect(e)
 	return e, nil
 }
 
@@ -300,9 +299,13 @@ func selectOwn(k *kinds.Kind, u *unstructured.Unstructured) {
 
 // ownOnce drops owner references that are repeated.
 func ownOnce(u *unstructured.Unstructured) {
-	owners := u.GetOwnerReferences()
-	once := slices.CompactFunc(slices.Clone(owners), func(a, b metav1.OwnerReference) bool { return reflect.DeepEqual(a, b) })
-	if len(once) < len(owners) {
+	seen := map[string]bool{}
+	once := slices.DeleteFunc(u.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		repeated := seen[o.String()]
+		seen[o.String()] = true
+		return repeated
+	})
+	if len(once) < len(u.GetOwnerReferences()) {
 		u.SetOwnerReferences(once)
 	}
 }
